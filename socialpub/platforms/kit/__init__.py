@@ -1,1 +1,1 @@
-"""Tools that connectors share. None of them knows a platform."""
+"""Shared tools of connectors, independent of any platform."""

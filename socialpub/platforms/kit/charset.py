@@ -1,6 +1,6 @@
-"""Decode the bytes of a web page as browsers do (encoding.spec.whatwg.org and html.spec.whatwg.org, parsing).
+"""Decoding of web pages as browsers do (encoding and html.spec.whatwg.org, parsing).
 
-turbohtml has the standard's labels and code pages. Python's codecs of the same names are others: `shift_jis` lacks ㈱,
+turbohtml has the standard's labels and code pages. Python's codecs of the same names differ: `shift_jis` lacks ㈱,
 `euc_jp` ①, `gb2312` 镕, and `iso-8859-1` has control characters where the web has quotation marks.
 """
 
@@ -14,19 +14,19 @@ _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16le"), (b"\xfe\xff", "
 _UTF16_XML = ((b"<\0?\0x\0", "utf-16le"), (b"\0<\0?\0x", "utf-16be"))
 _CHARSET = re.compile(r"charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:\"([^\"]*)\"|'([^']*)'|([^;\t\n\f\r \"']+))", re.IGNORECASE)
 _XML_DECLARATION = re.compile(rb"<\?xml[^>]*?encoding[\0- ]*=[\0- ]*(?:\"([^\"\0- >]*)\"|'([^'\0- >]*)')")
-_XML_BYTES = 1024  # how far a declaration reaches
+_XML_BYTES = 1024  # maximal extent of a declaration
 _IN_A_PAGE = {
     "utf-16le": "utf-8",
     "utf-16be": "utf-8",
     "x-user-defined": "windows-1252",
-}  # what is read in ASCII is none
+}  # impossible in a page that was readable as ASCII so far
 
 
 def decode(page: bytes, content_type: str) -> str:
-    """Return the text of a page without its byte order mark; malformed bytes become U+FFFD.
+    """Decode a page without its byte order mark; malformed bytes become U+FFFD.
 
-    The encoding is that of the byte order mark, else of `content_type`, else what the page declares, else UTF-8.
-    Browsers guess where nothing is declared; of a few words a guess is often wrong, and this text is published.
+    The encoding is taken from the byte order mark, `content_type`, the page's declaration, or else is UTF-8. Browsers
+    guess undeclared encodings; for a few words a guess is often wrong, and this text is published.
     """
     for mark, name in _MARKS:
         if page.startswith(mark):
@@ -35,7 +35,7 @@ def decode(page: bytes, content_type: str) -> str:
 
 
 def is_xml(content_type: str) -> bool:
-    """Whether a page is read by the rules of XML."""
+    """Return whether a page is XML."""
     return "xml" in content_type.partition(";")[0].lower()
 
 
@@ -46,7 +46,7 @@ def _decoded(page: bytes, name: str) -> str:
 
 
 def _encoding(label: str) -> str | None:
-    """The standard's name of an encoding in lower case; None for an unknown label."""
+    """Return the standard name of an encoding in lower case; None for an unknown label."""
     import turbohtml
 
     try:
@@ -56,13 +56,13 @@ def _encoding(label: str) -> str | None:
 
 
 def _label(value: str) -> str | None:
-    """The encoding that a Content-Type names."""
+    """Return the encoding of a Content-Type."""
     found = _CHARSET.search(value)
     return _encoding(next(filter(None, found.groups()), "")) if found else None
 
 
 def _declared(page: bytes, content_type: str) -> str | None:
-    """The encoding that a page names itself: XML by its declaration first, HTML by a `<meta>` first."""
+    """Find the declared encoding: XML declaration first for XML, `<meta>` first for HTML."""
     for start, name in _UTF16_XML:
         if page.startswith(start):
             return name

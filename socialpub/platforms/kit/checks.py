@@ -1,8 +1,8 @@
-"""Checks that need neither bytes nor network: texts, options, and the kinds of media.
+"""Checks that need neither bytes nor network: texts, options, media kinds.
 
-Each function here is a check or makes one. A check reads its number from its row (`rule.limit`), so that a limit is
-written once. All of them are asked for each target of each post, most of which have no media and break no rule: there
-they end at once, and no generator is made.
+Each function is a check or makes one. A check reads its limit from the rule (`rule.limit`), so that a limit is written
+once. All run for each target of each post, and most targets have no media and break no rule: for those the checks
+return at once and create no generator.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from socialpub.platforms.kit.text import graphemes, is_blank, utf8_bytes, utf16_
 
 T = TypeVar("T")
 
-# --- What a check looks at -------------------------------------------------------------------------------------------
+# --- Check input -----------------------------------------------------------------------------------------------------
 
 
 class Piece(NamedTuple, Generic[T]):
-    """One thing to check, with its name for people and, where it is of a media item, its index."""
+    """Value to check, with its name for people and the index of its media item."""
 
     value: T
     name: str
@@ -42,7 +42,7 @@ def first_comment(subject: Subject) -> Iterable[Piece[str]]:
 
 
 def alt_texts(*kinds: Kind) -> Texts:
-    """The alt texts of items of these kinds."""
+    """Select the alt texts of items of these kinds."""
 
     def pick(subject: Subject) -> Iterable[Piece[str]]:
         if not subject.draft.items:
@@ -57,7 +57,7 @@ def alt_texts(*kinds: Kind) -> Texts:
 
 
 def option(name: str, when: When = lambda _: True) -> Texts:
-    """A text option, where it is given."""
+    """Select a text option, if given."""
     return lambda subject: (
         (Piece(str(subject.draft.options[name]), f"`{name}`"),)
         if name in subject.draft.options and when(subject)
@@ -90,7 +90,7 @@ def has_video(subject: Subject) -> bool:
 
 
 def not_blank(texts: Texts = post_text, unless: When = lambda _: False) -> Check:
-    """The text is more than white space, except where `unless` holds."""
+    """Require more than white space, unless `unless` holds."""
 
     def check(_: Rule, subject: Subject) -> Iterable[Hit]:
         blank = [piece for piece in texts(subject) if is_blank(piece.value)]
@@ -105,9 +105,9 @@ def at_most(
     strict: Callable[[str], int] | None = None,
     limit: Callable[[Subject], int] | None = None,
 ) -> Check:
-    """A measure of the text is at most the row's limit (or what `limit` says for this subject).
+    """Limit a measure of the text to the rule's limit (or that of `limit`).
 
-    `strict`: a reading of an undocumented unit that only warns (`text_may_exceed_limit`).
+    `strict`: stricter reading of an undocumented unit, which only warns (`text_may_exceed_limit`).
     """
 
     def check(rule: Rule, subject: Subject) -> Iterable[Hit]:
@@ -129,12 +129,12 @@ def at_most(
 
 
 def max_graphemes(texts: Texts = post_text) -> Check:
-    """Grapheme clusters, where the platform says that it counts them."""
+    """Limit grapheme clusters, where the platform documents that unit."""
     return at_most(graphemes, texts)
 
 
 def max_characters(texts: Texts = post_text) -> Check:
-    """Grapheme clusters, where the platform only says "characters": more UTF-16 units than the limit warn."""
+    """Limit grapheme clusters for "characters"; more UTF-16 units than the limit warn."""
     return at_most(graphemes, texts, strict=utf16_units)
 
 
@@ -147,7 +147,7 @@ def max_utf16(texts: Texts = post_text) -> Check:
 
 
 def matches(fits: Callable[[str], bool], texts: Texts) -> Check:
-    """Each text has the form that `fits` knows."""
+    """Require each text to match `fits`."""
 
     def check(_: Rule, subject: Subject) -> Iterator[Hit]:
         for piece in texts(subject):
@@ -158,7 +158,7 @@ def matches(fits: Callable[[str], bool], texts: Texts) -> Check:
 
 
 def is_absolute_url(url: str) -> bool:
-    """A URL with scheme and host, and no white space or control characters (which `urlsplit` would drop)."""
+    """Return whether this is a URL with scheme and host, without white space or controls."""
     try:
         parts = urlsplit(url)
         has_host = bool(parts.scheme and parts.hostname) and (parts.port is None or parts.port > 0)
@@ -168,7 +168,7 @@ def is_absolute_url(url: str) -> bool:
 
 
 def is_web_url(url: str) -> bool:
-    """An absolute http or https URL."""
+    """Return whether this is an absolute http or https URL."""
     return is_absolute_url(url) and urlsplit(url).scheme in ("http", "https")
 
 
@@ -176,7 +176,7 @@ def is_web_url(url: str) -> bool:
 
 
 def holds(fits: When, found: str = "") -> Check:
-    """A plain condition on the subject."""
+    """Make a check of a condition on the subject."""
     return lambda _, subject: () if fits(subject) else (Hit(found),)
 
 
@@ -190,7 +190,7 @@ def media_count(
     videos: int | None = None,
     images: Callable[[Subject], int] | None = None,
 ) -> Check:
-    """At most the row's number `of` these (what `images` says for this subject instead), and at most so many videos."""
+    """Limit the number `of` media (or as `images` says), and that of videos."""
 
     def check(rule: Rule, subject: Subject) -> Iterable[Hit]:
         return _too_many(rule, subject) if subject.draft.items else ()
@@ -207,17 +207,17 @@ def media_count(
 
 
 def pulled_url(item: Item, around: Surroundings) -> str:
-    """The address from which a platform would fetch this item; for a file not stored yet, our own origin."""
+    """Return the URL a platform would fetch; for a file not stored yet, our own origin."""
     return item.url or around.base_url
 
 
 def own_url_public(around: Surroundings) -> bool:
-    """Whether a platform can fetch from this server; taken for granted in a lab (`allow_private_networks`)."""
+    """Return whether platforms can fetch from this server; assumed in private networks."""
     return around.allow_private_networks or outbound.check_url(around.base_url) is None
 
 
 def url_public(rule: Rule, subject: Subject) -> Iterable[Hit]:
-    """Every item has an ASCII https address that the platform can fetch."""
+    """Require an ASCII https address that the platform can fetch, for every item."""
     return _not_public(subject) if subject.draft.items else ()
 
 

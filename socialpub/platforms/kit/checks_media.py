@@ -1,6 +1,7 @@
-"""Checks of what the bytes are: types, sizes, shapes, durations, codecs. Media whose facts are not there passes.
+"""Checks of media bytes: types, sizes, dimensions, durations, codecs.
 
-A fact that could not be read (None) passes too, with the warning `media_unmeasured`. Numbers come from the row.
+Media without facts pass. An unreadable fact (None) passes with the warning `media_unmeasured`. Limits come from the
+rule.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Files = Callable[[Subject], Iterable[Piece[Facts]]]
 
 
 def files(*kinds: Kind, only: bool = False) -> Files:
-    """The facts of the items of these kinds (all without one); `only`: where the item is the post's single one."""
+    """Select the facts of items of these kinds (default: all); `only`: of a single item."""
     wanted = kinds or ("image", "video")
 
     def pick(subject: Subject) -> Iterator[Piece[Facts]]:
@@ -34,7 +35,7 @@ def files(*kinds: Kind, only: bool = False) -> Files:
 
 
 def option_image(name: str) -> Files:
-    """The facts of the image that an option names, once it was fetched."""
+    """Select the facts of the image that an option names, once fetched."""
     return lambda subject: (
         (Piece(subject.draft.option_facts[name], f"The image of `{name}`"),)
         if name in subject.draft.option_facts
@@ -43,9 +44,9 @@ def option_image(name: str) -> Files:
 
 
 def measured(pick: Files, what: str, read: Callable[[Facts], T | None], fits: Callable[[Rule, T], bool]) -> Check:
-    """A fact of each file fits; one that could not be read (None) warns `media_unmeasured` and passes.
+    """Check a fact of each file; an unreadable one (None) passes with `media_unmeasured`.
 
-    `what` names the fact and, with a {} in it, shows its value: "a duration of {} s".
+    `what` names the fact and shows its value in {}: "a duration of {} s".
     """
 
     def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
@@ -60,7 +61,7 @@ def measured(pick: Files, what: str, read: Callable[[Facts], T | None], fits: Ca
 
 
 def _fact(what: str) -> str:
-    """The name of a fact, without article and value: bit rate, of "a bit rate of {}"."""
+    """Extract the name of a fact: "bit rate" from "a bit rate of {}"."""
     return what.partition("{")[0].strip().removesuffix(" of").split(" ", 1)[-1]
 
 
@@ -71,12 +72,12 @@ ANOTHER_ADDRESS = "Use the address of the file itself, one that needs no sign-in
 
 
 def types(pick: Files = every_file) -> Check:
-    """The sniffed type is one of the row's limit."""
+    """Require a sniffed type from the rule's limit."""
     return lambda rule, subject: [wrong_type(piece) for piece in pick(subject) if not _is_type(rule, piece.value)]
 
 
 def wrong_type(piece: Piece[Facts]) -> Hit:
-    """The hit of a file of a type that is not accepted; of an address that sent no media file it says what it sent."""
+    """Build the violation of an unaccepted type, or of an address that sent no media file."""
     if piece.value.instead:
         return Hit(f"{piece.name}: {piece.value.instead}", piece.item, remediation=ANOTHER_ADDRESS)
     return Hit(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
@@ -87,7 +88,7 @@ def _is_type(rule: Rule, facts: Facts) -> bool:
 
 
 def size_max(pick: Files, decimal: int | None = None) -> Check:
-    """At most the row's bytes. `decimal`: the stricter reading of the platform's "MB", which only warns."""
+    """Limit the bytes. `decimal`: stricter reading of the platform's "MB", which only warns."""
 
     def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
         for piece in pick(subject):
@@ -101,12 +102,12 @@ def size_max(pick: Files, decimal: int | None = None) -> Check:
 
 
 def duration_min(pick: Files) -> Check:
-    """At least the row's seconds, within 0.1 s."""
+    """Require at least the rule's seconds, within 0.1 s."""
     return _duration(pick, lambda rule, found: found >= _seconds(rule) * 1000 - 100)
 
 
 def duration_max(pick: Files) -> Check:
-    """At most the row's seconds, within 0.1 s."""
+    """Require at most the rule's seconds, within 0.1 s."""
     return _duration(pick, lambda rule, found: found <= _seconds(rule) * 1000 + 100)
 
 
@@ -115,7 +116,7 @@ def _duration(pick: Files, fits: Callable[[Rule, int], bool]) -> Check:
 
 
 def frame_rate(pick: Files, low: float, high: float) -> Check:
-    """Between these frames a second, within 0.5."""
+    """Require a frame rate in this range, within 0.5."""
     return measured(
         pick,
         "a frame rate of {:g}",
@@ -125,7 +126,7 @@ def frame_rate(pick: Files, low: float, high: float) -> Check:
 
 
 def frame_rate_max(pick: Files) -> Check:
-    """At most the row's frames a second, within 0.5."""
+    """Require at most the rule's frame rate, within 0.5."""
     return measured(
         pick,
         "a frame rate of {:g}",
@@ -135,7 +136,7 @@ def frame_rate_max(pick: Files) -> Check:
 
 
 def aspect_ratio(pick: Files, low: float, high: float) -> Check:
-    """Width : height between these, within 1 %."""
+    """Require width / height in this range, within 1 %."""
     return measured(
         pick,
         "an aspect ratio of {:.3f}:1",
@@ -145,7 +146,7 @@ def aspect_ratio(pick: Files, low: float, high: float) -> Check:
 
 
 def ratio(facts: Facts) -> float | None:
-    """Width : height; None where it could not be read."""
+    """Return width / height; None if unreadable."""
     return facts.width / facts.height if facts.width and facts.height else None
 
 
@@ -158,7 +159,7 @@ def bit_rate_max(pick: Files) -> Check:
 
 
 def codecs(pick: Files, *, sound: bool = False) -> Check:
-    """Pictures, and with `sound` what is heard (if anything), are in one of the row's codecs."""
+    """Require video codecs, and with `sound` audio codecs, from the rule's limit."""
     checks = [measured(pick, "the video codec {}", lambda facts: facts.video_codec, _is_choice)]
     if sound:
         checks.append(
@@ -176,7 +177,7 @@ def _sound(facts: Facts) -> str | None:
 
 
 def animation(read: Callable[[Facts], int | None]) -> Callable[[Facts], int | None]:
-    """A fact of an animated GIF: 0 for anything else, None where it is not known whether it moves."""
+    """Restrict a fact to animated GIFs: 0 for others, None if animation is unknown."""
 
     def of_animation(facts: Facts) -> int | None:
         if facts.content_type != "image/gif" or facts.frames == 1:
@@ -187,7 +188,7 @@ def animation(read: Callable[[Facts], int | None]) -> Callable[[Facts], int | No
 
 
 def area(facts: Facts) -> int | None:
-    """Pixels of one frame; None where they could not be read."""
+    """Return the pixels of one frame; None if unreadable."""
     return facts.width * facts.height if facts.width and facts.height else None
 
 
@@ -196,7 +197,7 @@ def at_most_limit(rule: Rule, found: int) -> bool:
 
 
 def choices(rule: Rule) -> tuple[str, ...]:
-    """The row's limit, which must be a list of words."""
+    """Return the rule's limit. Raises TypeError unless it is a list of words."""
     if not isinstance(rule.limit, tuple):
         raise TypeError(f"rule {rule.id} has no list as its limit")
     return rule.limit
@@ -209,7 +210,7 @@ def _seconds(rule: Rule) -> float:
 
 
 def same_shape(pick: Files, what: str, read: Callable[[Facts], T | None], alike: Callable[[T, T], bool]) -> Check:
-    """Every file is like the first one in this respect."""
+    """Require all files to be like the first in this respect."""
 
     def check(rule: Rule, subject: Subject) -> Iterator[Hit]:
         pieces = list(pick(subject))
@@ -222,7 +223,7 @@ def same_shape(pick: Files, what: str, read: Callable[[Facts], T | None], alike:
 
 
 def within(pick: Files, width: int, height: int, *, turned: bool = False) -> Check:
-    """At most this wide and this high; `turned`: either way round."""
+    """Limit width and height; `turned`: in either orientation."""
 
     def fits(_: Rule, box: Box) -> bool:
         return box.fits(width, height) or (turned and box.fits(height, width))

@@ -1,7 +1,7 @@
-"""Images without what their makers did not mean to publish: metadata cut out of the file, pixels untouched.
+"""Removal of image metadata that was not meant for publication; pixels stay unchanged.
 
-Kept is only what changes how the picture looks: colour profile, transparency, animation, and the way up, which is
-written anew where it matters. `base.image_formats` reads and writes the files, for the media probe too.
+Only what changes the appearance is kept: color profile, transparency, animation, and the orientation, which is
+rewritten where it matters. `base.image_formats` reads and writes the files, for the media probe too.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _KEPT = (Role.PIXELS, Role.LOOK)
 
 @dataclass(frozen=True)
 class Clean:
-    """An image's bytes without metadata, and which way up it is shown (EXIF orientation, 1 is as stored)."""
+    """Image bytes without metadata, and the EXIF orientation (1: as stored)."""
 
     data: bytes
     orientation: int = 1
 
 
 def cleaned(data: bytes, content_type: str) -> Clean:
-    """The image without EXIF, XMP, IPTC, comments and trailing data; other formats stay as they are.
+    """Remove EXIF, XMP, IPTC, comments and trailing data; other formats stay unchanged.
 
-    Raises `media.unreadable` for a file that cannot be taken apart: what is not understood is not published.
+    Raises `media.unreadable` for a file that cannot be parsed: unknown content is not published.
     """
     if content_type not in _TYPES:
         return Clean(data)

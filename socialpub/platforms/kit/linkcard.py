@@ -1,6 +1,6 @@
-"""What the page behind a link says of itself: title, description and picture, for platforms that want a card.
+"""Link cards: title, description and picture of the page behind a link.
 
-The page is a stranger's: fetched through the guarded client only, within one short time, read no further than needed.
+The page is untrusted: fetched through the guarded client, within a short time, and read no further than needed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from socialpub.base.http import Http, Reply
 from socialpub.platforms.kit import charset, images, markup
 
 PAGE_SECONDS = 3.0
-PICTURE_SECONDS = {1: (2.0,), 2: (1.0, 1.0), 3: (1.0, 0.5, 0.5)}  # of each picture tried; with the page: 5 s in all
-PAGE_BYTES = 1024 * 1024  # what stands behind them is not read
+PICTURE_SECONDS = {1: (2.0,), 2: (1.0, 1.0), 3: (1.0, 0.5, 0.5)}  # per picture tried; 5 s in all with the page
+PAGE_BYTES = 1024 * 1024  # the rest is not read
 PICTURE_BYTES = 1_000_000
 PICTURES_MAX = max(PICTURE_SECONDS)
 ADDRESS_MAX = 2048
@@ -28,35 +28,35 @@ DESCRIPTION_MAX = 1000
 _TITLE = ("og:title", "twitter:title", "title")
 _DESCRIPTION = ("og:description", "twitter:description", "description")
 _PICTURE = ("og:image:secure_url", "og:image", "og:image:url", "twitter:image", "twitter:image:src")
-_REPLACEMENT = "\ufffd"  # stands for bytes that mean nothing in the page's encoding
-# XML ends these elements where they begin; HTML would read what follows as their text.
+_REPLACEMENT = "\ufffd"  # stands for bytes invalid in the page's encoding
+# XML closes these elements where they begin; HTML would read what follows as their text.
 _EMPTY_IN_XML = re.compile(r"<(script|style|title|textarea|iframe|noscript)(\s[^<>]*)?/>", re.IGNORECASE)
 
 Found = Mapping[str, Sequence[str]]
-"""The values that a page gives for each name, in their order."""
+"""Values of a page by name, in order."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a page says of itself. The title is never empty."""
+    """Card of a page, with a non-empty title."""
 
     title: str
     description: str = ""
-    image_urls: tuple[str, ...] = ()  # the first that can be used is meant
+    image_urls: tuple[str, ...] = ()  # the first usable one is taken
 
 
 @dataclass(frozen=True)
 class Picture:
-    """An image without metadata."""
+    """Image without metadata."""
 
     data: bytes
     content_type: str
 
 
 def fetch(http: Http, url: str) -> Card | None:
-    """Return the card of a page, read from its first `PAGE_BYTES`.
+    """Fetch the card of a page, from its first `PAGE_BYTES`.
 
-    None when the page cannot be read in time, is not HTML, or has no title in an encoding that fits its bytes.
+    None if the page is too slow, not HTML, or has no title in an encoding that fits its bytes.
     """
     page, reply = _download(http, url, PAGE_BYTES, PAGE_SECONDS, whole=False)
     if reply is None or not reply.ok or not _is_html(reply):
@@ -69,9 +69,9 @@ def fetch(http: Http, url: str) -> Card | None:
 
 
 def pictures(http: Http, card: Card) -> Iterator[Picture]:
-    """Yield the pictures of a card that can be used, as each is asked for.
+    """Yield the usable pictures of a card, fetching each on demand.
 
-    Left out is one that cannot be read in time, is too large, damaged or in no format for pictures (SVG is none).
+    Skipped if too slow, too large, damaged, or in no picture format (SVG is none).
     """
     urls = card.image_urls[:PICTURES_MAX]
     for url, seconds in zip(urls, PICTURE_SECONDS.get(len(urls), ()), strict=True):
@@ -92,7 +92,7 @@ def _picture(http: Http, url: str, seconds: float) -> Picture | None:
 
 
 def _download(http: Http, url: str, max_bytes: int, seconds: float, *, whole: bool) -> tuple[bytes, Reply | None]:
-    """Return what was received of the body, and the response; None without one."""
+    """Return the received part of the body, and the response; None without one."""
     into = BytesIO()
     try:
         reply = http.download(url, into, max_bytes=max_bytes, deadline=seconds, whole=whole)
@@ -107,20 +107,20 @@ def _is_html(reply: Reply) -> bool:
 
 
 def _read(page: bytes, content_type: str) -> Found:
-    """Return what the titles and `<meta>` of a page say, wherever in it they stand."""
+    """Collect the titles and `<meta>` values of a page, wherever they are."""
     text = charset.decode(page, content_type)
     if charset.is_xml(content_type):
         text = _EMPTY_IN_XML.sub(r"<\1\2></\1>", text)
     found: dict[str, list[str]] = defaultdict(list)
     for name, value in _named(text):
-        words = " ".join(value.split()).strip("\ufeff ")  # a byte order mark that went into a title says nothing
+        words = " ".join(value.split()).strip("\ufeff ")  # a byte order mark inside a title is meaningless
         if name and words and _REPLACEMENT not in words:
             found[name].append(words)
     return found
 
 
 def _named(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and value of every title and `<meta>`; a title within a drawing names the drawing."""
+    """Yield name and value of each title and `<meta>`; a title inside an SVG is skipped."""
     from turbohtml import TokenType
 
     title: list[str] | None = None
@@ -152,7 +152,7 @@ def _first(found: Found, names: tuple[str, ...], longest: int) -> str:
 
 
 def _addresses(found: Found, base: str) -> tuple[str, ...]:
-    """The addresses of the page's pictures, each once, the preferred ones first."""
+    """List the picture URLs of a page, preferred ones first, without duplicates."""
     given = (value for name in _PICTURE if name in found for value in found[name])
     return tuple(dict.fromkeys(filter(None, (_joined(base, value) for value in given if len(value) <= ADDRESS_MAX))))
 

@@ -1,4 +1,4 @@
-"""Cut HTML into tags and texts as browsers do, in time linear in its length: no tree is built."""
+"""HTML tokenizer that works like browsers, in linear time, without building a tree."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from turbohtml import Token
 
-_SLICE = 64 * 1024  # characters that are read at a time; other threads may run in between
+_SLICE = 64 * 1024  # characters read at once; other threads may run in between
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of HTML; a tag or text that its end cuts off is left out."""
-    from turbohtml import Tokenizer  # imported where it is needed: few servers make link cards
+    """Yield the tokens of HTML, without a tag or text cut off at the end."""
+    from turbohtml import Tokenizer  # imported late: few servers make link cards
 
     tokenizer = Tokenizer()
     for at in range(0, len(text), _SLICE):
@@ -21,7 +21,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def tags(text: str, *names: str) -> Iterator[Token]:
-    """Yield the start tags of HTML that have one of these names."""
+    """Yield the start tags with one of these names."""
     from turbohtml import TokenType
 
     start = TokenType.START_TAG

@@ -1,8 +1,8 @@
-"""The authorization-code dance of every platform that has one, driven by its `OAuth` row.
+"""OAuth authorization-code flow, driven by a platform's `OAuth` row.
 
-What differs more than a row can say stays in the platform's module, which has `tokens` for any answer that carries
-tokens and `require` for scopes that a platform tells elsewhere. Answers are read as they come: flat, or under `data`
-(Instagram), or an error with status 200 (TikTok). No secret goes into an error.
+Larger deviations stay in the platform's module, which uses `tokens` for any response with tokens and `require` for
+scopes reported elsewhere. Responses are accepted flat, under `data` (Instagram), or as errors with status 200 (TikTok).
+No secret gets into an error.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _GRAPH_BUSY = frozenset({"1", "2"})
 _GRAPH_THROTTLED = frozenset({"4", "17", "32", "613"})
 
 
-# --- Asking for access -------------------------------------------------------------------------------------------
+# --- Requests ----------------------------------------------------------------------------------------------------
 
 
 def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
-    """Where the browser goes to ask the account's owner. `verifier` is used where the platform takes PKCE.
+    """Build the authorization URL for the browser. `verifier` is used with PKCE.
 
-    A `ScopedSite` may have scopes in place of the row's, a `ConfiguredSite` a configuration in place of any.
+    A `ScopedSite` may replace the row's scopes, a `ConfiguredSite` uses a configuration instead.
     """
     row = _row(platform)
     params = {
@@ -55,17 +55,17 @@ def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str,
 
 
 def challenge(verifier: str) -> str:
-    """The S256 challenge of a PKCE verifier (RFC 7636, 4.2)."""
+    """Compute the S256 challenge of a PKCE verifier (RFC 7636, 4.2)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
 def exchange(
     platform: Platform, http: Http, site: Site, code: str, redirect_uri: str, verifier: str, now_ms: int
 ) -> Tokens:
-    """The tokens that a code stands for, with every required scope granted.
+    """Exchange a code for tokens, requiring all required scopes.
 
-    Raises ApiError `platform_auth_failed` (code refused, or a scope missing), `platform_not_enabled` (the platform
-    refuses this server's own credentials) or `platform_unavailable`.
+    Raises ApiError `platform_auth_failed` (code refused, scope missing), `platform_not_enabled` (this server's
+    credentials refused) or `platform_unavailable`.
     """
     row = _row(platform)
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri, **row.token_extra}
@@ -77,9 +77,9 @@ def exchange(
 
 
 def refresh(platform: Platform, up: Upstream, now_ms: int) -> Tokens:
-    """New tokens for the refresh token; what the answer leaves out stays as it was.
+    """Refresh the tokens; values omitted from the response stay as they were.
 
-    ApiError as `exchange`; `platform_auth_failed` means that the account has to be connected again.
+    Raises ApiError as `exchange`; `platform_auth_failed` means that the account must be reconnected.
     """
     if not up.tokens.refresh:
         raise _refused(platform, f"{platform.label} gave no refresh token when this account was connected.")
@@ -88,9 +88,9 @@ def refresh(platform: Platform, up: Upstream, now_ms: int) -> Tokens:
 
 
 def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | None = None) -> None:
-    """End `secrets` (default: the refresh token, then the access token) at the platform's revocation endpoint.
+    """Revoke `secrets` (default: refresh token, then access token) at the platform.
 
-    A token that the platform does not know any more is what was asked for; every other failure is raised.
+    An already unknown token is a success; any other failure is raised.
     """
     chosen = (up.tokens.refresh, up.tokens.access) if secrets is None else secrets
     for secret in filter(None, chosen):
@@ -114,16 +114,16 @@ def ask(
     url: str = "",
     held: Tokens | None = None,
 ) -> Tokens:
-    """POST a form with this server's credentials to the token endpoint (or `url`), and read the answer by `tokens`."""
+    """POST a form with client credentials to the token endpoint (or `url`); parse the tokens."""
     whole, headers = _authenticated(_row(platform), site, form)
     reply = http.request("POST", url or site.token_url, data=whole, headers=headers)
     return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
 def check_app(platform: Platform, http: Http, site: Site) -> None:
-    """Ask the platform whether it knows the app of `site`, where it can be asked (`OAuth.app_check`).
+    """Check that the platform knows the app of `site` (`OAuth.app_check`).
 
-    Raises ApiError `platform_not_enabled` where it refuses the app, `platform_unavailable` where it does not say.
+    Raises ApiError `platform_not_enabled` if it refuses the app, `platform_unavailable` if that is unclear.
     """
     row = _row(platform)
     assert row.app_check is not None, "the caller has looked"
@@ -140,15 +140,15 @@ def check_app(platform: Platform, http: Http, site: Site) -> None:
     error = _failure(platform, reply, fault, hide=_secrets(site, form, headers))
     if reply.status == 401:
         raise misconfigured(platform, error.message.partition("refused: ")[2] or "it does not know them.")
-    if error.code == "platform_auth_failed":  # about what was sent beside the app's own credentials
+    if error.code == "platform_auth_failed":  # refused for the rest of the form, not for the app's credentials
         raise _unavailable(platform, "did not say whether it knows the app", Outcome.REJECTED)
     raise error
 
 
 def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
-    """Refuse a connection that lacks a required scope: ApiError `platform_auth_failed`, naming what is missing.
+    """Raise ApiError `platform_auth_failed`, naming missing scopes, if any are required.
 
-    What the operator does not ask for is not missing.
+    Scopes that the operator does not request are not missing.
     """
     row = _row(platform)
     have, wanted = set(granted), asked(row, site)
@@ -162,14 +162,14 @@ def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
 
 
 def _wanted(row: OAuth, site: Site) -> dict[str, str]:
-    """What the owner is asked to allow, as the consent page takes it."""
+    """Build the scope parameter of the consent page."""
     if isinstance(site, ConfiguredSite) and site.config_id:
         return {"config_id": site.config_id}
     return {"scope": row.separator.join(asked(row, site))}
 
 
 def asked(row: OAuth, site: Site) -> Sequence[str]:
-    """The scopes that an account's owner is asked for."""
+    """Return the scopes to request."""
     return (site.scopes.split() if isinstance(site, ScopedSite) else ()) or row.scopes
 
 
@@ -180,7 +180,7 @@ def _row(platform: Platform) -> OAuth:
 
 
 def _authenticated(row: OAuth, site: Site, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The form and the headers with the app's credentials: Basic, or in the body (always there for a public app)."""
+    """Add the client credentials: Basic, or in the body (always for a public client)."""
     headers = {"Accept": "application/json"}
     if row.basic and site.client_secret:
         pair = f"{site.client_id}:{site.client_secret}".encode()
@@ -190,21 +190,21 @@ def _authenticated(row: OAuth, site: Site, form: Mapping[str, str]) -> tuple[dic
 
 
 def _secrets(site: Site, form: Mapping[str, str], headers: Mapping[str, str]) -> list[str]:
-    """What was sent that no error may repeat."""
+    """List the sent secrets, to redact from errors."""
     sent = [value for name, value in form.items() if re.search(r"token$|secret$|^code", name)]
     return [*sent, site.client_secret, headers.get("Authorization", "").removeprefix("Basic ")]
 
 
-# --- Reading answers ---------------------------------------------------------------------------------------------
+# --- Responses ---------------------------------------------------------------------------------------------------
 
 
 def tokens(
     platform: Platform, reply: Reply, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
 ) -> Tokens:
-    """The tokens that an answer carries; `private` has `scopes` and, where it is told, `refreshExpiresAtMs`.
+    """Parse tokens; `private` holds `scopes` and, if given, `refreshExpiresAtMs`.
 
-    `held`: the tokens that these replace; what the answer leaves out is taken from them. Without it, scopes that the
-    answer leaves out are those asked for (RFC 6749, 5.1). `hide`: secrets of the call, kept out of errors.
+    `held`: the tokens being replaced, which provide omitted values. Without it, omitted scopes are those requested (RFC
+    6749, 5.1). `hide`: secrets of the call, redacted from errors.
     """
     body = _flat(reply)
     access = body.get("access_token")
@@ -245,17 +245,17 @@ def _refresh_end(body: Json, now_ms: int) -> dict[str, int]:
 
 
 def _number(value: object) -> int | None:
-    """A positive number of seconds, also when it comes as text; None for anything else."""
+    """Parse positive seconds from number or text; None otherwise."""
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     return int(text) or None if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 
-# --- What went wrong ---------------------------------------------------------------------------------------------
+# --- Errors ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An error as an authorization server tells it. `name` is empty where the answer tells none."""
+    """Error of an authorization server. `name` is empty if it gives none."""
 
     name: str = ""
     message: str = ""
@@ -264,7 +264,7 @@ class Fault:
 
     @property
     def is_ours(self) -> bool:
-        """The platform refuses this server's app, not the account."""
+        """True if the platform refuses this server's app, not the account."""
         return self.name in _MISCONFIGURED or any(word in self.message.lower() for word in _MISCONFIGURED_WORDS)
 
 
@@ -286,12 +286,12 @@ _MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
 def _failure(
     platform: Platform, reply: Reply, fault: Fault, *, hide: Iterable[str], renewing: bool = False
 ) -> ApiError:
-    """Whose fault it is decides the code: the platform's, this server's, or the account's."""
+    """Build the error; its code depends on who is at fault: platform, this server or account."""
     hidden = [secret for secret in hide if len(secret) >= 8]
-    # Where the app shows its credentials by HTTP Basic, 401 is the answer to them (RFC 6749, 5.2), whatever its words.
+    # With HTTP Basic, 401 refuses the client credentials (RFC 6749, 5.2), despite its text.
     refused_app = _row(platform).basic and reply.status == 401 and fault.name not in _ABOUT_GRANTS
     if refused_app and renewing and not fault.is_ours:
-        # Pinterest answers a refused renewal in the same way: who has other accounts to compare with can tell.
+        # Pinterest answers a refused refresh the same way: comparing with other accounts tells.
         error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
         error.app_in_doubt = True
     elif fault.is_ours or refused_app:
@@ -304,7 +304,7 @@ def _failure(
         error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
     else:
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
-        error.platform_response = {"status": reply.status}  # half an answer may hold a token
+        error.platform_response = {"status": reply.status}  # a partial response may hold a token
         return error
     error.platform_response = {"status": reply.status, "body": redact.value(_shown(reply), hidden)}
     return error
@@ -327,7 +327,7 @@ def _refused(platform: Platform, message: str, remediation: str | None = None) -
 
 
 def misconfigured(platform: Platform, said: str) -> ApiError:
-    """The error of an app whose own credentials the platform refuses."""
+    """Build the error for client credentials that the platform refuses."""
     name = f"platforms.{platform.name}"
     return ApiError(
         "platform_not_enabled",

@@ -1,4 +1,4 @@
-"""What the platforms' option models share: closed, strict, camelCase, no null; and their fields as a form has them."""
+"""Base class of option models: closed, strict, camelCase, no null; and their form fields."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from socialpub.platforms.kit.text import line_feeds
 
 
 class Options(BaseModel):
-    """`targets[].options` of one platform. A field that was not given is not in `model_fields_set`."""
+    """`targets[].options` of one platform. An absent field is not in `model_fields_set`."""
 
-    # Made by the first that is looked at: a start goes by without.
+    # Built on first use, which keeps the startup short.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
 
 
@@ -32,7 +32,7 @@ def _line_feeds(value: object) -> object:
 
 
 LINE_FEEDS = BeforeValidator(_line_feeds)
-"""For text of any length: its line breaks are LF before anything counts them."""
+"""Text whose line breaks become LF before anything counts them."""
 Words = Annotated[str, LINE_FEEDS]
 DigitId = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 AbsoluteUrl = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2048), AfterValidator(_absolute)]
@@ -45,22 +45,22 @@ TAG = "platform"
 
 @dataclass(frozen=True)
 class OptionField:
-    """An option as people are asked for it. `choices`: each value and its words; the first holds where none is made."""
+    """Option in a form. `choices`: values with labels, the first being the default."""
 
     name: str
     label: str
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
-    several: bool = False  # values that commas divide
+    several: bool = False  # values separated by commas
 
     def value_of(self, text: str) -> str | bool | list[str]:
-        """What the API is sent for what was typed or chosen; it is for the model to refuse."""
+        """Convert form input to the API value; validation is left to the model."""
         if self.several:
             return [part.strip() for part in text.split(",") if part.strip()]
         return {"true": True, "false": False}.get(text, text) if self.choices else text
 
     def text_of(self, value: object) -> str:
-        """What stands in the form for a value that the API was sent."""
+        """Convert an API value to form text."""
         if isinstance(value, list):
             return ", ".join(str(each) for each in value)
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -69,7 +69,7 @@ class OptionField:
 
 @cache
 def form_of(options: type[BaseModel]) -> tuple[OptionField, ...]:
-    """The fields of a platform's options, but for the tag."""
+    """Return the form fields of a platform's options, without the tag."""
     return tuple(_fields(options))
 
 

@@ -1,6 +1,4 @@
-"""Patterns of the package `regex`, which many servers never need and none needs at its start: it takes its time to be
-imported, and to compile one.
-"""
+"""Lazily compiled patterns of the package `regex`, which is slow to import and compile."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class _Late:
-    """A pattern that is compiled when it is first used."""
+    """Pattern compiled on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -20,10 +18,10 @@ class _Late:
         import regex
 
         found = getattr(regex.compile(self._text), name)
-        setattr(self, name, found)  # it is asked for here no more
+        setattr(self, name, found)  # later lookups bypass __getattr__
         return found
 
 
 def late(text: str, flags: str = "") -> regex.Pattern[str]:
-    """The pattern; `flags` as their letters, such as `i` and `x`."""
+    """Create a lazy pattern; `flags` are letters such as `i` and `x`."""
     return cast("regex.Pattern[str]", _Late(f"(?{flags}){text}" if flags else text))

@@ -1,4 +1,4 @@
-"""The errors of answers that are not the hoped-for ones, made alike for every platform and without any secret."""
+"""Errors from unsuccessful responses, uniform across platforms and free of secrets."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstr
 
 
 def text_of(value: object) -> str:
-    """An id, name or code as text; empty when it is neither text nor number."""
+    """Convert an id, name or code to text; empty unless text or number."""
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def clean(up: Upstream, reply: Reply, *more: str) -> Reply:
-    """The answer without the secrets of the line, and `more` of them."""
+    """Redact the secrets of the connection, and `more`, from a response."""
     return replace(reply, content=redact.content(reply.content, (*secrets_of(up), *filter(None, more))))
 
 
 def secrets_of(up: Upstream) -> tuple[str, ...]:
-    """What must not be repeated in an error."""
+    """List the secrets to redact from errors."""
     return tuple(filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)))
 
 
 @dataclass(frozen=True)
 class Refusals:
-    """One platform's errors. `words`: what each step asks for, as in "did not take the post"."""
+    """Error factory of one platform. `words`: the verb of each step, "take the post"."""
 
     platform: Platform
     replies: Replies
     words: Mapping[str, str]
 
     def rule(self, suffix: str) -> Rule:
-        """The platform's row with this suffix."""
+        """Find the platform's rule with this suffix."""
         wanted = f"{self.platform.name}.{suffix}"
         return next(rule for rule in self.platform.rules if rule.id == wanted)
 
     def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
-        """The error of a rule row that something else than an error answer broke."""
+        """Build the error of a rule violated by something other than an error response."""
         version = self.platform.pinned(up.site)
         return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
 
     def told(self, up: Upstream, step: str, found: Verdict, reply: Reply, said: str) -> ApiError:
-        """The error of an answer that is no success: clean, sorted, and with what it says in words."""
+        """Build the error of a redacted, classified response, with its text."""
         said = said[:300] or f"it answered with status {reply.status}."
         return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
 
     def worded(self, up: Upstream, found: Verdict, reply: Reply, message: str) -> ApiError:
-        """The error of a clean answer that is sorted; the words of the row that it breaks come first."""
+        """Build the error of a classified response; the text of its rule comes first."""
         if found.rule:
             row = self.rule(found.rule.partition(".")[2])
             found = replace(found, remediation=found.remediation or row.remediation)
@@ -59,10 +59,10 @@ class Refusals:
         return refusal(self.platform, self.platform.pinned(up.site), found, reply, message)
 
     def unusable(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-        """The error of a 2xx answer that lacks what it must hold, by its row in REPLIES (`NO_BODY`).
+        """Build the error of an incomplete 2xx response, by its row in REPLIES (`NO_BODY`).
 
-        Without a row it is as if nobody knew whether a mutating call took effect, and any other call was not made. The
-        body is not shown, it may hold tokens.
+        Without a row: ambiguous for a mutating call, otherwise not sent. The body is not shown, because it may hold
+        tokens.
         """
         found = self.replies.get((step, 200, NO_BODY))
         outcome = found.outcome if found else Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT

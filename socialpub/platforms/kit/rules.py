@@ -1,10 +1,10 @@
-"""Preflight: run a platform's rows over a draft; the catalogue of all rows; the warnings that no row gives.
+"""Preflight: a platform's rules on a draft, the rule catalog, and further warnings.
 
-    findings(platform, site, draft, account)      what is wrong with one target, in row order
-    catalogue(platforms)                          every row by its id
-    warning(code, detail)                         a warning that no row gives
+    findings(platform, site, draft, account)      errors of one target, in rule order
+    catalogue(platforms)                          all rules by id
+    warning(code, detail)                         a warning that belongs to no rule
 
-What the rows are made of: `checks` (texts, options, kinds of media) and `checks_media` (facts of the bytes).
+Rules are built from `checks` (texts, options, media kinds) and `checks_media` (facts of the bytes).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from socialpub.platforms.contract import (
 
 @dataclass(frozen=True)
 class Finding:
-    """One error: the row that was broken, what was found, and in which media item."""
+    """Violated rule, with what was found and the media item."""
 
     rule: Rule
     found: str = ""
     item: int | None = None
-    advice: str = ""  # in place of the row's
+    advice: str = ""  # replaces the rule's
 
     @property
     def message(self) -> str:
@@ -54,13 +54,13 @@ class Finding:
         return error
 
     def warning(self) -> Warning:
-        """The finding as a warning: what a scheduled post's deep check gives at acceptance."""
+        """Convert to a warning, as given when a scheduled post is accepted."""
         return self.rule.warning(self.found)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What preflight has to say about one target: errors in the order of the rows, warnings without doubles."""
+    """Preflight result of one target: errors in rule order, distinct warnings."""
 
     errors: tuple[Finding, ...] = ()
     warnings: tuple[Warning, ...] = ()
@@ -74,7 +74,7 @@ def findings(
     around: Surroundings = Surroundings(),  # noqa: B008 - frozen
     stages: tuple[str, ...] = ("cheap",),
 ) -> Findings:
-    """Every breach of the rows of these stages. Media without facts passes the deep ones, as do none."""
+    """List all violations of the rules of these stages. Media without facts pass deep rules."""
     if stages == ("deep",) and not (draft.items or draft.option_facts):
         return _NOTHING
     if long := _beyond_measure(platform, draft):
@@ -98,25 +98,24 @@ _NOTHING = Findings()
 
 
 def _checked(platform: Platform, stages: tuple[str, ...]) -> Sequence[Rule]:
-    """The rows of these stages that check something, in the order of all rows."""
+    """Return the rules of these stages that have a check, in order."""
     if len(stages) == 1:
         return platform.checks.get(stages[0], ())
     return [rule for rule in platform.rules if rule.check is not None and rule.stage in stages]
 
 
 def count(platform: Platform, draft: Draft, account: Account) -> Counter:
-    """How long the text is as the platform counts; in characters where it is so long that it is not measured."""
+    """Measure the text as the platform does; very long texts in characters."""
     if len(draft.text) <= measured_max(platform, "text"):
         return platform.count(draft, account)
     return replace(platform.count(replace(draft, text=""), account), length=len(draft.text))
 
 
 def measured_max(platform: Platform, name: str) -> int:
-    """The characters beyond which a text breaks its limit, however these are counted: it is refused unmeasured.
+    """Return the number of characters beyond which a text is refused without being measured.
 
-    Four times the limit would refuse posts that a platform takes: one grapheme may be an emoji of eleven characters,
-    and a row may not apply to what else is in the post. On X there is no such number: it counts an address as 23,
-    however long it is.
+    Four times the limit would refuse valid posts: one grapheme may be an emoji of eleven characters, and a rule may not
+    apply to the rest of the post. X has no such number: it counts a URL of any length as 23.
     """
     row = platform.row_of_length(name)
     if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
@@ -124,11 +123,11 @@ def measured_max(platform: Platform, name: str) -> int:
     return LONGEST_GRAPHEME * row.limit
 
 
-LONGEST_GRAPHEME = 12  # characters: a family of four with its skin tones and joiners has eleven
+LONGEST_GRAPHEME = 12  # characters: a family of four with skin tones and joiners has eleven
 
 
 def _beyond_measure(platform: Platform, draft: Draft) -> tuple[Finding, ...]:
-    """The texts that are far too long: counting each of their characters would only take time."""
+    """Find texts so long that measuring them would only waste time."""
     is_all = not (draft.items or draft.options or draft.first_comment)
     if is_all and len(draft.text) <= measured_max(platform, "text"):
         return ()
@@ -160,7 +159,7 @@ def _notices(platform: Platform, draft: Draft) -> Iterator[Warning]:
 
 
 def catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
-    """Every row of every platform by its id; ValueError when an id stands twice or with the wrong platform."""
+    """Return all rules by id. Raises ValueError for a duplicate id or a wrong prefix."""
     rows: dict[str, Rule] = {}
     for platform in platforms:
         for rule in platform.rules:
@@ -171,7 +170,7 @@ def catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
 
 
 def fetch_row(id: str) -> Rule:
-    """The row of a media URL that could not be fetched, in the words that every platform shares."""
+    """Build the shared rule for media URLs that could not be fetched."""
     return Rule(
         id,
         "deep",
@@ -182,12 +181,12 @@ def fetch_row(id: str) -> Rule:
 
 
 def unreachable(platform: Platform, kind: Kind) -> Rule:
-    """The row that says that a media URL of this kind could not be fetched."""
+    """Return the rule for an unreachable media URL of this kind."""
     wanted = platform.unreachable.get(kind, f"{platform.name}.media.reachable")
     return next(rule for rule in platform.rules if rule.id == wanted)
 
 
-# --- Warnings that no row gives --------------------------------------------------------------------------------------
+# --- Warnings without a rule -----------------------------------------------------------------------------------------
 
 WARNINGS: dict[str, str] = {
     "first_comment_ignored": "The first comment is ignored here.",
@@ -209,18 +208,18 @@ WARNINGS: dict[str, str] = {
     "duplicate_content": "The same text was sent to this account within the last 24 hours.",
     "daily_cap_near": "The account is close to the number of posts that the platform accepts.",
 }
-"""Code → its words. Beside these a warning's code is the id of a row whose severity is warning."""
+"""Texts by code. Other warning codes are ids of rules with severity warning."""
 
 
 def warning(code: str, detail: str = "") -> Warning:
-    """The warning of this code, with one more sentence; KeyError for a code that has no words."""
+    """Build the warning of this code, plus a sentence. Raises KeyError for an unknown code."""
     return Warning(code, f"{WARNINGS[code]} {detail}".strip())
 
 
 def once(warnings: Iterable[Warning]) -> list[Warning]:
-    """Each warning a single time, in the order of their first mention.
+    """Remove duplicate warnings, keeping the order of first mention.
 
-    What is said of the post as a whole stands once whatever its words: the last ones, which know most.
+    Warnings about the whole post appear once per code, with the latest text.
     """
     return list({note.code if note.code in _OF_THE_POST else note: note for note in warnings}.values())
 
@@ -240,7 +239,7 @@ _OF_THE_POST = frozenset(
 
 
 def ignored_option(name: str, why: str, applies: Callable[[Draft], bool]) -> Notice:
-    """The notice that an option does nothing, given when it is there and `applies`."""
+    """Build the notice that an option has no effect, if present and `applies`."""
     return Notice(
         "option_ignored", f"`{name}` is ignored: {why}.", lambda draft: name in draft.options and applies(draft)
     )

@@ -1,4 +1,4 @@
-"""The top-level domains by which a bare `example.com` is known to be a link.
+"""Top-level domains by which a bare `example.com` is recognized as a link.
 
 The names are those of IANA's root zone as twitter-text 3.1 knows them (github.com/twitter/twitter-text,
 conformance/tld_lib.yml of 2021-10-21, Apache-2.0): what X counts as a link depends on this list, newer names do not.

@@ -1,4 +1,4 @@
-"""Files on their way to a platform, read as they are sent: parts of them, bare or in a form."""
+"""File uploads, read while sending: slices of a file, bare or in a form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READ = 1 << 18
 
 @dataclass(frozen=True)
 class Part:
-    """The bytes [start, end) of a file, from the start each time they are asked for."""
+    """Bytes [start, end) of a file; each iteration starts over."""
 
     path: Path
     start: int
@@ -40,7 +40,7 @@ def whole(item: Item) -> Part:
 def form(
     fields: Mapping[str, object], name: str, part: Part, content_type: str, nonce: int, filename: str = "media"
 ) -> tuple[dict[str, str], Iterable[bytes]]:
-    """Headers and content of a form (RFC 7578) whose last field, `name`, is a part of a file."""
+    """Build headers and content of a form (RFC 7578) whose last field, `name`, is a file slice."""
     boundary = f"socialpub-{nonce:016x}"
     opening = f"--{boundary}\r\nContent-Disposition: form-data; name="
     texts = "".join(f'{opening}"{field}"\r\n\r\n{value}\r\n' for field, value in fields.items())
