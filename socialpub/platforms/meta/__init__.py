@@ -1,1 +1,1 @@
-"""What the platforms on Meta's Graph APIs share."""
+"""Shared parts of the platforms on Meta's Graph APIs."""

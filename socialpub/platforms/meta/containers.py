@@ -1,8 +1,8 @@
-"""The container dance of Instagram and Threads: make containers, ask until they are finished, publish, settle.
+"""Container flow of Instagram and Threads: create containers, poll, publish, settle.
 
-Containers are invisible and die after a day, so making one is repeatable; but once one may have been published, only
-it is asked about and published again, never another. Its status does not tell the post's id, which is then looked for
-in the account's own list, exactly. Sources: developers.facebook.com/docs/threads/troubleshooting and
+Containers are invisible and expire after a day, so creating one is repeatable; but once one may have been published,
+only that one is polled and published again, never another. Its status lacks the post's id, which is then found in the
+account's own list by exact match. Sources: developers.facebook.com/docs/threads/troubleshooting and
 …/instagram-platform/content-publishing.
 """
 
@@ -23,26 +23,26 @@ from socialpub.platforms.meta.graph import AUTH, Graph, data_of, normal, recent
 Form = dict[str, str]
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 30.0
 PATIENCE, VIDEO_PATIENCE = 300.0, 900.0
-MISSES_MAX = 3  # failures that may pass, one after the other
+MISSES_MAX = 3  # tolerated consecutive failures
 REBUILDS_MAX = 1
 MISS_WAIT = 5.0
-NEAR = 0.8  # of the quota: from here on a warning
+NEAR = 0.8  # of the quota: warn from here on
 
 
 @dataclass(frozen=True)
 class Dance:
-    """How one of the two platforms names the steps. `again`: errors after which a second try is made, once."""
+    """Names of the flow's steps on one platform. `again`: errors that are retried once."""
 
     graph: Graph
     make: str  # edge of the account: creates a container
     publish: str  # edge of the account: publishes one
-    limit: str  # edge of the account: how much of the day's quota is used
+    limit: str  # edge of the account: used part of the daily quota
     status: str  # field of a container
-    detail: str  # field that says why it failed
-    posts: str  # edge of the account: what it has published
+    detail: str  # field with the reason of a failure
+    posts: str  # edge of the account: its posts
     text: str  # field of a post
     post_fields: str
-    page: Callable[[Upstream, Json], str | None]  # a post's public address when its permalink is not told
+    page: Callable[[Upstream, Json], str | None]  # public address of a post without permalink
     again: frozenset[str]
     pause: float = 0.0  # seconds between finished and publishing
     quota_fields: str = "quota_usage,config"
@@ -50,17 +50,17 @@ class Dance:
 
 @dataclass(frozen=True)
 class Makings:
-    """What is to be made: the container of each item, the carousel around them if any, and what the post will be."""
+    """Containers to create: one per item, the carousel around them, and the plan."""
 
     pieces: tuple[Form, ...]
     whole: Form | None  # without `children`; None: the only piece is the post
-    plan: Json  # text, types and since, by which the post is found again
+    plan: Json  # text, types and since, to find the post
     patience: float = PATIENCE
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is made so far: kept between the calls of `prepare`."""
+    """Progress kept between calls of `prepare`."""
 
     pieces: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)  # of the pieces
@@ -76,11 +76,11 @@ class Progress:
         return Pending(asdict(self), seconds)
 
 
-# --- Preparing -----------------------------------------------------------------------------------------------------
+# --- Prepare -------------------------------------------------------------------------------------------------------
 
 
 def prepare(dance: Dance, up: Upstream, makings: Makings, saved: Json | None) -> Ready | Pending:
-    """Make what is missing or ask about what is there; `Pending` until the post's container is finished."""
+    """Create missing containers or poll existing ones; `Pending` until the last is finished."""
     state = Progress(**saved) if saved else Progress(near=_quota(dance, up))
     run = _Run(dance, up, makings, state)
     if len(state.pieces) < len(makings.pieces):
@@ -91,9 +91,9 @@ def prepare(dance: Dance, up: Upstream, makings: Makings, saved: Json | None) ->
 
 
 def _quota(dance: Dance, up: Upstream) -> str:
-    """How near the account is to its day's quota, as a sentence; ApiError when it is used up.
+    """Return a sentence if the daily quota is nearly used. Raises ApiError if it is used up.
 
-    A quota that cannot be read stops nobody; publishing itself refuses then.
+    An unreadable quota does not block; publishing itself refuses then.
     """
     graph, path = dance.graph, f"{up.account.platform_account_id}/{dance.limit}"
     reply = graph.ask(up, "GET", path, params={"fields": dance.quota_fields})
@@ -129,10 +129,10 @@ class _Run:
     def graph(self) -> Graph:
         return self.dance.graph
 
-    # --- Making ---
+    # --- Create ---
 
     def make_pieces(self) -> Pending:
-        """Every container that is missing; what is made so far is kept when one fails."""
+        """Create all missing containers, keeping those created before a failure."""
         made = self.state
         for form in self.makings.pieces[len(made.pieces) :]:
             found = self._made(form, made)
@@ -150,7 +150,7 @@ class _Run:
         return fresh.later(fresh.wait)
 
     def _made(self, form: Form, state: Progress) -> str | Pending:
-        """The container's id, or a wait before the next try; ApiError when no try is left."""
+        """Create a container: its id, or a wait before the retry. Raises ApiError without retries."""
         try:
             reply = self.graph.ask(self.up, "POST", self._edge(self.dance.make), data=form)
             if reply.ok:
@@ -167,10 +167,10 @@ class _Run:
     def _edge(self, edge: str) -> str:
         return f"{self.up.account.platform_account_id}/{edge}"
 
-    # --- Asking ---
+    # --- Poll ---
 
     def ask_pieces(self) -> Pending:
-        """Ask about the items that are not finished; when all are, make the carousel."""
+        """Poll the unfinished items; create the carousel when all are finished."""
         done = list(self.state.done)
         for piece in self.state.pieces:
             if piece in done:
@@ -184,7 +184,7 @@ class _Run:
         return self.make_whole(state) if len(done) == len(state.pieces) else self._wait(state)
 
     def ask_whole(self) -> Ready | Pending:
-        """Ask about the post's container; PUBLISHED, when an earlier attempt got through after all."""
+        """Poll the post's container; PUBLISHED means that an earlier attempt succeeded."""
         container = self.state.whole or self.state.pieces[0]
         found = self._asked(container)
         if isinstance(found, Pending):
@@ -203,7 +203,7 @@ class _Run:
         return Ready(self.makings.plan | {"container": container} | more, warnings)
 
     def _asked(self, container: str) -> str | Pending:
-        """A container's status; a wait when it could not be read or must be made anew."""
+        """Poll a container's status; wait if it is unreadable or must be recreated."""
         try:
             reply = ask(self.dance, self.up, container)
         except ApiError as error:
@@ -214,7 +214,7 @@ class _Run:
         return self._failed(reply, status) if status in ("ERROR", "EXPIRED") else status
 
     def _failed(self, reply: Reply, status: str) -> Pending:
-        """A container that comes to nothing: everything is made anew once, where that may help."""
+        """Handle a failed container: recreate everything once, where that may help."""
         why = _why(self.dance, reply)
         if (status == "EXPIRED" or why in self.dance.again) and self.state.rebuilt < REBUILDS_MAX:
             return Progress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
@@ -241,7 +241,7 @@ class _Run:
 
 
 def ask(dance: Dance, up: Upstream, container: str) -> Reply:
-    """A container's status, as answered; ApiError when it has none."""
+    """Fetch a container's status. Raises ApiError if it has none."""
     fields = f"{dance.status},{dance.detail}"
     reply = dance.graph.call(up, "status", "GET", container, params={"fields": fields})
     if not text_of(reply.record().get(dance.status)):
@@ -250,17 +250,17 @@ def ask(dance: Dance, up: Upstream, container: str) -> Reply:
 
 
 def _why(dance: Dance, reply: Reply) -> str:
-    """The name of a container's error: Threads gives a word, Instagram a sentence with a number in it."""
+    """Name a container's error: Threads gives a word, Instagram a sentence with a number."""
     words = text_of(reply.record().get(dance.detail))
     number = re.search(r"\b(22\d{5})\b", words)
     return number[1] if number else words
 
 
-# --- Publishing ----------------------------------------------------------------------------------------------------
+# --- Publish -------------------------------------------------------------------------------------------------------
 
 
 def send(dance: Dance, up: Upstream, plan: Json) -> Published:
-    """Publish the container, unless it is known to be published already."""
+    """Publish the container, unless it is already published."""
     if plan.get("published"):
         return _bound(dance, up, plan, plan["since"])
     path = f"{up.account.platform_account_id}/{dance.publish}"
@@ -270,11 +270,11 @@ def send(dance: Dance, up: Upstream, plan: Json) -> Published:
 
 
 def settle(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Ask the container, and look for the post where it must be there."""
+    """Check the container, and find the post if it must exist."""
     try:
         reply = ask(dance, up, plan["container"])
     except ApiError as error:
-        # Reading a status sometimes breaks for a published container (Graph 100/33): the post itself still tells.
+        # Reading the status sometimes fails for a published container (Graph 100/33): the post itself still tells.
         return _found(dance, up, plan, since_ms) or Unknown({"error": error.message, "answer": error.platform_response})
     status, evidence = text_of(reply.record().get(dance.status)), {"status": reply.status, "body": reply.record()}
     if status == "PUBLISHED":
@@ -287,12 +287,12 @@ def settle(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published |
 
 
 def _bound(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published:
-    """The post of a published container; without an address when it is not certain which one it is."""
+    """Find the post of a published container; without an address if it is ambiguous."""
     return _found(dance, up, plan, since_ms) or Published(f"container:{plan['container']}")
 
 
 def _found(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published | None:
-    """The one post that is ours: same account, text and kind, young enough, and no other post of ours."""
+    """Find our post: same account, text and kind, recent, and not another post of ours."""
     edge = f"{up.account.platform_account_id}/{plan.get('list', dance.posts)}"
     try:
         listed = recent(dance.graph, up, edge, dance.post_fields, "timestamp", since_ms)
@@ -313,12 +313,12 @@ def _is_ours(dance: Dance, up: Upstream, plan: Json, post: Json) -> bool:
 
 
 def _same(sent: str, got: object) -> bool:
-    # Instagram takes the @ out of captions that it shows to weaker roles.
+    # Instagram removes the @ from captions that it shows to weaker roles.
     return normal(sent).replace("@", "") == normal(got).replace("@", "")
 
 
 def _details(dance: Dance, up: Upstream, post: str) -> Json:
-    """What is told of a fresh post; nothing when it cannot be read, for it is published all the same."""
+    """Read details of a new post; empty if unreadable, since it is published anyway."""
     try:
         return dance.graph.call(up, "look", "GET", post, params={"fields": "permalink,shortcode"}).record()
     except ApiError:
@@ -331,5 +331,5 @@ def _shown(dance: Dance, up: Upstream, post: Json) -> Published:
 
 
 def verdicts(names: Sequence[str], found: Verdict, step: str = "*") -> dict[tuple[str, int, str | None], Verdict]:
-    """Rows of REPLIES for several names of Graph errors."""
+    """Build rows of REPLIES for several Graph error names."""
     return {(step, 200 if step == "container" else 400, name): found for name in names}

@@ -1,8 +1,8 @@
-"""How Meta's Graph APIs are spoken to, shared by the three platforms on them: calls, errors, lists.
+"""Meta's Graph APIs, shared by three platforms: calls, errors, lists.
 
-Meta's HTTP statuses say little; the error's numbers decide. So an answer with a Graph error is looked up in REPLIES as
-status 400 under its names ("4/2207051", "2207051", "4"), and one that Meta calls transient as status 503. A row names a
-number, not its place: the same one comes as `code` from one edge and as `error_subcode` from another.
+HTTP statuses say little; the error numbers decide. So a response with a Graph error is looked up in REPLIES as status
+400 under its names ("4/2207051", "2207051", "4"), and one that Meta calls transient as status 503. A row names a number
+regardless of its place: the same one is `code` on one edge and `error_subcode` on another.
 Sources: developers.facebook.com/docs/graph-api/guides/error-handling and /overview/rate-limiting.
 """
 
@@ -28,7 +28,7 @@ AUTH = "platform_auth_failed"
 SKEW_MS = 120_000  # between Meta's clock and ours (reliability: a match is exact within two minutes)
 PAGE = 25
 PAGES_MAX = 20
-# developers.facebook.com/docs/graph-api/changelog/versions, which Facebook and Instagram share; of v26.0 it tells none.
+# developers.facebook.com/docs/graph-api/changelog/versions, shared by Facebook and Instagram; nothing on v26.0.
 SUNSETS = {
     "v20.0": "2026-09-24",
     "v21.0": "2027-01-21",
@@ -39,22 +39,22 @@ SUNSETS = {
 }
 
 
-SERVED = "facebook-api-version"  # a version that has ended is answered by the oldest that has not
+SERVED = "facebook-api-version"  # an ended version is answered by the oldest live one
 
 
 def next_version(version: str) -> str:
-    """The version after one, as Meta counts them."""
+    """Return the name of Meta's next version."""
     return f"v{int(version.removeprefix('v').partition('.')[0]) + 1}.0"
 
 
 class MetaSite(ScopedSite):
-    """The settings that the platforms on a Graph API have in common."""
+    """Common settings of platforms on a Graph API."""
 
     appsecret_proof: bool = False
-    """Whether calls carry `appsecret_proof`, for apps of which Meta wants it ("Require App Secret")."""
+    """Whether to send `appsecret_proof`, for apps with "Require App Secret"."""
 
 
-# --- What an answer means ----------------------------------------------------------------------------------------
+# --- Classification ----------------------------------------------------------------------------------------------
 
 _RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", token_refused=True)
 _CHECKPOINT = Verdict(
@@ -91,12 +91,12 @@ SHARED: Replies = {
     ),
     ("*", 401, None): _RECONNECT,
     ("*", 400, "100"): Verdict(Outcome.REJECTED),
-    # Reading sometimes fails this way for what is there (100/33).
+    # Reading sometimes fails this way for existing objects (100/33).
     **{(step, 400, "100"): AGAIN for step in ("status", "settle")},
     # A throttled call is refused before it does anything (graph-api/overview/rate-limiting).
     **{("*", 400, name): THROTTLED for name in ("4", "17", "32", "341", "613", "80001", "80002")},
 }
-"""What every Graph API answers alike; a platform's own rows are added to these."""
+"""Rows common to all Graph APIs; platforms add their own."""
 
 _PASSING = frozenset({1, 2, 6001, 1363047, 1609010, -1, -2})
 _PERMISSIONS = frozenset({3, 10, *range(200, 300)})
@@ -107,35 +107,35 @@ _PHRASES = {"appsecret_proof": "app_secret"}
 
 @dataclass(frozen=True)
 class Fault:
-    """A Graph error; both numbers are None where the answer holds none."""
+    """Graph error; both numbers are None if the response has none."""
 
     code: int | None = None
     subcode: int | None = None
     message: str = ""  # for people
-    words: str = ""  # everything that was said, in lower case
+    words: str = ""  # all texts, in lower case
     transient: bool = False
     data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """Its subcode and its code, as far as it has them."""
+        """Subcode and code, if present."""
         return tuple(number for number in (self.subcode, self.code) if number is not None)
 
     @property
     def is_passing(self) -> bool:
-        """Whether its numbers say that another try may do."""
+        """True if the numbers suggest a retry."""
         return not _PASSING.isdisjoint(self.numbers)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it may be called in REPLIES, the most telling name first."""
+        """Names in REPLIES, most specific first."""
         pair = (f"{self.code}/{self.subcode}",) if len(self.numbers) == 2 else ()
         group = ("permission",) if self.code in _PERMISSIONS else ()
         return (*pair, *map(str, self.numbers), *group)
 
 
 def fault_of(reply: Reply) -> Fault:
-    """The error in an answer, in the shape of Graph or of the token endpoints."""
+    """Parse the error of a response, in Graph's form or that of token endpoints."""
     body = reply.record()
     error = body.get("error")
     if isinstance(error, dict):
@@ -156,14 +156,14 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-# --- One of the APIs ---------------------------------------------------------------------------------------------
+# --- API ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Graph(Refusals):
-    """One of the Graph APIs: its platform, its table of answers, and how its steps are called.
+    """Graph API of one platform: its response table and calls.
 
-    `phrases`: pieces of messages (in lower case) by which an error is known whose code says too little, and its name.
+    `phrases`: message parts (lower case) that name errors whose code says too little.
     """
 
     phrases: Mapping[str, str] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class Graph(Refusals):
         mutating: bool = False,
         **sent: Any,
     ) -> Reply:
-        """The 2xx answer to a call; every other answer is raised as REPLIES sorts it."""
+        """Call and return the 2xx response. Raises others as REPLIES classifies them."""
         reply = self.ask(up, method, path, token=token, **sent)
         if not reply.ok:
             raise self.refused(up, step, reply, mutating=mutating)
@@ -191,7 +191,7 @@ class Graph(Refusals):
         return reply
 
     def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Reply:
-        """Any answer. `path` is under the version, or a whole address; the token goes in a header, never in the URL."""
+        """Send a request with the token in a header. `path`: below the version, or a whole URL."""
         url = path if "://" in path else self.address(up.site, path)
         bearer = token or up.tokens.access
         headers = {"Authorization": f"Bearer {bearer}"} | dict(sent.pop("headers", {}))
@@ -199,7 +199,7 @@ class Graph(Refusals):
         return up.http.request(method, url, headers=headers, params=params or None, **sent)
 
     def name(self, step: str, reply: Reply) -> str | None:
-        """What the answer's error is called in REPLIES, at this step; None when nothing there fits."""
+        """Return the error's name in REPLIES at this step, or None."""
         fault = fault_of(reply)
         phrases = {**self.phrases, **_PHRASES}
         phrase = next((name for words, name in phrases.items() if words in fault.words), None)
@@ -208,7 +208,7 @@ class Graph(Refusals):
         return next((name for name in names if (step, 400, name) in rows or ("*", 400, name) in rows), None)
 
     def verdict(self, step: str, reply: Reply, *, mutating: bool) -> Verdict:
-        """What an answer that is no success means."""
+        """Classify an unsuccessful response."""
         fault, name = fault_of(reply), self.name(step, reply)
         found = verdict(self.replies, step, 400 if name else reply.status, name, mutating=mutating)
         settled = name is not None and (found.outcome is not Outcome.REJECTED or found.code == AUTH)
@@ -217,25 +217,25 @@ class Graph(Refusals):
         return verdict(self.replies, step, 503, None, mutating=mutating)
 
     def refused(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-        """The error of an answer, without any secret in it."""
+        """Build the error of a response, with secrets redacted."""
         shown = clean(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
         error = self.told(up, step, found, shown, fault_of(shown).message)
-        # Graph looks at the token and its permissions before it does anything.
+        # Graph checks the token and its permissions before it does anything.
         error.absent = mutating and error.code == AUTH
         if error.code == "platform_unavailable":
             error.retry_after = error.retry_after or regain_seconds(reply)
         return error
 
     def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
-        """The error of a rule row that something else than an error answer broke."""
+        """Build the error of a rule violated by something other than an error response."""
         error = super().ruled(up, suffix, outcome, found, said)
-        # A row that is checked here before anything is sent can be broken in the platform's own eyes, too.
+        # The platform itself may refuse by a rule that preflight also checks.
         upstream = error.code == "preflight_failed"
         return replace(error, code="platform_rejected", status=0) if upstream else error
 
     def id_of(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False, key: str = "id") -> str:
-        """The id in an answer (Meta gives them as text or number)."""
+        """Extract an id (text or number in Meta's responses)."""
         found = text_of(reply.record().get(key))
         if not found:
             raise self.unusable(up, step, reply, mutating=mutating)
@@ -243,7 +243,7 @@ class Graph(Refusals):
 
 
 def proof(site: Site, token: str) -> dict[str, str]:
-    """What shows that a call with this token comes from the app itself; empty where it is switched off or unknown.
+    """Build the proof that a call comes from the app; empty if disabled or unknown.
 
     Apps with "Require App Secret" are refused every call without it (graph-api/guides/secure-requests).
     """
@@ -253,9 +253,9 @@ def proof(site: Site, token: str) -> dict[str, str]:
 
 
 def regain_seconds(reply: Reply) -> int | None:
-    """When calls are taken again, by the usage headers; None when they say nothing.
+    """Return the seconds until calls are accepted, from the usage headers; None if not given.
 
-    They tell it in minutes. Where the app's own calls are used up they tell no time: those of an hour are counted.
+    The headers give minutes. Used-up app calls give no time: they are counted over an hour.
     """
     app = _usage(reply, "x-app-usage")
     rows = [app, *(row for each in _usage(reply, "x-business-use-case-usage").values() for row in _rows(each))]
@@ -281,19 +281,19 @@ def _rows(value: object) -> Iterator[Json]:
     yield from (row for row in (value if isinstance(value, list) else []) if isinstance(row, dict))
 
 
-# --- Looking ---------------------------------------------------------------------------------------------------------
+# --- Lists -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Posts of a list that are young enough. `complete`: the list was read back to where older ones begin."""
+    """Recent posts of a list. `complete`: read back to older ones."""
 
     posts: tuple[Json, ...]
     complete: bool
 
 
 def recent(graph: Graph, up: Upstream, edge: str, fields: str, time_field: str, since_ms: int) -> Listed:
-    """The posts of a list since a moment (and a little before it); ApiError when a page cannot be read."""
+    """List posts since a moment (or a little before). Raises ApiError for a bad page."""
     found: list[Json] = []
     params = {"fields": fields, "limit": str(PAGE), "since": str((since_ms - SKEW_MS) // 1000)}
     for _ in range(PAGES_MAX):
@@ -316,7 +316,7 @@ def _is_young(time: object, since_ms: int) -> bool:
 
 
 def cursor(body: Json) -> str:
-    """Where the next page of a list begins; empty at its end. Its whole address is not used: it holds the token."""
+    """Return the cursor of the next page, or empty. Its full URL is avoided: it has the token."""
     paging = body.get("paging")
     if not isinstance(paging, dict) or not paging.get("next"):
         return ""
@@ -325,7 +325,7 @@ def cursor(body: Json) -> str:
 
 
 def moment_ms(text: object) -> int | None:
-    """An instant as Graph writes it (2026-11-20T12:00:00+0000); None when it is none."""
+    """Parse Graph's time format (2026-11-20T12:00:00+0000); None if invalid."""
     try:
         return int(datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%S%z").timestamp() * 1000)
     except ValueError:
@@ -333,7 +333,7 @@ def moment_ms(text: object) -> int | None:
 
 
 def normal(text: object) -> str:
-    """A text so that what Meta gives back can be compared with what it got."""
+    """Normalize a text so that Meta's copy compares equal with ours."""
     return composed(line_feeds(str(text or ""))).strip()
 
 
@@ -341,16 +341,16 @@ def normal(text: object) -> str:
 
 
 def exchanged(graph: Graph, up: Upstream, url: str, params: Mapping[str, str], now_ms: int) -> Tokens:
-    """Tokens by one of Meta's exchanges, which take everything in the query; the scopes stay as they were."""
+    """Exchange tokens by a GET with query parameters; the scopes stay as they were."""
     reply = up.http.request("GET", url, params=params, headers={"Accept": "application/json"})
     hide = [*secrets_of(up), *params.values()]
     found = oauth.tokens(graph.platform, reply, now_ms, held=up.tokens, hide=hide)
-    # What renews it is the token itself, so it stands in both places.
+    # The access token itself refreshes it, so it is stored in both fields.
     return replace(found, refresh=found.access)
 
 
 def renewed(graph: Graph, up: Upstream, params: Mapping[str, str], now_ms: int) -> Tokens:
-    """A long-lived token in place of another. One that is refused but still works is only too young to be renewed."""
+    """Refresh a long-lived token. A refused one that still works is only too new."""
     try:
         return exchanged(graph, up, f"{up.site.api_base}/refresh_access_token", params, now_ms)
     except ApiError as error:
@@ -361,12 +361,12 @@ def renewed(graph: Graph, up: Upstream, params: Mapping[str, str], now_ms: int) 
 
 
 def stand_in(values: Any, **paths: str) -> Any:
-    """Settings in which the other addresses follow `api_base`, where that is set and they are not (labs use it)."""
+    """Derive other addresses from `api_base`, if only that is set (for test servers)."""
     if isinstance(values, dict) and values.get("api_base"):
         return {name: f"{values['api_base']}{path}" for name, path in paths.items()} | values
     return values
 
 
 def data_of(reply: Reply) -> Iterator[Json]:
-    """The objects of an answer's `data`."""
+    """Yield the objects of a response's `data`."""
     yield from _rows(reply.record().get("data"))
