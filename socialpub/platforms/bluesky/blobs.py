@@ -1,4 +1,4 @@
-"""Files on the way to the account's own server, which says itself how large they may be."""
+"""Uploads to the account's own server, which defines the size limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOO_LARGE = ("bluesky.media.image_size_max", "bluesky.media.video_size_max")
 
 
 def upload(up: Upstream, step: Literal["upload", "video"], headers: Mapping[str, str], **sent: Any) -> Json:
-    """The server's own description of an uploaded file, which must go into the record as it is."""
+    """Upload a file; return the server's blob description, to use unchanged in the record."""
     nsid = "com.atproto.repo.uploadBlob"
     try:
         reply = call(up, step, "POST", home(up), nsid, bearer=up.tokens.access, headers=headers, **sent)
@@ -28,7 +28,7 @@ def upload(up: Upstream, step: Literal["upload", "video"], headers: Mapping[str,
 
 
 def _cap(up: Upstream) -> str:
-    """What the server says it takes, as a sentence; empty when it does not say."""
+    """Return the server's upload limit as a sentence; empty if not given."""
     try:
         reply = call(up, "profile", "GET", home(up), "com.atproto.server.describeServer", deadline=LOOK_SECONDS)
     except ApiError:

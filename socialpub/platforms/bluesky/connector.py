@@ -1,6 +1,6 @@
-"""Bluesky: posts are records in the account's own repository, written under a key that we choose.
+"""Bluesky: posts are records in the account's repository, under a key that we choose.
 
-The key (a TID) and the time of creation come from the draft, so the same draft always writes the same record, and
+The key (a TID) and the creation time come from the draft, so the same draft always writes the same record, and
 `putRecord` with `swapRecord: null` answers a repeat with the first one's uri and cid (recorded from PDS 0.5.35).
 """
 
@@ -80,7 +80,7 @@ _CONFLICT = "bluesky.record.conflict"
 
 
 def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identity, Tokens]:
-    """The account behind a handle (or DID) and an app password, with a session on its own server."""
+    """Log in with a handle (or DID) and app password, at the account's own server."""
     found = find(up, fields["handle"])
     body = {"identifier": found.did, "password": fields["password"].strip()}
     reply = call(
@@ -94,24 +94,24 @@ def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identit
 
 
 def client_documents(base_url: str, client: AppClient) -> Mapping[str, Json]:
-    """What authorization servers read of this server."""
+    """Build the documents that authorization servers read from this server."""
     return {"client-metadata.json": oauth.metadata(base_url, client), "jwks.json": oauth.jwks(client)}
 
 
 def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
-    """Where the owner of a handle (or DID) allows this server to act for them: a page of the account's own server."""
+    """Push the authorization request to the account's own server."""
     return oauth.invite(up, client, handle, state)
 
 
 def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> Connected:
-    """The account whose owner has come back, with its tokens."""
+    """Exchange the code for the account and its tokens."""
     home, tokens = oauth.accept(up, client, kept, code, iss)
     extra = {"handle": home.handle, "pds": home.pds}
     return Connected(Identity(home.did, _display_name(up, home.did) or home.handle, extra), tokens)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """A new pair of tokens. An app password's old one works for two more hours, so a lost answer costs nothing."""
+    """Refresh the tokens. An app password's old ones work for two more hours."""
     if oauth.is_session(up.tokens):
         return oauth.refresh(up)
     if not up.tokens.refresh:
@@ -121,7 +121,7 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
 
 
 def revoke(up: Upstream) -> None:
-    """End the session upstream; the app password itself stays until its owner deletes it."""
+    """End the session upstream; the app password stays until its owner deletes it."""
     if oauth.is_session(up.tokens):
         return oauth.revoke(up)
     if not up.tokens.refresh:
@@ -129,7 +129,7 @@ def revoke(up: Upstream) -> None:
     try:
         call(up, "revoke", "POST", home(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh)
     except ApiError as error:
-        if not error.stale_token:  # a session that is already over is what was asked for
+        if not error.stale_token:  # the session is already over
             raise
 
 
@@ -137,14 +137,14 @@ def _tokens(up: Upstream, step: Step, reply: Reply, did: str) -> Tokens:
     session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
-        raise unusable(up, step, reply, mutating=True)  # the tokens were issued, whatever became of the answer
+        raise unusable(up, step, reply, mutating=True)  # the tokens were issued, even if the response is unusable
     expires = claims(access).get("exp")
     expires_at_ms = expires * 1000 if isinstance(expires, int) and 0 < expires < 1 << 40 else None
     return Tokens(access, renew, expires_at_ms, up.tokens.private)
 
 
 def _display_name(up: Upstream, did: str) -> str | None:
-    """The profile's name; None when there is none or it cannot be read, which must not stop anybody."""
+    """Return the profile's name; None if there is none or it is unreadable."""
     try:
         reply = call(
             up, "profile", "GET", origin(up.site.public_api), "app.bsky.actor.getProfile", params={"actor": did}
@@ -155,11 +155,11 @@ def _display_name(up: Upstream, did: str) -> str | None:
     return name.strip()[:640] or None if isinstance(name, str) else None
 
 
-# --- Preparing -----------------------------------------------------------------------------------------------------
+# --- Prepare -------------------------------------------------------------------------------------------------------
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Upload the media and build the whole record; `Pending` while a video is being processed."""
+    """Upload the media and build the record; `Pending` while a video is being processed."""
     warnings: tuple[Warning, ...] = ()
     embed: Json | None = None
     if draft.items and draft.items[0].kind == "video":
@@ -177,7 +177,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 
 
 def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
-    """The plan of the first comment: a reply to our own post, one millisecond later, in the post's own thread."""
+    """Plan the first comment: a reply to our post, one millisecond later, in its thread."""
     ours = {"uri": post.uri, "cid": post.cid}
     root = plan["record"].get("reply", {}).get("root", ours)
     text, now_ms = draft.first_comment or "", draft.now_ms + _COMMENT_AFTER_MS
@@ -188,9 +188,9 @@ def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
 
 
 def tid(now_ms: int, nonce: int) -> str:
-    """A record key: 53 bits of microseconds and 10 random ones, in sortable base32 (atproto.com/specs/tid).
+    """Build a record key: 53 bits of µs, 10 random ones, in base32 (atproto.com/specs/tid).
 
-    The microseconds within the millisecond are random too, so two posts of one moment get two keys.
+    The microseconds within the millisecond are random too, so that two posts of one moment get two keys.
     """
     micros = now_ms * 1000 + (nonce >> 10) % 1000
     number = (micros & ((1 << 53) - 1)) << 10 | nonce & 1023
@@ -217,7 +217,7 @@ def _present(**values: Any) -> Json:
 
 
 def _resolver(up: Upstream) -> Callable[[str], str | None]:
-    """Looks up mentions at the account's server: once each, and none after a failure to answer."""
+    """Return a resolver of mentions at the account's server: each once, none after a failure."""
     known: dict[str, str | None] = {}
     lost: list[ApiError] = []
 
@@ -239,7 +239,7 @@ def _images(up: Upstream, items: tuple[Item, ...]) -> Json:
     made = [_image(up, item) for item in items]
     if len(made) <= IMAGES_MAX:
         return {"$type": "app.bsky.embed.images", "images": made}
-    shape = {"aspectRatio": {"width": 1, "height": 1}}  # a gallery must have one, measured or not
+    shape = {"aspectRatio": {"width": 1, "height": 1}}  # required in a gallery, even if unmeasured
     return {
         "$type": "app.bsky.embed.gallery",
         "items": [{"$type": "app.bsky.embed.gallery#image", **shape, **image} for image in made],
@@ -267,7 +267,7 @@ def _shape(item: Item) -> Json | None:
 
 
 def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
-    """The card of the text's first link; without one, a warning says why."""
+    """Build the card of the text's first link, or a warning."""
     url = bluesky_text.first_link(text)
     if url is None:
         return None, ()
@@ -283,7 +283,7 @@ def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
 
 
 def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
-    """The first picture of a card that can be used and that the server takes."""
+    """Upload the first usable picture of a card."""
     for picture in linkcard.pictures(up.guarded, card):
         try:
             return upload(up, "upload", {"Content-Type": picture.content_type}, content=picture.data)
@@ -293,11 +293,11 @@ def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
     return None
 
 
-# --- Publishing ----------------------------------------------------------------------------------------------------
+# --- Publish -------------------------------------------------------------------------------------------------------
 
 
 def send(up: Upstream, plan: Json) -> Published:
-    """Write the record. A repeat of the same plan changes nothing and answers the same uri and cid."""
+    """Write the record. Repeating the plan changes nothing and returns the same uri and cid."""
     try:
         reply = _put(up, plan)
     except ApiError as error:
@@ -314,10 +314,10 @@ def _put(up: Upstream, plan: Json) -> Reply:
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Look under the record's key on the account's own server, which knows at once.
+    """Look up the record's key on the account's own server, which is always current.
 
-    What reads differently may still be the same record (servers leave a byte order mark out of what is read): writing
-    it again changes nothing, and the server says whether it is.
+    A record that reads differently may still be ours (servers drop a byte order mark when reading): writing it again
+    changes nothing, and the response tells.
     """
     found = _read(up, plan)
     if isinstance(found, Unknown) and found.final and up.tokens.access:
@@ -326,7 +326,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
 
 
 def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
-    """What is under the key; `Unknown.final` when it does not read as ours."""
+    """Read the record under the key; `Unknown.final` if it differs from ours."""
     url = f"{home(up)}/xrpc/com.atproto.repo.getRecord"
     try:
         reply = door(up, url).request("GET", url, params=_where(plan))
@@ -341,7 +341,7 @@ def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
 
 
 def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
-    """What the server says of the record that is there and ours: the same, another, or nothing that helps."""
+    """Write the record again to compare: the same, another, or inconclusive."""
     try:
         return _published(up, plan, _put(up, plan))
     except ApiError as error:
@@ -351,7 +351,7 @@ def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
 
 
 def _ours(up: Upstream, plan: Json, conflict: ApiError) -> Published:
-    """The record that is in the way, when it is this very one; else the refusal, or that nobody can tell."""
+    """Return the conflicting record if it is ours. Raises the refusal, or an ambiguous error."""
     found = _read(up, plan)
     if isinstance(found, Published):
         return found

@@ -1,4 +1,4 @@
-"""What Bluesky is: its settings, its options and its declaration."""
+"""Declaration of Bluesky: settings and options."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ HOSTS = ("service", "plc_directory", "video_service", "public_api")
 
 
 class BlueskySite(Site):
-    """The hosts of Bluesky's network; the account's own server (PDS) is found through them."""
+    """Hosts of Bluesky's network; the account's own server (PDS) is found through them."""
 
     api_base: str = ""
-    """One origin that stands in for each of the next four hosts that is not set itself; empty: none (labs use it)."""
+    """An origin for those of the next four hosts that are not set; empty: none (for test servers)."""
     service: str = "https://bsky.social"
     """The default server (PDS) of accounts."""
     plc_directory: str = "https://plc.directory"
-    """The registry that says where a did:plc account lives."""
+    """The registry of did:plc accounts."""
     video_service: str = "https://video.bsky.app"
-    """Where videos are processed; empty: they go straight to the account's server, which takes MP4 only."""
+    """The video service; empty: videos go straight to the account's server, which accepts MP4 only."""
     public_api: str = "https://public.api.bsky.app"
-    """The public view of the network: resolves handles, shows profiles."""
+    """The public API, for handles and profiles."""
     gallery: bool = False
     """Allow 5 to 10 images (app.bsky.embed.gallery); servers older than June 2026 refuse it."""
 
@@ -50,7 +50,7 @@ class BlueskySite(Site):
 
 
 class BlueskyOptions(Options):
-    """`targets[].options`: languages, and the post that this one answers."""
+    """Options of a Bluesky target: languages, and the post it replies to."""
 
     platform: Literal["bluesky"] = "bluesky"
     langs: list[str] = Field([], title="Languages", description="Of the text, as tags such as `en` or `pt-BR`.")
@@ -103,6 +103,6 @@ PLATFORM = Platform(
         "A session lasts 90 days from its last use, and socialpub keeps it alive. It ends when the owner deletes the "
         "app password or withdraws the permission."
     ),
-    upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each renewal brings a new one
+    upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each refresh brings a new one
     own_sessions=True,
 )

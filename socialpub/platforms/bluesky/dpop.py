@@ -1,7 +1,7 @@
-"""Calls that prove the possession of a key (DPoP, RFC 9449), as the network's OAuth profile wants them: ES256 alone.
+"""DPoP calls (RFC 9449), as the network's OAuth profile requires them: ES256 only.
 
-A key is kept as text: the base64url of its 32 secret bytes. Servers demand a nonce of their own making in each proof;
-it comes with every answer and is good for minutes, so it is noted for the calls to come (`Upstream.notes`).
+A key is stored as the base64url of its 32 secret bytes. Servers demand their own nonce in each proof; it comes with
+every response and is valid for minutes, so it is kept for later calls (`Upstream.notes`).
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from socialpub.base.http import Http, Reply
 from socialpub.platforms.contract import Json, Mint, Upstream
 
-KEY = "dpopKey"  # in Tokens.private: the session's key; tokens without it are of an app password
+KEY = "dpopKey"  # session key in Tokens.private; absent for app passwords
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256 (SEC 2, 2.4.2)
 
 
-# --- Keys and what they sign -------------------------------------------------------------------------------------
+# --- Keys and signatures -----------------------------------------------------------------------------------------
 
 
 def new_key(entropy: Callable[[int], bytes]) -> str:
-    """A fresh P-256 key; 16 bytes more than the order has keep it evenly spread."""
+    """Generate a P-256 key; 16 bytes more than the order keep it evenly distributed."""
     secret = int.from_bytes(entropy(48), "big") % (_ORDER - 1) + 1
     return b64(secret.to_bytes(32, "big"))
 
 
 def public_jwk(key: str) -> Json:
-    """The public half, as proofs carry it."""
+    """Return the public key as a JWK."""
     numbers = _loaded(key).public_key().public_numbers()
     x, y = (b64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
     return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
 
 def thumbprint(key: str) -> str:
-    """The key's name (RFC 7638)."""
+    """Compute the key's thumbprint (RFC 7638)."""
     jwk = public_jwk(key)
     return digest(json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":")))
 
 
 def signed(key: str, header: Json, claims: Json) -> str:
-    """A JWT, signed with ES256."""
+    """Sign a JWT with ES256."""
     parts = (header | {"alg": "ES256"}, claims)
     text = ".".join(b64(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
     r, s = decode_dss_signature(_loaded(key).sign(text.encode(), ec.ECDSA(SHA256())))
@@ -55,7 +55,7 @@ def signed(key: str, header: Json, claims: Json) -> str:
 
 
 def digest(text: str) -> str:
-    """Base64url of the SHA-256: of an access token (`ath`), of a PKCE verifier (S256)."""
+    """Compute the base64url SHA-256, for `ath` and PKCE S256."""
     return b64(hashlib.sha256(text.encode()).digest())
 
 
@@ -64,7 +64,7 @@ def b64(data: bytes) -> str:
 
 
 def minted(up: Upstream) -> Mint:
-    """The line's time and randomness, which every signature needs."""
+    """Return the clock and randomness for signatures. Raises ValueError without."""
     if up.mint is None:
         raise ValueError("this line to the account brings no clock")
     return up.mint
@@ -88,9 +88,9 @@ def request(
     headers: Mapping[str, str] | None = None,
     **sent: Any,
 ) -> Reply:
-    """The answer to one call with a proof; asked for a nonce, the server has not acted and is called once more.
+    """Send a request with a proof; repeat once if the server wants a nonce and has not acted.
 
-    `sent` are the rest of `Http.request`'s arguments; a body given in pieces must be one that can be begun again.
+    `sent`: further arguments of `Http.request`; a streamed body must be iterable twice.
     """
     auth = {"Authorization": f"DPoP {access}"} if access else {}
     reply = Reply(0, {}, b"")
@@ -114,7 +114,7 @@ def _proof(up: Upstream, key: str, method: str, url: str, access: str) -> str:
 
 
 def _nonce_of(key: str, url: str) -> str:
-    """Where the nonce is noted that a server gave to the holder of this key."""
+    """Return the name under which the server's nonce for this key is kept."""
     parts = urlsplit(url)
     return f"nonce of {parts.scheme}://{parts.netloc} for {digest(key)}"
 

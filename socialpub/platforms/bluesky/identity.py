@@ -1,4 +1,4 @@
-"""Who a Bluesky handle is and where that account lives: handle → DID → DID document → server (PDS).
+"""Resolution of Bluesky accounts: handle → DID → DID document → server (PDS).
 
 Steps and checks: atproto.com/specs/handle and atproto.com/specs/did.
 """
@@ -27,7 +27,7 @@ _REPAIR = "Repair the handle in the Bluesky app (Settings, Account, Handle), the
 
 @dataclass(frozen=True)
 class Home:
-    """An account and the origin of the server that holds it."""
+    """Account and the origin of its server."""
 
     did: str
     handle: str
@@ -35,19 +35,19 @@ class Home:
 
 
 def is_handle(text: str) -> bool:
-    """Whether text has the form of a handle (lowercase) that may exist."""
+    """Return whether text is a well-formed handle (lowercase) that may exist."""
     return len(text) <= 253 and bool(_HANDLE.fullmatch(text)) and text.rsplit(".", 1)[1] not in _NO_TLDS
 
 
 def is_did(text: object) -> bool:
-    """Whether a value is a DID of a method that the network uses."""
+    """Return whether a value is a DID of a supported method."""
     return isinstance(text, str) and bool(_DID.fullmatch(text))
 
 
 def find(up: Upstream, name: str) -> Home:
-    """The account that a person named by handle or DID; its handle and its DID document name each other.
+    """Resolve a handle or DID; the handle and its DID document must name each other.
 
-    Raises `platform_auth_failed` for a name that is none, is unknown, or does not belong to the account it leads to.
+    Raises `platform_auth_failed` for a name that is invalid, unknown, or claimed by another account.
     """
     name = _normal(name)
     if is_did(name):
@@ -63,7 +63,7 @@ def find(up: Upstream, name: str) -> Home:
 
 
 def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
-    """The DID that one host gives for a handle; None when it knows none."""
+    """Resolve a handle at one host; None if unknown there."""
     try:
         nsid = "com.atproto.identity.resolveHandle"
         reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, deadline=LOOK_SECONDS)
@@ -76,7 +76,7 @@ def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
 
 
 def _normal(name: str) -> str:
-    # Handles copied from the app carry invisible direction marks.
+    # Handles copied from the app contain invisible direction marks.
     seen = "".join(char for char in name if unicodedata.category(char) != "Cf").strip()
     return seen.removeprefix("at://").removeprefix("@").lower()
 
@@ -99,7 +99,7 @@ def _resolve(up: Upstream, handle: str) -> str:
 
 
 def _document(up: Upstream, did: str) -> Json:
-    """The DID document; a did:web host is an address that a user named."""
+    """Fetch the DID document; a did:web host is chosen by a user, so it is guarded."""
     url = f"{origin(up.site.plc_directory)}/{did}"
     client = door(up, url)
     if did.startswith("did:web:"):
@@ -116,14 +116,14 @@ def _document(up: Upstream, did: str) -> Json:
 
 
 def _names(document: Json) -> list[str]:
-    """The handles that the document gives the account, first one first."""
+    """List the handles in the document."""
     known = document.get("alsoKnownAs")
     names = known if isinstance(known, list) else []
     return [name.removeprefix("at://").lower() for name in names if isinstance(name, str) and name.startswith("at://")]
 
 
 def _verified(up: Upstream, did: str, document: Json) -> str:
-    """The document's handle when it leads back to the DID, else the placeholder of the specification."""
+    """Return the document's handle if it resolves back to the DID, else the placeholder."""
     handle = next(filter(is_handle, _names(document)), "")
     try:
         return handle if handle and _resolve(up, handle) == did else UNVERIFIED

@@ -1,7 +1,7 @@
-"""Bluesky's OAuth: a pushed request (PAR) at the account's own authorization server, with PKCE and DPoP.
+"""Bluesky's OAuth: pushed request (PAR) at the account's authorization server, PKCE, DPoP.
 
-There is no registration: this server's id is the address of its metadata document (atproto.com/specs/oauth). Every
-account may have another authorization server, so each answer is checked against where the dance began.
+There is no registration: this server's id is the URL of its metadata document (atproto.com/specs/oauth). Accounts may
+have different authorization servers, so each response is checked against the server where the flow started.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CLIENT = Verdict(
 )
 _REFUSED = Verdict(Outcome.REJECTED, _AUTH, remediation=_AGAIN, token_refused=True)
 _UNREADY = Verdict(Outcome.NOT_SENT, "platform_unavailable")
-# By the error's name (RFC 6749, 5.2; RFC 9449); what is not here is a refusal of the login, but never ends a session.
+# By error name (RFC 6749, 5.2; RFC 9449); an unlisted one refuses the login, but never ends a session.
 _NAMES: Mapping[str, Verdict] = {
     "invalid_grant": _REFUSED,
     "invalid_client": _CLIENT,
@@ -58,7 +58,7 @@ Step = Literal["invite", "login", "refresh", "revoke"]
 
 @dataclass(frozen=True)
 class Server:
-    """An authorization server: its name, and the addresses that the dance needs."""
+    """Authorization server: issuer and endpoints."""
 
     issuer: str
     authorize: str
@@ -67,11 +67,11 @@ class Server:
     revoke: str | None = None
 
 
-# --- What this server says of itself -------------------------------------------------------------------------------
+# --- Client metadata -----------------------------------------------------------------------------------------------
 
 
 def metadata(base_url: str, client: AppClient) -> Json:
-    """The document at the address that is the client's id."""
+    """Build the document whose URL is the client's id."""
     return {
         "client_id": client.id,
         "client_name": "socialpub",
@@ -89,16 +89,16 @@ def metadata(base_url: str, client: AppClient) -> Json:
 
 
 def jwks(client: AppClient) -> Json:
-    """The public half of the key that signs the client's assertions."""
+    """Build the public key set for the client's assertions."""
     named = {"kid": thumbprint(client.key), "use": "sig", "alg": "ES256"}
     return {"keys": [public_jwk(client.key) | named]}
 
 
-# --- Out and back --------------------------------------------------------------------------------------------------
+# --- Login ---------------------------------------------------------------------------------------------------------
 
 
 def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
-    """Push the request to the account's authorization server; where its owner is to go, and what the way back needs."""
+    """Push the request to the authorization server; return the URL and state for the owner."""
     home = find(up, handle)
     server = _server(up, home)
     mint = minted(up)
@@ -122,7 +122,7 @@ def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitati
 
 
 def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> tuple[Home, Tokens]:
-    """The tokens that a code stands for; they are the account's that was named, and from the server that was asked."""
+    """Exchange a code for tokens; account and server must be those of the request."""
     home, server = Home(**kept["home"]), Server(**kept["server"])
     if iss != server.issuer:
         raise _no(up, "The login came back from another server than it was sent to.", _AGAIN)
@@ -145,7 +145,7 @@ def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | No
 
 
 def refresh(up: Upstream) -> Tokens:
-    """New tokens. The refresh token works once: used again, the server ends the session (oauth-provider)."""
+    """Refresh tokens. The refresh token works once: a reuse ends the session (oauth-provider)."""
     client, server, key = _session(up)
     if not up.tokens.refresh:
         raise _no(up, "This Bluesky account was connected without a refresh token.", _AGAIN)
@@ -158,7 +158,7 @@ def refresh(up: Upstream) -> Tokens:
 
 
 def revoke(up: Upstream) -> None:
-    """End the session: of the two tokens, the refresh token takes the access token with it."""
+    """End the session; revoking the refresh token also ends the access token."""
     client, server, key = _session(up)
     if server.revoke and up.tokens.refresh:
         form = {"token": up.tokens.refresh, "token_type_hint": "refresh_token"}
@@ -166,13 +166,13 @@ def revoke(up: Upstream) -> None:
 
 
 def is_session(tokens: Tokens) -> bool:
-    """Whether tokens came by OAuth, not by an app password."""
+    """Return whether tokens are from OAuth, not from an app password."""
     return KEY in tokens.private
 
 
 def _private(client: AppClient, server: Server, key: str) -> Json:
-    # The session is bound to the key that signed its first assertion, so it is kept with it. Secrets stand flat, where
-    # they are found and hidden.
+    # The session is bound to the key of its first assertion, so that key is stored with it. Secrets are top-level,
+    # where redaction finds them.
     named = {"id": client.id, "redirect_uri": client.redirect_uri}
     return {KEY: key, "clientKey": client.key, "client": named, "server": vars(server), "rotates": True}
 
@@ -192,11 +192,11 @@ def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Reply, held:
     return replace(held, access=access, refresh=renew, expires_at_ms=ends)
 
 
-# --- The authorization server --------------------------------------------------------------------------------------
+# --- Authorization server ------------------------------------------------------------------------------------------
 
 
 def _server(up: Upstream, home: Home) -> Server:
-    """The one authorization server that the account's own server names."""
+    """Find the authorization server named by the account's server."""
     named = _document(up, f"{home.pds}/.well-known/oauth-protected-resource").get("authorization_servers")
     issuer = named[0] if isinstance(named, list) and len(named) == 1 else None
     if not isinstance(issuer, str) or not issuer or origin(issuer) != issuer:
@@ -211,7 +211,7 @@ def _server(up: Upstream, home: Home) -> Server:
 
 
 def _document(up: Upstream, url: str) -> Json:
-    """A well-known document; redirects are not followed."""
+    """Fetch a well-known document, without following redirects."""
     reply = door(up, url).request("GET", url)
     if reply.status in (404, 405, 501):
         raise _no(up, "The account's server has no OAuth.", _APP_PASSWORD)
@@ -223,7 +223,7 @@ def _document(up: Upstream, url: str) -> Json:
 
 
 def _is_able(told: Json) -> bool:
-    """What atproto.com/specs/oauth ("Authorization Server Metadata") demands and we use."""
+    """Check what atproto.com/specs/oauth ("Authorization Server Metadata") requires and we use."""
     wanted = {
         "response_types_supported": {"code"},
         "grant_types_supported": {"authorization_code", "refresh_token"},
@@ -240,7 +240,7 @@ def _texts(values: list[Any]) -> set[str]:
 
 
 def _address(issuer: str, url: object) -> str:
-    """An address of the server's, as safe as the server's own name; empty when it is not."""
+    """Return an endpoint as secure as the issuer, or empty."""
     text = url if isinstance(url, str) and "#" not in url else ""
     return text if origin(text) and urlsplit(text).scheme == urlsplit(issuer).scheme else ""
 
@@ -248,7 +248,7 @@ def _address(issuer: str, url: object) -> str:
 def _post(
     up: Upstream, step: Step, url: str, form: Mapping[str, str], key: str, client: AppClient, issuer: str
 ) -> Reply:
-    """The 2xx answer to a form that the client signs; every other answer is raised."""
+    """POST a signed form and return the 2xx response. Raises on any other."""
     whole = {**form, "client_id": client.id}
     if client.key:
         whole |= {"client_assertion_type": ASSERTION, "client_assertion": _assertion(up, client, issuer)}
@@ -263,7 +263,7 @@ _SECRET_FIELDS = ("code", "code_verifier", "refresh_token", "token", "client_ass
 
 
 def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
-    """Who is asking (private_key_jwt: RFC 7523, 3)."""
+    """Build the client assertion (private_key_jwt: RFC 7523, 3)."""
     mint = minted(up)
     now = mint.now_ms() // 1000
     claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": b64(mint.entropy(16)), "iat": now}

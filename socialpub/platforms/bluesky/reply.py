@@ -1,7 +1,7 @@
-"""What a reply on Bluesky answers: the post that is named, and the first post of its thread, as the network has them.
+"""References of a reply: its parent and the root of the thread, as the network has them.
 
-A reply whose root is wrong stands in the wrong thread, or in none. So the parent is read, and where it cannot be read
-nothing is published.
+A wrong root puts a reply in the wrong thread, or in none. So the parent is read, and nothing is published if that
+fails.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ _UNREAD = Verdict(
 
 
 def refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
-    """`{root, parent}` of the record; None for a post that answers nothing.
+    """Build `{root, parent}` of the record; None unless it is a reply.
 
-    Raises rule `bluesky.reply.refs` when the parent is not there or is another version, `platform_unavailable` when it
-    could not be read.
+    Raises rule `bluesky.reply.refs` for a missing or changed parent, `platform_unavailable` if it is unreadable.
     """
     if not options.get("replyToUri"):
         return None
@@ -41,7 +40,7 @@ def refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
 
 
 def _read(up: Upstream, uri: str) -> Reply:
-    """The parent's record: from the account's own server, else from the public view of the network."""
+    """Read the parent's record from the account's own server, else from the public API."""
     where = dict(zip(("repo", "collection", "rkey"), uri.removeprefix("at://").split("/"), strict=True))
     lost: list[ApiError] = []
     for host in (home(up), origin(up.site.public_api)):
@@ -56,7 +55,7 @@ def _read(up: Upstream, uri: str) -> Reply:
 
 
 def _checked(up: Upstream, uri: str, reply: Reply) -> Reply:
-    """The answer, when it has the record of that address."""
+    """Return the response if it contains the record of that address."""
     found, tail = _ref(reply.record()), uri.removeprefix("at://").partition("/")[2]
     if found is None or not found["uri"].endswith(f"/{tail}") or not isinstance(reply.record().get("value"), dict):
         raise unusable(up, "look", reply)
@@ -64,7 +63,7 @@ def _checked(up: Upstream, uri: str, reply: Reply) -> Reply:
 
 
 def _root(up: Upstream, reply: Reply) -> Json | None:
-    """The root that the parent names; None when it begins a thread itself."""
+    """Return the parent's root; None if it starts a thread."""
     answers = reply.record()["value"].get("reply")
     if answers is None:
         return None
@@ -75,7 +74,7 @@ def _root(up: Upstream, reply: Reply) -> Json | None:
 
 
 def _ref(value: Any) -> dict[str, str] | None:
-    """The strong reference in a value: an address and a CID."""
+    """Parse a strong reference: address and CID."""
     uri, cid = (value.get("uri"), value.get("cid")) if isinstance(value, dict) else (None, None)
     if not isinstance(uri, str) or not uri.startswith("at://") or not isinstance(cid, str) or not cid:
         return None
@@ -83,7 +82,7 @@ def _ref(value: Any) -> dict[str, str] | None:
 
 
 def _unread(up: Upstream, error: ApiError) -> ApiError:
-    """The failure as one by which nothing was sent."""
+    """Convert a read failure into an error where nothing was sent."""
     message = f"The post that this one answers could not be read, so its thread is not known. {error.message}"
     made = fault(up, _UNREAD, message, error.platform_response)
     made.retry_after = error.retry_after

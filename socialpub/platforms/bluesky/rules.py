@@ -1,4 +1,4 @@
-"""What Bluesky accepts: the rows, with the checks that are its own."""
+"""Rules of Bluesky, with its own checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from socialpub.platforms.kit.checks_media import choices, duration_max, files, s
 from socialpub.platforms.kit.patterns import late
 from socialpub.platforms.kit.text import graphemes
 
-# --- What the rows check -------------------------------------------------------------------------------------------
+# --- Checks --------------------------------------------------------------------------------------------------------
 
 _LEXICON = "github.com/bluesky-social/atproto lexicons/app/bsky/"
 _IMAGES, _VIDEOS = files("image"), files("video")
@@ -73,7 +73,7 @@ def _refs(rule: Rule, subject: Subject) -> Iterator[Hit]:
 
 
 def _plain(texts: Texts) -> Texts:
-    """The texts as they are published."""
+    """Select the texts as published."""
     return lambda subject: [piece._replace(value=bluesky_text.plain(piece.value)) for piece in texts(subject)]
 
 
@@ -96,7 +96,7 @@ def _images_max(subject: Subject) -> int:
 
 
 def _mime(rule: Rule, subject: Subject) -> Iterator[Hit]:
-    """The file's type is one of the row's; without the video service nobody makes an MP4 of the others."""
+    """Check the file type; without the video service only MP4 videos work."""
     allowed = set(choices(rule)) - (set() if subject.site.video_service else set(_SERVICE_ONLY))
     for piece in files()(subject):
         if piece.value.content_type not in allowed:
@@ -105,7 +105,7 @@ def _mime(rule: Rule, subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{piece.name} is animated.", piece.item, warning="animation_still")
 
 
-# --- The rows --------------------------------------------------------------------------------------------------------
+# --- Rules -----------------------------------------------------------------------------------------------------------
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -1,13 +1,13 @@
-"""Rich text for Bluesky: where the links, mentions and tags of a text are, in UTF-8 bytes.
+"""Rich text for Bluesky: links, mentions and tags of a text, as UTF-8 byte ranges.
 
-The server links nothing by itself (docs.bsky.app, posts). Found is what Bluesky's own client finds (`RichText` of
-`@atproto/api`; `tests/platforms/official` compares the two), but for this:
+The server links nothing by itself (docs.bsky.app, posts). The results match Bluesky's own client (`RichText` of
+`@atproto/api`; compared in `tests/platforms/official`), except:
 
-- A link ends before all punctuation that closes a sentence or a quotation, in any script, and before invisible marks.
+- A link ends before punctuation that closes a sentence or quotation, in any script, and before invisible marks.
 - A bare domain may have hyphens and capitals. It ends with its name unless a path, query, fragment or port follows, and
-  is none where letters, digits, `_`, `@` or `-` follow.
-- A mention counts when its handle resolves, in upper or lower case.
-- A tag above the lexicon's limits is none.
+  is none before letters, digits, `_`, `@` or `-`.
+- A mention counts if its handle resolves, in any case.
+- A tag beyond the lexicon's limits is ignored.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Kind = Literal["link", "mention", "tag"]
 Resolve = Callable[[str], str | None]
 
 BOM = "\ufeff"
-_SPACE = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # to ECMAScript; Python has others
+_SPACE = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # ECMAScript's; Python's differs
 _START = rf"(?<![^{_SPACE}(])"
-# None of these ever belongs to an address.
+# Characters that never belong to a URL are excluded.
 _URL_CHAR = r"[^\s<>\ufeff\u200b\u200e\u200f\u2060\u202a-\u202e\u2066-\u2069]"
 _LINK = late(rf"{_START}[Hh][Tt][Tt][Pp][Ss]?://{_URL_CHAR}+")
-_ALNUM = "A-Za-z0-9"  # the flag for any case would let ſ and K in
+_ALNUM = "A-Za-z0-9"  # a case-insensitive flag would admit ſ and K
 _LABEL = f"[{_ALNUM}](?:[{_ALNUM}-]{{0,61}}[{_ALNUM}])?"
-_LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; without a bound, going back over them takes quadratic time
-# `(?>…)`: all of a name or nothing of it; without, what may not follow a name would only make it shorter.
+_LABELS = "{1,126}"  # RFC 1035: a name has 255 bytes; unbounded, backtracking takes quadratic time
+# `(?>…)`: the whole name or nothing; otherwise a forbidden follower would only shorten the name.
 _BARE = late(rf"{_START}((?>(?:{_LABEL}\.){_LABELS}([A-Za-z]{{2,63}})))(?![{_ALNUM}_@-])(?:[:/?#]{_URL_CHAR}*)?")
 _MENTION = late(rf"{_START}@([{_ALNUM}.-]++)(?!_)")
 _HANDLE = late(rf"\A(?:{_LABEL}\.){_LABELS}[A-Za-z](?:[{_ALNUM}-]{{0,61}}[{_ALNUM}])?")
@@ -54,7 +54,7 @@ _PUNCTUATION = late(r"\p{P}")
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a text, in characters, and what it means: an address, a handle, or a tag."""
+    """Part of a text, in characters, and its meaning: URL, handle or tag."""
 
     start: int
     end: int
@@ -63,18 +63,18 @@ class Span:
 
 
 def plain(text: str) -> str:
-    """The text without U+FEFF at its beginning, which files saved on Windows have.
+    """Remove U+FEFF from the beginning, as in files saved on Windows.
 
-    Servers (PDS 0.5.35) count and store the mark, but leave it out when the post is read: facets would then stand three
-    bytes too far to the right.
+    Servers (PDS 0.5.35) count and store the mark, but drop it when the post is read: facets would be three bytes too
+    far right.
     """
     return text.lstrip(BOM)
 
 
 def spans(text: str) -> list[Span]:
-    """Every link, mention and tag, in order, none touching another; a link wins over what is inside it."""
+    """Find links, mentions and tags in order, without overlaps; a link wins over its content."""
     found: list[Span] = []
-    taken = bytearray(len(text))  # a look at every other span would take quadratic time
+    taken = bytearray(len(text))  # comparing all spans would take quadratic time
     for span in chain(_links(text), _mentions(text), tags(text), _cashtags(text)):
         if taken.find(1, span.start, span.end) < 0:
             taken[span.start : span.end] = b"\1" * (span.end - span.start)
@@ -83,7 +83,7 @@ def spans(text: str) -> list[Span]:
 
 
 def facets(text: str, resolve: Resolve) -> list[Json]:
-    """The facets of a text; `resolve` gives a handle's DID. What has none, and an overlong tag, stays plain text."""
+    """Build the facets; `resolve` maps handle to DID. Unresolved and overlong ones stay text."""
     made, at, last = [], 0, 0
     for span in spans(text):
         at, last = at + utf8_bytes(text[last : span.start]), span.start
@@ -95,17 +95,17 @@ def facets(text: str, resolve: Resolve) -> list[Json]:
 
 
 def first_link(text: str) -> str | None:
-    """The address of the first link in the text."""
+    """Return the first link of a text."""
     return next((span.value for span in spans(text) if span.kind == "link"), None)
 
 
 def fits(tag: str) -> bool:
-    """Whether a tag is short enough to be one (lexicon app.bsky.richtext.facet#tag)."""
+    """Return whether a tag is within the limits (lexicon app.bsky.richtext.facet#tag)."""
     return graphemes(tag) <= TAG_GRAPHEMES and utf8_bytes(tag) <= TAG_BYTES
 
 
 def tags(text: str) -> Iterator[Span]:
-    """The hashtags, of any length."""
+    """Find hashtags of any length."""
     for match in _TAG.finditer(text):
         tag = _without_end(match[1])
         if _BODY.search(tag):
@@ -143,7 +143,7 @@ def _links(text: str) -> Iterator[Span]:
 
 
 def _trimmed(url: str) -> str:
-    """An address without closing punctuation and without a `)` that nothing in it opens."""
+    """Strip closing punctuation and unbalanced `)` from a URL."""
     end, unopened = len(url), url.count(")") - url.count("(")
     while end:
         last = url[end - 1]

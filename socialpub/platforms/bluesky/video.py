@@ -1,7 +1,7 @@
-"""A video for Bluesky: the video service makes it and puts it on the account's server; we wait for its blob.
+"""Bluesky videos: processed by the video service, stored at the account's server.
 
-The flow is docs.bsky.app's (video uploads): two service tokens, one upload, then polling. Uploading a video again
-answers with the blob that is there, so every step may be repeated.
+The flow is that of docs.bsky.app (video uploads): two service tokens, one upload, then polling. Uploading a video again
+returns the existing blob, so every step is repeatable.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from socialpub.platforms.kit.uploads import whole
 FIRST_WAIT = 2.0
 LONGEST_WAIT = 10.0
 TOTAL_WAIT = 900.0
-MISSES_MAX = 5  # polls in a row without a readable answer
-_AUTH_SECONDS = 1800  # the service uses the token again when it hands the video over; a server allows an hour
+MISSES_MAX = 5  # consecutive polls without a readable response
+_AUTH_SECONDS = 1800  # the service reuses the token when it hands the video over; servers allow an hour
 _ENDINGS = {"video/quicktime": "mov", "video/webm": "webm"}
 
 
 def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
-    """The blob to put into the record, or `Pending` while the service works; `saved` is the job waited for."""
+    """Return the blob of the video, or `Pending` while it is processed; `saved`: pending job."""
     item = draft.items[0]
     if saved:
         return _poll(up, saved)
@@ -34,16 +34,16 @@ def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
 
 
 def _straight(up: Upstream, item: Item) -> Json:
-    """The video uploaded to the account's server itself (docs.bsky.app, video, first method)."""
+    """Upload the video to the account's server itself (docs.bsky.app, video, first method)."""
     return upload(up, "video", _headers(item), content=whole(item), deadline=UPLOAD_SECONDS)
 
 
 def _allowed(up: Upstream) -> str:
-    """The token for the upload, once the service has said that this account may upload."""
+    """Check that the account may upload; return the upload token."""
     service = _did(origin(up.site.video_service))
     first = _token(up, service, "app.bsky.video.getUploadLimits")
     _check_limits(up, first)
-    # The issuing server's clock counts, not ours: its first token says what time it is there.
+    # The issuing server's clock counts: read it from its first token.
     issued = claims(first).get("iat")
     until = {"exp": str(issued + _AUTH_SECONDS)} if isinstance(issued, int) else {}
     return _token(up, _did(home(up)), "com.atproto.repo.uploadBlob", **until)
@@ -68,7 +68,7 @@ def _check_limits(up: Upstream, token: str) -> None:
     reply = door(up, url).request("GET", url, headers={"Authorization": f"Bearer {token}"})
     limits = reply.record()
     if not reply.ok or limits.get("canUpload") is not False:
-        return  # a service that cannot say it now says it again at the upload
+        return  # an inconclusive check is repeated at the upload
     said = str(limits.get("message") or limits.get("error") or "")[:300]
     email = "email" in said.lower() or "e-mail" in said.lower()
     rule = "bluesky.video.email_unverified" if email else "bluesky.video.quota_exhausted"
@@ -76,7 +76,7 @@ def _check_limits(up: Upstream, token: str) -> None:
 
 
 def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
-    """The job of an upload; an error that carries a blob (`already_exists`) is a success."""
+    """Upload and return the job; an error with a blob (`already_exists`) is a success."""
     url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.uploadVideo"
     reply = door(up, url).request(
         "POST",
@@ -95,7 +95,7 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
 
 
 def _of_the_service(error: ApiError) -> ApiError:
-    """What the service says of the token that it is shown, one for this upload, says nothing of the account's."""
+    """Convert an authorization error: it concerns the upload token, not the account."""
     if error.code != "platform_auth_failed":
         return error
     unavailable = ApiError("platform_unavailable", error.message, outcome=Outcome.NOT_SENT)
@@ -116,7 +116,7 @@ def _poll(up: Upstream, saved: Json) -> Json | Pending:
 
 
 def _state(up: Upstream, job: Json, saved: Json) -> Json | Pending:
-    """What a job's state means; every state that is not an end is a reason to wait."""
+    """Interpret a job's state; any non-final state means waiting."""
     found, state = blob_of(job), job.get("state")
     if found:
         return found
@@ -143,7 +143,7 @@ def _missed(up: Upstream, saved: Json, error: ApiError) -> Pending:
 
 
 def _job(reply: Reply) -> Json:
-    """The job, wrapped as the lexicon has it or flat as the service answers."""
+    """Return the job, wrapped as in the lexicon or flat as the service sends it."""
     body = reply.record()
     inner = body.get("jobStatus")
     return inner if isinstance(inner, dict) else body

@@ -1,4 +1,4 @@
-"""How Bluesky is spoken to: XRPC calls through the right door, and what every answer means.
+"""XRPC calls to Bluesky through the trusted or guarded client, and their classification.
 
 An XRPC error is `{"error": name, "message": text}`; the names are the reference server's (PDS 0.5.35).
 """
@@ -19,7 +19,7 @@ from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean
 
-LOOK_SECONDS = 10.0  # for what a post can do without
+LOOK_SECONDS = 10.0  # for optional data
 
 Step = Literal[
     "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
@@ -41,7 +41,7 @@ WORDS: Mapping[str, str] = {
 }
 
 
-# --- What an answer means ----------------------------------------------------------------------------------------
+# --- Classification ----------------------------------------------------------------------------------------------
 
 _AUTH = "platform_auth_failed"
 _RECONNECT = Verdict(Outcome.REJECTED, _AUTH, remediation="Reconnect the account.", token_refused=True)
@@ -70,7 +70,7 @@ _VIDEO_NAMES: Mapping[str, Verdict] = {
 }
 
 REPLIES: Replies = {
-    # An expired access token answers 400, not 401 (PDS auth-verifier); other servers may use 401.
+    # An expired access token gives 400, not 401 (PDS auth-verifier); other servers may use 401.
     ("*", 400, "ExpiredToken"): _STALE,
     ("*", 400, "InvalidToken"): _STALE,
     ("*", 401, None): _STALE,
@@ -81,7 +81,7 @@ REPLIES: Replies = {
     ("*", 401, "AccountDeactivated"): _RESTORE,
     ("*", 403, "AccountNotFound"): _RECONNECT,
     ("*", 403, "ScopeMissingError"): _SCOPES,
-    # The reference server counts and refuses before it executes (PDS rate-limiter-http).
+    # The reference server checks its limits before it executes (PDS rate-limiter-http).
     ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
     ("login", 400, None): _WRONG,
     ("login", 401, None): _WRONG,
@@ -102,10 +102,10 @@ REPLIES: Replies = {
     ("send", 400, "InvalidMimeType"): _INVALID,
     ("send", 400, "InvalidSize"): _INVALID,
     ("send", 413, None): _INVALID,
-    # The record has its key from us: what stands under it is read back.
+    # We chose the record's key, so it can be read back.
     ("send", 200, NO_BODY): UNNAMED,
     ("send", 400, "InvalidSwap"): Verdict(Outcome.REJECTED, rule="bluesky.record.conflict"),
-    # The server dropped the upload before the record came: nothing was written, and preparing again uploads again.
+    # The server dropped the upload before the record arrived: nothing was written, and preparing again uploads again.
     ("send", 400, "BlobNotFound"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
     ("video", 413, None): _VIDEO_NAMES["VideoTooLarge"],
     **{("video", status, None): _VIDEO for status in (400, 403, 409, 415, 422)},
@@ -114,7 +114,7 @@ REPLIES: Replies = {
         for status in (400, 403, 409, 413, 415, 422, 429)
         for name, found in _VIDEO_NAMES.items()
     },
-    # Not shadowed by the step's own row for 400.
+    # Listed again, because the step's own row for 400 takes precedence.
     ("video", 400, "ExpiredToken"): _STALE,
     ("video", 400, "InvalidToken"): _STALE,
 }
@@ -124,7 +124,7 @@ REPLIES: Replies = {
 
 
 def origin(url: str) -> str:
-    """`scheme://host[:port]` of an address, lowercase; empty when it is none or carries credentials."""
+    """Return `scheme://host[:port]` in lower case; empty if invalid or with credentials."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -136,13 +136,13 @@ def origin(url: str) -> str:
 
 
 def door(up: Upstream, url: str) -> Http:
-    """The client for an address: a configured host is trusted, everything else goes through the guard."""
+    """Return the client for a URL: trusted for configured hosts, otherwise guarded."""
     trusted = {origin(getattr(up.site, name)) for name in HOSTS}
     return up.http if origin(url) in trusted else up.guarded
 
 
 def home(up: Upstream) -> str:
-    """The origin of the account's own server."""
+    """Return the origin of the account's own server."""
     return origin(str(up.account.extra.get("pds") or "")) or origin(up.site.service)
 
 
@@ -159,9 +159,9 @@ def call(
     secrets: tuple[str, ...] = (),
     **sent: Any,
 ) -> Reply:
-    """The 2xx answer to one XRPC call; every other answer is raised as REPLIES sorts it.
+    """Make an XRPC call and return the 2xx response. Raises others as REPLIES classifies them.
 
-    `sent` are the rest of `Http.request`'s arguments; `secrets` are kept out of the error, as the tokens are.
+    `sent`: further arguments of `Http.request`; `secrets` are redacted from the error, like the tokens.
     """
     url = f"{host}/xrpc/{nsid}"
     try:
@@ -191,7 +191,7 @@ worded = _ERRORS.worded
 
 
 def error_name(reply: Reply) -> str | None:
-    """The XRPC error's name, when the answer has one."""
+    """Return the name of the XRPC error, if any."""
     name = reply.record().get("error")
     return name if isinstance(name, str) else None
 
@@ -199,24 +199,24 @@ def error_name(reply: Reply) -> str | None:
 def refused(
     up: Upstream, step: Step, reply: Reply, *, mutating: bool = False, secrets: tuple[str, ...] = ()
 ) -> ApiError:
-    """The error of an answer, sorted by REPLIES, without any secret in it."""
+    """Build the error of a response, classified by REPLIES, with secrets redacted."""
     found = verdict(REPLIES, step, reply.status, error_name(reply), mutating=mutating)
     return sorted_by(up, step, found, reply, secrets)
 
 
 def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
-    """The error of an answer whose verdict is known, without any secret in it."""
+    """Build the error of a classified response, with secrets redacted."""
     shown = clean(up, reply, *secrets)
     return _ERRORS.told(up, step, found, shown, _said(shown))
 
 
 def ruled(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
-    """The error of a rule row that something else than an error answer broke."""
+    """Build the error of a rule violated by something other than an error response."""
     return BY_ID[rule].error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
 
 
 def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) -> ApiError:
-    """An error that no row and no refusal of Bluesky carries."""
+    """Build an error without rule or upstream refusal."""
     return ApiError(
         found.code,
         message,
@@ -229,7 +229,7 @@ def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) 
 
 
 def blob_of(body: Json) -> Json | None:
-    """The blob in an answer, whole as the server describes it; None when there is none that a record can hold."""
+    """Return the blob of a response unchanged; None if no record could hold it."""
     blob = body.get("blob")
     if not isinstance(blob, dict) or not isinstance(blob.get("ref"), dict):
         return None
@@ -238,7 +238,7 @@ def blob_of(body: Json) -> Json | None:
 
 
 def claims(jwt: str) -> Json:
-    """The unverified payload of a JWT; empty when it is none (tokens are opaque by the specification)."""
+    """Return the unverified payload of a JWT, or empty (tokens are opaque by specification)."""
     try:
         part = jwt.split(".")[1]
         value = compact.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
@@ -252,7 +252,7 @@ def _said(reply: Reply) -> str:
 
 
 def _explained(error: ApiError) -> ApiError:
-    """A refusal of the guard said so that the operator knows what to set; other failures as they are."""
+    """Rephrase a refusal of the guarded client so that the operator knows what to set."""
     if error.rule != "media.url.disallowed":
         return error
     return ApiError(
