@@ -84,7 +84,7 @@ def test_a_revoked_account_is_connected_again_and_its_posts_go_out(
     tab.show(f"{office.server.url}/", width=1000)
     tab.show(f"{office.server.url}/accounts", width=1000)
     tab.click(f'a[href="/accounts/{row["id"]}"]')
-    assert tab.text(".panel .state") == "Access lost"
+    assert tab.text(".panel .state") == "Access expired"
     assert said in tab.text(".panel")
     seen(tab, "account-revoked")
     tab.click(f'.panel a[href="/connect/threads?profile={second(office)}"]')

@@ -70,7 +70,7 @@ def test_an_app_is_removed_on_a_page_that_says_what_will_stop(tab: Tab, office: 
     seen(tab, "apps-list")
     tab.click('a[href="/settings/apps/threads"]')
     tab.click('a[href="/settings/apps/threads/remove"]')
-    assert "1 connected account goes on until its access has to be renewed" in tab.text("main")
+    assert "1 connected account keeps working until its access must be renewed" in tab.text("main")
     seen(tab, "apps-remove")
     tab.click("button.danger")
     assert tab.ask("location.pathname") == "/settings/apps"
@@ -82,7 +82,7 @@ def test_an_app_is_removed_on_a_page_that_says_what_will_stop(tab: Tab, office: 
 
 def test_an_app_of_the_settings_says_so(tab: Tab, office: Office) -> None:
     tab.show(f"{office.server.url}/settings/apps/twitter", width=1000)
-    assert "they go before what is typed in here" in tab.text(".panel")
+    assert "They override values entered here" in tab.text(".panel")
     assert tab.page.locator("main form.form").count() == 0
     seen(tab, "apps-form-settings")
     tab.show(f"{office.server.url}/settings/apps/tiktok", width=1000)

@@ -49,8 +49,8 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     seen(tab, "compose-one-account")
     tab.fill(text="x" * 301)
     wait_for(tab, ".count.over", "301 of 300")
-    tab.page.locator("button:has-text('Check it first')").click()
-    wait_for(tab, "#verdict", "the account would refuse it")
+    tab.page.locator("button:has-text('Check')").click()
+    wait_for(tab, "#verdict", "The account would reject this post")
     wait_for(tab, ".accounts .problem", "300 characters")
     assert tab.ask("location.pathname") == "/compose"
     seen(tab, "compose-too-long")
@@ -59,17 +59,17 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     tab.page.locator("summary:has-text('Upload a file')").click()
     tab.page.locator("#file").set_input_files(file)
     tab.fill(**{"new-alt": "A teal door"})
-    tab.page.locator("button:has-text('Upload it')").click()
+    tab.page.locator("button:has-text('Upload')").click()
     tab.page.locator(".chosen img").wait_for()
     assert tab.ask("document.querySelector('#text').value") == "The door is open"
     assert tab.ask("document.querySelector('.chosen textarea').value") == "A teal door"
-    tab.page.locator("button:has-text('Check it first')").click()
+    tab.page.locator("button:has-text('Check')").click()
     wait_for(tab, "#verdict", "it can be published on the account")
     seen(tab, "compose-with-file")
     tab.click("button[value=send]")
     (post,) = server.rows(Post)
     assert tab.ask("location.pathname") == f"/posts/{post['id']}"
-    assert "It is published." in tab.text(".notice")
+    assert "Post published." in tab.text(".notice")
     assert post["status"] == "published"
     assert json.loads(post["media"])[0]["mediaId"] == server.rows(Media)[0]["id"]
     tab.reload()
@@ -77,7 +77,7 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     assert tab.ask("document.querySelector('#text').value") == "The door is open"
     tab.page.locator(f"[id='to-{alice.bluesky}']").check()
     tab.click("button[value=send]")  # without the file now, which is another post
-    assert "was sent already" in tab.text("#top")
+    assert "was already sent" in tab.text("#top")
     assert len(server.rows(Post)) == 1
 
 
@@ -88,11 +88,11 @@ def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab
     try:
         tab.show(f"{server.url}/compose", width=1000)
         tab.fill(text="Later, with a picture")
-        tab.page.locator("summary:has-text('Choose from the library')").click()
+        tab.page.locator("summary:has-text('Choose from your media')").click()
         tab.page.locator(".pick input").check()
         tab.click("button[value=add]")
         assert tab.page.locator(".chosen img").count() == 1
-        tab.click("button:has-text('Check it first')")
+        tab.click("button:has-text('Check')")
         assert "it can be published" in tab.text("#verdict")
         tab.page.locator("#later").check()
         day = (datetime.now(UTC) + timedelta(days=200)).date().isoformat()
@@ -102,7 +102,7 @@ def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab
         tab.click("button[value=send]")
     finally:
         tab.page.unroute("**/page.js")
-    assert "It is scheduled." in tab.text(".notice")
+    assert "Post scheduled." in tab.text(".notice")
     (post,) = server.rows(Post)
     read = alice.api.get(f"/v1/posts/{post['id']}").json()
     assert (read["status"], read["scheduledAt"]) == ("queued", f"{day}T15:30:00.000Z")
@@ -165,8 +165,8 @@ def test_a_full_form_is_looked_at_on_every_screen(server: Server, alice: Person,
     tab.page.locator(".pick input").first.check()
     tab.page.locator("button[value=add]").click()
     tab.page.locator(".chosen img").wait_for()
-    tab.page.locator("button:has-text('Check it first')").click()
-    wait_for(tab, "#verdict", "would refuse it")
+    tab.page.locator("button:has-text('Check')").click()
+    wait_for(tab, "#verdict", "would reject this post")
     seen(tab, "compose-full")
     names = tab.ask("[...document.querySelectorAll('button:not([hidden])')].map((node) => node.textContent.trim())")
     assert len(names) == len(set(names))
@@ -184,7 +184,7 @@ def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
     wait_for(tab, ".count", "15 of 300")
     server.clock.skip(400 * 86_400)
     with tab.page.expect_navigation():
-        tab.page.locator("button:has-text('Check it first')").click()
+        tab.page.locator("button:has-text('Check')").click()
     assert "Your session has ended" in tab.text("main")
     tab.fill(email=EMAIL, password=PASSWORD)
     tab.click("main form button")
@@ -203,7 +203,7 @@ def test_what_others_have_written_is_never_run(server: Server, alice: Person, ta
         field.fill(XSS)
     for box in tab.page.locator("main input[type=checkbox]").all():
         box.check()
-    tab.page.locator("button:has-text('Check it first')").click()
+    tab.page.locator("button:has-text('Check')").click()
     wait_for(tab, "#verdict", "Nothing was published")
     assert tab.ask("document.querySelectorAll('main script, main img:not([src^=\"/media/\"])').length") == 0
     assert tab.complaints == [] or all("400" in each for each in tab.complaints)
@@ -232,8 +232,8 @@ def test_a_board_is_chosen_by_clicks_and_stays_chosen(
     field.wait_for()
     field.select_option(label="A plan for the garden " * 5)
     tab.fill(text="A pin")
-    tab.page.locator("button:has-text('Check it first')").click()
-    wait_for(tab, "#verdict", "the account would refuse it")  # there is nothing to see yet
+    tab.page.locator("button:has-text('Check')").click()
+    wait_for(tab, "#verdict", "The account would reject this post")  # there is nothing to see yet
     assert field.evaluate("field => field.selectedOptions[0].textContent").startswith("A plan")
     open_details(tab, ".accounts")
     seen(tab, "compose-boards")

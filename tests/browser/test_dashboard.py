@@ -40,7 +40,7 @@ def test_what_needs_eyes_is_answered_by_clicks(world: World, tab: Tab) -> None:
     arrive(tab, world)
     seen(tab, "overview-full")
     tab.click(f'form:has([value="{lost}"]):has([value="yes"]) button')
-    assert "counts as published" in tab.text(".notice")
+    assert "marked as published" in tab.text(".notice")
     tab.reload()
     assert tab.page.locator(".notice").count() == 0
     tab.click(f'form:has([value="{gone}"]):has([value="no"]) button')
@@ -48,7 +48,7 @@ def test_what_needs_eyes_is_answered_by_clicks(world: World, tab: Tab) -> None:
     assert states == ["published", "failed"]
     assert tab.page.locator('form[action="/overview/retry"]').count() == 1  # they have one cause
     tab.click('form[action="/overview/retry"] button')
-    assert "3 posts will be tried again." in tab.text(".notice")
+    assert "Retrying 3 posts." in tab.text(".notice")
     for post in (gone, *broken):
         world.server.wait(post, "published")
 

@@ -56,7 +56,7 @@ def test_a_page_asks_this_server_only_and_breaks_no_policy(server: Server, tab: 
 def test_the_keyboard_reaches_the_content_first_and_shows_where_it_is(server: Server, tab: Tab) -> None:
     tab.show(server.url + "/docs/reference", width=1280)
     tab.press("Tab")
-    assert tab.ask("document.activeElement.textContent") == "Skip to the content"
+    assert tab.ask("document.activeElement.textContent") == "Skip to content"
     assert tab.ask("document.activeElement.getBoundingClientRect().left") >= 0
     tab.press("Tab")
     assert tab.ask("document.activeElement.textContent") == "socialpub"

@@ -46,7 +46,7 @@ def test_a_failed_delivery_is_sent_again_by_clicks(server: Server, alice: Person
     sink.answer = lambda got: Said(400, f"No. {XSS}".encode())
     world.published()
     ended(world.server, world.alice, 2, "failed")
-    tab.click("nav[aria-label='Which deliveries'] a:nth-child(2)")
+    tab.click("nav[aria-label='Filter deliveries'] a:nth-child(2)")
     seen(tab, "webhook-failed")
     names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
     assert len(names) == len(set(names))
@@ -62,7 +62,7 @@ def test_a_failed_delivery_is_sent_again_by_clicks(server: Server, alice: Person
     seen(tab, "webhook-delete")
     tab.click("button.danger")
     assert tab.ask("location.pathname") == "/webhooks"
-    assert "No endpoint yet" in tab.ask("document.querySelector('main').textContent")
+    assert "No endpoints yet" in tab.ask("document.querySelector('main').textContent")
 
 
 def test_the_shelf_of_media_is_looked_at(server: Server, alice: Person, tab: Tab) -> None:
@@ -108,11 +108,11 @@ def test_people_are_told_on_a_channel_that_was_added_by_clicks(
         seen(tab, "channel-new-email")
         tab.fill(address="newsroom@example.org")
         tab.click("main form button")  # and nothing was chosen
-        assert "Choose at least one." in tab.text("main .tells")
+        assert "Choose at least one event type." in tab.text("main .tells")
         tab.page.locator(".types input").first.check()
         tab.click("main form button")
         tab.click("main button:has-text('Send a test')")
-        assert "The test was taken" in tab.text(".notice")
+        assert "Test message accepted" in tab.text(".notice")
         assert "This is a test." in mailroom.wait(1)[0].text
         for kind in ("ntfy", "discord", "telegram", "slack"):
             tab.show(f"{world.server.url}/settings/notifications/new/{kind}", width=1000)
@@ -131,14 +131,14 @@ def test_people_are_told_on_a_channel_that_was_added_by_clicks(
         settled(world.server)
         sink.answer = lambda got: Said(404, f"no_service {XSS}".encode())
         tab.click("main button:has-text('Send a test')")
-        assert "not taken" in tab.text(".notice")
+        assert "The test failed" in tab.text(".notice")
         tab.ask("document.querySelectorAll('main details').forEach((node) => { node.open = true; })")
         assert "A post to Bluesky was refused" in tab.text("main .items")
         seen(tab, "channel")
         tab.click("main a[href$='/target']")
         seen(tab, "channel-target")
         tab.click(".kicker a")
-        tab.click("main button:has-text('Switch off')")
+        tab.click("main button:has-text('Turn off')")
         seen(tab, "channel-off")
         tab.click(".kicker a")
         seen(tab, "channels")

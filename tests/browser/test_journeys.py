@@ -91,7 +91,7 @@ def test_from_the_first_start_to_the_first_published_post(tab: Tab) -> None:
         tab.fill(text="We are open")
         tab.page.locator(".accounts input[type=checkbox]").first.check()
         tab.click("button[value=send]")
-        assert "It is published." in tab.text(".notice")
+        assert "Post published." in tab.text(".notice")
         assert [entry.text for entry in world.lab.lab.ledger.posts()] == ["We are open"]
         tab.click("nav.ways a[href='/']")
         assert tab.page.locator("#went-out + ul a.clip").all_inner_texts() == ["We are open"]
@@ -132,39 +132,39 @@ def test_a_lost_account_is_connected_again_and_what_waited_for_it_is_alive(tab: 
     assert (again["status"], again["disconnected_at"]) == ("active", None)
     assert rows(full, "post", id=waiting["id"], status="queued")
     tab.show(f"{full.url}/", width=1280)
-    assert "Access lost" not in tab.text("main")
+    assert "Access expired" not in tab.text("main")
 
 
 def test_what_is_unknown_failed_scheduled_and_undelivered_is_dealt_with_by_clicks(tab: Tab, full: World) -> None:
     tab.show(f"{full.url}/", width=1280)
-    press(tab, "It is there")
-    assert "counts as published" in tab.text(".notice")
+    press(tab, "It was published")
+    assert "marked as published" in tab.text(".notice")
     assert tab.page.locator("#unknown").count() == 0
     failed = len(rows(full, "post", status="failed"))
-    press(tab, "Try again")
-    assert "1 post will be tried again" in tab.text(".notice")
+    press(tab, "Retry")
+    assert "Retrying 1 post" in tab.text(".notice")
     assert len(rows(full, "post", status="failed")) == failed - 1
     tab.show(f"{full.url}/calendar/week", width=1280)
     (queued, *_) = rows(full, "post", status="queued", text="A year of open books: our numbers.")
     tab.show(f"{full.url}/posts/{queued['id']}", width=1280)
-    tab.page.locator("main summary:has-text('Move it')").click()
+    tab.page.locator("main summary:has-text('Reschedule')").click()
     tab.fill(day="2099-05-04", clock="15:30")
-    press(tab, "Move it")
+    press(tab, "Save the new time")
     assert "new time" in tab.text(".notice")
     tab.click("main a.danger")
     press(tab, "Cancel the post")
     assert rows(full, "post", id=queued["id"], status="canceled")
     (undelivered, *_) = rows(full, "webhook_delivery", status="failed")
     tab.show(f"{full.url}/deliveries/{undelivered['id']}", width=1280)
-    press(tab, "Deliver it again")
+    press(tab, "Redeliver")
     assert rows(full, "webhook_delivery", id=undelivered["id"], status="failed") == []
 
 
 def test_a_pause_is_ended_by_a_click(tab: Tab, full: World) -> None:
     full.pause()
     tab.show(f"{full.url}/", width=1280)
-    press(tab, "The clock is right: go on")
-    assert "Publishing goes on" in tab.text(".notice")
+    press(tab, "The clock is right. Resume publishing")
+    assert "Publishing resumed" in tab.text(".notice")
     assert full.service.read(instance.paused).result() is None
     assert tab.page.locator("#paused").count() == 0
 

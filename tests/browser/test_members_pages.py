@@ -114,7 +114,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     assert codes[0] not in tab.page.content()
     server.clock.skip(60)
     come_in(tab, server, "/posts")
-    assert tab.text("h1") == "Your code"
+    assert tab.text("h1") == "Enter your code"
     seen(tab, "login-code")
     tab.fill(code="000000")
     tab.click("main form button")
@@ -127,7 +127,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     tab.fill(code=codes[0])
     tab.click("main form button")
     tab.show(f"{server.url}/settings/totp", width=1000)
-    assert "9 of ten are left" in tab.text("main")
+    assert "9 of 10 codes are left" in tab.text("main")
     tab.click("button.danger")
     assert "password alone" in tab.text(".notice")
 
@@ -147,7 +147,7 @@ def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(server: Server, al
     tab.fill(kind="keys")
     tab.click("form.filters button")
     lines = tab.ask("[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].innerText.split('\\n')[0])")
-    assert lines[:2] == ["Revoke an API key", "Make an API key"]
+    assert lines[:2] == ["Revoke an API key", "Create an API key"]
     assert "Sign in" not in tab.text("tbody")
     assert key not in tab.page.content()
     tab.fill(kind="media")

@@ -86,8 +86,8 @@ async def disconnect(call: Call) -> Reply:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
         return await _ask(call, error.message, error.status)
-    kept = "Posts that waited for it are canceled." if cancel else "Its posts wait until it is connected again."
-    return tell(call, "/accounts", f"The account is disconnected. {kept}")
+    kept = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
+    return tell(call, "/accounts", f"Account disconnected. {kept}")
 
 
 # --- Boards ------------------------------------------------------------------------------------------------------
@@ -139,4 +139,4 @@ async def choose_board(call: Call) -> Reply:
             raise
         return await _choice(call, row, found, error.message, error.status)
     await act.do(call.who, boards.choose, row["id"], board)
-    return tell(call, f"/accounts/{row['id']}", f"Posts that name no board go to “{board.name}” from now on.")
+    return tell(call, f"/accounts/{row['id']}", f"Posts that do not name a board now go to “{board.name}”.")

@@ -48,9 +48,9 @@ def _wanted(given: dict[str, str], zone: str, people: list[tuple[str, str]], rou
     """What the address asks for. ApiError `validation_failed` for a person, a kind or a day that there is not."""
     person, kind = given["person"] or None, given["kind"] or None
     if person is not None and person not in dict(people):
-        raise ApiError("validation_failed", "There is no such person here.")
+        raise ApiError("validation_failed", "This organization has no such member.")
     if kind is not None and kind not in deeds.KINDS:
-        raise ApiError("validation_failed", "There are no acts of this kind.")
+        raise ApiError("validation_failed", "There is no such kind of action.")
     verbs = deeds.verbs_of(kind, routes) if kind else None
     since, until = _day(given["from"], zone), _day(given["until"], zone, ends=True)
     return actlog.Wanted(person, verbs, since, until, given["cursor"] or None)
@@ -63,5 +63,5 @@ def _day(day: str, zone: str, *, ends: bool = False) -> int | None:
     try:
         first = date.fromisoformat(day) + timedelta(days=ends)
     except (ValueError, OverflowError):
-        raise ApiError("validation_failed", "A day is written like 2026-01-31.") from None
+        raise ApiError("validation_failed", "Write a day like 2026-01-31.") from None
     return times.instant_of(first.isoformat(), "00:00", zone)

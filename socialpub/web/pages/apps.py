@@ -85,7 +85,7 @@ async def save(call: Call) -> Reply:
         if _is_no_matter_of_the_form(error):
             raise
         return await _form(call, _shown(platform, error), error.status, typed, error.remediation or "")
-    return tell(call, f"{APPS}/{platform.name}", f"The app is used from now on. {checked.said}")
+    return tell(call, f"{APPS}/{platform.name}", f"App saved. {checked.said}")
 
 
 def _is_no_matter_of_the_form(error: ApiError) -> bool:
@@ -96,9 +96,9 @@ def _shown(platform: Platform, error: ApiError) -> str:
     console = platform.console
     assert console is not None, "an app is registered there"
     if error.rule == "clientId":
-        return f"{console.id_name} has 1 to {ID_MAX} letters, digits or signs, and no spaces."
+        return f"{console.id_name} must have 1 to {ID_MAX} characters and no spaces."
     if error.rule == "clientSecret":
-        return f"{console.secret_name} has 1 to {SECRET_MAX} letters, digits or signs, and no spaces."
+        return f"{console.secret_name} must have 1 to {SECRET_MAX} characters and no spaces."
     return error.message
 
 
@@ -108,7 +108,7 @@ async def check(call: Call) -> Reply:
     await call.service.read(lambda: apps.check_may(call.scope))
     app = await call.service.read(lambda: apps.one(call.service, platform))
     if not app.is_there:
-        raise ApiError("not_found", f"There is no app at {platform.label} to ask about.")
+        raise ApiError("not_found", f"No {platform.label} app is set up.")
     try:
         checked = await apps.check(call.service, call.scope, platform)
     except ApiError as error:
@@ -132,7 +132,7 @@ async def _remove(call: Call, problem: str = "", status: int = 200) -> Reply:
         apps.check_may(call.scope)
         app = apps.one(call.service, platform)
         if app.typed_at is None:
-            raise ApiError("not_found", "No app has been entered for this platform.")
+            raise ApiError("not_found", "No app was entered for this platform.")
         return {"app": app, "connected": apps.connected(call.scope, platform)}
 
     return await show(call, "apps/remove.html", read, status=status, platform=platform, problem=problem)
@@ -149,4 +149,4 @@ async def remove(call: Call) -> Reply:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
         return await _remove(call, error.message, error.status)
-    return tell(call, APPS, f"The app at {platform.label} is removed.")
+    return tell(call, APPS, f"{platform.label} app removed.")

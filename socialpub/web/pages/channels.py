@@ -65,68 +65,75 @@ class Kind:
     fields: tuple[Field, ...]
 
 
-_HOOK = "That is no address. Copy it whole, from https:// on."
+_HOOK = "This is not a valid address. Copy all of it, starting with https://."
 KINDS = {
     "email": Kind(
         "E-mail",
-        "A short plain message to one address.",
-        ("It is sent by the mail server of this server's settings (`[smtp]`).",),
-        (Field("address", "Address", "", "That is no e-mail address."),),
+        "A short plain-text message to one address.",
+        ("Messages are sent through the mail server in this server's settings (`[smtp]`).",),
+        (Field("address", "Address", "", "This is not a valid e-mail address."),),
     ),
     "ntfy": Kind(
         "ntfy",
-        "A push message on a phone or a desktop.",
+        "A push message to a phone or a desktop.",
         (
-            "Install the ntfy app, or open ntfy.sh, and subscribe to a topic there.",
-            "Whoever knows the name of a topic can read it: make one up that nobody guesses.",
+            "Install the ntfy app or open ntfy.sh, and subscribe to a topic.",
+            "Anyone who knows a topic's name can read it. Choose a name that is hard to guess.",
         ),
         (
             Field(
                 "topic",
                 "Topic",
                 "Letters, digits, - and _.",
-                "A topic has 1 to 64 letters, digits, - and _.",
+                "A topic must have 1 to 64 letters, digits, - or _.",
                 secret=True,
             ),
-            Field("url", "Server", "Empty: https://ntfy.sh.", "That is no address of a server.", required=False),
-            Field("token", "Access token", "Only where the topic needs one.", "That is no token.", False, secret=True),
+            Field("url", "Server", "Default: https://ntfy.sh.", "This is not a valid server address.", False),
+            Field(
+                "token",
+                "Access token",
+                "Only if the topic requires one.",
+                "This is not a valid token.",
+                False,
+                secret=True,
+            ),
         ),
     ),
     "slack": Kind(
         "Slack",
-        "A message in a channel of Slack. Mattermost and Rocket.Chat take the same.",
+        "A message in a Slack channel. Also works with Mattermost and Rocket.Chat.",
         (
-            "In Slack, make an app at api.slack.com/apps, and switch on **Incoming Webhooks**.",
-            "Add a webhook to the channel, and copy its address.",
+            "In Slack, create an app at api.slack.com/apps and turn on **Incoming Webhooks**.",
+            "Add a webhook to the channel and copy its URL.",
         ),
-        (Field("url", "Address of the webhook", "https://hooks.slack.com/services/…", _HOOK, secret=True),),
+        (Field("url", "Webhook URL", "https://hooks.slack.com/services/…", _HOOK, secret=True),),
     ),
     "discord": Kind(
         "Discord",
-        "A message in a channel of Discord.",
+        "A message in a Discord channel.",
         (
-            "In Discord, open the channel's settings: **Integrations**, **Webhooks**, **New Webhook**.",
-            "Press **Copy Webhook URL**.",
+            "In Discord, open the channel's settings, then **Integrations**, **Webhooks**, **New Webhook**.",
+            "Select **Copy Webhook URL**.",
         ),
-        (Field("url", "Address of the webhook", "https://discord.com/api/webhooks/…", _HOOK, secret=True),),
+        (Field("url", "Webhook URL", "https://discord.com/api/webhooks/…", _HOOK, secret=True),),
     ),
     "telegram": Kind(
         "Telegram",
-        "A message of a bot, to you or to a group.",
+        "A message from a bot, to you or to a group.",
         (
-            "In Telegram, write `/newbot` to @BotFather, and copy the token that it gives.",
-            "Write to the bot, or add it to the group.",
-            "A group's number begins with a minus; @userinfobot tells yours.",
+            "In Telegram, send `/newbot` to @BotFather and copy the token from the reply.",
+            "Send the bot a message, or add it to the group.",
+            "@userinfobot shows your chat ID. The ID of a group begins with a minus.",
         ),
         (
             Field(
                 "botToken",
-                "Token of the bot",
-                "As BotFather gave it.",
-                "A token is a number, a colon and a word.",
+                "Bot token",
+                "The token from @BotFather.",
+                "A bot token is a number, a colon and a string of characters.",
                 secret=True,
             ),
-            Field("chatId", "Chat", "Its number, or the @name of a public channel.", "That is no number and no @name."),
+            Field("chatId", "Chat", "Its ID, or the @name of a public channel.", "Enter a chat ID or an @name."),
         ),
     ),
 }
@@ -196,7 +203,7 @@ async def add(call: Call) -> Reply:
         made = await act.do(await _who(call, form.get("of", "")), channels.create, request)
     except ApiError as error:
         return await _new(call, form, _shown(error))
-    return tell(call, f"{PLACE}/{made['id']}", "The channel is there. Send a test, to see whether it works.")
+    return tell(call, f"{PLACE}/{made['id']}", "Channel added. Send a test to check that it works.")
 
 
 def _target(kind: str, form: Mapping[str, str]) -> dict[str, str]:
@@ -220,7 +227,7 @@ def _types(form: Mapping[str, str]) -> list[str]:
 
 def _check_types(form: Mapping[str, str]) -> None:
     if form.get("tells") == "chosen" and not _types(form):
-        raise ApiError("validation_failed", "Choose at least one.", rule="events", remediation="")
+        raise ApiError("validation_failed", "Choose at least one event type.", rule="events", remediation="")
 
 
 def _problems(kind: Kind, error: ApiError | None) -> defaultdict[str, str]:
@@ -284,9 +291,9 @@ async def test(call: Call) -> Reply:
         return tell(call, f"{PLACE}/{id}", _said(_shown(error)), good=False)
     took = f"after {made['durationMs']} ms"
     if made["delivered"]:
-        return tell(call, f"{PLACE}/{id}", f"The test was taken {took}. Look whether it has come.")
+        return tell(call, f"{PLACE}/{id}", f"Test message accepted {took}. Check that it arrived.")
     said = " ".join((made["responseBody"] or "").split())[:SAID_MAX]
-    words = f"The test was not taken, {took}. {made['error']}{f' It said: {said}' if said else ''}"
+    words = f"The test failed {took}. {made['error']}{f' Response: {said}' if said else ''}"
     return tell(call, f"{PLACE}/{id}", words, good=False)
 
 
@@ -299,14 +306,14 @@ async def change(call: Call) -> Reply:
         await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, given))
     except ApiError as error:
         return await _channel(call, form, _shown(error))
-    return tell(call, f"{PLACE}/{id}", "The channel is changed.")
+    return tell(call, f"{PLACE}/{id}", "Channel saved.")
 
 
 async def switch(call: Call) -> Reply:
     """POST /settings/notifications/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("channel_id"), forms.fields(call).get("active") == "yes"
     await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, {"active": active}))
-    said = "It is switched on." if active else "It is switched off. What happens now is not told later."
+    said = "Channel turned on." if active else "Channel turned off. Events that happen meanwhile are not sent later."
     return tell(call, f"{PLACE}/{id}", said)
 
 
@@ -336,7 +343,7 @@ async def change_target(call: Call) -> Reply:
         await act.do(call.who, channels.change, id, request)
     except ApiError as error:
         return await _target_page(call, form, _shown(error))
-    return tell(call, f"{PLACE}/{id}", "It leads there from now on. Send a test, to see whether it works.")
+    return tell(call, f"{PLACE}/{id}", "Target saved. Send a test to check that it works.")
 
 
 async def ask_delete(call: Call) -> Reply:
@@ -360,7 +367,7 @@ async def delete(call: Call) -> Reply:
         await act.do(call.who, channels.delete, call.path_value("channel_id"))
     except ApiError as error:
         return await _asked(call, _shown(error))
-    return tell(call, PLACE, "The channel is deleted.")
+    return tell(call, PLACE, "Channel deleted.")
 
 
 def _shown(error: ApiError) -> ApiError:

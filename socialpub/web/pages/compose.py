@@ -213,7 +213,7 @@ def _account(call: Call, found: Found, row: AccountRow, count: TextCount | None,
 def _why_not(call: Call, row: AccountRow) -> str:
     """Why nothing can be published on an account; empty where it can."""
     if row["status"] == "revoked":
-        return "The platform accepts its authorization no more. Connect it again first."
+        return "Access expired. Reconnect this account to publish to it."
     try:
         accounts.enabled(call.service, platforms.platform(row["platform"]))
     except ApiError as error:
@@ -227,7 +227,7 @@ def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdic
     names_board = _board_option(row) == option.name
     found = [(board.id, board.name) for board in verdict.boards.get(row["id"], ()) if names_board and board.pinnable]
     value, default = form.get(id, ""), _default(row, option.name)
-    known = {"": default or "none yet", **({value: value} if value else {}), **dict(found)}
+    known = {"": default or "None", **({value: value} if value else {}), **dict(found)}
     return {
         "id": id,
         "option": option,
@@ -300,12 +300,12 @@ async def _listed(call: Call, given: Form) -> Verdict:
 
 def _summary(accounts: int, refusing: int, warning: int) -> str:
     if refusing == accounts == 1:
-        return "As it is, the account would refuse it. What is wrong stands there."
+        return "The account would reject this post. See the problems under the account."
     if refusing:
-        return f"As it is, {refusing} of {accounts} would refuse it. What is wrong stands at the account."
+        return f"{refusing} of {accounts} accounts would reject this post. See the problems under each account."
     where = "the account" if accounts == 1 else f"all {accounts} accounts"
-    rest = " Look at the warnings, though." if warning else ""
-    return f"Checked: it can be published on {where}.{rest}"
+    rest = " See the warnings first." if warning else ""
+    return f"Ready to publish to {where}.{rest}"
 
 
 def _refused(error: ApiError, given: Form) -> Verdict:
@@ -313,12 +313,12 @@ def _refused(error: ApiError, given: Form) -> Verdict:
         raise error
     if error.rule == "idempotency_key.body_mismatch":
         said = Said(
-            "This form was sent already, and was changed since. What was sent is under Posts. To publish what it says "
-            "now as another post, send it once more."
+            "This form was already sent, and you changed it since. You find the sent version under Posts. To publish "
+            "the changed version as another post, send the form again."
         )
         return Verdict({written.TOP: [said]}, status=error.status, is_sent=True)
     wrong = written.places(error, written.chosen(given))
-    words = "" if given.get("boards") else "Nothing was published. What is wrong stands where it is."
+    words = "" if given.get("boards") else "Nothing was published. Correct the marked problems and try again."
     return Verdict(wrong, words=words, status=error.status)
 
 
@@ -361,14 +361,14 @@ def _sent(call: Call, batch: Mapping[str, Any]) -> Reply:
 def _outcome(states: Sequence[str]) -> str:
     out, gone = states.count("published"), sum(state in ("failed", "rejected") for state in states)
     if "queued" in states:
-        return "It is scheduled." if len(states) == 1 else f"{len(states)} posts are scheduled."
+        return "Post scheduled." if len(states) == 1 else f"{len(states)} posts scheduled."
     if out == len(states):
-        return "It is published." if out == 1 else f"It is published on all {out} accounts."
+        return "Post published." if out == 1 else f"Published to all {out} accounts."
     if gone == len(states):
-        return "It is not published. Why not stands with it."
+        return "The post was not published. See the reason below."
     if gone:
-        return f"{out} of {len(states)} are published. What is wrong with the others stands with them."
-    return "It is on its way. Reload this page in a moment to see what became of it."
+        return f"{out} of {len(states)} posts were published. See the reasons below."
+    return "Publishing. Reload this page in a moment to see the outcome."
 
 
 # --- A file ----------------------------------------------------------------------------------------------------------

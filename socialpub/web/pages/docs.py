@@ -18,19 +18,19 @@ from socialpub.web.http import Call, Reply
 from socialpub.web.pages.html import page, source
 
 UNITS = {
-    "graphemes": "characters as people see them",
+    "graphemes": "visible characters (graphemes)",
     "weighted": "weighted characters",
     "utf16": "UTF-16 units",
     "characters": "Unicode characters",
 }
 STAGES = {
-    "request": "In the request, before anything is written.",
-    "cheap": "In preflight, before anything is written: one target that breaks it refuses the whole batch.",
-    "deep": "For each target, once its media are here.",
+    "request": "In the request, before anything is stored.",
+    "cheap": "In preflight, before anything is stored. One target that breaks the rule rejects the whole batch.",
+    "deep": "For each target, after its media are loaded.",
     "upstream": "By the platform.",
     "connect": "When an account is connected.",
     "publish": "While the post is published.",
-    "retired": "Nowhere: it is retired and never emitted.",
+    "retired": "Nowhere. The rule is retired.",
 }
 
 

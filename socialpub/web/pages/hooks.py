@@ -61,7 +61,7 @@ async def register(call: Call) -> Reply:
         made = await act.do(call.who, endpoints.register, request)
     except ApiError as error:
         return await _listing(call, form, _shown(error), error.status)
-    words = "The endpoint is there. Its signing secret, with which the receiver checks what it is sent:"
+    words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
     return tell(call, f"{WEBHOOKS}/{made['id']}", words, secret=str(made["signingSecret"]))
 
 
@@ -96,16 +96,16 @@ async def try_it(call: Call) -> Reply:
     except ApiError as error:
         return tell(call, back, _shown(error), good=False)
     if made["delivered"]:
-        return tell(call, back, f"The sample was delivered: {made['status']} after {made['durationMs']} ms.")
-    said = f"it answered {made['status']}" if made["status"] else f"no answer came ({made['errorName']})"
-    return tell(call, back, f"The sample was not delivered: {said}.", good=False)
+        return tell(call, back, f"Test event delivered: {made['status']} after {made['durationMs']} ms.")
+    said = f"the receiver answered {made['status']}" if made["status"] else f"no response ({made['errorName']})"
+    return tell(call, back, f"Test event not delivered: {said}.", good=False)
 
 
 async def switch(call: Call) -> Reply:
     """POST /webhooks/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("endpoint_id"), forms.fields(call).get("active") == "yes"
     await act.do(call.who, endpoints.change, id, issues.parse_object(EndpointChange, {"active": active}))
-    words = "It is switched on." if active else "It is switched off. What happens now is not delivered later."
+    words = "Endpoint turned on." if active else "Endpoint turned off. Events that happen meanwhile are not sent later."
     return tell(call, f"{WEBHOOKS}/{id}", words)
 
 
@@ -115,7 +115,7 @@ async def redeliver_failed(call: Call) -> Reply:
     request = issues.parse_object(RedeliverRequest, {"since": iso(0)})
     again = await act.do(call.who, deliveries.redeliver_since, id, request)
     count = int(str(again["count"]))
-    words = {0: "None has failed.", 1: "One delivery goes out again."}.get(count, f"{count} deliveries go out again.")
+    words = {0: "No deliveries failed.", 1: "Redelivering 1 delivery."}.get(count, f"Redelivering {count} deliveries.")
     return tell(call, f"{WEBHOOKS}/{id}", words)
 
 
@@ -132,7 +132,7 @@ async def rotate(call: Call) -> Reply:
         made = await act.do(call.who, endpoints.rotate, id)
     except ApiError as error:
         return await _asked(call, "webhooks/rotate.html", _shown(error), error.status)
-    words = "The new signing secret. For a day, deliveries are signed with the one before, too."
+    words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
     return tell(call, f"{WEBHOOKS}/{id}", words, secret=str(made["signingSecret"]))
 
 
@@ -148,7 +148,7 @@ async def delete(call: Call) -> Reply:
         await act.do(call.who, endpoints.delete, call.path_value("endpoint_id"))
     except ApiError as error:
         return await _asked(call, "webhooks/delete.html", _shown(error), error.status)
-    return tell(call, WEBHOOKS, "The endpoint is deleted.")
+    return tell(call, WEBHOOKS, "Endpoint deleted.")
 
 
 async def _asked(call: Call, template: str, problem: str = "", status: int = 200) -> Reply:
@@ -183,7 +183,7 @@ async def redeliver(call: Call) -> Reply:
     """POST /deliveries/{id}/redeliver."""
     id = call.path_value("delivery_id")
     await act.do(call.who, deliveries.redeliver, id)
-    return tell(call, f"/deliveries/{id}", "It goes out again, with all its attempts before it.")
+    return tell(call, f"/deliveries/{id}", "Redelivering. All attempts are available again.")
 
 
 def _shown(error: ApiError) -> str:

@@ -74,7 +74,7 @@ async def show(
     notice = _opened(call.service, call.scope, cookie) if cookie else None
     gone = (forms.set_cookie(call.service, NOTICE_COOKIE, "", 0, path="/"),) if cookie else ()
     if shown["filled"] and call.route.method == "GET":  # else it is a form that is shown again because it was wrong
-        notice = Notice("Your session had ended. What you had written is here again; nothing of it was done yet.")
+        notice = Notice("Your session had ended, so the form was not sent. Its contents are filled in again.")
     return html.page(template, status, gone, **frame | {"notice": notice} | dict(shown) | values)
 
 

@@ -17,9 +17,9 @@ from socialpub.web.pages.inside import prove, said, see, show, tell
 
 MEMBERS = "/settings/members"
 ROLES = {
-    "owner": "Owner: everything, and who is a member",
-    "admin": "Admin: accounts, keys, profiles and webhooks too",
-    "member": "Member: sees and writes posts",
+    "owner": "Owner: full access, including members",
+    "admin": "Admin: also manages accounts, keys, profiles and webhooks",
+    "member": "Member: views and writes posts",
 }
 
 
@@ -52,7 +52,7 @@ async def invite(call: Call) -> Reply:
         return await _listing(call, form, said(error), error.status)
     link = f"{call.service.base_url}/invited/{made['token']}"
     words = await _mailed(call, str(made["email"]), link)
-    return tell(call, MEMBERS, f"{words} It works once, within a week, for whoever has it.", secret=link)
+    return tell(call, MEMBERS, f"{words} It works once, within a week, for anyone who has it.", secret=link)
 
 
 async def _mailed(call: Call, to: str, link: str) -> str:
@@ -62,16 +62,16 @@ async def _mailed(call: Call, to: str, link: str) -> str:
     if share is None:
         return f"Send this link to {to}."
     found = await service.read(lambda: desks.of(scope))
-    by, house = (found.email, found.organization) if found else ("Somebody", "an organization")
+    by, house = (found.email, found.organization) if found else ("A member", "an organization")
     sending = service.delivering.of(share)
     wrong = await asyncio.get_running_loop().run_in_executor(sending, invitations.send, service, to, by, house, link)
-    return f"The link is on its way to {to}." if wrong is None else f"It was not mailed: {wrong} Send the link to {to}."
+    return f"The link was mailed to {to}." if wrong is None else f"The e-mail failed: {wrong} Send the link to {to}."
 
 
 async def withdraw(call: Call) -> Reply:
     """POST /settings/invitations/{id}/withdraw."""
     await act.do(call.who, members.withdraw, call.path_value("invitation_id"))
-    return tell(call, MEMBERS, "The invitation is withdrawn. Its link works no more.")
+    return tell(call, MEMBERS, "Invitation withdrawn. Its link no longer works.")
 
 
 async def read(call: Call) -> Reply:
@@ -99,7 +99,7 @@ async def change_role(call: Call) -> Reply:
         return await _read(call, said(error), error.status)
     if call.path_value("member_id") == call.scope.user:
         return see("/settings")  # where whatever they are now may look
-    return tell(call, MEMBERS, f"{made['email']} has the role {made['role']} now.")
+    return tell(call, MEMBERS, f"{made['email']} now has the role {made['role']}.")
 
 
 async def remove(call: Call) -> Reply:
@@ -109,4 +109,4 @@ async def remove(call: Call) -> Reply:
         made = await act.do(call.who, members.remove, call.path_value("member_id"))
     except ApiError as error:
         return await _read(call, said(error), error.status)
-    return tell(call, MEMBERS, f"{made['email']} is no member any more, and signed out everywhere.")
+    return tell(call, MEMBERS, f"{made['email']} is no longer a member and was signed out everywhere.")

@@ -30,11 +30,11 @@ async def rename(call: Call) -> Reply:
         request = issues.parse_object(OrganizationRequest, {"name": form.get("name", "")})
         await act.do(call.who, profiles.rename_organization, request)
     except ApiError as error:
-        words = f"An organization needs a name of 1 to {ORGANIZATION_MAX} characters."
+        words = f"The name must have 1 to {ORGANIZATION_MAX} characters."
         problem = words if error.rule == "name" else said(error)
         shown: dict[str, Any] = {"problem": problem, "filled": form, "most": ORGANIZATION_MAX}
         return await show(call, "settings/organization.html", status=error.status, **shown)
-    return tell(call, ORGANIZATION, "The organization has its new name.")
+    return tell(call, ORGANIZATION, "Organization renamed.")
 
 
 async def ask_delete(call: Call) -> Reply:
@@ -58,5 +58,5 @@ async def delete(call: Call) -> Reply:
         deleted = await act.do(call.who, organizations.delete, form.get("confirm", ""))
     except ApiError as error:
         return await _ask_delete(call, said(error), error.status)
-    text = f"The organization {deleted['name']} is deleted, and you are signed out."
+    text = f"The organization {deleted['name']} was deleted, and you are signed out."
     return tell_signed_out(call, text, edge.SESSION_COOKIE, edge.DEVICE_COOKIE)

@@ -48,8 +48,8 @@ async def settle(call: Call) -> Reply:
     form = forms.fields(call)
     there = form.get("published") == "yes"
     await act.do(call.who, changes.settle, form.get("post", ""), SettleRequest(published=there))
-    text = "It counts as published." if there else "It counts as failed, and can be tried again."
-    return tell(call, "/", f"Thank you for looking. {text}")
+    text = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
+    return tell(call, "/", text)
 
 
 async def retry(call: Call) -> Reply:
@@ -57,7 +57,7 @@ async def retry(call: Call) -> Reply:
     form = forms.fields(call)
     cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
     again = await act.do(call.who, overview.retry_all, *cause)
-    return tell(call, "/", f"{_posts(again['count'])} will be tried again.", good=bool(again["count"]))
+    return tell(call, "/", f"Retrying {_posts(again['count'])}.", good=bool(again["count"]))
 
 
 async def ask_cancel(call: Call) -> Reply:
@@ -86,7 +86,7 @@ def _posts(count: object) -> str:
 async def resume(call: Call) -> Reply:
     """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
     await act.do(call.who, recovery.trust_clock)
-    return tell(call, "/", "Publishing goes on.")
+    return tell(call, "/", "Publishing resumed.")
 
 
 async def ask_go_on(call: Call) -> Reply:
@@ -118,11 +118,11 @@ async def go_on(call: Call) -> Reply:
     """POST /overview/compare: `overdue`, which is `publish` or `skip`."""
     form = forms.fields(call)
     if form.get("overdue") not in ("publish", "skip"):
-        return await _compare(call, "Say what becomes of the posts that are overdue.", 400)
+        return await _compare(call, "Choose what happens to the overdue posts.", 400)
     try:
         await prove(call, form)
         done = await act.do(call.who, recovery.go_on, skip=form["overdue"] == "skip")
     except ApiError as error:
         return await _compare(call, said(error), error.status)
-    skipped = f" {_posts(done['skipped'])} failed as overdue." if done["skipped"] else ""
-    return tell(call, "/", f"Publishing goes on.{skipped}")
+    skipped = f" {_posts(done['skipped'])} marked as failed." if done["skipped"] else ""
+    return tell(call, "/", f"Publishing resumed.{skipped}")

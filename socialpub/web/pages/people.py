@@ -82,7 +82,7 @@ async def _second_step(call: Call, form: dict[str, str]) -> Reply:
     half = _opened(call, form)
     if half is None:
         after = forms.local_path(form.get("next"))
-        error = ApiError("unauthenticated", "That took too long. Sign in again.")
+        error = ApiError("unauthenticated", "This took too long. Sign in again.")
         return _login_page(call, after, error=error, kept=forms.was_kept(form.get("kept", "")) or "")
     return await _finish(call, form, half)
 
@@ -170,7 +170,7 @@ def _cookies(call: Call, signed_in: SignedIn) -> tuple[str, str]:
 async def setup_form(call: Call) -> Reply:
     """GET /setup/{token}: once, as the console said."""
     if not users.setup_is_open(call.service, call.path_value("token")):
-        raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
+        raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
     there = await call.service.read(profiles.list_organizations)
     return _setup_page(call, {"organization": there[0]["name"]} if len(there) == 1 else None)
 

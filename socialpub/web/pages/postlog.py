@@ -150,6 +150,7 @@ async def _shown(call: Call, template: str) -> Reply:
 
     def look(desk: Desk) -> dict[str, Any]:
         post = told(json.loads(postlog.detail(call.scope, id)), now)
+        post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
         row = postlog.find(call.scope, id)
         due = times.moment(post["scheduledAt"] or now + 3_600_000, desk.zone)
         return {
@@ -173,6 +174,16 @@ def remedy(error: Mapping[str, Any]) -> dict[str, str]:
     if row is not None:
         return {"text": error.get("remediation") or row.remediation, "address": f"/docs/rules/{quote(str(rule))}"}
     return {"text": error.get("remediation", ""), "address": f"/docs/errors/{error['code']}"}
+
+
+def _attempt_state(post: Mapping[str, Any], attempt: Mapping[str, Any]) -> str:
+    """An attempt's state, in the words of posts: a rejected post has a rejected attempt."""
+    if attempt["succeeded"] is not False:
+        return "published" if attempt["succeeded"] else "publishing"
+    if post["state"] == "unknown" and attempt is post["attempts"][-1]:
+        return "unknown"
+    error = ERRORS.get(attempt["errorCode"])
+    return error.post_status if error else "failed"
 
 
 def _raw(answer: Any) -> str:
@@ -208,7 +219,7 @@ def _commands(call: Call, post: Mapping[str, Any], options: Mapping[str, Any]) -
 async def move(call: Call) -> Reply:
     """POST /posts/{id}/move: to `day` and `clock` in the zone `in_zone`, or `by` so many days from there."""
     form, post = forms.fields(call), call.path_value("post_id")
-    return await _done(call, form, "It goes out at the new time.", _move(call, form, post))
+    return await _done(call, form, "Post rescheduled.", _move(call, form, post))
 
 
 async def _move(call: Call, form: Mapping[str, str], post: str) -> None:
@@ -219,7 +230,7 @@ async def _move(call: Call, form: Mapping[str, str], post: str) -> None:
 async def cancel(call: Call) -> Reply:
     """POST /posts/{id}/cancel."""
     form = forms.fields(call)
-    return await _done(call, form, "The post is canceled. It will not go out.", _cancel(call))
+    return await _done(call, form, "Post canceled.", _cancel(call))
 
 
 async def _cancel(call: Call) -> None:
@@ -230,7 +241,7 @@ async def retry(call: Call) -> Reply:
     """POST /posts/{id}/retry: at once, or at `day` and `clock`."""
     form = forms.fields(call)
     later = bool(form.get("day"))
-    words = "It will be tried again at that time." if later else "It is being tried again."
+    words = "Retry scheduled." if later else "Retrying."
     return await _done(call, form, words, _retry(call, form, later=later))
 
 
@@ -243,7 +254,7 @@ async def settle(call: Call) -> Reply:
     """POST /posts/{id}/settle: `published` is `yes` or `no`; `uri` where it is, if they say so."""
     form = forms.fields(call)
     there = form.get("published") == "yes"
-    words = "Noted: it is published." if there else "Noted: it is not there. You can try it again."
+    words = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
     return await _done(call, form, words, _settle(call, form))
 
 

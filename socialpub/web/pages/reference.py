@@ -134,7 +134,7 @@ def callers(security: list[Json]) -> str:
     """Who may call, in words."""
     words = {"apiKey": "API key", "session": "session cookie", "csrf": "CSRF token"}
     ways = [" with ".join(words[name] for name in way) for way in security]
-    return " or ".join(ways) if ways else "anybody"
+    return " or ".join(ways) if ways else "anyone"
 
 
 def _parameters(document: Json, entry: Json) -> list[Json]:

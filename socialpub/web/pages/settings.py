@@ -40,7 +40,7 @@ async def _you(call: Call, problem: str = "", status: int = 200) -> Reply:
             "sessions": [(each, agents.words(each.agent)) for each in sessions.listed(call.who)],
         }
 
-    zones = [("", "that of my browser"), *((name, name) for name in desk.zones())]
+    zones = [("", "Time zone of my browser"), *((name, name) for name in desk.zones())]
     least = users.PASSWORD_MIN
     return await show(call, "settings/you.html", read, status=status, problem=problem, zones=zones, least=least)
 
@@ -48,7 +48,7 @@ async def _you(call: Call, problem: str = "", status: int = 200) -> Reply:
 async def choose_zone(call: Call) -> Reply:
     """POST /settings/zone."""
     await act.do(call.who, desk.choose_zone, forms.fields(call).get("zone") or None)
-    return tell(call, YOU, "Times are shown in this time zone from now on.")
+    return tell(call, YOU, "Time zone saved.")
 
 
 async def change_password(call: Call) -> Reply:
@@ -60,7 +60,7 @@ async def change_password(call: Call) -> Reply:
         await act.do(call.who, users.change_password, hash_)
     except ApiError as error:
         return await _you(call, _shown(error), error.status)
-    return tell(call, YOU, "You have a new password. Every other session is signed out.")
+    return tell(call, YOU, "Password changed. Every other session is signed out.")
 
 
 async def end_session(call: Call) -> Reply:
@@ -69,7 +69,7 @@ async def end_session(call: Call) -> Reply:
         await act.do(call.who, sessions.end_one, forms.fields(call).get("session", ""))
     except ApiError as error:
         return tell(call, YOU, _shown(error), good=False)
-    return tell(call, YOU, "That session is signed out.")
+    return tell(call, YOU, "Session signed out.")
 
 
 # --- API keys ----------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ async def mint_key(call: Call) -> Reply:
         minted = await act.do(call.who, keys.mint, request)
     except ApiError as error:
         return await _keys(call, form, _shown(error, "A key"), error.status)
-    return tell(call, KEYS, f"Your new key “{minted['name']}”", secret=str(minted["key"]))
+    return tell(call, KEYS, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
 
 
 async def ask_revoke(call: Call) -> Reply:
@@ -120,7 +120,7 @@ async def revoke_key(call: Call) -> Reply:
         await act.do(call.who, keys.revoke, call.path_value("key_id"))
     except ApiError as error:
         return await _revoke(call, _shown(error), error.status)
-    return tell(call, KEYS, "The key is revoked. Nothing accepts it any more.")
+    return tell(call, KEYS, "Key revoked. It no longer works.")
 
 
 # --- Profiles ----------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ async def create_profile(call: Call) -> Reply:
     except ApiError as error:
         problem = _shown(error, "A profile")
         return await show(call, "settings/profiles.html", status=error.status, problem=problem, filled=form)
-    return tell(call, PROFILES, f"The profile “{made['name']}” is there.")
+    return tell(call, PROFILES, f"Profile “{made['name']}” created.")
 
 
 async def ask_profile(call: Call) -> Reply:
@@ -166,7 +166,7 @@ async def rename_profile(call: Call) -> Reply:
         await act.do(call.who, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
         return await _profile(call, _shown(error, "A profile"), error.status)
-    return tell(call, PROFILES, "The profile has its new name.")
+    return tell(call, PROFILES, "Profile renamed.")
 
 
 async def delete_profile(call: Call) -> Reply:
@@ -176,7 +176,7 @@ async def delete_profile(call: Call) -> Reply:
         await act.do(call.who, profiles.delete, call.path_value("profile_id"))
     except ApiError as error:
         return await _profile(call, _shown(error), error.status)
-    return tell(call, PROFILES, "The profile is deleted, and its keys are revoked.")
+    return tell(call, PROFILES, "Profile deleted. Its keys are revoked.")
 
 
 def _shown(error: ApiError, what: str = "") -> str:

@@ -54,4 +54,4 @@ async def delete(call: Call) -> Reply:
         if error.rule != "media.in_use":
             raise
         return tell(call, MEDIA, f"{error.message} {error.remediation or ''}".strip(), good=False)
-    return tell(call, MEDIA, "The file is deleted.")
+    return tell(call, MEDIA, "File deleted.")

@@ -46,7 +46,7 @@ async def turn_on(call: Call) -> Reply:
         made = await act.do(call.who, totp.turn_on, secret or totp.new_secret(call.service), form.get("code", ""))
     except ApiError as error:
         return await _page(call, secret, said(error), error.status)
-    words = "The second factor is on. Keep these recovery codes: each signs you in once, without the app."
+    words = "Two-factor authentication is on. Keep these recovery codes: each signs you in once, without the app."
     return _told(call, words, made)
 
 
@@ -57,7 +57,7 @@ async def renew_codes(call: Call) -> Reply:
         made = await act.do(call.who, totp.renew_codes)
     except ApiError as error:
         return await _page(call, None, said(error), error.status)
-    return _told(call, "Your new recovery codes. Those before work no more.", made)
+    return _told(call, "Your new recovery codes. The old codes no longer work.", made)
 
 
 async def turn_off(call: Call) -> Reply:
@@ -67,7 +67,7 @@ async def turn_off(call: Call) -> Reply:
         await act.do(call.who, totp.turn_off)
     except ApiError as error:
         return await _page(call, None, said(error), error.status)
-    return tell(call, "/settings", "The second factor is off. Your password alone signs you in.")
+    return tell(call, "/settings", "Two-factor authentication is off. You sign in with your password only.")
 
 
 def _told(call: Call, words: str, made: Body) -> Reply:

@@ -15,32 +15,32 @@ class Trouble:
     words: str
 
 
-AGAIN = "Try again in a moment. Nothing was done by halves."
+AGAIN = "Try again in a moment. No change was made."
 TROUBLES = {
-    "not_found": Trouble("There is nothing here", "It was deleted, or the address is not quite right."),
+    "not_found": Trouble("Page not found", "The page was deleted, or the address is wrong."),
     "unauthorized": Trouble(
         "Your role does not allow this", "Ask an owner of your organization to do it, or to change your role."
     ),
-    "unauthenticated": Trouble("You are signed out", "Sign in, and do it once more: it was not done."),
+    "unauthenticated": Trouble("You are signed out", "Sign in and try again. No change was made."),
     "csrf": Trouble(
-        "This page was open for too long",
-        "You have signed in or out elsewhere since it was loaded, so what you sent was not done. Go back, reload the "
-        "page, and send it again.",
+        "This page is out of date",
+        "You signed in or out elsewhere since this page was loaded, so no change was made. Go back, reload the page "
+        "and try again.",
     ),
-    "rate_limited": Trouble("That was too often", "Wait a minute, and try again."),
+    "rate_limited": Trouble("Too many requests", "Wait a minute and try again."),
     "internal_error": Trouble(
-        "Something went wrong in this server",
-        "It is not your fault, and it is written down in the server's log. Try again; if it stays, tell whoever runs "
-        "this server, with the request id below.",
+        "Something went wrong on this server",
+        "The error is in the server's log. Try again. If it happens again, give the operator of this server the "
+        "request ID below.",
     ),
-    "storage.unavailable": Trouble("The server cannot write just now", AGAIN),
+    "storage.unavailable": Trouble("The server cannot save changes now", AGAIN),
     "service.stopping": Trouble("The server is restarting", AGAIN),
-    "http.method": Trouble("There is nothing to see here", "This address takes a form, and shows no page."),
-    "http.request": Trouble("The server did not understand this", "Go back, reload the page, and try again."),
-    "http.content_encoding": Trouble("The server cannot read this", "Turn off what packs the forms that you send."),
-    "http.body_size": Trouble("That was too much at once", "Shorten what you have written, and send it again."),
+    "http.method": Trouble("This address has no page", "It only accepts forms."),
+    "http.request": Trouble("The server did not understand this request", "Go back, reload the page and try again."),
+    "http.content_encoding": Trouble("The server cannot read this request", "Send the form without compression."),
+    "http.body_size": Trouble("This form is too large", "Shorten the text and send it again."),
 }
-HOME = {"address": "/", "text": "To the overview"}
+HOME = {"address": "/", "text": "Back to the overview"}
 
 
 def told(error: Mapping[str, Any]) -> Trouble:

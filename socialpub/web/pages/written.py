@@ -29,10 +29,10 @@ _NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
 WORDS = {
     "targets.required": (ACCOUNTS, "Choose at least one account."),
     "targets.max": (ACCOUNTS, f"Choose at most {TARGETS_MAX} accounts."),
-    "scheduledAt.future": (WHEN, "This time is past. Choose a later one, or publish now."),
-    "scheduledAt.no_first_comment": (WHEN, "A post with a first comment can only go out now."),
-    "scheduledAt.no_bluesky_reply": (WHEN, "A reply can only go out now."),
-    "text": (TEXT, "Write a text, or add a file."),
+    "scheduledAt.future": (WHEN, "This time is in the past. Choose a later one, or publish now."),
+    "scheduledAt.no_first_comment": (WHEN, "A post with a first comment cannot be scheduled. Publish it now."),
+    "scheduledAt.no_bluesky_reply": (WHEN, "A reply cannot be scheduled. Publish it now."),
+    "text": (TEXT, "Write a text or add a file."),
     "media": (MEDIA, f"A post takes at most {MEDIA_MAX} files."),
 }
 """Rules of the API in the words of the form."""
@@ -133,7 +133,7 @@ def _due(form: Mapping[str, str], now_ms: int) -> str:
     if at is None:
         raise _no_time("Choose a day and a time.")
     if at > now_ms + FAR_MS:
-        raise _no_time("This is more than five years away. Is the year right?")
+        raise _no_time("This is more than five years away. Check the year.")
     return str(iso(at))
 
 
@@ -159,7 +159,7 @@ def of_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict[s
         form |= {f"alt.{ref['mediaId']}": ref["altText"]} if "altText" in ref else {}
     if len(stored) == len(post["mediaRefs"]):
         return form, {}
-    return form, {MEDIA: [Said("A file that was named by its address is not taken over: upload it here.")]}
+    return form, {MEDIA: [Said("A file that was given by its URL cannot be copied. Upload it here.")]}
 
 
 # --- What is wrong with it -------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def test_a_server_without_a_public_address_asks_for_the_fields(
 ) -> None:
     desk = open_desk(make_server, monkeypatch, base_url)
     assert desk.start(handle=HANDLE).json()["descriptor"]["type"] == "credentials"
-    assert "Continue at" not in desk.browser.get("/connect/bluesky").text
+    assert "Continue to" not in desk.browser.get("/connect/bluesky").text
     for name in ("client-metadata.json", "jwks.json"):
         assert desk.server.api().get(f"/oauth/{name}").status_code == 404
     assert desk.net.calls == []

@@ -60,8 +60,8 @@ def test_what_was_published_links_to_its_posts(server: Server, owner: httpx.Clie
     together = alice.api.publish({"targets": both, "text": "together"}).json()
     batch = alice.api.get(f"/v1/posts/{together['results'][0]['postId']}").json()["batchId"]
     page = owner.get("/settings/log").text
-    assert f'href="/posts/{alone["results"][0]["postId"]}">the post</a>' in page
-    assert f'href="/posts?batchId={batch}">the posts</a>' in page
+    assert f'href="/posts/{alone["results"][0]["postId"]}">View the post</a>' in page
+    assert f'href="/posts?batchId={batch}">View the posts</a>' in page
 
 
 def test_opening_a_page_to_connect_is_no_act(server: Server, owner: httpx.Client) -> None:
@@ -85,11 +85,11 @@ def test_what_people_keys_and_the_operator_do_stands_there(server: Server, owner
     assert told(owner)[:9] == [
         (EMAIL, f"Remove a member {CAROL}", here),
         (EMAIL, f"Disconnect an account {alice.accounts['bluesky']['displayName']}", here),
-        (EMAIL, "Cancel a scheduled post the post", here),
-        (f"key {key}", "Publish or schedule the post", here),
-        (EMAIL, "Make an API key for the shop", here),
+        (EMAIL, "Cancel a scheduled post View the post", here),
+        (f"key {key}", "Publish or schedule View the post", here),
+        (EMAIL, "Create an API key for the shop", here),
         (EMAIL, f"Change a member's role {CAROL}", here),
-        (CAROL, "Join by an invitation", here),
+        (CAROL, "Accept an invitation", here),
         (EMAIL, "Invite a member", here),
         (EMAIL, "Sign in", here),
     ]
@@ -107,7 +107,7 @@ def test_a_refusal_leaves_no_line(server: Server, owner: httpx.Client, given: di
 def test_a_password_that_was_given_again_is_told_as_that(server: Server, owner: httpx.Client) -> None:
     server.clock.skip(TOO_LATE)
     assert send(owner, "/settings/password", password=PASSWORD, new_password="short").status_code == 400
-    assert told(owner)[0][1] == "Give the password once more"
+    assert told(owner)[0][1] == "Confirm the password"
 
 
 # --- Filters and pages -----------------------------------------------------------------------------------------------
@@ -117,10 +117,10 @@ def test_the_log_is_narrowed_by_person_and_kind_in_the_address(server: Server, o
     carol = joined(server, owner, role="admin")
     send(carol, "/settings/keys", name="carol's")
     hers = told(owner, person=id_of(server, CAROL))
-    assert [line[1] for line in hers] == ["Make an API key carol's", "Join by an invitation"]
-    assert [line[1] for line in told(owner, kind="keys")] == ["Make an API key carol's"]
+    assert [line[1] for line in hers] == ["Create an API key carol's", "Accept an invitation"]
+    assert [line[1] for line in told(owner, kind="keys")] == ["Create an API key carol's"]
     assert told(owner, kind="keys", person=id_of(server, EMAIL)) == []
-    assert "Nothing of this kind" in owner.get(LOG, params={"kind": "media"}).text
+    assert "No entries match these filters" in owner.get(LOG, params={"kind": "media"}).text
     page = owner.get(LOG, params={"kind": "keys"}).text
     assert '<option value="keys" selected>' in page
     send(owner, f"/settings/members/{id_of(server, CAROL)}/remove")
@@ -194,7 +194,7 @@ def test_a_member_does_not_see_it_and_another_organization_sees_nothing_of_it(
     assert EMAIL not in page
     assert CAROL not in page
     hers = browser.get(LOG, params={"person": id_of(server, EMAIL)})
-    assert "no such person" in hers.text
+    assert "no such member" in hers.text
     cursor = {"cursor": "x"}
     assert "cursor was not made" in browser.get(LOG, params=cursor).text
 

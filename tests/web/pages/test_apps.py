@@ -110,7 +110,7 @@ def test_the_platform_is_asked_where_it_can_be_and_the_page_says_which(open_: Op
     page = office.browser.get(path).text
     if name in CHECKED:
         assert f"{label} knows this app." in told
-        assert f"{label} said that it knows it" in page
+        assert f"{label} confirmed it" in page
     elif platforms.PLATFORMS[name].oauth.app_check:  # type: ignore[union-attr]
         assert f"{label} did not say whether it knows the app" in told
     else:
@@ -172,10 +172,10 @@ def test_a_secret_that_this_master_key_does_not_open_is_told_and_typed_in_again(
     office.server.service.write(lambda tx: PlatformApp.update(secret="v1.00000000.x.y").execute()).result()
     office.server.service.sites.forget("twitter")
     page = office.browser.get("/settings/apps/twitter").text
-    assert "Type it in again." in page
-    assert "Cannot be used" in office.browser.get("/settings/apps").text
+    assert "Enter it again." in page
+    assert "Incomplete" in office.browser.get("/settings/apps").text
     type_in(office)
-    assert "Type it in again." not in office.browser.get("/settings/apps/twitter").text
+    assert "Enter it again." not in office.browser.get("/settings/apps/twitter").text
 
 
 def test_each_act_leaves_a_row_of_who_did_it_to_what(open_: Open) -> None:
@@ -197,12 +197,12 @@ def test_each_act_leaves_a_row_of_who_did_it_to_what(open_: Open) -> None:
 def test_an_app_of_the_settings_counts_whatever_was_typed_in(open_: Open, given: dict[str, str]) -> None:
     office = open_("threads", threads=given)
     page = office.browser.get("/settings/apps/threads").text
-    assert "The settings of this server name the app" in page
+    assert "This app is set in the settings of the server" in page
     assert 'name="client_secret"' not in page
-    assert ("go together" in page) is (len(given) == 1)
+    assert ("Set both" in page) is (len(given) == 1)
     refused = type_in(office, client_id="other")
     assert refused.status_code == 400
-    assert "they go before what is typed in" in refused.text
+    assert "They override values entered" in refused.text
     assert office.server.rows(PlatformApp) == []
     office.server.service.sites.use("threads", "other", "other")
     assert office.server.service.sites["threads"].client_id == CLIENT_ID
@@ -239,7 +239,7 @@ def test_where_several_organizations_are_here_no_owner_of_one_speaks_for_all(ope
     for browser in (mallory, office.browser):
         page = browser.get("/settings/apps")
         assert page.status_code == 200
-        assert "belong to the whole server" in page.text
+        assert "The operator of this server manages platform apps" in page.text
         assert CLIENT_ID not in page.text
         assert browser.get("/settings/apps/threads").status_code == 403
         for path in ("/threads", "/threads/check", "/threads/remove"):
@@ -281,10 +281,10 @@ def test_what_no_platform_gives_is_refused_in_words(open_: Open, typed: str) -> 
     office = open_("threads")
     refused = type_in(office, client_id=typed)
     assert refused.status_code == 400
-    assert "Threads app ID has 1 to 200 letters" in refused.text
+    assert "Threads app ID must have 1 to 200 characters" in refused.text
     secret = type_in(office, secret=typed * 3)
     assert secret.status_code == 400
-    assert "Threads app secret has 1 to 500 letters" in secret.text
+    assert "Threads app secret must have 1 to 500 characters" in secret.text
     assert office.server.rows(PlatformApp) == []
 
 
@@ -361,7 +361,7 @@ def test_a_renewal_that_is_under_way_while_the_app_changes_ends_well(
 
 
 def test_without_its_app_an_account_stays_and_goes_on_once_there_is_one_again(renewing: Office) -> None:
-    assert "1 connected account goes on until its access has to be renewed" in " ".join(
+    assert "1 connected account keeps working until its access must be renewed" in " ".join(
         renewing.browser.get("/settings/apps/twitter/remove").text.split()
     )
     assert send(renewing.browser, "/settings/apps/twitter/remove").headers["Location"] == "/settings/apps"

@@ -99,7 +99,7 @@ def test_each_kind_is_added_and_tried_and_its_secrets_are_never_shown(
     assert all(f'name="{each.id}"' in asked for each in KINDS[kind].fields)
     id = made(browser, sink, kind)
     answer = send(browser, f"{PLACE}/{id}/test")
-    assert "The test was taken" in page_of_notice(browser, answer)
+    assert "Test message accepted" in page_of_notice(browser, answer)
     told = [mailed.text for mailed in mailroom.wait(1)] if kind == "email" else texts(kind, sink)
     assert "This is a test." in told[0]
     assert page(browser)
@@ -113,7 +113,7 @@ def test_a_test_that_is_not_taken_says_what_the_receiver_said(world: World, sink
     id = made(browser, sink)
     text = page_of_notice(browser, send(browser, f"{PLACE}/{id}/test"))
     assert 'class="notice bad"' in text
-    assert "It said: Bad token &lt;img" in text
+    assert "Response: Bad token &lt;img" in text
 
 
 def test_what_is_told_is_what_is_chosen(world: World, sink: Sink, browser: Api) -> None:
@@ -129,7 +129,7 @@ def test_what_is_told_is_what_is_chosen(world: World, sink: Sink, browser: Api) 
     ignored = made(browser, sink, tells="needed", **chosen)
     assert world.alice.api.get(f"{CHANNELS}/{ignored}").json()["events"] == []
     nothing = send(browser, f"{PLACE}/new/slack", **typed(sink)["slack"], tells="chosen")
-    assert problems(nothing) == ["Choose at least one."]
+    assert problems(nothing) == ["Choose at least one event type."]
     send(browser, f"{PLACE}/{id}/change", tells="chosen", **{boxes["post.failed"]: "yes"}, description="Else")
     changed = world.alice.api.get(f"{CHANNELS}/{id}").json()
     assert (changed["events"], changed["description"]) == (["post.failed"], "Else")
@@ -156,7 +156,7 @@ def test_what_was_told_stands_there_with_what_became_of_it(world: World, sink: S
     assert "A post to Bluesky was refused" in text
     assert "1 attempt" in text
     assert ">Delivered</span>" in text
-    assert "None like that" in page(browser, f"/{id}?status=failed")
+    assert "in this state" in page(browser, f"/{id}?status=failed")
     sink.answer = lambda got: Said(410, b"gone")
     world.server.skip(3 * 86_400)
     refused(world)
@@ -178,25 +178,25 @@ def test_messages_are_paged(world: World, sink: Sink, browser: Api) -> None:
         settled(world.server)
     browser = sign_in(world.server, world.alice.organization, name="later")
     text = page(browser, f"/{id}")
-    count = text.count("Its words")
+    count = text.count("Full text")
     assert count == 25
     older = re.search(r'href="([^"#]*)#told" rel="next"', text)
     assert older
     rest = browser.get(html.unescape(older[1]), headers=HTML).text
-    assert rest.count("Its words") == 2
+    assert rest.count("Full text") == 2
     assert ">Newest</a>" in rest
 
 
 def test_a_channel_that_was_switched_off_says_so_and_is_switched_on(world: World, sink: Sink, browser: Api) -> None:
     id = made(browser, sink)
     send(browser, f"{PLACE}/{id}/switch", active="no")
-    assert "It is switched off" in page(browser, f"/{id}")
+    assert "Turned off" in page(browser, f"/{id}")
     world.server.service.write(
         lambda tx: NotificationChannel.update(last_failure_reason="It was refused (410).").execute()
     ).result()
     text = page(browser, f"/{id}")
     assert "It was refused (410)." in text
-    assert "for 5 days is switched off" in text
+    assert "after 5 days in which every message failed" in text
     send(browser, f"{PLACE}/{id}/switch", active="yes")
     assert world.alice.api.get(f"{CHANNELS}/{id}").json()["active"] is True
 
@@ -204,17 +204,17 @@ def test_a_channel_that_was_switched_off_says_so_and_is_switched_on(world: World
 def test_it_is_led_elsewhere_and_deleted_after_being_asked(world: World, sink: Sink, browser: Api) -> None:
     sink.answer = CHATS["slack"].answer
     id = made(browser, sink, secret_url=f"{sink.origin}/wrong/and/long/enough/to/be/cut")
-    assert "not taken" in page_of_notice(browser, send(browser, f"{PLACE}/{id}/test"))
+    assert "The test failed" in page_of_notice(browser, send(browser, f"{PLACE}/{id}/test"))
     assert "/wrong/and" not in page(browser, f"/{id}/target")
     bad = send(browser, f"{PLACE}/{id}/target", secret_url="nonsense")
     assert bad.status_code == 400
     assert len(problems(bad)) == 1
     send(browser, f"{PLACE}/{id}/target", **typed(sink)["slack"])
-    assert "was taken" in page_of_notice(browser, send(browser, f"{PLACE}/{id}/test"))
-    assert "Nothing more is told there" in page(browser, f"/{id}/delete")
+    assert "accepted" in page_of_notice(browser, send(browser, f"{PLACE}/{id}/test"))
+    assert "It gets no more messages" in page(browser, f"/{id}/delete")
     assert send(browser, f"{PLACE}/{id}/delete").headers["Location"] == PLACE
     assert browser.get(f"{PLACE}/{id}", headers=HTML).status_code == 404
-    assert "Nobody is told yet" in page(browser)
+    assert "No notification channels yet" in page(browser)
 
 
 def test_deleting_asks_for_the_password_when_the_sign_in_is_old(world: World, sink: Sink, browser: Api) -> None:
@@ -228,16 +228,16 @@ def test_deleting_asks_for_the_password_when_the_sign_in_is_old(world: World, si
 # --- What is wrong ---------------------------------------------------------------------------------------------------
 
 WRONG: list[tuple[str, dict[str, str], str]] = [
-    ("email", {"address": "nobody"}, "That is no e-mail address."),
-    ("email", {}, "That is no e-mail address."),
-    ("ntfy", {"secret_topic": "a/b"}, "A topic has"),
-    ("ntfy", {"secret_topic": "a", "url": "ftp://x"}, "That is no address of a server."),
-    ("ntfy", {"secret_topic": "a", "secret_token": "a b"}, "That is no token."),
-    ("slack", {}, "Copy it whole"),
+    ("email", {"address": "nobody"}, "This is not a valid e-mail address."),
+    ("email", {}, "This is not a valid e-mail address."),
+    ("ntfy", {"secret_topic": "a/b"}, "A topic must have"),
+    ("ntfy", {"secret_topic": "a", "url": "ftp://x"}, "This is not a valid server address."),
+    ("ntfy", {"secret_topic": "a", "secret_token": "a b"}, "This is not a valid token."),
+    ("slack", {}, "Copy all of it"),
     ("slack", {"secret_url": "hooks.slack.com/services"}, "A webhook URL must be https."),
-    ("discord", {"secret_url": "x" * 3000}, "Copy it whole"),
-    ("telegram", {"secret_botToken": "no", "chatId": "1"}, "A token is"),
-    ("telegram", {"secret_botToken": TOKEN, "chatId": "a b"}, "That is no number"),
+    ("discord", {"secret_url": "x" * 3000}, "Copy all of it"),
+    ("telegram", {"secret_botToken": "no", "chatId": "1"}, "A bot token is"),
+    ("telegram", {"secret_botToken": TOKEN, "chatId": "a b"}, "Enter a chat ID"),
     ("slack", {"secret_url": "https://127.0.0.1:9/x", "description": "x" * 5000}, "description"),
 ]
 

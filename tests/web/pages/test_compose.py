@@ -85,7 +85,7 @@ def test_a_text_goes_out_and_its_page_says_so(world: World, browser: Api) -> Non
     (post,) = posts(world)
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/posts/{post['id']}")
     assert (post["status"], post["text"]) == ("published", "Opening hours\nfrom Monday")
-    assert "It is published." in page_of_notice(browser, answer)
+    assert "Post published." in page_of_notice(browser, answer)
 
 
 def test_the_same_form_publishes_once_however_often_it_is_sent(world: World, browser: Api) -> None:
@@ -100,7 +100,7 @@ def test_a_form_that_was_sent_and_changed_is_another_post_only_when_it_is_sent_a
     send(browser, text="hello", **to(world.alice.bluesky))
     again = send(browser, text="hello again", **to(world.alice.bluesky))
     assert again.status_code == 409
-    assert "sent already" in problems(again)[0]
+    assert "already sent" in problems(again)[0]
     assert "hello again</textarea>" in again.text
     assert len(posts(world)) == 1
     assert send(browser, text="hello again", key=key_of(again), **to(world.alice.bluesky)).status_code == 303
@@ -218,14 +218,14 @@ def test_a_time_is_one_on_the_clocks_that_the_form_was_shown_with(world: World, 
     answer = send(browser, text="later", **to(world.alice.bluesky), **then)
     post = answer.headers["Location"].removeprefix("/posts/")
     assert world.alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == f"{year}-07-01T07:30:00.000Z"
-    assert "It is scheduled." in page_of_notice(browser, answer)
+    assert "Post scheduled." in page_of_notice(browser, answer)
 
 
 @pytest.mark.parametrize(
     ("then", "says"),
     [
-        ({"day": "2020-01-01", "clock": "10:00"}, "This time is past"),
-        ({"day": "2206-01-01", "clock": "10:00"}, "Is the year right?"),
+        ({"day": "2020-01-01", "clock": "10:00"}, "This time is in the past"),
+        ({"day": "2206-01-01", "clock": "10:00"}, "Check the year."),
         ({"day": "", "clock": "10:00"}, "Choose a day and a time."),
         ({"day": "2027-02-30", "clock": "10:00"}, "Choose a day and a time."),
         ({"day": "2027-02-03", "clock": "25:99"}, "Choose a day and a time."),
@@ -245,10 +245,10 @@ def test_a_time_that_cannot_be_is_told_beside_it(
 def test_a_first_comment_and_a_reply_go_out_now_only(world: World, browser: Api) -> None:
     then = {"when": "later", "day": f"{next_year(world)}-07-01", "clock": "09:30", "in_zone": "UTC"}
     comment = send(browser, text="x", **to(world.alice.bluesky), **then, **{f"{world.alice.bluesky}.comment": "y"})
-    assert problems(comment) == ["A post with a first comment can only go out now."]
+    assert problems(comment) == ["A post with a first comment cannot be scheduled. Publish it now."]
     reply = {f"{world.alice.bluesky}.option.{name}": "at://x" for name in ("replyToUri", "replyToCid")}
     assert problems(send(browser, text="x", **to(world.alice.bluesky), **then, **reply)) == [
-        "A reply can only go out now."
+        "A reply cannot be scheduled. Publish it now."
     ]
 
 
@@ -286,7 +286,7 @@ def test_a_file_by_its_address_is_not_taken_over_and_another_s_post_is_not_there
     media = [{"kind": "image", "url": "https://192.0.32.10/a.jpg"}]
     post = world.scheduled(media=media)
     page = browser.get(f"/compose?from={post}", headers=HTML)
-    assert "named by its address is not taken over" in problems(page)[0]
+    assert "given by its URL cannot be copied" in problems(page)[0]
     other = sign_in(world.server, world.charlie.organization, name="charlie")
     assert other.get(f"/compose?from={post}", headers=HTML).status_code == 404
     assert browser.get("/compose?from=nonsense", headers=HTML).status_code == 404
@@ -308,9 +308,9 @@ def test_the_check_says_what_the_api_says_and_writes_nothing(world: World, brows
     assert problems(answer) == [f"{wrong['message']} {wrong['remediation']}"]
     place = answer.text.partition(f'id="said-{second}"')[2].partition("</div>")[0]
     assert f"/docs/rules/{wrong['rule']}" in place
-    assert "1 of 2 would refuse it" in answer.text
+    assert "1 of 2 accounts would reject this post" in answer.text
     assert "290 of 300 characters" in answer.text
-    assert 'class="count over">290 of 280 characters, as it counts them' in answer.text
+    assert 'class="count over">290 of 280 weighted characters' in answer.text
     assert world.server.stock() == before
 
 
@@ -318,7 +318,7 @@ def test_a_warning_of_the_check_stands_at_its_account(world: World, browser: Api
     world.published(text="Again and again")
     answer = send(browser, "check", text="Again and again", **to(world.alice.bluesky))
     assert 'class="warning"' in answer.text.partition(f'id="said-{world.alice.bluesky}"')[2].partition("</div>")[0]
-    assert "it can be published on the account. Look at the warnings" in answer.text
+    assert "Ready to publish to the account. See the warnings" in answer.text
 
 
 def test_the_deep_check_looks_into_the_files(world: World, browser: Api) -> None:
@@ -417,7 +417,7 @@ def test_an_account_that_cannot_publish_is_named_with_its_reason(world: World, b
     ).result()
     text = browser.get("/compose", headers=HTML).text
     assert f'name="to.{account}"' not in text
-    assert "Connect it again first." in text
+    assert "Reconnect this account to publish to it." in text
     assert 'href="/connect/bluesky?profile=' in text
     off = world.server.connect(world.alice, "tiktok")["id"]
     text = browser.get("/compose", headers=HTML).text
@@ -439,7 +439,7 @@ def test_the_accounts_are_those_of_the_profile_that_one_is_in(world: World, brow
 
 def test_without_an_account_it_says_what_to_do(world: World) -> None:
     empty = sign_in(world.server, world.server.person("Nobody").organization, name="nobody")
-    assert "There is no account to publish on yet" in empty.get("/compose", headers=HTML).text
+    assert "No accounts are connected yet" in empty.get("/compose", headers=HTML).text
 
 
 def test_a_member_composes(world: World) -> None:
@@ -461,7 +461,7 @@ def test_what_was_written_comes_back_after_signing_in_again(world: World) -> Non
     back = browser.get("/compose?kept=1", headers=HTML)
     assert f"{text}</textarea>" in back.text
     assert f'name="to.{world.alice.bluesky}" value="yes" checked' in back.text
-    assert "nothing of it was done yet" in back.text
+    assert "so the form was not sent" in back.text
     assert posts(world) == []
 
 

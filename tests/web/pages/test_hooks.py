@@ -52,9 +52,9 @@ def test_what_cannot_be_an_endpoint_is_said_and_what_was_typed_is_kept(world: Wo
 
 def test_a_sample_is_sent_and_what_came_of_it_is_said(world: World, sink: Sink, browser: Api) -> None:
     id, _ = made(browser, sink.url)
-    assert "was delivered: 204" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
+    assert "Test event delivered: 204" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
     sink.answer = lambda got: 500
-    assert "it answered 500" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
+    assert "the receiver answered 500" in page_of_notice(browser, send(browser, f"/webhooks/{id}/test"))
     assert [call.event["type"] for call in sink.got] == ["post.published"] * 2
 
 
@@ -63,13 +63,13 @@ def test_the_page_counts_what_was_accepted_with_the_old_secret(world: World, sin
     page = f"/webhooks/{endpoint['id']}"
     assert "signing secret" not in browser.get(page, headers=HTML).text
     world.alice.api.post(f"{ENDPOINTS}/{endpoint['id']}/rotate-secret")
-    assert "accepted with it since the exchange: 0" in browser.get(page, headers=HTML).text
+    assert "accepted with it since the rotation: 0" in browser.get(page, headers=HTML).text
     old = endpoint["signingSecret"]
     sink.answer = lambda got: 204 if got.headers["x-service-signature"] == own_signature(old, got.body) else 401
     world.published()
     ended(world.server, world.alice, 1, "succeeded")
     seen = browser.get(page, headers=HTML).text
-    assert "accepted with it since the exchange: 1" in seen
+    assert "accepted with it since the rotation: 1" in seen
     assert "The receiver uses the old signing secret" in seen
 
 
@@ -80,7 +80,7 @@ def test_failed_deliveries_are_found_and_delivered_again(world: World, sink: Sin
     ended(world.server, world.alice, 2, "failed")
     text = browser.get(f"/webhooks/{id}?status=failed", headers=HTML).text
     first, second = re.findall(r'href="/deliveries/(whd_[0-9A-Za-z]+)"', text)
-    assert "None like that" in browser.get(f"/webhooks/{id}?status=succeeded", headers=HTML).text
+    assert "in this state" in browser.get(f"/webhooks/{id}?status=succeeded", headers=HTML).text
     told = browser.get(f"/deliveries/{first}", headers=HTML).text
     assert "Attempt 1" in told
     assert "<img" not in told
@@ -89,9 +89,9 @@ def test_failed_deliveries_are_found_and_delivered_again(world: World, sink: Sin
     send(browser, f"/deliveries/{first}/redeliver")
     ended(world.server, world.alice, 1, "succeeded")
     assert {row["id"]: row["status"] for row in world.server.rows(WebhookDelivery)}[second] == "failed"
-    assert "One delivery goes" in page_of_notice(browser, send(browser, f"/webhooks/{id}/redeliver"))
+    assert "Redelivering 1 delivery" in page_of_notice(browser, send(browser, f"/webhooks/{id}/redeliver"))
     ended(world.server, world.alice, 2, "succeeded")
-    assert "None has failed" in page_of_notice(browser, send(browser, f"/webhooks/{id}/redeliver"))
+    assert "No deliveries failed" in page_of_notice(browser, send(browser, f"/webhooks/{id}/redeliver"))
 
 
 def test_deliveries_are_paged(world: World, sink: Sink, browser: Api) -> None:
@@ -117,14 +117,14 @@ def test_an_endpoint_is_switched_off_and_on_and_deleted_after_being_asked(
         send(browser, f"/webhooks/{id}/switch", active=active)
         assert world.alice.api.get(f"{ENDPOINTS}/{id}").json()["active"] is shown
     asked = browser.get(f"/webhooks/{id}/delete", headers=HTML).text
-    assert "Nothing more is sent to it" in asked
+    assert "It gets no more deliveries" in asked
     send(browser, f"/webhooks/{id}/delete")
     assert browser.get(f"/webhooks/{id}", headers=HTML).status_code == 404
 
 
 def test_a_new_secret_is_shown_once(world: World, sink: Sink, browser: Api) -> None:
     id, first = made(browser, sink.url)
-    assert "after that the receiver must have the new one" in browser.get(f"/webhooks/{id}/rotate", headers=HTML).text
+    assert "Set the new secret in the receiver before then" in browser.get(f"/webhooks/{id}/rotate", headers=HTML).text
     again = page_of_notice(browser, send(browser, f"/webhooks/{id}/rotate"))
     secrets = [re.findall(r"whsec_[A-Za-z0-9+/=]+", html.unescape(text))[0] for text in (first, again)]
     assert secrets[0] != secrets[1]

@@ -81,10 +81,10 @@ def test_a_session_is_in_one_profile_or_in_all(server: Server, alice: Person, br
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings")
     page = browser.get("/accounts").text
     assert f'<option value="{other}" selected dir="auto">' in page
-    assert "No account is connected" in page  # those of the first profile are not shown
+    assert "No accounts are connected" in page  # those of the first profile are not shown
     assert browser.get("/v1/accounts").json()["data"]  # the API does not know of it
     send(browser, "/profile", profile="")
-    assert "No account is connected" not in browser.get("/accounts").text
+    assert "No accounts are connected" not in browser.get("/accounts").text
 
 
 def test_nobody_is_in_a_profile_of_another_organization(server: Server, browser: Api) -> None:
@@ -95,7 +95,7 @@ def test_a_deleted_profile_is_left(browser: Api) -> None:
     other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
     send(browser, "/profile", profile=other)
     assert browser.delete(f"/v1/profiles/{other}").status_code == 200
-    assert "No account is connected" not in browser.get("/accounts").text
+    assert "No accounts are connected" not in browser.get("/accounts").text
 
 
 def test_the_way_back_leads_nowhere_else(browser: Api) -> None:
@@ -146,10 +146,10 @@ def test_an_instant_within_words_is_told_in_the_zone_of_whoever_reads_and_the_wo
 
 
 def test_times_are_in_the_zone_that_was_chosen_else_in_that_of_the_browser(browser: Api) -> None:
-    assert "Times are in UTC." in browser.get("/").text
+    assert "Times are shown in UTC." in browser.get("/").text
     assert send(browser, "/settings/zone", zone="Asia/Tokyo").status_code == 303
     page = browser.get("/settings").text
-    assert "Times are in Asia/Tokyo." in page
+    assert "Times are shown in Asia/Tokyo." in page
     assert '<option value="Asia/Tokyo" selected dir="auto">' in page
     assert send(browser, "/settings/zone", zone="Mars/Olympus").status_code == 400
     assert "Asia/Tokyo" in browser.get("/").text
@@ -159,7 +159,7 @@ def test_times_are_in_the_zone_that_was_chosen_else_in_that_of_the_browser(brows
 
 
 def test_a_notice_is_shown_once_and_to_its_session_alone(server: Server, alice: Person, browser: Api) -> None:
-    words = "Times are shown in this time zone from now on."
+    words = "Time zone saved."
     sent = send(browser, "/settings/zone", zone="Asia/Tokyo")
     cookie = sent.headers["Set-Cookie"].partition(";")[0]
     mine = {"Cookie": f"{browser.headers['Cookie']}; {cookie}"}
@@ -178,7 +178,7 @@ def test_a_notice_is_shown_once_and_to_its_session_alone(server: Server, alice: 
 
 @pytest.mark.parametrize(
     ("path", "says"),
-    [("/nothing", "There is nothing here"), (f"/posts/{UNKNOWN_ID}", ""), ("/connect/nowhere", "")],
+    [("/nothing", "Page not found"), (f"/posts/{UNKNOWN_ID}", ""), ("/connect/nowhere", "")],
 )
 def test_an_error_is_told_within_the_frame_with_a_way_on(browser: Api, path: str, says: str) -> None:
     answer = browser.get(path, headers=HTML)
@@ -193,7 +193,7 @@ def test_somebody_who_is_not_signed_in_sees_a_bare_frame(server: Server) -> None
     answer = server.api().get("/nothing", headers=HTML)
     assert answer.status_code == 404
     assert ways(answer.text) == []
-    assert "To the overview" in answer.text
+    assert "Back to the overview" in answer.text
 
 
 def test_a_role_that_does_not_suffice_is_told_in_words(server: Server, alice: Person) -> None:

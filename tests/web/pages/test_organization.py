@@ -43,7 +43,7 @@ def test_who_manages_it_renames_it(server: Server, alice: Person, role: str) -> 
 def test_a_name_that_is_none_is_refused(server: Server, owner: httpx.Client, alice: Person, name: str) -> None:
     refused = send(owner, PATH, name=name)
     assert refused.status_code == 400
-    assert "An organization needs a name of 1 to 200 characters." in refused.text
+    assert "The name must have 1 to 200 characters." in refused.text
     assert name_of(server, alice) == NAME
 
 
@@ -111,7 +111,7 @@ def test_the_last_owner_is_signed_out_and_the_sign_in_page_says_why_once(
     assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
     row = newest(server)
     assert (row["verb"], row["organization"], row["subject"]) == (f"POST {PATH}/delete", *[alice.organization] * 2)
-    said = "The organization Alice&#39;s is deleted, and you are signed out."
+    said = "The organization Alice&#39;s was deleted, and you are signed out."
     assert said in owner.get("/login").text
     assert said not in owner.get("/login").text
     assert owner.get(PATH).headers["Location"].startswith("/login")

@@ -47,11 +47,11 @@ def test_the_first_steps_tick_themselves_off(server: Server) -> None:
     browser = sign_in(server, new.organization)
     page = browser.get("/").text
     assert '<a href="/accounts#connect">Connect an account</a>' in page
-    assert "Make an API key <span" in page  # there is one already
+    assert "Create an API key <span" in page  # there is one already
     server.connect_bluesky(new)
     assert "Connect an account <span" in browser.get("/").text
     new.api.publish({"text": "first", "targets": [{"accountId": new.bluesky}]})
-    assert "First steps" not in browser.get("/").text
+    assert "Get started" not in browser.get("/").text
 
 
 # --- What needs eyes -------------------------------------------------------------------------------------------------
@@ -71,12 +71,12 @@ def test_an_unknown_outcome_is_settled_by_what_somebody_sees(
 ) -> None:
     post = unknown(world)
     page = browser.get("/").text
-    assert "Did it go out?" in page
+    assert "Outcome unknown" in page
     assert page.count(f'name="post" value="{post}"') == 2
     sent = send(browser, "/overview/settle", post=post, published=answer)
     assert (sent.status_code, sent.headers["Location"]) == (303, "/")
     assert world.alice.api.get(f"/v1/posts/{post}").json()["status"] == status
-    assert "Did it go out?" not in browser.get("/").text
+    assert "Outcome unknown" not in browser.get("/").text
     assert send(browser, "/overview/settle", post=post, published=answer).status_code == 409  # sent twice
 
 
@@ -87,9 +87,9 @@ def test_failures_are_grouped_by_their_cause_and_tried_again_together(world: Wor
     assert page.count('action="/overview/retry"') == 1
     error = world.alice.api.get(f"/v1/posts/{first}").json()["error"]
     cause = {"account": world.alice.bluesky, "code": error["code"], "rule": error.get("rule", "")}
-    assert "2 posts will be tried again." in then(browser, send(browser, "/overview/retry", **cause))
+    assert "Retrying 2 posts." in then(browser, send(browser, "/overview/retry", **cause))
     assert {world.server.wait(post, "published")["status"] for post in (first, second)} == {"published"}
-    assert "0 posts will be tried again." in then(browser, send(browser, "/overview/retry", **cause))
+    assert "Retrying 0 posts." in then(browser, send(browser, "/overview/retry", **cause))
 
 
 def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: World, browser: Api) -> None:
@@ -97,16 +97,16 @@ def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: W
     world.scheduled()
     change(world, status="revoked")
     page = browser.get("/").text
-    assert "Reconnect first" in page
+    assert "Reconnect to retry" in page
     assert 'action="/overview/retry"' not in page
-    assert "1 post waits for it" in page
+    assert "1 post is waiting" in page
     path = f"/overview/cancel?account={world.alice.bluesky}"
     assert f'href="{path}"' in page
     assert 'action="/overview/cancel"' not in page  # not by one click
     assert "Cancel 1 scheduled post<" in browser.get(path).text
     assert "1 post canceled." in then(browser, send(browser, "/overview/cancel", account=world.alice.bluesky))
-    assert "waits for it" not in browser.get("/").text
-    assert "No post waits for it." in browser.get(path).text
+    assert "waiting" not in browser.get("/").text
+    assert "No posts are scheduled for this account." in browser.get(path).text
 
 
 def test_accounts_that_are_about_to_be_lost_are_told(world: World, browser: Api) -> None:
@@ -171,7 +171,7 @@ def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: Server, choice
     assert send(browser, "/overview/compare").status_code == 400
     assert server.service.read(instance.paused).result() == instance.RESTORED
     answer = send(browser, "/overview/compare", overdue=choice)
-    assert "Publishing goes on." in then(browser, answer)
+    assert "Publishing resumed." in then(browser, answer)
     assert server.service.read(instance.paused).result() is None
     row = server.wait(post, status)
     assert (row["error_code"] is None) == (choice == "publish")
@@ -183,7 +183,7 @@ def test_nobody_goes_on_for_others_nor_for_another_reason(world: World) -> None:
     browser = sign_in(world.server, world.alice.organization)
     restored(world.server)
     assert 'href="/overview/compare"' not in browser.get("/").text
-    assert "There are other organizations" in browser.get("/overview/compare").text
+    assert "This server has other organizations" in browser.get("/overview/compare").text
     assert send(browser, "/overview/compare", overdue="skip").status_code == 403
     assert world.server.service.read(instance.paused).result() == instance.RESTORED
 
@@ -215,9 +215,9 @@ def test_going_on_asks_for_the_password_when_the_sign_in_is_old(server: Server) 
 
 
 def test_a_scheduler_that_is_silent_is_told(world: World, browser: Api) -> None:
-    assert "The scheduler does not answer" not in browser.get("/").text
+    assert "The scheduler is not responding" not in browser.get("/").text
     world.server.engine.keeper.heartbeat -= 90
-    assert "The scheduler does not answer" in browser.get("/").text
+    assert "The scheduler is not responding" in browser.get("/").text
 
 
 # --- Of now ----------------------------------------------------------------------------------------------------------
@@ -243,8 +243,8 @@ def test_a_second_organization_sees_nothing_of_the_first(world: World) -> None:
     stranger = sign_in(world.server, world.charlie.organization, name="stranger")
     page = stranger.get("/").text
     assert "a secret plan" not in page
-    assert "Did it go out?" not in page
-    assert "What did not go out" not in page
+    assert "Outcome unknown" not in page
+    assert "Failed and rejected" not in page
     lost = world.server.rows(Post, status="failed")[0]["id"]
     assert send(stranger, "/overview/settle", post=lost, published="yes").status_code == 404
     assert send(stranger, "/overview/cancel", account=world.alice.bluesky).status_code == 404
@@ -254,9 +254,9 @@ def test_a_profile_shows_what_is_its_own(world: World, browser: Api) -> None:
     failed(world)
     other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
     send(browser, "/profile", profile=other)
-    assert "What did not go out" not in browser.get("/").text
+    assert "Failed and rejected" not in browser.get("/").text
     send(browser, "/profile", profile=world.alice.profile)
-    assert "What did not go out" in browser.get("/").text
+    assert "Failed and rejected" in browser.get("/").text
 
 
 def test_a_member_sees_what_is_wrong_and_manages_nothing(world: World) -> None:
@@ -264,7 +264,7 @@ def test_a_member_sees_what_is_wrong_and_manages_nothing(world: World) -> None:
     world.scheduled()
     member = sign_in(world.server, world.alice.organization, role="member", name="dave")
     page = member.get("/").text
-    assert "Access lost" in page
+    assert "Access expired" in page
     assert "/connect/" not in page
     assert 'action="/overview/cancel"' not in page
     assert send(member, "/overview/cancel", account=world.alice.bluesky).status_code == 403

@@ -161,8 +161,8 @@ def test_the_log_is_paged_to_its_end_and_leads_back_to_its_beginning(
 
 
 def test_an_empty_log_says_what_it_is_for(browser: Api, alice: Person) -> None:
-    assert "No post yet" in browser.get("/posts", headers=HTML).text
-    assert "No post is like that" in browser.get("/posts?q=nothing", headers=HTML).text
+    assert "No posts yet" in browser.get("/posts", headers=HTML).text
+    assert "No posts match these filters" in browser.get("/posts?q=nothing", headers=HTML).text
 
 
 def test_the_log_is_that_of_the_profile_one_is_in(server: Server, alice: Person, bob: Person, browser: Api) -> None:
@@ -206,6 +206,8 @@ def test_a_post_is_told_with_its_attempts_and_the_platforms_answers(
     server.service.write(lambda tx: Attempt.insert_many(rows).execute()).result()
     text = page_of(browser, post)
     assert re.findall(r"<strong>(Attempt \d)</strong>", text) == ["Attempt 1", "Attempt 2"]
+    states = re.findall(r'<strong>Attempt \d</strong> <span class="state [a-z]+">([^<]*)</span>', text)
+    assert states == ["Rejected", "Rejected"]  # in the word that the post itself has in the log
     assert "No &lt;b&gt;way&lt;/b&gt;." in text
     assert "&lt;script&gt;" in text
     assert "<script>" not in text.replace('<script src="/static/page.js" defer></script>', "")
@@ -293,13 +295,13 @@ def test_canceling_is_asked_about_and_done_once(server: Server, alice: Person, b
     assert f'href="/posts/{post}/cancel"' in page_of(browser, post)
     assert f'action="/posts/{post}/cancel"' not in page_of(browser, post)
     asked = page_of(browser, post, "/cancel")
-    assert "it never goes out" in asked
+    assert "never published" in asked
     assert f'action="/posts/{post}/cancel"' in asked
     assert send(browser, f"/posts/{post}/cancel", page=f"/posts/{post}/cancel").headers["Location"] == f"/posts/{post}"
     assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "canceled"
     again = send(browser, f"/posts/{post}/cancel")
     assert "not `queued`" in html.unescape(page_of_notice(browser, again))
-    assert "It is too late" in page_of(browser, post, "/cancel")
+    assert "can no longer be canceled" in page_of(browser, post, "/cancel")
     assert len([name for name, _ in server.events(post) if name == "post.canceled"]) == 1
 
 
@@ -324,7 +326,7 @@ def test_a_post_that_is_settled_as_published_has_the_time_of_its_sending(
     sent: dict[str, Any] = {"step": "publish", "number": 1, "attempt": 1, "plan": "", "epoch": 1, "outcome": "unknown"}
     sent |= {"post": post, "account": row["account"], "intent_at": sent_ms, "sent_at": sent_ms if is_known else None}
     server.service.write(lambda tx: Intent.insert(sent).execute()).result()
-    assert "Its address on the platform" in page_of(browser, post, "/settle")
+    assert "Link to the post" in page_of(browser, post, "/settle")
     settled = alice.api.post(f"/v1/posts/{post}/settle", json={"published": True}).json()
     ended_ms = server.clock.now_ms()
     least, most = (sent_ms, sent_ms) if is_known else (begun_ms, ended_ms)
@@ -335,14 +337,14 @@ def test_an_unknown_outcome_is_settled_by_either_answer(server: Server, alice: P
     there, absent = (failed(server, alice, LOST, text=text) for text in ("there", "absent"))
     assert "Outcome unknown" in page_of(browser, there)
     assert f'action="/posts/{there}/retry"' not in page_of(browser, there)
-    assert "final" in page_of(browser, there, "/settle")
+    assert "cannot change your answer" in page_of(browser, there, "/settle")
     send(browser, f"/posts/{there}/settle", published="yes", uri="https://bsky.app/x")
     send(browser, f"/posts/{absent}/settle", published="no")
     send(browser, f"/posts/{absent}/settle", published="perhaps")
     found = {post: alice.api.get(f"/v1/posts/{post}").json() for post in (there, absent)}
     assert (found[there]["status"], found[there]["platformUri"]) == ("published", "https://bsky.app/x")
     assert (found[absent]["status"], found[absent]["error"].get("rule")) == ("failed", None)
-    assert "Nothing is unknown" in page_of(browser, absent, "/settle")
+    assert "The outcome of this post is known" in page_of(browser, absent, "/settle")
 
 
 def test_a_form_leads_back_to_the_page_it_was_on(server: Server, alice: Person, browser: Api) -> None:

@@ -51,7 +51,7 @@ def test_a_key_is_revoked_on_a_page_that_says_what_will_happen(
     assert "last used" in asked.text
     assert alice.api.get("/v1/posts").status_code == 200
     assert send(browser, path).headers["Location"] == "/settings/keys"
-    assert "The key is revoked." in browser.get("/settings/keys").text
+    assert "Key revoked." in browser.get("/settings/keys").text
     assert alice.api.get("/v1/posts").status_code == 401
     assert "is revoked</h1>" in browser.get(path).text  # back to where it was asked
 
@@ -146,7 +146,7 @@ def test_a_profile_is_renamed_and_deleted(server: Server, browser: httpx.Client)
     assert send(browser, f"/settings/profiles/{made}", name="Far West").status_code == 303
     assert "Far West" in browser.get("/settings/profiles").text
     assert send(browser, f"/settings/profiles/{made}", name="default").status_code == 409
-    assert "No key is bound to it." in browser.get(f"/settings/profiles/{made}").text
+    assert "No API key is limited to it." in browser.get(f"/settings/profiles/{made}").text
     assert send(browser, f"/settings/profiles/{made}/delete").status_code == 303
     assert "Far West" not in browser.get("/settings/profiles").text
 
@@ -154,7 +154,7 @@ def test_a_profile_is_renamed_and_deleted(server: Server, browser: httpx.Client)
 def test_a_profile_that_owns_accounts_says_so_in_place_of_a_button(browser: httpx.Client, alice: Person) -> None:
     path = f"/settings/profiles/{alice.profile}"
     page = browser.get(path).text
-    assert "still owns 1 account" in page
+    assert "has 1 connected account" in page
     assert f'action="{path}/delete"' not in page
     assert send(browser, f"{path}/delete").status_code == 409
 
@@ -193,7 +193,7 @@ def test_a_form_that_is_sent_after_the_session_ended_comes_back_filled_in(
     assert (sent.status_code, sent.headers["Location"]) == (303, "/settings/keys?kept=1")
     back = browser.get(sent.headers["Location"])
     assert 'value="for &lt;the&gt; shop"' in back.text
-    assert "nothing of it was done yet" in back.text
+    assert "so the form was not sent" in back.text
     assert server.rows(ApiKey) == before
     assert "for &lt;the&gt; shop" not in browser.get("/settings/keys").text
     assert "for &lt;the&gt; shop" not in browser.get("/settings/profiles?kept=1").text

@@ -26,7 +26,7 @@ def shown(browser: Api, path: str = "/media") -> list[str]:
 
 
 def test_files_are_shown_newest_first_and_paged(world: World, browser: Api) -> None:
-    assert "No file yet" in browser.get("/media", headers=HTML).text
+    assert "No files yet" in browser.get("/media", headers=HTML).text
     files = [stored(world.alice.api, JPEG + bytes(number))["id"] for number in range(1, 27)]
     first = shown(browser)
     older = re.search(r'href="([^"]*)" rel="next"', browser.get("/media", headers=HTML).text)

@@ -45,13 +45,13 @@ def test_it_says_what_waits_how_large_the_database_is_and_that_nobody_makes_back
 ) -> None:
     server, browser = alone()
     found = words(browser)
-    assert "Scheduler At work" in found
-    assert "Oldest post that is overdue none" in found
+    assert "Scheduler Running" in found
+    assert "Oldest overdue post none" in found
     assert re.search(r"Database \d+\.\d [kM]B in /", found)
-    assert re.search(r"Free on its disk \d+\.\d [kMG]B", found)
-    assert "This server makes no backups by itself" in found
+    assert re.search(r"Free disk space \d+\.\d [kMG]B", found)
+    assert "Automatic backups are off" in found
     assert "Posts 0 0" in found
-    assert "Deliveries to webhooks 0" in found
+    assert "Webhook deliveries 0" in found
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
     assert "Scheduler Paused" in words(browser)
 
@@ -64,13 +64,13 @@ def test_it_says_when_the_last_backup_was_made_and_when_the_next_one_is(
     server.engine.keeper.backups.stop()  # none is made while the test looks
     for made in folder.glob("socialpub-*.zip"):
         made.unlink()
-    assert "Last one none yet Next one soon, then every 1 day; the last 3 are kept" in words(browser)
+    assert "Last backup none yet Next backup soon, then every 1 day; the last 3 are kept" in words(browser)
     (folder / "socialpub-20261121T100000Z.zip").touch()
     found = words(browser)
-    assert "Last one Sat 21 Nov 2026, 10:00 UTC , looked through before it was kept" in found
-    assert "Next one Sun 22 Nov 2026, 10:00 UTC , then every 1 day" in found
+    assert "Last backup Sat 21 Nov 2026, 10:00 UTC , verified" in found
+    assert "Next backup Sun 22 Nov 2026, 10:00 UTC , then every 1 day" in found
     server.engine.keeper.backups.problem = "No space left on device"
-    assert "The last backup has a problem No space left on device" in words(browser)
+    assert "The last backup failed No space left on device" in words(browser)
 
 
 def test_every_platform_has_its_version_and_one_that_ends_soon_or_has_ended_says_so(
@@ -83,22 +83,22 @@ def test_every_platform_has_its_version_and_one_that_ends_soon_or_has_ended_says
     for platform in platforms.PLATFORMS.values():
         assert platform.label in found
         assert platform.version in found  # of the one with an older version: what this program knows
-    assert f"{version} set in the settings" in found
-    assert ("Has ended" in found) is (over <= iso(server.clock.now_ms())[:10])
+    assert f"{version} from the settings" in found
+    assert ("Ended" in found) is (over <= iso(server.clock.now_ms())[:10])
 
 
 def test_an_upstream_that_does_not_answer_is_named(alone: Callable[..., tuple[Server, Api]]) -> None:
     server, browser = alone()
     for _ in range(5):
         server.service.breakers.unanswered("bluesky")
-    assert "Platforms that do not answer Asked again soon Bluesky" in words(browser)
+    assert "Unreachable platforms Retrying soon Bluesky" in words(browser)
 
 
 def test_where_other_organizations_are_the_server_is_not_shown_and_members_do_not_see_the_page(world: World) -> None:
     browser = sign_in(world.server, world.alice.organization)
     found = words(browser)
-    assert "Other organizations are on this server too" in found
-    assert "Versions of the platforms" in found
+    assert "This server has several organizations" in found
+    assert "Platform API versions" in found
     assert str(world.server.home) not in browser.get(PAGE).text
     member = sign_in(world.server, world.alice.organization, role="member", name="mia")
     assert member.get(PAGE).status_code == 403

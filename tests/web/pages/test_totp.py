@@ -64,7 +64,7 @@ def half_in(server: Server) -> tuple[httpx.Client, httpx.Response]:
     """A browser that has given the password, and what it is asked next."""
     browser = server.api()
     page = sign_in(browser)
-    assert (page.status_code, "Your code" in page.text) == (200, True)
+    assert (page.status_code, "Enter your code" in page.text) == (200, True)
     return browser, page
 
 
@@ -75,7 +75,7 @@ def test_it_is_turned_on_with_a_code_and_recovery_codes_are_shown_once(server: S
     secret, codes = turn_on(server, owner)
     assert len(set(codes)) == totp.CODES
     page = owner.get(PATH).text
-    assert "10 of ten are left" in page
+    assert "10 of 10 codes are left" in page
     assert not any(code in page for code in codes)
     assert secret not in page
     (row,) = server.rows(User, email=EMAIL)
@@ -171,7 +171,7 @@ def test_a_recovery_code_signs_in_once_and_its_row_says_so(server: Server, owner
     assert newest(server)["verb"] == "POST /login with a recovery code"
     assert second_step(*half_in(server), codes[0]).status_code == 401
     assert second_step(*half_in(server), codes[1].replace("-", " ")).status_code == 303
-    assert "8 of ten are left" in owner.get(PATH).text
+    assert "8 of 10 codes are left" in owner.get(PATH).text
 
 
 def test_a_known_device_is_asked_for_the_code_too(server: Server, owner: httpx.Client) -> None:
@@ -180,7 +180,7 @@ def test_a_known_device_is_asked_for_the_code_too(server: Server, owner: httpx.C
     token = csrf_of(owner.get("/settings"))
     owner.post("/logout", data={"csrf_token": token})
     assert "socialpub_device" in owner.cookies
-    assert "Your code" in sign_in(owner).text
+    assert "Enter your code" in sign_in(owner).text
 
 
 def test_guesses_at_the_code_are_slowed_down_for_the_person(server: Server, owner: httpx.Client) -> None:
