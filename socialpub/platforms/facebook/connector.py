@@ -1,7 +1,7 @@
-"""Facebook Pages through Meta's Graph API: media first and unpublished, then one public call.
+"""Facebook Pages through Meta's Graph API: unpublished media first, then one public call.
 
-There is no key: what was sent without an answer is looked for in the Page's own list, and a video under its id, which
-is known before its last step. That step only begins its publishing: it is asked about until it is public.
+There is no idempotency key: after a lost response a post is looked up in the Page's list, and a video by its id, which
+is known before its last step. That step only starts publishing: the video is polled until it is public.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ID = {"fields": "id"}
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Upload the media, unpublished; of a video that is already taken: ask whether it is public."""
+    """Upload the media, unpublished; of an accepted video, poll whether it is public."""
     if saved and "taken" in saved:
         return video.ask(up, Taken(**saved["taken"]))
     if draft.items and draft.items[0].kind == "video":
@@ -60,7 +60,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 
 
 def send(up: Upstream, plan: Json) -> Published | Pending:
-    """The one public call. A video that is public already needs none."""
+    """Make the public call. A video that is already public needs none."""
     if "live" in plan:
         return video.shown(plan["video"], plan["live"])
     if plan["kind"] == "handle":
@@ -69,7 +69,7 @@ def send(up: Upstream, plan: Json) -> Published | Pending:
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Absent | Unknown:
-    """Look at the video, or for the post in the Page's list."""
+    """Look up the video, or the post in the Page's list."""
     if "live" in plan:
         return video.shown(plan["video"], plan["live"])
     try:
@@ -98,7 +98,7 @@ def _edge(up: Upstream, name: str) -> str:
 
 
 def _look_for_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """The one post of ours in the Page's list, with the same words and media, young enough."""
+    """Find our post in the Page's list: same text and media, recent."""
     listed = recent(GRAPH, up, _edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
     ours = [post for post in listed.posts if _is_ours(up, plan, post)]
     evidence = {"looked": len(listed.posts), "alike": len(ours)}
@@ -117,7 +117,7 @@ def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
         return False
     if plan["photos"]:
         return set(_photos(post)) == set(plan["photos"])
-    # Words alone say little when there are none; then the link must be the same.
+    # Without text, the link must match.
     return bool(plan["message"]) or plan["link"] in _links(post)
 
 
@@ -148,7 +148,7 @@ def _shown(post: Json) -> Published:
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The Pages of a login on which it may create content, each with a token of its own that does not end."""
+    """List the Pages where the login may publish, each with a token that does not expire."""
     user = _long_lived(up, up.tokens.access, now_ms)
     login = GRAPH.id_of(up, "identify", GRAPH.call(up, "identify", "GET", "me", token=user.access, params=_ID))
     reply = GRAPH.call(up, "identify", "GET", "me/permissions", token=user.access)
@@ -160,7 +160,7 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
         for page in walk.pages():
             pages.append(page)  # noqa: PERF402 - those before a failure are kept
     except ApiError:
-        if not pages:  # what the login itself lists is enough when its portfolios cannot be had today
+        if not pages:  # the login's own list suffices if portfolios are unavailable today
             raise
     if not pages:
         raise walk.none()
@@ -169,7 +169,7 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """The Page's token anew from the login behind it; where that is over, the Page's token as long as it works."""
+    """Refresh the Page's token through its login, or keep it while it works."""
     login = up.tokens.refresh
     if login:
         try:
@@ -184,14 +184,14 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
 
 
 def revoke(up: Upstream) -> None:
-    """Take back all that the login has allowed this app: a single Page cannot be left out of it."""
+    """Revoke all permissions of the login: a single Page cannot be excluded."""
     login = up.tokens.private.get("login")
     if not login or not up.tokens.refresh:
         return
     try:
         GRAPH.call(up, "revoke", "DELETE", f"{login}/permissions", token=up.tokens.refresh)
     except ApiError as error:
-        if error.code != AUTH:  # what is over already is what was asked for
+        if error.code != AUTH:  # already revoked
             raise
 
 
@@ -205,7 +205,7 @@ def _again(up: Upstream, user_token: str, now_ms: int) -> Tokens:
 
 
 def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:
-    """A login's token for another 60 days."""
+    """Exchange a login's token for another 60 days."""
     params = {
         "grant_type": "fb_exchange_token",
         "client_id": up.site.client_id,

@@ -1,4 +1,4 @@
-"""What Facebook Pages are: settings, options, declaration, and what the Graph API's answers mean."""
+"""Declaration of Facebook Pages: settings, options, response table."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from socialpub.platforms.meta.graph import AUTH, SERVED, SHARED, SUNSETS, Graph,
 
 
 class FacebookSite(MetaSite, ConfiguredSite):
-    """The hosts of the Graph API, and what the app is like."""
+    """Hosts of the Graph API, and properties of the app."""
 
     api_base: str = "https://graph.facebook.com"
-    """Where the API is: a bare origin. A lab's stands in for the other three, too, where they are not set."""
+    """The API's origin. A test server's replaces the next three addresses too, unless set."""
     authorize_url: str = "https://www.facebook.com/v26.0/dialog/oauth"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://graph.facebook.com/v26.0/oauth/access_token"
-    """Where codes become access tokens."""
+    """The endpoint that issues access tokens."""
     upload_base: str = "https://graph.facebook.com"
-    """Where the bytes of videos go (resumable uploads): a bare origin."""
+    """The origin for video bytes (resumable uploads)."""
     config_id: str = ""
-    """The configuration of Facebook Login for Business, which is asked for in place of scopes; empty: scopes are."""
+    """The configuration of Facebook Login for Business, requested instead of scopes; empty: scopes."""
     appsecret_proof: bool = True
-    """Whether calls carry `appsecret_proof` (where `client_secret` is set); some apps are refused without it."""
+    """Whether to send `appsecret_proof` (if `client_secret` is set); some apps require it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -56,7 +56,7 @@ class FacebookSite(MetaSite, ConfiguredSite):
 
 
 class FacebookOptions(Options):
-    """`link`: the page that the post shows as a card."""
+    """Options of a Facebook target. `link`: the page shown as a card."""
 
     platform: Literal["facebook"] = "facebook"
     link: AbsoluteUrl = Field("", title="Link", description="Shown as a card, where the post has no media.")
@@ -111,15 +111,15 @@ PLATFORM = Platform(
         "A connected Page stays connected. The login behind it lasts 60 days, and socialpub renews it in time; a "
         "changed password or a lost role on the Page ends it."
     ),
-    # A Page's token has no end; the login behind it, which could give a new one, ends after 60 days.
+    # A Page's token does not expire; the login behind it, which can issue a new one, ends after 60 days.
     upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 
 
-# --- What an answer means ----------------------------------------------------------------------------------------
+# --- Responses ---------------------------------------------------------------------------------------------------
 
-# Codes and subcodes alike: graph-api/guides/error-handling and what publishing tools have met.
+# Codes and subcodes: graph-api/guides/error-handling, and those seen by publishing tools.
 _CONTENT = {
     "media.invalid": ("324", "352", "382", "6000", "2069019", "1363040", "1363127", "1363128", "1363129"),
     "media.image_size_max": ("1366046",),
@@ -134,7 +134,7 @@ _CONTENT = {
 
 REPLIES: Replies = {
     **SHARED,
-    # A post is looked for in the Page's list, a video under the id that it has had since its upload.
+    # A post is looked up in the Page's list, a video by the id it has had since its upload.
     ("send", 200, NO_BODY): UNNAMED,
     **{
         ("*", 400, name): Verdict(Outcome.REJECTED, rule=f"facebook.{suffix}")

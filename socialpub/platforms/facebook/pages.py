@@ -1,7 +1,7 @@
-"""The Pages behind a login: its own, and those of the business portfolios that it belongs to.
+"""Pages of a login: its own, and those of its business portfolios.
 
-`/me/accounts` leaves out Pages that belong to a portfolio unless business_management was granted, and some even then;
-the portfolios list them (developers.facebook.com/docs/marketing-api/reference/business).
+`/me/accounts` omits Pages of a portfolio unless business_management was granted, and some even then; the portfolios
+list them (developers.facebook.com/docs/marketing-api/reference/business).
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from socialpub.platforms.meta.graph import cursor, data_of
 
 BUSINESS = "business_management"
 _FIELDS = "id,name,access_token,tasks,category"
-_PORTFOLIO_FIELDS = "id,name,access_token,category"  # the tasks of a Page are told under me/accounts only
-_SHEETS = 20  # of a list
+_PORTFOLIO_FIELDS = "id,name,access_token,category"  # tasks are only listed under me/accounts
+_SHEETS = 20  # maximal pages of a list
 _NAMED = 5
 
 
 @dataclass
 class Walk:
-    """One walk through everything that a login may see. What it could not use it remembers, for its words."""
+    """Enumeration of all Pages of a login; collects what was unusable, for the error text."""
 
     up: Upstream
     token: str
     granted: Sequence[str]
     seen: set[str] = field(default_factory=set)
-    idle: list[str] = field(default_factory=list)  # Pages on which the login may not create content
+    idle: list[str] = field(default_factory=list)  # Pages where the login may not create content
     closed: list[str] = field(default_factory=list)  # Pages that a portfolio lists without a token for this person
     portfolios: int = 0
     refusal: str = ""
 
     def pages(self) -> Iterator[Json]:
-        """Each Page with a token of its own, once, as long as the login may create content on it.
+        """Yield each usable Page once, with its own token.
 
-        A refusal to list portfolios ends the walk; ApiError when a list could not be had at all.
+        A refusal to list portfolios ends the enumeration. Raises ApiError if a list is unavailable.
         """
         yield from self._usable("me/accounts", _FIELDS)
         if BUSINESS in self.granted:
@@ -50,7 +50,7 @@ class Walk:
                 self.refusal = error.message
 
     def none(self) -> ApiError:
-        """The error of a walk that found no Page, with what is missing in words for the owner."""
+        """Build the error of an enumeration without Pages, saying what is missing."""
         return GRAPH.ruled(self.up, "pages.none", Outcome.REJECTED, " ".join(self._missing()))
 
     def _portfolio_pages(self) -> Iterator[Json]:
@@ -74,7 +74,7 @@ class Walk:
                 self.idle.append(name)
 
     def _listed(self, path: str, fields: str) -> Iterator[Json]:
-        """Every object of a list, with its id as text."""
+        """Yield the objects of a list, with ids as text."""
         params = {"fields": fields, "limit": "100"}
         for _ in range(_SHEETS):
             reply = GRAPH.call(self.up, "identify", "GET", path, token=self.token, params=params)

@@ -1,7 +1,7 @@
-"""A video's bytes by the Resumable Upload API, once Facebook takes videos in phases no more.
+"""Video upload by the Resumable Upload API, once Facebook refuses phased uploads.
 
-It is the second choice: in phases a video has its id before its last step, while here the one call that names it also
-publishes it (developers.facebook.com/docs/video-api/guides/publishing, /docs/graph-api/guides/upload).
+Second choice: a phased upload has the video's id before its last step, while here the call that returns the id also
+publishes (developers.facebook.com/docs/video-api/guides/publishing, /docs/graph-api/guides/upload).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORDS = ("upload_phase", "deprecated")
 
 @dataclass(frozen=True)
 class Upload:
-    """A file on its way. `unsure`: an answer was lost, so Facebook is asked how much it has."""
+    """Upload in progress. `unsure`: a response was lost, so the offset must be queried."""
 
     id: str
     sent: int = 0
@@ -36,24 +36,24 @@ class Upload:
 
 
 def is_wanted(up: Upstream, reply: Reply) -> bool:
-    """Whether a refusal to begin says that there are no phases any more."""
+    """Return whether the refusal says that phased uploads have ended."""
     fault = fault_of(reply)
     said = not _UNSUPPORTED.isdisjoint(fault.numbers) or any(word in fault.words for word in _WORDS)
     return said and bool(up.site.client_id)
 
 
 def opened(up: Upstream, item: Item) -> Upload:
-    """A new upload of the app; nothing of it is public or of any Page."""
+    """Open an upload of the app; nothing of it is public or belongs to a Page."""
     form = {"file_name": "video", "file_length": str(whole(item).size), "file_type": item.content_type}
     reply = GRAPH.call(up, "video", "POST", _address(up, f"{up.site.client_id}/uploads"), data=form)
     return Upload(GRAPH.id_of(up, "video", reply))
 
 
 def handle(up: Upstream, item: Item, state: Upload) -> str | Pending:
-    """The name under which the whole file can be published; `Pending` to go on after a failure."""
+    """Return the handle of the whole file, or `Pending` after a failure."""
     try:
         start = _offset(up, state) if state.unsure else state.sent
-        if start >= whole(item).size:  # its handle was in the answer that was lost
+        if start >= whole(item).size:  # its handle was in the lost response
             return replace(opened(up, item), misses=state.misses).later(0)
         return _sent(up, item, replace(state, sent=start))
     except ApiError as error:
@@ -63,7 +63,7 @@ def handle(up: Upstream, item: Item, state: Upload) -> str | Pending:
 
 
 def form(plan: Json) -> dict[str, str]:
-    """The public call of a file that is there."""
+    """Build the form that publishes an uploaded file."""
     return {"fbuploader_video_file_chunk": plan["handle"]} | (
         {"description": plan["message"]} if plan["message"] else {}
     )

@@ -1,4 +1,4 @@
-"""The rows of Facebook Pages."""
+"""Rules of Facebook Pages."""
 
 from __future__ import annotations
 

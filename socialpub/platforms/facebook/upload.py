@@ -1,6 +1,6 @@
-"""Images and videos on their way to a Page: uploaded as bytes, unpublished, streamed from their files.
+"""Uploads of images and videos to a Page: as bytes, unpublished, streamed from their files.
 
-A video goes up in the pieces that Facebook asks for, and has its id before anything is public
+A video is sent in the chunks that Facebook requests, and has its id before anything is public
 (developers.facebook.com/docs/graph-api/reference/page/videos, chunked upload).
 """
 
@@ -20,11 +20,11 @@ from socialpub.platforms.meta.graph import fault_of
 
 _MISSES_MAX = 5
 _MISS_WAIT = 3.0
-_WRONG_OFFSET = 1363037  # its error_data says where to go on
+_WRONG_OFFSET = 1363037  # error_data has the right offset
 
 
 def photo(up: Upstream, item: Item, draft: Draft) -> str:
-    """The id of an image that is uploaded and not published; it vanishes after a day when no post takes it."""
+    """Upload an unpublished image; return its id. It expires after a day if unused."""
     fields = {"published": "false"} | ({"alt_text_custom": item.alt_text} if item.alt_text else {})
     headers, content = form(fields, "source", whole(item), item.content_type, draft.nonce)
     path = f"{up.account.platform_account_id}/photos"
@@ -39,7 +39,7 @@ def photo(up: Upstream, item: Item, draft: Draft) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """A video on its way: the piece that is to come next is [start, end)."""
+    """Chunked video upload; the next chunk is [start, end)."""
 
     session: str
     video: str
@@ -49,9 +49,9 @@ class Session:
 
 
 def video(up: Upstream, draft: Draft, saved: Json | None) -> Session | str | Pending:
-    """A video that is uploaded whole and not published: its session, or its handle where there are no phases any more.
+    """Upload a video unpublished; return its session, or its handle without phased uploads.
 
-    `Pending` to go on after a failure.
+    Returns `Pending` after a failure.
     """
     state = _kept(saved) if saved else _started(up, draft.items[0])
     if isinstance(state, Upload):
@@ -65,7 +65,7 @@ def video(up: Upstream, draft: Draft, saved: Json | None) -> Session | str | Pen
 
 
 def edge(up: Upstream) -> str:
-    """Where videos are uploaded and published."""
+    """Return the URL to upload and publish videos."""
     return f"{up.site.upload_base}/{GRAPH.platform.pinned(up.site)}/{up.account.platform_account_id}/videos"
 
 
@@ -88,7 +88,7 @@ def _started(up: Upstream, item: Item) -> Session | Upload:
 
 
 def _next(up: Upstream, draft: Draft, state: Session) -> Session | Pending:
-    """The state after one more piece; sending a piece again is harmless."""
+    """Send the next chunk; repeating one is harmless."""
     item = draft.items[0]
     fields = {"upload_phase": "transfer", "upload_session_id": state.session, "start_offset": str(state.start)}
     part = Part(item.file, state.start, state.end)
@@ -112,7 +112,7 @@ def _corrected(reply: Reply) -> Json:
 
 
 def _moved(state: Session, body: Json) -> Session | None:
-    """The state with the offsets of an answer (texts of digits); None when it holds none."""
+    """Apply the offsets of a response (digits as text); None without them."""
     start, end = text_of(body.get("start_offset")), text_of(body.get("end_offset"))
     if not (start.isascii() and start.isdigit() and end.isascii() and end.isdigit()):
         return None

@@ -1,6 +1,6 @@
-"""A video's last step, and what becomes of it: taken at once, public only when Facebook has processed it, or never.
+"""Last step of a video: accepted at once, public once Facebook has processed it, or never.
 
-Its id is known before that step, so it is asked about under it (developers.facebook.com/docs/graph-api/reference/video,
+Its id is known before that step, so it can be polled (developers.facebook.com/docs/graph-api/reference/video,
 `status`). Until it is both ready and published it is pending.
 """
 
@@ -26,12 +26,12 @@ _PHASES = ("uploading_phase", "processing_phase", "publishing_phase")
 _DONE = ("complete", "completed")
 _BEGUN = ("in_progress", *_DONE)
 _OVER = ("error", "expired", "upload_failed")
-_UNASKED = ("uploading", "upload_complete", "ready")  # with nothing begun: the last step has not come
+_UNASKED = ("uploading", "upload_complete", "ready")  # with nothing started: the last step was not received
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A video whose last step Facebook has taken: kept between the looks at it."""
+    """Video whose last step was accepted: progress of polling."""
 
     video: str
     waited: float = 0.0
@@ -43,7 +43,7 @@ class Taken:
 
 
 def finish(up: Upstream, plan: Json) -> Pending:
-    """The last step. A clear refusal of it is looked at right away: what it says is told at once."""
+    """Make the last step. After a clear refusal, check the video at once."""
     try:
         _finish(up, plan)
     except ApiError as error:
@@ -58,7 +58,7 @@ def finish(up: Upstream, plan: Json) -> Pending:
 
 
 def publish(up: Upstream, plan: Json) -> Pending:
-    """The public call of a video that went up whole; its answer is the first to name it."""
+    """Publish a completely uploaded video; the response has its id."""
     form = resumable.form(plan)
     reply = GRAPH.call(up, "send", "POST", upload.edge(up), mutating=True, data=form)
     return Taken(GRAPH.id_of(up, "send", reply, mutating=True)).later(FIRST_WAIT)
@@ -80,7 +80,7 @@ def _looked(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
 
 
 def look(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
-    """What became of a last step whose answer was lost. `Pending`: it was taken, or nothing can come of it any more."""
+    """Look up a last step after a lost response. `Pending`: accepted, or failed for good."""
     seen = _seen(up, plan["video"])
     if _is_live(seen):
         return shown(plan["video"], _url(seen))
@@ -90,7 +90,7 @@ def look(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
 
 
 def ask(up: Upstream, state: Taken) -> Ready | Pending:
-    """How far it is: ready once it is public; ApiError with Facebook's words when it never will be."""
+    """Poll a video: ready once public. Raises ApiError with Facebook's text if it failed."""
     try:
         seen = _seen(up, state.video)
     except ApiError as error:
@@ -162,7 +162,7 @@ def _has_failed(seen: Json) -> bool:
 
 
 def _words(seen: Json) -> Iterator[str]:
-    """What the phases say of their errors: one object, or a list of them."""
+    """Yield the error texts of the phases: an object each, or a list."""
     for phase in _phases(seen):
         said = phase.get("error") or phase.get("errors") or []
         for each in said if isinstance(said, list) else [said]:
@@ -175,7 +175,7 @@ def _under(value: Json, name: str) -> Json:
 
 
 def _url(seen: Json) -> str:
-    """Its page; the permalink of a video is often only a path."""
+    """Return the video's page; its permalink is often only a path."""
     link, post = text_of(seen.get("permalink_url")), text_of(seen.get("post_id"))
     link = f"{WEB}{link}" if link.startswith("/") else link
     return link or (f"{WEB}/{post}" if post else "")
