@@ -1,4 +1,4 @@
-"""Instagram professional accounts through the Instagram API with Instagram Login: containers, then one public call."""
+"""Instagram through the API with Instagram Login: containers, then one public call."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "set
 
 
 class InstagramSite(MetaSite):
-    """The hosts of the Instagram API, and how many hashtags are advised."""
+    """Hosts of the Instagram API, and the advised number of hashtags."""
 
     api_base: str = "https://graph.instagram.com"
-    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.instagram.com/oauth/authorize"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://api.instagram.com/oauth/access_token"
-    """Where codes become access tokens."""
+    """The endpoint that issues access tokens."""
     hashtags_advised: int = Field(5, ge=0)
-    """A caption with more hashtags than this gets a warning."""
+    """A caption with more hashtags gets a warning."""
 
     @model_validator(mode="before")
     @classmethod
@@ -76,7 +76,7 @@ class InstagramSite(MetaSite):
 
 
 class InstagramOptions(Options):
-    """Of a single video (a reel): its cover, and whether it shows in the feed too."""
+    """Options of a single video (a reel): its cover, and whether the feed shows it."""
 
     platform: Literal["instagram"] = "instagram"
     share_to_feed: bool = Field(True, title="Show a reel in the feed too")
@@ -136,7 +136,7 @@ PLATFORM = Platform(
 )
 
 
-# --- What an answer means ----------------------------------------------------------------------------------------
+# --- Responses ---------------------------------------------------------------------------------------------------
 
 
 def _rule(suffix: str) -> Verdict:
@@ -169,7 +169,7 @@ _STATES = {
 
 REPLIES: Replies = {
     **SHARED,
-    # The container is asked whether it is published, and the post looked for in the account's list.
+    # The container is checked for publication, and the post looked up in the account's list.
     ("publish", 200, NO_BODY): UNNAMED,
     **{key: row for suffix, names in _CONTENT.items() for key, row in verdicts(names, _rule(suffix)).items()},
     **verdicts(
@@ -184,7 +184,7 @@ REPLIES: Replies = {
         ("no_permission",), Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.")
     ),
     **verdicts(_ANEW, AGAIN, "make"),
-    # A container's own failure: Instagram's trouble, the content's, or (any other number) something with the media.
+    # A container's own failure: transient, due to the content, or (any other number) due to the media.
     **verdicts(_ANEW, AGAIN, "container"),
     **{("container", 200, name): _rule(suffix) for name, suffix in _STATES.items()},
     ("container", 200, None): _rule("container.error"),
@@ -234,7 +234,7 @@ DANCE = Dance(
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Make the post's container and wait for it."""
+    """Create the post's container and poll it."""
     return containers.prepare(DANCE, up, _makings(draft), saved)
 
 
@@ -244,7 +244,7 @@ def send(up: Upstream, plan: Json) -> Published:
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Ask the container; find its post in the account's own list."""
+    """Check the container; find its post in the account's own list."""
     return containers.settle(DANCE, up, plan, since_ms)
 
 
@@ -282,7 +282,7 @@ def _child(item: Item) -> Form:
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The one professional account of a login, with a token for 60 days."""
+    """Return the professional account of a login, with a token for 60 days."""
     params = {
         "grant_type": "ig_exchange_token",
         "client_secret": up.site.client_secret,
@@ -308,6 +308,6 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """A token for another 60 days; Instagram renews one that is a day old and not over."""
+    """Refresh the token for 60 days; Instagram accepts tokens older than a day and not expired."""
     params = {"grant_type": "ig_refresh_token", "access_token": up.tokens.access}
     return renewed(GRAPH, up, params, now_ms)

@@ -1,4 +1,4 @@
-"""The rows of Instagram (API with Instagram Login)."""
+"""Rules of Instagram (API with Instagram Login)."""
 
 from __future__ import annotations
 
