@@ -1,4 +1,4 @@
-"""Calls of LinkedIn's versioned API: its headers, the token among them, and errors by REPLIES."""
+"""Calls of LinkedIn's versioned API, with its headers, and errors by REPLIES."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call(
     headers: Mapping[str, str] | None = None,
     **sent: Any,
 ) -> Reply:
-    """The 2xx answer to a call of `/rest`; every other one is raised as REPLIES sorts it."""
+    """Call `/rest` and return the 2xx response. Raises others as REPLIES classifies them."""
     versioned = {"LinkedIn-Version": PLATFORM.pinned(up.site), "X-Restli-Protocol-Version": "2.0.0"}
     url = f"{up.site.api_base}/rest/{path}"
     reply = up.http.request(method, url, headers=bearer(up) | versioned | dict(headers or {}), **sent)
@@ -45,12 +45,12 @@ def bearer(up: Upstream) -> dict[str, str]:
 
 
 def encoded(urn: str) -> str:
-    """A URN as a piece of a path."""
+    """Encode a URN for a path."""
     return quote(urn, safe="")
 
 
 def is_page(up: Upstream) -> bool:
-    """Whether the account is an organization's page; else it is a member."""
+    """Return whether the account is an organization's page; otherwise it is a member."""
     return up.account.platform_account_id.startswith("urn:li:organization:")
 
 
@@ -58,7 +58,7 @@ def is_page(up: Upstream) -> bool:
 
 
 def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of an answer that is no success, without any secret in it."""
+    """Build the error of an unsuccessful response, with secrets redacted."""
     found = verdict(REPLIES, step, reply.status, _name(up, step, reply), mutating=mutating)
     shown = clean(up, reply)
     error = _ERRORS.told(up, step, found, shown, _said(shown))
@@ -68,7 +68,7 @@ def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
 
 
 def _name(up: Upstream, step: str, reply: Reply) -> str | None:
-    """What an error is called in REPLIES at this step: the most telling name that has a row."""
+    """Return the error's most specific name that has a row in REPLIES at this step."""
     for name in _names(up, reply.record()):
         if (step, reply.status, name) in REPLIES or ("*", reply.status, name) in REPLIES:
             return name
@@ -111,7 +111,7 @@ def _said(reply: Reply) -> str:
 
 
 def _until_midnight(reply: Reply) -> int | None:
-    """Seconds until a day's calls, when used up, begin anew at midnight UTC; LinkedIn has no header for it."""
+    """Return the seconds until the daily limit resets at midnight UTC; LinkedIn has no header."""
     if reply.status != 429 or " DAY limit" not in text_of(reply.record().get("message")):
         return None
     now = reply.server_ms

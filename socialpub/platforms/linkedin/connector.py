@@ -1,7 +1,7 @@
-"""LinkedIn members and organization pages through the versioned Posts API: media first, then one public call.
+"""LinkedIn members and pages through the Posts API: media first, then one public call.
 
-There is no key, and a member's posts cannot be listed by an app: what was sent for a member without an answer stays
-unknown, while a page's posts are looked through.
+There is no idempotency key, and an app cannot list a member's posts: after a lost response a member's post stays
+unknown, while a page's posts are searched.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _URN = re.compile(r"urn:li:(?:share|ugcPost):\d+")
 _SKEW_MS = 120_000  # between LinkedIn's clock and ours
 _PAGE, _PAGES_MAX = 25, 20
 _ACLS_PAGE, _ACLS_PAGES_MAX = 100, 10
-# Posts API, permissions: who may post as an organization; the second is spelled in two ways.
+# Posts API, permissions: roles that may post for an organization; the second is spelled in two ways.
 _ROLES = frozenset({"ADMINISTRATOR", "CONTENT_ADMINISTRATOR", "CONTENT_ADMIN", "DIRECT_SPONSORED_CONTENT_POSTER"})
 
 
-# --- Publishing ----------------------------------------------------------------------------------------------------
+# --- Publish -------------------------------------------------------------------------------------------------------
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Upload the media and build the post; `Pending` while LinkedIn is processing them."""
+    """Upload the media and build the post; `Pending` while LinkedIn processes them."""
     media = linkedin_media.uploaded(up, draft, saved)
     if isinstance(media, Pending):
         return media
@@ -89,11 +89,11 @@ def _shown(urn: str) -> Published:
     return Published(urn, urn, None, f"{_WEB}/{urn}/")
 
 
-# --- Settling ------------------------------------------------------------------------------------------------------
+# --- Settle --------------------------------------------------------------------------------------------------------
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """The one post in a page's own list that says and shows the same and is young enough; a member has no list."""
+    """Find our post in a page's own list by content and time; a member has no list."""
     if not is_page(up):
         return Unknown({"reason": "LinkedIn shows an app no list of a member's posts."}, final=True)
     try:
@@ -111,14 +111,14 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
 
 
 def _young(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
-    """The page's posts since then, and whether the list was read to where older ones begin."""
+    """List the page's posts since then, and whether older ones were reached."""
     params = {"q": "author", "author": up.account.platform_account_id, "sortBy": "LAST_MODIFIED"}
     found: list[Json] = []
     for elements in _lists(up, "look", "posts", params, _PAGE, _PAGES_MAX):
         if elements is None:
             return found, False
         found += [post for post in elements if _made_ms(post) >= since_ms]
-        # What was changed before then was made before then.
+        # Changed before then implies created before then.
         if elements and all(_ms(post, "lastModifiedAt") < since_ms for post in elements):
             break
     return found, True
@@ -137,7 +137,7 @@ def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
 
 
 def _media(post: Json) -> list[str]:
-    """The URNs of what a post shows."""
+    """List the URNs of a post's media."""
     content = post.get("content")
     found = content if isinstance(content, dict) else {}
     several = found.get("multiImage")
@@ -155,7 +155,7 @@ def _ms(post: Json, name: str) -> int:
 
 
 def _normal(commentary: str) -> str:
-    """A commentary without its escapes, whichever of them LinkedIn gives back."""
+    """Normalize a commentary: remove escapes, of which LinkedIn returns some."""
     plain = re.sub(r"\\([|{}@\[\]()<>#\\*_~])", r"\1", commentary)
     return " ".join(composed(plain).split())
 
@@ -163,7 +163,7 @@ def _normal(commentary: str) -> str:
 def _lists(
     up: Upstream, step: str, path: str, params: dict[str, str], size: int, limit: int
 ) -> Iterator[list[Json] | None]:
-    """The elements of a finder, a page at a time; None at the end when there are more than `limit` pages."""
+    """Yield the elements of a finder by page; None at the end if there are more than `limit`."""
     start = 0
     for _ in range(limit):
         asked = params | {"start": str(start), "count": str(size)}
@@ -179,7 +179,7 @@ def _lists(
 
 
 def _is_last(reply: Reply, start: int) -> bool:
-    """Whether a list says that it ends before `start`; one that says nothing ends with an empty page."""
+    """Return whether the list ends before `start`; without a total, an empty page ends it."""
     paging = reply.record().get("paging")
     told = paging if isinstance(paging, dict) else {}
     links, total = told.get("links"), told.get("total")
@@ -187,11 +187,11 @@ def _is_last(reply: Reply, start: int) -> bool:
     return isinstance(total, int) and total <= start and not further
 
 
-# --- Connecting ----------------------------------------------------------------------------------------------------
+# --- Connect -------------------------------------------------------------------------------------------------------
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The member, and the pages on which the member may publish, as far as the granted scopes reach."""
+    """Return the member, and the pages where the member may publish, within the granted scopes."""
     granted = up.tokens.private.get("scopes", ())
     member, name = _member(up, "openid" in granted)
     tokens = Tokens(
@@ -220,7 +220,7 @@ def _nothing(granted: Iterable[str]) -> ApiError:
 
 
 def _member(up: Upstream, by_openid: bool) -> tuple[str, str | None]:
-    """URN and name. An app for pages has no OpenID Connect, but the older profile."""
+    """Read URN and name. An app for pages has the older profile instead of OpenID Connect."""
     path = "userinfo" if by_openid else "me"
     reply = up.http.request("GET", f"{up.site.api_base}/v2/{path}", headers=bearer(up))
     if not reply.ok:
@@ -234,7 +234,7 @@ def _member(up: Upstream, by_openid: bool) -> tuple[str, str | None]:
 
 
 def _pages(up: Upstream) -> list[str]:
-    """The organizations that the member may post for, each once."""
+    """List the organizations that the member may post for."""
     params = {"q": "roleAssignee", "state": "APPROVED"}
     found: dict[str, None] = {}
     for elements in _lists(up, "pages", "organizationAcls", params, _ACLS_PAGE, _ACLS_PAGES_MAX):
@@ -251,10 +251,10 @@ def _page_name(up: Upstream, urn: str) -> str | None:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """A new access token; the refresh token stays, and its end with it."""
+    """Refresh the access token; the refresh token and its expiry stay."""
     return oauth.refresh(PLATFORM, up, now_ms)
 
 
 def revoke(up: Upstream) -> None:
-    """End what the member has allowed, at the endpoint beside that for tokens (RFC 7009; LinkedIn documents none)."""
+    """Revoke the authorization beside the token endpoint (RFC 7009; undocumented by LinkedIn)."""
     oauth.revoke(PLATFORM, up, f"{up.site.token_url.rpartition('/')[0]}/revoke")

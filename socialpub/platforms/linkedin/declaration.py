@@ -1,4 +1,4 @@
-"""What LinkedIn is: settings, options, declaration, and what its API's answers mean."""
+"""Declaration of LinkedIn: settings, options, response table."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, text_leng
 
 
 class LinkedinSite(ScopedSite):
-    """The hosts of LinkedIn."""
+    """Hosts of LinkedIn."""
 
     api_base: str = "https://api.linkedin.com"
-    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.linkedin.com/oauth/v2/authorization"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://www.linkedin.com/oauth/v2/accessToken"
-    """Where codes and refresh tokens become access tokens."""
+    """The endpoint that issues access tokens."""
     scopes: str = ""
-    """What is asked for, separated by spaces, where the app has other products than the two that everybody gets: for
-    pages r_basicprofile w_member_social w_organization_social r_organization_social rw_organization_admin."""
+    """Scopes to request, separated by spaces, if the app has other products than the two available to everyone; for
+    pages: r_basicprofile w_member_social w_organization_social r_organization_social rw_organization_admin."""
 
     @model_validator(mode="before")
     @classmethod
@@ -54,12 +54,12 @@ class LinkedinSite(ScopedSite):
 
 
 def is_linkedin(url: str) -> bool:
-    """Whether an address is LinkedIn's own."""
+    """Return whether a URL is LinkedIn's own."""
     return f".{urlsplit(url).hostname}".endswith(".linkedin.com")
 
 
 class LinkedinOptions(Options):
-    """Who may see the post; a page always posts for everybody."""
+    """Options of a LinkedIn target: its visibility. A page always posts publicly."""
 
     platform: Literal["linkedin"] = "linkedin"
     visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Who may see it")
@@ -69,8 +69,8 @@ def _count(draft: Draft, _: Account) -> Counter:
     return Counter(text_length(draft.text), TEXT_MAX, "characters")
 
 
-# learn.microsoft.com/en-us/linkedin/marketing/integrations/migrations. From 202604 on no day is published yet: a
-# version is supported for a year, and has ended in the middle of its month so far.
+# learn.microsoft.com/en-us/linkedin/marketing/integrations/migrations. No dates are published from 202604 on: a version
+# is supported for a year, and has ended in the middle of its month so far.
 SUNSETS = {
     "202508": "2026-08-17",
     "202510": "2026-10-15",
@@ -83,7 +83,7 @@ SUNSETS = {
 
 
 def _month_after(version: str) -> str:
-    """A version comes out every month."""
+    """Return the next monthly version."""
     months = int(version[:4]) * 12 + int(version[4:6])
     return f"{months // 12}{months % 12 + 1:02}"
 
@@ -101,7 +101,7 @@ PLATFORM = Platform(
     version="202609",
     sunsets=SUNSETS,
     successor=_month_after,
-    # Whoever may not read posts is told so with 403; a version that has ended is a 426 before that.
+    # Without permission to read posts the response is 403; an ended version gives 426 before that.
     canary=Canary(
         "rest/posts/urn%3Ali%3Ashare%3A0",
         {"LinkedIn-Version": "{version}", "X-Restli-Protocol-Version": "2.0.0"},
@@ -111,8 +111,8 @@ PLATFORM = Platform(
     oauth=OAuth(
         scopes=("openid", "profile", "w_member_social"),
         required=("w_member_social",),
-        # …/shared/authentication/token-introspection: a wrong secret is a 401, while an id or a token that it does not
-        # know are the same to it, so it can say no, and not yes.
+        # …/shared/authentication/token-introspection: a wrong secret gives 401, but unknown ids and tokens look alike,
+        # so it can refuse but not confirm.
         app_check=AppCheck(form={"token": "none"}, path="introspectToken"),
     ),
     console=Console(
@@ -155,7 +155,7 @@ STEPS = {
     "identify": "say whose account this is",
     "pages": "list the pages",
 }
-"""What each step asks for."""
+"""Verb of each step."""
 
 PHRASES = (
     ("content is a duplicate", "duplicate"),
@@ -163,7 +163,7 @@ PHRASES = (
     ("member permissions must be used", "wrong_author"),
     ("organization permissions must be used", "wrong_author"),
 )
-"""Pieces of messages (in lower case) by which an error is known whose code says too little, and its name in REPLIES."""
+"""Message parts (lower case) that name errors whose code says too little, for REPLIES."""
 
 _UNAVAILABLE = "platform_unavailable"
 _REJECTED = Verdict(Outcome.REJECTED)
@@ -180,8 +180,7 @@ _RETIRED = Verdict(Outcome.REJECTED, _UNAVAILABLE, "linkedin.version.retired")
 _ROLE = Verdict(Outcome.REJECTED, rule="linkedin.page.role_missing")
 
 REPLIES: Replies = {
-    # The id is in the header `x-restli-id`, so no body is needed. Without it a page's posts are looked through; a
-    # member's cannot be listed.
+    # The id is in the header `x-restli-id`. Without it a page's posts are searched; a member's cannot be listed.
     ("send", 200, NO_BODY): UNNAMED,
     ("*", 401, None): _STALE,
     **{("*", 401, name): _RECONNECT for name in ("REVOKED_ACCESS_TOKEN", "65601")},
@@ -189,7 +188,7 @@ REPLIES: Replies = {
     ("*", 400, "VERSION_MISSING"): _RETIRED,
     ("*", 400, "NONEXISTENT_VERSION"): _RETIRED,
     **{("*", status, "wrong_author"): _PERMISSION for status in (400, 403)},
-    # LinkedIn's own words; what a proxy says under these statuses is not here.
+    # Only LinkedIn's own texts; proxies may send these statuses too.
     **{("*", status, "said"): _REJECTED for status in (400, 404, 422)},
     ("*", 403, "said"): _PERMISSION,
     **{(step, 403, "page"): _ROLE for step in ("begin", "finish", "send")},
@@ -203,11 +202,11 @@ REPLIES: Replies = {
         for status in (409, 422)
     },
     ("send", 400, "too_long"): Verdict(Outcome.REJECTED, rule="linkedin.text.max_graphemes"),
-    # Preparing again uploads the media anew.
+    # Preparing again uploads the media again.
     ("send", 400, "MEDIA_ASSET_WAITING_UPLOAD"): Verdict(Outcome.NOT_SENT, _UNAVAILABLE),
     ("send", 400, "MEDIA_ASSET_PROCESSING_FAILED"): Verdict(Outcome.REJECTED, rule="linkedin.media.processing_failed"),
-    # An address for bytes is good for a while only; whatever its store says, another one is asked for.
+    # An upload URL is only valid for a while: after any error another one is requested.
     **{("upload", status, None): _ADDRESS_OVER for status in (400, 403, 404, 409, 412)},
-    # Where no token was shown, a 401 is about the address too.
+    # Without a token, a 401 is about the URL too.
     **{("signed upload", status, None): _ADDRESS_OVER for status in (400, 401, 403, 404, 409, 412)},
 }

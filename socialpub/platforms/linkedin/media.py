@@ -1,7 +1,7 @@
-"""Images and videos on their way to LinkedIn: uploaded as bytes before the post, streamed from their files.
+"""Uploads of images and videos to LinkedIn: bytes before the post, streamed from files.
 
-Images go up in one call, a video in the parts that LinkedIn names (Images API, Videos API). Nothing of it is public
-and every step may be repeated; addresses for bytes are never kept, an upload that broke off is begun anew.
+Images take one call, a video the parts that LinkedIn names (Images API, Videos API). Nothing is public and every step
+is repeatable; upload URLs are never stored, an interrupted upload starts over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from socialpub.platforms.kit.uploads import Part, whole
 from socialpub.platforms.linkedin.api import bearer, call, encoded, is_page, refused, ruled, unusable
 from socialpub.platforms.linkedin.declaration import PLATFORM, is_linkedin
 
-GRACE = 2.0  # for the images of tokens that may not ask
+GRACE = 2.0  # for images whose status the token may not read
 PATIENCE = 600.0
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.5, 15.0
 MISS_WAIT = 5.0
@@ -29,7 +29,7 @@ _WAITING = ("WAITING_UPLOAD", "PROCESSING")
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the media of a post are: the URNs of those uploaded, and how many of them are known to be ready."""
+    """Progress of a post's media: URNs of uploads, and how many are known to be ready."""
 
     done: tuple[str, ...] = ()
     ready: int = 0
@@ -52,7 +52,7 @@ class Progress:
 
 
 def uploaded(up: Upstream, draft: Draft, saved: Json | None) -> tuple[str, ...] | Pending:
-    """The URN of every item, once all are ready; `Pending` to go on later."""
+    """Upload all items; return their URNs once ready, or `Pending`."""
     state = Progress.of(saved)
     while state.ready < len(draft.items):
         try:
@@ -106,7 +106,7 @@ def _video(up: Upstream, item: Item) -> str:
 
 
 def _opened(up: Upstream, kind: str, asked: Json) -> Json:
-    """The answer to the opening of an upload, with everything that must be in it."""
+    """Open an upload; return the response, with all required data."""
     body = {"initializeUploadRequest": {"owner": up.account.platform_account_id, **asked}}
     reply = call(up, "begin", "POST", kind, params={"action": "initializeUpload"}, json=body)
     value = reply.record().get("value")
@@ -119,7 +119,7 @@ def _opened(up: Upstream, kind: str, asked: Json) -> Json:
 
 
 def _part(up: Upstream, file: Part, instruction: Json) -> str:
-    """The id of a part, once it is there. Its address is signed: a token beside it upsets the store."""
+    """Upload a part; return its id. Its URL is signed: the store rejects an additional token."""
     first, last = instruction.get("firstByte"), instruction.get("lastByte")
     if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < file.size):
         raise _odd(up)
@@ -136,7 +136,7 @@ def _odd(up: Upstream) -> ApiError:
 
 
 def _patiently(put: Callable[[], Reply]) -> Reply:
-    """The same part again at once when its answer is lost: an upload of many parts is dear."""
+    """Repeat a part at once after a lost response: restarting the upload is expensive."""
     for _ in range(PART_TRIES - 1):
         try:
             return put()
@@ -151,7 +151,7 @@ def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Reply:
     reply = up.guarded.request("PUT", url, headers=sent, content=part, deadline=UPLOAD_SECONDS)
     if not reply.ok:
         error = refused(up, "upload" if "Authorization" in headers else "signed upload", reply)
-        # The store behind the address may repeat its signature.
+        # The store's response may repeat the signature.
         error.platform_response = {"status": reply.status}
         if reply.status >= 500:
             error.outcome = Outcome.AMBIGUOUS
@@ -160,16 +160,16 @@ def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Reply:
 
 
 def _is_theirs(up: Upstream, url: str) -> bool:
-    """Whether the token may be shown there: to LinkedIn, or to the configured API itself."""
+    """Return whether the URL may get the token: LinkedIn's, or the configured API's."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" == up.site.api_base or (parts.scheme == "https" and is_linkedin(url))
 
 
-# --- Waiting -------------------------------------------------------------------------------------------------------
+# --- Poll ----------------------------------------------------------------------------------------------------------
 
 
 def _asked(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
-    """What became of the next item."""
+    """Poll the next item."""
     kind = draft.items[0].kind
     try:
         reply = call(up, "status", "GET", f"{kind}s/{encoded(state.done[state.ready])}")

@@ -1,4 +1,4 @@
-"""The rows of LinkedIn members and organization pages."""
+"""Rules of LinkedIn members and organization pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TEXT_MAX = 3_000
 
 
 def text_length(text: str) -> int:
-    """What LinkedIn counts: the text as it is sent, with its reserved characters escaped."""
+    """Measure the text as LinkedIn does: as sent, with escaped characters."""
     return graphemes(little_text(text))
 
 
