@@ -1,4 +1,4 @@
-"""Calls of Pinterest's API v5: the token in its header, errors by REPLIES, lists page by page."""
+"""Calls of Pinterest's API v5, errors by REPLIES, lists page by page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 
 def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Reply:
-    """Any answer; `path` is under the version."""
+    """Send a request; `path` is below the version."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"} | dict(sent.pop("headers", {}))
     url = f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}"
     return up.http.request(method, url, headers=headers, **sent)
@@ -27,7 +27,7 @@ def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) ->
 def call(
     up: Upstream, step: str, method: Literal["GET", "POST"], path: str, *, mutating: bool = False, **sent: Any
 ) -> Reply:
-    """The 2xx answer; every other one is raised as REPLIES sorts it."""
+    """Call and return the 2xx response. Raises others as REPLIES classifies them."""
     reply = ask(up, method, path, **sent)
     if not reply.ok:
         raise refused(up, step, reply, mutating=mutating)
@@ -37,7 +37,7 @@ def call(
 
 
 def pages(up: Upstream, step: str, path: str, params: Mapping[str, str], limit: int) -> Iterator[list[Json] | None]:
-    """The items of a list, a page at a time; None at the end when there are more than `limit` pages."""
+    """Yield the items of a list by page; None at the end if there are more than `limit`."""
     mark = ""
     for _ in range(limit):
         reply = call(up, step, "GET", path, params={**params, **({"bookmark": mark} if mark else {})})
@@ -55,7 +55,7 @@ def pages(up: Upstream, step: str, path: str, params: Mapping[str, str], limit: 
 
 
 def name_of(step: str, reply: Reply) -> str | None:
-    """What an error is called in REPLIES at this step: by its words, else by its code."""
+    """Return the error's name in REPLIES at this step: by its text, else by its code."""
     body = reply.record()
     words = f"{body.get('message', '')} {body.get('message_detail', '')}".lower()
     names = [name for name, pieces in PHRASES.items() if any(piece in words for piece in pieces)]
@@ -66,7 +66,7 @@ def name_of(step: str, reply: Reply) -> str | None:
 
 
 def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of an answer that is no success, without any secret in it."""
+    """Build the error of an unsuccessful response, with secrets redacted."""
     found = verdict(REPLIES, step, reply.status, name_of(step, reply), mutating=mutating)
     shown = clean(up, reply)
     body = shown.record()
@@ -77,6 +77,6 @@ def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
 
 
 def _reset(reply: Reply, found: Verdict) -> int | None:
-    """Seconds until calls are taken again, by the header that Pinterest has in place of Retry-After."""
+    """Return the seconds until calls are accepted, from Pinterest's own header."""
     wait = retry_after.seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
     return wait if found.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None

@@ -1,6 +1,6 @@
-"""Pinterest pins through API v5: a video is uploaded first, and then one call creates the pin.
+"""Pinterest pins through API v5: a video is uploaded first, then one call creates the pin.
 
-There is no key: what was sent without an answer is looked for on the board, among the account's own pins.
+There is no idempotency key: after a lost response the pin is looked up on the board.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _STEPS = {
     "multiple_image_urls": ("several_fetched", "CAROUSEL"),
     "video_id": ("video", "VIDEO"),
 }
-"""By the kind of a media source: the step in REPLIES, and what Pinterest calls such a pin."""
+"""By kind of media source: the step in REPLIES, and Pinterest's name for such a pin."""
 
 
-# --- Publishing ----------------------------------------------------------------------------------------------------
+# --- Publish -------------------------------------------------------------------------------------------------------
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Upload a video; images travel with the pin itself."""
+    """Upload a video; images are sent with the pin itself."""
     pin = _pin(up, draft)
     if draft.items[0].kind == "image":
         return Ready({"pin": pin, "source": images(draft.items)})
@@ -75,7 +75,7 @@ def _pin(up: Upstream, draft: Draft) -> Json:
 
 
 def _cover(draft: Draft) -> Json:
-    """Every video needs a cover: the given one, else its first frame."""
+    """Build a video's cover, which is required: the given one, else its first frame."""
     url = draft.options.get("coverImageUrl")
     return {"cover_image_url": url} if url else {"cover_image_key_frame_time": 0}
 
@@ -94,16 +94,16 @@ def send(up: Upstream, plan: Json) -> Published:
 
 
 def _shown(pin: str) -> Published:
-    # The pin's own `link` is where it leads to, not where it is.
+    # The pin's own `link` is its destination, not its address.
     url = f"{_WEB}/{pin}/"
     return Published(pin, url, None, url)
 
 
-# --- Settling ------------------------------------------------------------------------------------------------------
+# --- Settle --------------------------------------------------------------------------------------------------------
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """The one pin on the board that is the account's own, says the same and is young enough."""
+    """Find our pin on the board, by owner, text and time."""
     try:
         young, complete = _young(up, plan["pin"]["board_id"], since_ms)
     except ApiError as error:
@@ -112,14 +112,14 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     evidence = {"looked": len(young), "alike": len(ours)}
     if not ours:
         return Absent(evidence) if complete else Unknown(evidence)
-    # A pin without any words is like every other one without them.
+    # Pins without text are indistinguishable.
     if len(ours) > 1 or not complete or not any(name in plan["pin"] for name in _WORDS):
         return Unknown(evidence)
     return _shown(text_of(ours[0]["id"]))
 
 
 def _young(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
-    """The board's pins since then, and whether the list was read to where older ones begin."""
+    """List the board's pins since then, and whether older ones were reached."""
     found: list[Json] = []
     for page in pages(up, "look", f"boards/{board}/pins", {"page_size": str(_PAGE)}, _PAGES_MAX):
         if page is None:
@@ -145,7 +145,7 @@ def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
 
 
 def _created_ms(pin: Json) -> int:
-    """When a pin was made; -1 when it does not say. Without a zone Pinterest means UTC."""
+    """Parse the creation time; -1 if unreadable. Without a zone it is UTC."""
     try:
         at = datetime.fromisoformat(text_of(pin.get("created_at")))
     except ValueError:
@@ -157,11 +157,11 @@ def _normal(text: object) -> str:
     return composed(line_feeds(text_of(text))).strip()
 
 
-# --- Connecting ----------------------------------------------------------------------------------------------------
+# --- Connect -------------------------------------------------------------------------------------------------------
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The one account of a login."""
+    """Return the account of a login."""
     reply = call(up, "identify", "GET", "user_account")
     found = reply.record()
     name = text_of(found.get("username"))
@@ -173,12 +173,12 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """The next pair; the refresh token before it is used up."""
+    """Refresh both tokens; the old refresh token is used up."""
     return oauth.refresh(PLATFORM, up, now_ms)
 
 
 def boards(up: Upstream) -> tuple[Board, ...]:
-    """Every board that the account owns or may pin to; one for advertisements only takes no pins."""
+    """List the boards the account owns or may pin to; ad-only boards accept no pins."""
     found: list[Board] = []
     for page in pages(up, "boards", "boards", {"page_size": str(_BOARDS_PAGE)}, _BOARDS_PAGES_MAX):
         found += [_board(board) for board in page or () if text_of(board.get("id"))]

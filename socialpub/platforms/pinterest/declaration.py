@@ -1,4 +1,4 @@
-"""What Pinterest is: settings, options, declaration, and what its API's answers mean."""
+"""Declaration of Pinterest: settings, options, response table."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pin
 
 
 class PinterestSite(Site):
-    """The hosts of Pinterest; with Trial access `api_base` is https://api-sandbox.pinterest.com."""
+    """Hosts of Pinterest; with Trial access `api_base` is https://api-sandbox.pinterest.com."""
 
     api_base: str = "https://api.pinterest.com"
-    """Where the API is: a bare origin. The other two follow it where they are not set."""
+    """The API's origin. It replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.pinterest.com/oauth/"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://api.pinterest.com/v5/oauth/token"
-    """Where codes and refresh tokens become access tokens."""
+    """The endpoint that issues access tokens."""
 
     @model_validator(mode="before")
     @classmethod
     def _follow(cls, values: Any) -> Any:
-        """The sandbox has its own tokens, but no page of its own where people are asked; a lab has both."""
+        """Derive addresses: the sandbox has own tokens but no consent page; a test server both."""
         if not isinstance(values, dict) or not values.get("api_base"):
             return values
         base = str(values["api_base"])
@@ -61,7 +61,7 @@ def _is_pinterest(origin: str) -> bool:
 
 
 class PinterestOptions(Options):
-    """The board, where the pin leads, its title, and the cover of a video."""
+    """Options of a Pinterest target: board, destination, title, and a video's cover."""
 
     platform: Literal["pinterest"] = "pinterest"
     board_id: str = Field("", title="Board", description="The id of the board that the pin is put on.")
@@ -108,7 +108,7 @@ PLATFORM = Platform(
         required=SCOPES,
         separator=",",
         basic=True,
-        # Apps from before 2025-09-25 get a refresh token that can be renewed only if they ask for it.
+        # Apps from before 2025-09-25 get a continuously renewable refresh token only on request.
         token_extra={"continuous_refresh": "true"},
         # developers.pinterest.com/docs/getting-started/set-up-authentication-and-authorization: "Client Credentials"
         app_check=AppCheck(form={"grant_type": "client_credentials", "scope": "user_accounts:read"}),
@@ -148,7 +148,7 @@ STEPS = {
     "boards": "list the boards",
     "identify": "say whose account this is",
 }
-"""What each step asks for. The first six are the ways in which a pin is created."""
+"""Verb of each step. The first six are the ways to create a pin."""
 
 PUBLIC = ("pin", "fetched", "several", "several_fetched", "video", "covered")
 
@@ -160,7 +160,7 @@ PHRASES = {
     "source": ("multiple_image", "carousel", "media_source", "source_type"),
     "board": ("board not found",),
 }
-"""Pieces of messages (in lower case) by which an error is known whose code says too little, and its name in REPLIES."""
+"""Message parts (lower case) that name errors whose code says too little, for REPLIES."""
 
 _RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.", stale_token=True)
 _PERMISSION = Verdict(
@@ -176,7 +176,7 @@ def _ruled(suffix: str, code: str = "platform_rejected") -> Verdict:
 
 
 REPLIES: Replies = {
-    # The pin is looked for on its board.
+    # The pin is looked up on its board.
     **{(step, 200, NO_BODY): UNNAMED for step in PUBLIC},
     ("*", 400, None): _REJECTED,
     ("*", 401, None): _RECONNECT,
@@ -193,7 +193,7 @@ REPLIES: Replies = {
     ("*", 429, "spam"): _ruled("account.spam_blocked"),
     **{(step, 401, "7"): _ruled("board.not_writable") for step in PUBLIC},
     **{(step, 404, name): _ruled("board.unknown") for step in PUBLIC for name in ("40", "board")},
-    # Pinterest fetches at once, and what it could not fetch may be there a little later.
+    # Pinterest fetches at once; a failed fetch may succeed a little later.
     **{
         (step, 400, "unreachable"): _ruled("image_url.reachable", "platform_unavailable")
         for step in ("fetched", "several_fetched")

@@ -1,8 +1,8 @@
-"""Pictures and videos on their way to Pinterest, streamed from their files.
+"""Uploads of images and videos to Pinterest, streamed from their files.
 
-Images travel in the call that creates the pin, as base64, so that Pinterest needs to reach nobody; only what its bytes
-may not be (WebP, GIF) is named by its address. A video is uploaded first, by a form that Pinterest has signed
-(api-description v5, POST /media).
+Images are part of the call that creates the pin, as base64, so that Pinterest needs to fetch nothing; only types not
+allowed there (WebP, GIF) are given by URL. A video is uploaded first, by a signed form (api-description v5, POST
+/media).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PATIENCE = 600.0
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.25, 5.0
 MISS_WAIT = 5.0
 MISSES_MAX = 3
-_CHUNK = 3 * (1 << 16)  # whole groups of three bytes, so that pieces of base64 can be joined
+_CHUNK = 3 * (1 << 16)  # multiple of three bytes, so that base64 pieces can be joined
 
 
 # --- Images --------------------------------------------------------------------------------------------------------
 
 
 def images(items: Sequence[Item]) -> Json:
-    """The media source of one image or of several, as it is kept in a plan: files by their paths."""
+    """Build the media source of one or more images for the plan; files by path."""
     inline = all(item.content_type in INLINE for item in items)
     if inline:
         files = [{"path": str(item.file), "content_type": item.content_type} for item in items]
@@ -49,7 +49,7 @@ Piece = str | Path
 
 
 def pieces(pin: Json, source: Json) -> list[Piece]:
-    """The body of the call that creates a pin: texts as they are, files to be sent as base64 where they stand."""
+    """Build the body that creates a pin: texts, and files to be sent as base64 in their place."""
     if "files" not in source:
         return [json.dumps(pin | {"media_source": source})]
     head = json.dumps(pin)[:-1] + ', "media_source": {"source_type": ' + json.dumps(source["source_type"]) + ", "
@@ -67,7 +67,7 @@ def _inline(file: Json) -> list[Piece]:
 
 
 def length(body: Sequence[Piece]) -> int:
-    """How many bytes `stream` will give."""
+    """Count the bytes that `stream` yields."""
     return sum(len(piece) if isinstance(piece, str) else -(-piece.stat().st_size // 3) * 4 for piece in body)
 
 
@@ -86,7 +86,7 @@ def stream(body: Sequence[Piece]) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Progress:
-    """A video on its way. `media` is set once its bytes are there; the signed form is never kept."""
+    """Video upload in progress. `media` is set once the bytes are sent; the form is not stored."""
 
     media: str = ""
     waited: float = 0.0
@@ -98,13 +98,13 @@ class Progress:
 
 
 def video(up: Upstream, draft: Draft, saved: Json | None) -> str | Pending:
-    """The id of a video that Pinterest has processed; `Pending` while it has not."""
+    """Return the id of a processed video; `Pending` while it is not."""
     state = Progress(**saved) if saved else Progress()
     return _processed(up, state) if state.media else _uploaded(up, draft, state)
 
 
 def _uploaded(up: Upstream, draft: Draft, state: Progress) -> Pending:
-    """Open an upload and send the file. An upload that came to nothing is begun anew: nobody ever sees it."""
+    """Open an upload and send the file. A failed upload starts over; it is never visible."""
     try:
         opened = _opened(up)
         _put(up, draft, opened)
@@ -130,7 +130,7 @@ def _opened(up: Upstream) -> Json:
 
 
 def _put(up: Upstream, draft: Draft, opened: Json) -> None:
-    """Send the signed form with the file as its last field; the store behind it takes no token of ours."""
+    """Send the signed form with the file as its last field; the store accepts no token."""
     item, fields, url = draft.items[0], opened["upload_parameters"], opened["upload_url"]
     headers, content = form(fields, "file", whole(item), item.content_type, draft.nonce, filename="video")
     try:
@@ -138,7 +138,7 @@ def _put(up: Upstream, draft: Draft, opened: Json) -> None:
     except ApiError as error:
         raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, error.message) from error
     if not reply.ok:
-        # The store answers in XML, and may repeat the signature that it was given.
+        # The store answers in XML, and may repeat its signature.
         raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, _store_said(reply), {"status": reply.status})
 
 
@@ -148,7 +148,7 @@ def _store_said(reply: Reply) -> str:
 
 
 def _processed(up: Upstream, state: Progress) -> str | Pending:
-    """The video's id once it is processed, by its status."""
+    """Poll the video; return its id once processed."""
     try:
         reply = call(up, "status", "GET", f"media/{state.media}")
     except ApiError as error:

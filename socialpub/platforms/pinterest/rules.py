@@ -1,4 +1,4 @@
-"""The rows of Pinterest."""
+"""Rules of Pinterest."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _first_alt_text(subject: Subject) -> Iterable[Piece[str]]:
 
 
 def _image_types(rule: Rule, subject: Subject) -> Iterator[Hit]:
-    """WebP and GIF only where Pinterest fetches the image itself: bytes in a request are JPEG or PNG."""
+    """Check image types: WebP and GIF only if Pinterest fetches the image itself."""
     for piece in files("image")(subject):
         item = subject.draft.items[piece.item or 0]
         fetched = own_url_public(subject.around) if item.stored or not item.url else True
