@@ -1,4 +1,4 @@
-"""Threads profiles through Meta's Threads API: containers, whose media Threads fetches itself, then one public call."""
+"""Threads through Meta's API: containers, whose media it fetches, then one public call."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "set
 
 
 class ThreadsSite(MetaSite):
-    """The hosts of the Threads API."""
+    """Hosts of the Threads API."""
 
     api_base: str = "https://graph.threads.net"
-    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://threads.com/oauth/authorize"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://graph.threads.net/oauth/access_token"
-    """Where codes become access tokens."""
+    """The endpoint that issues access tokens."""
 
     @model_validator(mode="before")
     @classmethod
@@ -64,7 +64,7 @@ class ThreadsSite(MetaSite):
 
 
 class ThreadsOptions(Options):
-    """`replyToId`: the post that this one answers."""
+    """Options of a Threads target. `replyToId`: the post to reply to."""
 
     platform: Literal["threads"] = "threads"
     reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
@@ -109,7 +109,7 @@ PLATFORM = Platform(
 )
 
 
-# --- What an answer means ----------------------------------------------------------------------------------------
+# --- Responses ---------------------------------------------------------------------------------------------------
 
 _RESTRICTED = Verdict(Outcome.REJECTED, rule="threads.account.restricted")
 _UNREACHABLE = Verdict(Outcome.REJECTED, rule="threads.media.reachable")
@@ -117,16 +117,16 @@ _BROKEN = Verdict(Outcome.REJECTED, rule="threads.container.error")
 
 REPLIES: Replies = {
     **SHARED,
-    # The container is asked whether it is published, and the post looked for in the account's list.
+    # The container is checked for publication, and the post looked up in the account's list.
     ("publish", 200, NO_BODY): UNNAMED,
     **verdicts(("4279013", "2207051", "368"), _RESTRICTED),
-    # No code is documented for a used-up quota; Instagram's is taken to mean the same here.
+    # No code is documented for a used-up quota; Instagram's is assumed.
     **verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
     **verdicts(("link_limit",), Verdict(Outcome.REJECTED, rule="threads.text.link_max")),
     **verdicts(("too_long",), Verdict(Outcome.REJECTED, rule="threads.text.max_graphemes")),
     **verdicts(("unreachable",), _UNREACHABLE),
-    # "Media Not Found" while publishing is not here: the container was not ready, whatever its status said, and is
-    # asked again and then published again (fbsamples/threads_api#70).
+    # "Media Not Found" while publishing is not listed: the container was not ready despite its status, and is polled
+    # and published again (fbsamples/threads_api#70).
     **verdicts(("4279009",), AGAIN, "make"),
     **verdicts(("FAILED_DOWNLOADING_VIDEO",), _UNREACHABLE, "container"),
     ("container", 200, None): _BROKEN,
@@ -178,7 +178,7 @@ _TYPES = {"TEXT": ("TEXT_POST",), "IMAGE": ("IMAGE",), "VIDEO": ("VIDEO",), "CAR
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Make the post's container and wait for it."""
+    """Create the post's container and poll it."""
     dance = _REPLY_DANCE if draft.options.get("replyToId") else DANCE
     return containers.prepare(dance, up, _makings(draft), saved)
 
@@ -189,7 +189,7 @@ def send(up: Upstream, plan: Json) -> Published:
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Ask the container; find its post in the account's own list."""
+    """Check the container; find its post in the account's own list."""
     return containers.settle(DANCE, up, plan, since_ms)
 
 
@@ -222,7 +222,7 @@ def _piece(item: Item) -> Form:
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The one profile of a login, with a token for 60 days."""
+    """Return the profile of a login, with a token for 60 days."""
     params = {
         "grant_type": "th_exchange_token",
         "client_secret": up.site.client_secret,
@@ -240,10 +240,10 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
 
 
 def _granted(up: Upstream, token: str) -> list[str]:
-    """The scopes that the owner left switched on; none where Threads does not say, which must not stop anybody.
+    """Read the granted scopes; empty if Threads does not say, which must not block.
 
-    It need only say so of its testers' tokens: developers.facebook.com/documentation/threads/troubleshooting/
-    debug-access-token.
+    Only documented for testers' tokens:
+    developers.facebook.com/documentation/threads/troubleshooting/debug-access-token.
     """
     try:
         reply = GRAPH.ask(up, "GET", "debug_token", token=token, params={"input_token": token})
@@ -255,6 +255,6 @@ def _granted(up: Upstream, token: str) -> list[str]:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """A token for another 60 days; Threads renews one that is a day old and not over."""
+    """Refresh the token for 60 days; Threads accepts tokens older than a day and not expired."""
     params = {"grant_type": "th_refresh_token", "access_token": up.tokens.access}
     return renewed(GRAPH, up, params, now_ms)

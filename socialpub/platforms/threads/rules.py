@@ -1,4 +1,4 @@
-"""The rows of Threads."""
+"""Rules of Threads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _EMOJI_CLUSTER = late(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regiona
 
 
 def threads_length(text: str) -> int:
-    """Threads' own count: a cluster that is an emoji counts its UTF-8 bytes, any other one.
+    """Measure as Threads: an emoji cluster counts its UTF-8 bytes, any other one.
 
     Source: developers.facebook.com/documentation/threads/posts ("emojis are counted as the number of UTF-8 bytes").
     """
@@ -54,7 +54,7 @@ def threads_length(text: str) -> int:
 
 
 def threads_length_strict(text: str) -> int:
-    """The same with every code point of the other clusters counted: the page does not say which is meant."""
+    """Measure strictly: other clusters count their code points, as the docs may also mean."""
     return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in clusters(text))
 
 
