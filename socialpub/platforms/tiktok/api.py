@@ -1,4 +1,4 @@
-"""Calls of TikTok's API v2: the token in its header, success only where the envelope says `ok`, errors by REPLIES."""
+"""Calls of TikTok's API v2: success only if the envelope says `ok`, errors by REPLIES."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from socialpub.platforms.kit.refusals import Refusals, clean, text_of
 from socialpub.platforms.tiktok.declaration import PLATFORM, REPLIES, STEPS
 
 _WINDOW_SECONDS = 60  # of the rate limits; TikTok documents no Retry-After
-_JSON = {"Content-Type": "application/json; charset=UTF-8"}  # with the charset, as TikTok's documents have it
+_JSON = {"Content-Type": "application/json; charset=UTF-8"}  # with the charset, as in TikTok's documentation
 _NO_HELP = frozenset({"tiktok.active_user_cap"})
 _ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
 ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 
 def ask(up: Upstream, method: str, path: str, **sent: Any) -> Reply:
-    """Any answer; `path` is under the version and ends with a slash."""
+    """Send a request; `path` is below the version and ends with a slash."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"} | (_JSON if "json" in sent else {})
     return up.http.request(method, f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}", headers=headers, **sent)
 
 
 def data_of(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> Json:
-    """What the envelope holds. HTTP 200 alone says nothing: the error's code has to be `ok`."""
+    """Return the envelope's data; HTTP 200 is not enough, the error code must be `ok`."""
     if not reply.ok or name_of(reply) not in ("ok", ""):
         raise refused(up, step, reply, mutating=mutating)
     data = reply.record().get("data")
@@ -37,12 +37,12 @@ def data_of(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
 
 
 def name_of(reply: Reply) -> str:
-    """TikTok's own name of an answer: `ok`, or its error; empty when the answer has none."""
+    """Return TikTok's name of a response: `ok` or its error; empty if missing."""
     return text_of(_error(reply).get("code"))
 
 
 def sorted_as(step: str, status: int, name: str, *, mutating: bool = False) -> Verdict:
-    """What an error means at a step."""
+    """Classify an error at a step."""
     names = (name, "spam_risk") if name.startswith("spam_risk") else (name,)
     for known in names:
         if {(step, 400, known), ("*", 400, known)} & set(REPLIES):
@@ -51,8 +51,8 @@ def sorted_as(step: str, status: int, name: str, *, mutating: bool = False) -> V
 
 
 def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
-    """The error of an answer that is no success, without any secret in it."""
-    # The store behind an upload's address is shown no token, so whatever it says of one is about nothing of ours.
+    """Build the error of an unsuccessful response, with secrets redacted."""
+    # The upload store gets no token, so its authorization errors are not about the account.
     name = "" if (step, reply.status) == ("upload", 401) else name_of(reply)
     found = sorted_as(step, reply.status, name, mutating=mutating)
     shown = clean(up, reply)
@@ -61,13 +61,13 @@ def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
 
 
 def failed(up: Upstream, reply: Reply, reason: str) -> ApiError:
-    """The error of a draft that came to nothing, by TikTok's reason."""
+    """Build the error of a failed draft, from TikTok's reason."""
     found = sorted_as("failed", 400, reason)
     return _timed(_ERRORS.worded(up, found, clean(up, reply), f"TikTok says: {reason[:100]}."))
 
 
 def _timed(error: ApiError) -> ApiError:
-    """The error with what TikTok does not say of trying again."""
+    """Add retry information that TikTok does not give."""
     if error.outcome is Outcome.THROTTLED:
         error.retry_after = error.retry_after or _WINDOW_SECONDS
     error.retryable = error.rule not in _NO_HELP

@@ -1,8 +1,9 @@
-"""TikTok: drafts uploaded to the creator's inbox (Content Posting API, `video.upload`), who confirms them in the app.
+"""TikTok: drafts in the creator's inbox (Content Posting API, `video.upload`).
 
-A video's draft has its id before its first byte goes out, and with the id it is asked about and resumed, never made
-again; a draft in the inbox is what success is here, so nothing is left to send. Opening a draft of photos delivers it
-at once and is what is sent: its id is kept and asked about, but when that answer is lost nobody can look for it.
+The creator confirms them in the app. A video's draft has its id before its first byte is sent, and is polled and
+resumed by it, never created again; a draft in the inbox counts as success, so nothing is left to send. Opening a photo
+draft delivers it at once, so that is the send: its id is stored and polled, but after a lost response it cannot be
+looked up.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 
 
 def send(up: Upstream, plan: Json) -> Published | Pending:
-    """Open a draft of photos. Any other draft is in the inbox already: no call is left to make."""
+    """Open a photo draft. Any other draft is already in the inbox."""
     return _open_photos(up, plan) if "photos" in plan else _delivered(up, plan)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Unknown:
-    """TikTok lists no drafts: without its id one cannot be looked for."""
+    """Return Unknown for photos: TikTok lists no drafts, and shows one only by its id."""
     if "photos" in plan:
         return Unknown({"reason": "TikTok shows a draft only to who has its id."}, final=True)
     return _delivered(up, plan)
@@ -75,7 +76,7 @@ def _delivered(up: Upstream, plan: Json) -> Published:
 
 
 def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
-    """The upload is kept before its first byte; without bytes it never becomes a draft, so opening is repeatable."""
+    """Open an upload, stored before its first byte: without bytes it never becomes a draft."""
     size = whole(draft.items[0]).size
     chunk, count = cut(size)
     source = {"source": "FILE_UPLOAD", "video_size": size, "chunk_size": chunk, "total_chunk_count": count}
@@ -87,7 +88,7 @@ def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
 
 
 def _passed(state: Progress, error: ApiError) -> Pending:
-    """A wait after a failure that may pass, of a call that may be repeated; else the failure."""
+    """Wait after a transient failure of a repeatable call. Raises the failure otherwise."""
     may_pass = error.code == "platform_unavailable" and error.outcome in (Outcome.NOT_SENT, Outcome.AMBIGUOUS)
     if not may_pass or state.misses >= MISSES_MAX:
         raise replace(error, outcome=Outcome.NOT_SENT if may_pass else error.outcome) from error
@@ -103,7 +104,7 @@ def _open_photos(up: Upstream, plan: Json) -> Pending:
 
 
 def _photos(draft: Draft, state: Progress) -> Json:
-    """The plan of photos whose draft is to be opened."""
+    """Build the plan of a photo draft."""
     said = {"title": draft.options.get("title"), "description": draft.text}
     images = [item.url or "" for item in draft.items]
     body = {
@@ -115,11 +116,11 @@ def _photos(draft: Draft, state: Progress) -> Json:
     return {"photos": body, "rebuilt": state.rebuilt}
 
 
-# --- Waiting -------------------------------------------------------------------------------------------------------
+# --- Poll ----------------------------------------------------------------------------------------------------------
 
 
 def _ask(up: Upstream, draft: Draft, state: Progress) -> Ready | Pending:
-    """How far the draft is: ready once it is in the inbox."""
+    """Poll the draft: ready once it is in the inbox."""
     try:
         reply = status(up, state.publish)
     except ApiError as error:
@@ -144,7 +145,7 @@ def _plan(draft: Draft, state: Progress, data: Json) -> Json:
 
 
 def _came_to_nothing(up: Upstream, state: Progress, reply: Reply, reason: str) -> Pending:
-    """A failed draft never reaches the inbox, so another one is made, once, where that may help."""
+    """Create another draft, once, if that may help: a failed one never reaches the inbox."""
     if reason in _PULLED_IN_VAIN and not state.rebuilt:
         return Progress(rebuilt=1).missed()
     error = failed(up, reply, reason)
@@ -163,7 +164,7 @@ def _wait(up: Upstream, state: Progress, reply: Reply) -> Pending:
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The one creator of a login. The user name is told only to who may read the profile."""
+    """Return the creator of a login. The user name requires the profile scope."""
     told = ("open_id", "display_name", "username")
     wanted = told if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else told[:2]
     reply = ask(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
@@ -177,10 +178,10 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """New tokens; the refresh token may be another one, and the old one then works no more."""
+    """Refresh the tokens; the refresh token may change, which ends the old one."""
     return oauth.refresh(PLATFORM, up, now_ms)
 
 
 def revoke(up: Upstream) -> None:
-    """End what the creator has allowed."""
+    """Revoke the authorization."""
     oauth.revoke(PLATFORM, up, f"{up.site.api_base}/v2/oauth/revoke/", (up.tokens.access,))

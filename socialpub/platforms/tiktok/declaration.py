@@ -1,4 +1,4 @@
-"""What TikTok is: settings, options, declaration, and what its API's answers mean."""
+"""Declaration of TikTok: settings, options, response table."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ PROFILE_SCOPE = "user.info.profile"
 
 
 class TiktokSite(Site):
-    """The hosts of TikTok; off until its approval is there."""
+    """Hosts of TikTok; disabled until TikTok has approved the app."""
 
     enabled: bool = False
-    """Set this once TikTok has approved the app; until then nobody can connect."""
+    """Set this once TikTok has approved the app; until then accounts cannot be connected."""
     api_base: str = "https://open.tiktokapis.com"
-    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://www.tiktok.com/v2/auth/authorize/"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://open.tiktokapis.com/v2/oauth/token/"
-    """Where codes and refresh tokens become access tokens."""
+    """The endpoint that issues access tokens."""
     verified_url_prefixes: tuple[str, ...] = ()
     """The URL prefixes verified with TikTok, from which it fetches photos; empty: not checked."""
 
@@ -67,13 +67,13 @@ class TiktokSite(Site):
 
 
 def is_tiktok(url: str) -> bool:
-    """Whether an address is one of TikTok's own API hosts (uploads go to regional ones)."""
+    """Return whether a URL is on TikTok's API hosts (uploads use regional ones)."""
     parts = urlsplit(url)
     return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(".tiktokapis.com")
 
 
 class TiktokOptions(Options):
-    """Post settings (the inbox cannot carry them), and the title of photos."""
+    """Options of a TikTok target: post settings (not carried by the inbox), title of photos."""
 
     platform: Literal["tiktok"] = "tiktok"
     privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = Field(
@@ -133,7 +133,7 @@ PLATFORM = Platform(
         client_id_name="client_key",
         app_check=AppCheck(),  # developers.tiktok.com/doc/client-access-token-management
     ),
-    # Photos are delivered by the call that names their draft; all else goes by that name.
+    # The call that returns a photo draft's id also delivers it; any other draft is found by its id.
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
     look="Look into the creator's TikTok inbox.",
     delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
@@ -153,14 +153,14 @@ PLATFORM = Platform(
         redirect_name="Redirect URI (Login Kit, Web)",
     ),
     tokens_last=("Access lasts some hours, and what renews it half a year. socialpub renews both in time."),
-    # Access lives hours; the refresh token half a year (a year before 2026), and may be another after each use.
+    # Access lives hours; the refresh token half a year (a year before 2026), and may change with each use.
     upkeep=Upkeep(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
 )
 
 
 # --- Answers -------------------------------------------------------------------------------------------------------
 # Sources: developers.tiktok.com/doc/content-posting-api-reference-upload-video, -photo-post and -get-video-status.
-# TikTok's errors are known by their name, whatever the HTTP status, so rows of names stand under 400.
+# TikTok's errors are identified by name, at any HTTP status, so rows of names are listed under 400.
 
 AUTH = "platform_auth_failed"
 BUSY = "platform_unavailable"
@@ -172,10 +172,10 @@ STEPS = {
     "failed": "take the draft",
     "identify": "say whose account this is",
 }
-"""What each step asks for."""
+"""Verb of each step."""
 
 _LATE = "Look into the creator's TikTok inbox; if the draft is not there, publish the post again as a new one."
-# Tokens say nothing about a draft that is on its way: what was prepared is kept (NOT_SENT), never prepared anew.
+# Token errors say nothing about a draft in progress: it is kept (NOT_SENT), never created again.
 _STALE = Verdict(Outcome.NOT_SENT, AUTH, stale_token=True)
 _SCOPES = Verdict(
     Outcome.NOT_SENT,
@@ -191,7 +191,7 @@ _OUT_OF_STEP = Verdict(Outcome.NOT_SENT, BUSY, "tiktok.upload.chunk_failed")
 _FAILED = Verdict(Outcome.REJECTED, rule="tiktok.publish.failed")
 
 REPLIES: Replies = {
-    # Only its id leads to a draft of photos, and TikTok lists none: the creator has to look.
+    # A photo draft can only be found by its id: the creator has to check the inbox.
     ("photos", 200, NO_BODY): UNNAMED,
     ("*", 401, None): _STALE,
     ("*", 400, "access_token_invalid"): _STALE,

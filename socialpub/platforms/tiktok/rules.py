@@ -1,4 +1,4 @@
-"""The rows of TikTok (upload of drafts to the creator's inbox)."""
+"""Rules of TikTok (drafts in the creator's inbox)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _url_verified(_: Rule, subject: Subject) -> Iterator[Hit]:
 
 
 def _under_verified(subject: Subject, own: str | None, url: str) -> bool:
-    """A file that has no address yet gets one somewhere under our origin, so there the origin decides."""
+    """Check the URL prefixes; a file without URL gets one below our origin, which decides then."""
     prefixes = tuple(subject.site.verified_url_prefixes)
     if not prefixes or url.startswith(prefixes):
         return True

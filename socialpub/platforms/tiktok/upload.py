@@ -1,4 +1,4 @@
-"""A video on its way to TikTok: cut by TikTok's rule, sent in order, streamed from its file, resumed where it stopped.
+"""Video upload to TikTok: chunked by TikTok's rule, sent in order, resumable.
 
 Source: developers.tiktok.com/doc/content-posting-api-media-transfer-guide.
 """
@@ -15,24 +15,24 @@ from socialpub.platforms.kit.uploads import Part, whole
 from socialpub.platforms.tiktok.api import ask, data_of, refused, ruled, unusable
 from socialpub.platforms.tiktok.declaration import is_tiktok
 
-WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this is inside both readings
+WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this satisfies both readings
 CHUNK = 10_000_000
 FIRST_WAIT, MISS_WAIT = 1.0, 5.0
-MISSES_MAX = 3  # failures that may pass, one after the other
+MISSES_MAX = 3  # tolerated consecutive failures
 _GONE = (401, 403, 404)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A draft on its way: kept between the calls of `prepare`. `sent`: the bytes that TikTok has confirmed."""
+    """Draft in progress, stored between calls of `prepare`. `sent`: confirmed bytes."""
 
     publish: str = ""
     url: str = field(default="", repr=False)
     size: int = 0
     chunk: int = 0
     sent: int = 0
-    unsure: bool = False  # a part's answer was lost or a refusal: TikTok is asked how far it is
-    gone: bool = False  # the upload's address is over
+    unsure: bool = False  # a chunk's response was lost or a refusal: query the offset
+    gone: bool = False  # the upload URL has expired
     waited: float = 0.0
     wait: float = FIRST_WAIT
     misses: int = 0
@@ -46,13 +46,13 @@ class Progress:
 
 
 def cut(size: int) -> tuple[int, int]:
-    """The size and number of the parts. The last one also takes what is left over: the number is rounded down."""
+    """Return size and number of the chunks. The last one includes the remainder."""
     chunk = size if size <= WHOLE_MAX else CHUNK
     return chunk, size // chunk
 
 
 def opened(up: Upstream, item: Item, state: Progress, reply: Reply) -> Progress:
-    """The state with the upload that an answer opened."""
+    """Start the progress from the response that opened an upload."""
     data = data_of(up, "video", reply)
     publish, url = data.get("publish_id"), data.get("upload_url")
     size = whole(item).size
@@ -62,7 +62,7 @@ def opened(up: Upstream, item: Item, state: Progress, reply: Reply) -> Progress:
 
 
 def go_on(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
-    """The state once every byte is with TikTok; `Pending` to go on after a failure."""
+    """Send the remaining bytes; `Pending` after a failure."""
     while state.sent < state.size:
         found = _recovered(up, state) if state.unsure else _part(up, item, state)
         if isinstance(found, Pending):
@@ -72,16 +72,16 @@ def go_on(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
 
 
 def _is_theirs(up: Upstream, url: str) -> bool:
-    """Bytes go to TikTok's own hosts, or to the one that is set in its place."""
+    """Return whether the URL is on TikTok's hosts, or the one configured instead."""
     ours, given = urlsplit(up.site.api_base), urlsplit(url)
     return is_tiktok(url) or (ours.scheme, ours.netloc) == (given.scheme, given.netloc)
 
 
-# --- One part --------------------------------------------------------------------------------------------------------
+# --- One chunk -------------------------------------------------------------------------------------------------------
 
 
 def _part(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
-    """The state after one more part, or after a failure that may pass."""
+    """Send one chunk; `Pending` after a transient failure."""
     end = _end(state)
     try:
         reply = _put(up, item, state, end)
@@ -122,7 +122,7 @@ def _lost(state: Progress, error: ApiError) -> Pending:
 
 
 def _recovered(up: Upstream, state: Progress) -> Progress | Pending:
-    """Where TikTok says that the upload is. Another one is opened only while this one cannot become a draft."""
+    """Resume where TikTok says. Another upload opens only if this one cannot become a draft."""
     try:
         data = status(up, state.publish).record()["data"]
     except ApiError as error:
@@ -136,13 +136,13 @@ def _recovered(up: Upstream, state: Progress) -> Progress | Pending:
     sent = state.sent if has is None else has
     if state.gone and sent < state.size:
         return _anew(up, state, safe=has is not None)
-    # Parts begin at multiples of their size, whatever of one has arrived.
+    # Chunks begin at multiples of their size, so a partial one is repeated.
     whole = sent if sent == state.size else min(sent // state.chunk, cut(state.size)[1] - 1) * state.chunk
     return replace(state, sent=whole, unsure=False)
 
 
 def _anew(up: Upstream, state: Progress, *, safe: bool) -> Pending:
-    """Another upload, once. `safe`: this one lacks bytes for certain, so that it never becomes a draft."""
+    """Open another upload, once. `safe`: this one lacks bytes and never becomes a draft."""
     if not safe or state.rebuilt:
         found = "The address for the upload is over."
         raise ruled(up, "upload.chunk_failed", Outcome.NOT_SENT, found)
@@ -150,7 +150,7 @@ def _anew(up: Upstream, state: Progress, *, safe: bool) -> Pending:
 
 
 def status(up: Upstream, publish: str) -> Reply:
-    """What became of a draft, as answered; asking is harmless."""
+    """Fetch the status of a draft."""
     reply = ask(up, "POST", "post/publish/status/fetch/", json={"publish_id": publish})
     data_of(up, "status", reply)
     return reply
