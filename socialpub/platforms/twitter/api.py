@@ -1,4 +1,4 @@
-"""How X's API v2 is spoken to: one door for calls, its two layouts of problems, and the table that sorts them.
+"""Calls of X's API v2: its two formats of problems, and the response table.
 
 Sources: docs.x.com/x-api/fundamentals/response-codes-and-errors and /rate-limits, and the OpenAPI description 2.167.
 """
@@ -31,7 +31,7 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-# --- What an answer means ----------------------------------------------------------------------------------------
+# --- Classification ----------------------------------------------------------------------------------------------
 
 
 def _rule(suffix: str, code: str = "platform_rejected") -> Verdict:
@@ -52,7 +52,7 @@ REPLIES: Replies = {
     ("*", 401, None): Verdict(
         Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.", stale_token=True
     ),
-    # X counts calls before it does anything for them.
+    # X checks its limits before it executes a call.
     ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
     ("*", 402, None): _CREDITS,
     **{("*", status, "usage-capped"): _CREDITS for status in (403, 429)},
@@ -62,7 +62,7 @@ REPLIES: Replies = {
     ("*", 401, "suspended"): _SUSPENDED,
     ("*", 403, "locked"): _LOCKED,
     ("*", 401, "locked"): _LOCKED,
-    # The id is in the body alone: the post is looked for in the account's own list.
+    # The id is only in the body: the post is looked up in the account's own list.
     ("send", 200, NO_BODY): UNNAMED,
     ("send", 403, "duplicate"): replace(_rule("post.duplicate"), duplicate=True),
     ("send", 403, "reply"): _rule("reply.not_allowed"),
@@ -70,9 +70,9 @@ REPLIES: Replies = {
     **{("*", status, "video_length"): _rule("video.too_long") for status in (400, 403)},
     **{("send", status, "text_length"): _rule("text.max_graphemes") for status in (400, 403)},
     **{("send", status, "cashtag"): _rule("text.cashtag_max") for status in (400, 403)},
-    # What was uploaded has run out: preparing again uploads it anew.
+    # The uploads have expired: preparing again uploads them again.
     ("send", 400, "media_gone"): Verdict(Outcome.NOT_SENT, "platform_unavailable"),
-    # X's own words; what a proxy says under these statuses is not here.
+    # Only X's own texts; proxies may send these statuses too.
     **{("*", status, "said"): _REFUSED for status in (400, 403, 404)},
 }
 
@@ -98,14 +98,14 @@ _SAID_FIELDS = ("title", "detail", "message", "reason", "error_description")
 
 @dataclass(frozen=True)
 class Fault:
-    """A problem as X tells it, at the top of the answer or in its `errors`."""
+    """Problem reported by X, at the top level or in `errors`."""
 
     message: str = ""
-    names: tuple[str, ...] = ()  # what it may be called in REPLIES, the most telling name first
+    names: tuple[str, ...] = ()  # names in REPLIES, most specific first
 
 
 def fault_of(reply: Reply) -> Fault:
-    """The problem in an answer; without names when it holds none."""
+    """Parse the problem of a response; without names if there is none."""
     layers = list(_layers(reply.record()))
     words = "\n".join(str(layer.get(key) or "") for layer in layers for key in _SAID_FIELDS).lower()
     kinds = [str(layer.get("type") or "").rpartition("/")[2] for layer in layers]
@@ -116,7 +116,7 @@ def fault_of(reply: Reply) -> Fault:
 
 
 def _layers(body: Json) -> Iterator[Json]:
-    """The problem itself and those in it; the inner ones say more."""
+    """Yield the inner problems, which are more specific, then the outer one."""
     errors = body.get("errors")
     yield from (each for each in (errors if isinstance(errors, list) else []) if isinstance(each, dict))
     yield body
@@ -141,7 +141,7 @@ def call(
     headers: Mapping[str, str] | None = None,
     **sent: Any,
 ) -> Reply:
-    """The 2xx answer to a call; every other answer is raised as REPLIES sorts it. `also`: one more name for it."""
+    """Call and return the 2xx response. Raises others by REPLIES. `also`: additional name."""
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
     if not reply.ok:
@@ -152,7 +152,7 @@ def call(
 
 
 def _refused(up: Upstream, step: Step, reply: Reply, also: str | None, *, mutating: bool) -> ApiError:
-    """The error of an answer, without any secret in it."""
+    """Build the error of a response, with secrets redacted."""
     shown = clean(up, reply)
     fault = fault_of(shown)
     found = verdict(REPLIES, step, reply.status, _name(step, reply.status, fault, also), mutating=mutating)
@@ -172,7 +172,7 @@ def _has_row(step: Step, status: int, name: str) -> bool:
 
 
 def reset_seconds(reply: Reply) -> int | None:
-    """Seconds until calls are taken again, by the windows that are used up; None where the response does not say."""
+    """Return the seconds until calls are accepted, by the used-up windows; None if not given."""
     windows = ("x-rate-limit", "x-app-limit-24hour", "x-user-limit-24hour")
     used_up = (name for name in windows if reply.headers.get(f"{name}-remaining") == "0")
     ends = (retry_after.until(reply.headers.get(f"{name}-reset", ""), reply.server_ms) for name in used_up)
@@ -181,12 +181,12 @@ def reset_seconds(reply: Reply) -> int | None:
 
 
 def data_of(reply: Reply) -> Json:
-    """The object under `data`, or an empty one."""
+    """Return the object under `data`, or an empty one."""
     data = reply.record().get("data")
     return data if isinstance(data, dict) else {}
 
 
 def id_of(data: Json) -> str:
-    """An id as X gives it; empty when there is none."""
+    """Return an id, or empty."""
     found = data.get("id")
     return found if isinstance(found, str) and found.isascii() and found.isdigit() else ""

@@ -1,6 +1,6 @@
-"""X (formerly Twitter) through API v2: media first, then one public call without any key.
+"""X (formerly Twitter) through API v2: media first, then one public call.
 
-There is nothing to send a post twice by, so a lost answer is settled by looking into the account's own list.
+There is no idempotency key: after a lost response the account's own list is searched.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WEB = "https://x.com"
 
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
-    """Upload the media and build the post; `Pending` while a video is being processed."""
+    """Upload the media and build the post; `Pending` while a video is processed."""
     media = twitter_media.uploaded(up, draft, saved)
     if isinstance(media, Pending):
         return media
@@ -65,7 +65,7 @@ def send(up: Upstream, plan: Json) -> Published:
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Look into the account's own list, where a new post shows after some seconds."""
+    """Search the account's own list, where a new post appears after some seconds."""
     try:
         return _found(up, plan, since_ms - look.SKEW_MS)
     except ApiError as error:
@@ -96,7 +96,7 @@ def _published(up: Upstream, id: str) -> Published:
 
 
 def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
-    """The one account of a login; its subscription decides how long its posts may be."""
+    """Return the account of a login; its subscription decides the length of posts."""
     params = {"user.fields": "name,subscription_type,username"}
     reply = call(up, "identify", "GET", "/2/users/me", params=params)
     who = data_of(reply)
@@ -108,10 +108,10 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
-    """A new pair of tokens; the old refresh token is used up by it, and using it again ends the connection."""
+    """Refresh both tokens; reusing the old refresh token ends the connection."""
     return oauth.refresh(PLATFORM, up, now_ms)
 
 
 def revoke(up: Upstream) -> None:
-    """End both tokens at X."""
+    """Revoke both tokens."""
     oauth.revoke(PLATFORM, up, f"{up.site.api_base}/2/oauth2/revoke")

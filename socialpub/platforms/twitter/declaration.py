@@ -1,4 +1,4 @@
-"""X, declared: its hosts, its options, its rows, how accounts connect."""
+"""Declaration of X: hosts, options, connection."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _LAB_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/to
 
 
 class TwitterSite(Site):
-    """The hosts of X."""
+    """Hosts of X."""
 
     api_base: str = "https://api.x.com"
-    """Where the API is: a bare origin. A lab's stands in for the other two, too, where they are not set."""
+    """The API's origin. A test server's replaces the next two addresses too, unless set."""
     authorize_url: str = "https://x.com/i/oauth2/authorize"
-    """Where people allow this server to act for them."""
+    """The page where people authorize this server."""
     token_url: str = "https://api.x.com/2/oauth2/token"
-    """Where codes and refresh tokens become access tokens."""
+    """The endpoint that issues access tokens."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,7 +46,7 @@ class TwitterSite(Site):
 
 
 class TwitterOptions(Options):
-    """The post that this one answers, or the one that it quotes."""
+    """Options of an X target: the post to reply to, or to quote."""
 
     platform: Literal["twitter"] = "twitter"
     reply_to_tweet_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
@@ -93,7 +93,7 @@ PLATFORM = Platform(
     tokens_last=(
         "Access lasts two hours, and socialpub renews it in time. It ends when the owner removes the app at X."
     ),
-    # Refresh tokens are said to last half a year unused; X itself does not say.
+    # Refresh tokens reportedly last half a year unused; X does not say.
     upkeep=Upkeep(keep_alive=7 * 86_400, rotates=True),
     media=MEDIA,
 )

@@ -1,7 +1,7 @@
-"""Looking for a post of ours in the account's own list, by what X makes of it there.
+"""Search for our post in the account's own list, despite X's changes to texts.
 
 X rewrites texts: links become t.co addresses, media and quoted posts add one at the end, `&`, `<` and `>` are escaped,
-a reply may get its mentions in front. What is compared are both texts with all that taken back.
+and a reply may get its mentions in front. Both texts are compared with all that reversed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from socialpub.platforms.twitter.text import urls
 SKEW_MS = 120_000  # between X's clock and ours (reliability: a match is exact within two minutes)
 PAGE = 100
 PAGES_MAX = 20
-# The description 2.167 says `post`, the pages beside it still `tweet`: what is refused is asked in the other way.
+# The description 2.167 says `post`, its documentation still `tweet`: after a refusal the other spelling is tried.
 SPELLINGS: tuple[Mapping[str, str], ...] = (
     {"post.fields": "attachments,created_at,entities,note_post,text", "expansions": "referenced_posts"},
     {"tweet.fields": "attachments,created_at,entities,note_tweet,referenced_tweets,text"},
@@ -32,19 +32,19 @@ SPELLINGS: tuple[Mapping[str, str], ...] = (
 
 
 _TEXT_MAX = 200_000  # characters of a text with its links: none of ours has more than 100,000
-_LINKS_MAX = 1200  # of a post: its weight has room for 1,100
+_LINKS_MAX = 1200  # per post: its weight has room for 1,100
 
 
 @dataclass(frozen=True)
 class Listed:
-    """The account's young posts. `complete`: the list was read to its end."""
+    """Recent posts of the account. `complete`: the list was read to its end."""
 
     posts: tuple[Json, ...]
     complete: bool
 
 
 def recent(up: Upstream, since_ms: int) -> Listed:
-    """The account's posts and replies since a moment; ApiError when a page cannot be read."""
+    """List posts and replies since a moment. Raises ApiError for an unreadable page."""
     params = {
         "max_results": str(PAGE),
         "start_time": f"{datetime.fromtimestamp(since_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}",
@@ -92,18 +92,18 @@ def _next(reply: Reply) -> str:
 
 
 def _at(post: Json) -> int:
-    """When a post was made, in milliseconds; 0 when that cannot be read."""
+    """Parse the creation time in milliseconds; 0 if unreadable."""
     try:
         return int(datetime.fromisoformat(str(post.get("created_at"))).timestamp() * 1000)
     except ValueError:
         return 0
 
 
-# --- Which one is ours -------------------------------------------------------------------------------------------
+# --- Match -------------------------------------------------------------------------------------------------------
 
 
 def matches(post: Json, plan: Json) -> bool:
-    """Whether a listed post is what this plan sends: the same media, or else the same words in the same place."""
+    """Return whether a listed post matches the plan: same media, or same text and references."""
     keys = _list(_dict(post.get("attachments")).get("media_keys"))
     if plan["keys"]:
         return bool(keys == plan["keys"])
@@ -136,9 +136,9 @@ def _ours(text: str) -> str:
 
 
 def _theirs(post: Json, quoted: str) -> str | None:
-    """The whole text (long posts have it in a note) with its links as they were written; None where it is too long.
+    """Return the full text (in a note, if long) with original links; None if too long.
 
-    A link may stand in the text any number of times, and what is put in its place be of any length.
+    A short link may occur any number of times, and its replacement may have any length.
     """
     note = _dict(post.get("note_post") or post.get("note_tweet"))
     source = note if note.get("text") else post
@@ -160,7 +160,7 @@ def _links(source: Json) -> Iterable[Json]:
 
 
 def _address(url: str) -> str:
-    """A link without what X adds to or changes in it: scheme, case of the host, closing slash."""
+    """Normalize a link: X adds or changes scheme, case of the host, closing slash."""
     rest = re.sub(r"^https?://", "", url, flags=re.IGNORECASE)
     host = re.match(r"[^/?#]*", rest)
     end = host.end() if host else 0

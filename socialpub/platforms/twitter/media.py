@@ -1,7 +1,7 @@
-"""Images and videos on their way to X: uploaded as bytes before the post, streamed from their files.
+"""Uploads of images and videos to X: as bytes before the post, streamed from their files.
 
-Images go up in one call, animations and videos in segments (docs.x.com/x-api/media/quickstart). Nothing of it is
-public, and every step may be repeated; a `Progress` says which one comes next.
+Images take one call, animations and videos several segments (docs.x.com/x-api/media/quickstart). Nothing is public, and
+every step is repeatable; `Progress` holds the next one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UPLOAD = "/2/media/upload"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the media of a post are: those done as (media id, media key), and the next step of the one after them."""
+    """Progress of media: finished (media id, media key) pairs, and the next step."""
 
     done: tuple[tuple[str, str], ...] = ()
     phase: str = "begin"
@@ -45,7 +45,7 @@ class Progress:
 
 
 def uploaded(up: Upstream, draft: Draft, saved: Json | None) -> tuple[tuple[str, str], ...] | Pending:
-    """(media id, media key) of every item, once they are ready; `Pending` to go on later."""
+    """Upload all items; return (media id, media key) pairs once ready, or `Pending`."""
     state = Progress.of(saved)
     while len(state.done) < len(draft.items):
         try:
@@ -59,12 +59,12 @@ def uploaded(up: Upstream, draft: Draft, saved: Json | None) -> tuple[tuple[str,
 
 
 def segment_size(total: int) -> int:
-    """Bytes of a segment: 1 MiB, or as many more as it takes to need at most a thousand."""
+    """Return the bytes per segment: 1 MiB, or more to need at most a thousand."""
     least = -(-total // SEGMENTS_MAX)
     return max(1, -(-least // MIB)) * MIB
 
 
-# --- The steps -------------------------------------------------------------------------------------------------------
+# --- Steps -----------------------------------------------------------------------------------------------------------
 
 
 def _begin(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
@@ -118,7 +118,7 @@ _PHASES: Mapping[str, Callable[[Upstream, Draft, Progress], Progress | Pending]]
 }
 
 
-# --- What comes of a step ----------------------------------------------------------------------------------------
+# --- Step results ------------------------------------------------------------------------------------------------
 
 
 def _named(up: Upstream, state: Progress, reply: Reply) -> Progress:
@@ -130,7 +130,7 @@ def _named(up: Upstream, state: Progress, reply: Reply) -> Progress:
 
 
 def _processed(up: Upstream, state: Progress, reply: Reply) -> Progress | Pending:
-    """On to the alt text when X has processed the media; without `processing_info` there is nothing to wait for."""
+    """Continue with the alt text once processed; without `processing_info` nothing is pending."""
     data = data_of(reply)
     if id_of(data) != state.id:
         raise unusable(up, "status", reply)
@@ -146,7 +146,7 @@ def _processed(up: Upstream, state: Progress, reply: Reply) -> Progress | Pendin
 
 
 def _reason(info: Json) -> str:
-    # Not in the description of v2, which the older version had; still seen.
+    # Undocumented in v2 (it was in the older version), but still sent.
     error = info.get("error")
     told = error.get("message") or error.get("name") if isinstance(error, dict) else None
     return str(told)[:300] if told else ""
@@ -161,7 +161,7 @@ def _later(up: Upstream, state: Progress, seconds: object) -> Pending:
 
 
 def _missed(state: Progress, error: ApiError) -> Progress | Pending:
-    """How to go on after a step that failed: begin anew, try it again, or not at all."""
+    """Continue after a failed step: start over, repeat it, or raise."""
     if _is_gone(state, error):
         return Progress(state.done, begun=state.begun)
     passing = error.code == "platform_unavailable" and error.rule is None and error.outcome is not Outcome.THROTTLED
@@ -171,7 +171,7 @@ def _missed(state: Progress, error: ApiError) -> Progress | Pending:
 
 
 def _is_gone(state: Progress, error: ApiError) -> bool:
-    """Whether X knows the upload no more (it keeps one for a day), or has lost a part of it."""
+    """Return whether X has lost the upload (kept for a day) or a part of it."""
     answer = error.platform_response
     status = answer.get("status") if isinstance(answer, dict) else None
     under_way = state.phase in ("append", "finalize", "wait") and state.begun < _BEGINS_MAX
@@ -191,7 +191,7 @@ def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind:
 
 
 def _category(item: Item) -> str:
-    """What X processes the file as. Of animations it makes videos of GIFs alone: of others it shows the first frame."""
+    """Return the media category. Only GIF animations become videos; others show a still frame."""
     if item.kind == "video":
         return "tweet_video"
     moves = item.facts is not None and item.facts.animated and item.content_type == "image/gif"

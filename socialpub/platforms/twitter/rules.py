@@ -1,4 +1,4 @@
-"""The rows of X."""
+"""Rules of X."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TEXT_MAX = 280
 
 
 def is_paid(account: Account) -> bool:
-    """Whether the account has a paid subscription, by what X said when it was connected."""
+    """Return whether the account had a paid subscription when it was connected."""
     return str(account.extra.get("subscriptionType") or "None").lower() != "none"
 
 

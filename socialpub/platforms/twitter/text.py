@@ -1,7 +1,7 @@
-"""How X reads a text: its links, its cashtags, and the weighted length it compares with 280.
+"""Text of X: links, cashtags, and the weighted length that is compared with 280.
 
-The rules are those of twitter-text 3 (github.com/twitter/twitter-text, config v3.json and the conformance files), which
-docs.x.com names as its reference. Everything here takes time linear in the text, whatever the text is.
+The rules are those of twitter-text 3 (github.com/twitter/twitter-text, config v3.json and conformance files), which
+docs.x.com names as its reference. All functions take linear time for any text.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _EMOJI = late(
 )
 
 
-@lru_cache(maxsize=64)  # the targets of a batch mostly share a text
+@lru_cache(maxsize=64)  # targets of a batch usually share a text
 def weighted_length(text: str) -> int:
-    """The length that X counts: Latin and other light characters 1, the rest 2, an emoji 2, a link 23.
+    """Measure as X: Latin and other light characters 1, the rest 2, an emoji 2, a link 23.
 
-    Links are looked for until nobody may post what there is: of what comes after that each character is counted.
+    Links are searched up to the longest allowed post; beyond that each character is counted.
     """
     text = composed(text)
     total, last = 0, 0
@@ -66,7 +66,7 @@ def weighted_length(text: str) -> int:
 
 def _weight(text: str) -> int:
     if text.isascii():
-        return len(text)  # no emoji is, and all of it is light
+        return len(text)  # contains no emoji, and is all light
     rest: str
     emoji: int
     rest, emoji = _EMOJI.subn("", text)
@@ -76,12 +76,12 @@ def _weight(text: str) -> int:
 # --- Cashtags ------------------------------------------------------------------------------------------------------
 
 _BEFORE = r"\t-\r \x85\u00a0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # the library's white space
-_AFTER = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # and that of ECMAScript
+_AFTER = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # ECMAScript's white space
 _CASHTAG = late(rf"(?<![^{_BEFORE}])\$([A-Za-z]{{1,6}}(?:[._][A-Za-z]{{1,2}})?)(?=\Z|[{_AFTER}!#-/:-@\[-_{{-~])")
 
 
 def cashtags(text: str) -> list[str]:
-    """The stock symbols that X links, without their `$`."""
+    """Find the stock symbols that X links, without `$`."""
     return _CASHTAG.findall(text) if "$" in text else []
 
 
@@ -90,7 +90,7 @@ def cashtags(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Url:
-    """A link that X detects, as a half-open range of the text."""
+    """Link that X detects, as a half-open range of the text."""
 
     start: int
     end: int
@@ -107,8 +107,8 @@ _LATIN = (
 )
 _ASCII_RUN = late(rf"[-a-z0-9{_LATIN}]++(\.)?+", "i")
 _PUNYCODE = late(r"xn--[-0-9a-z]+", "i")
-_END = rf"a-z0-9=_\#/+\-\u0400-\u04ff{_LATIN}"  # what a path may end with
-_INNER = r"!*';:,.$%\[\]\u2013~@|&"  # what it may have before that
+_END = rf"a-z0-9=_\#/+\-\u0400-\u04ff{_LATIN}"  # characters that may end a path
+_INNER = r"!*';:,.$%\[\]\u2013~@|&"  # characters allowed before that
 _PARENTHESES = rf"\([{_INNER}{_END}]*+(?:\([{_INNER}{_END}]++\)[{_INNER}{_END}]*+)?+\)"
 _TAIL = late(
     rf"(?::[0-9]+)?+(?P<path>/(?:[{_INNER}]*+(?:[{_END}]++|{_PARENTHESES}))*+)?+"
@@ -119,10 +119,10 @@ _TCO = late(r"https?://t\.co/([a-z0-9]+)(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-
 
 
 def urls(text: str) -> Iterator[Url]:
-    """The links of a text, in order, with or without `https://`."""
+    """Find the links of a text in order, with or without `https://`."""
     if "." not in text:
         return  # every link has one
-    done = 0  # before this everything belongs to an earlier match
+    done = 0  # everything before belongs to an earlier match
     for found in _RUN.finditer(text):
         if "." not in found[0] or found.end() <= done:
             continue
@@ -139,7 +139,7 @@ def urls(text: str) -> Iterator[Url]:
 
 @lru_cache(maxsize=64)
 def has_link(text: str) -> bool:
-    """Whether X links anything in a text."""
+    """Return whether X links anything in a text."""
     return next(urls(text), None) is not None
 
 
@@ -162,20 +162,20 @@ def _with_protocol(text: str, start: int, host: int, end: int) -> tuple[list[Url
 
 
 def _is_host(domain: str) -> bool:
-    """Whether every label fits into the DNS in its ASCII form."""
+    """Return whether every label fits the DNS in its ASCII form."""
     if domain[:4].lower() == "xn--" and not domain.isascii():
         return False
     return all(1 <= _ascii_length(label) <= _LABEL_MAX for label in domain.split("."))
 
 
 def _ascii_length(label: str) -> int:
-    # No form is shorter than the label, and a long one takes quadratic time to make.
+    # The ASCII form is never shorter, and a long one takes quadratic time to compute.
     plain = label.isascii() or len(label) > _LABEL_MAX
     return len(label) if plain else 4 + len(label.encode("punycode"))
 
 
 def _without_protocol(text: str, start: int, end: int) -> tuple[list[Url], int]:
-    """Of a bare domain only its ASCII parts are links; the path belongs to the last of them."""
+    """Find the ASCII parts of a bare domain, which alone are links; the last one gets the path."""
     tail = _TAIL.match(text, end)
     full = tail.end() if tail else end
     if start and text[start - 1] in "-_./":
@@ -196,14 +196,14 @@ def _ascii_domains(text: str, start: int, end: int) -> list[Url]:
             chain, good = label.start(), None
         at = label.end()
         good = _tld_end(text, at, end) or good
-        # A top-level domain glued to other letters ("com中国") ends the chain; what follows begins a new one.
+        # A top-level domain followed by other letters ("com中国") ends the chain; the rest begins a new one.
         if good is not None and good >= at and not _begins_with_label(text, at, end):
             at = good
     return found + ([Url(chain, good)] if chain is not None and good is not None else [])
 
 
 def _ascii_labels(text: str, at: int, end: int) -> Iterator[regex.Match[str]]:
-    """Unbroken ASCII (or Latin) stretches that a dot ends."""
+    """Find unbroken ASCII (or Latin) runs that end with a dot."""
     return (run for run in _ASCII_RUN.finditer(text, at, end) if run[1])
 
 
@@ -213,10 +213,10 @@ def _begins_with_label(text: str, at: int, end: int) -> bool:
 
 
 def _tld_end(text: str, at: int, end: int) -> int | None:
-    """Where a top-level domain that begins at `at` ends; None where there is none."""
+    """Return the end of a top-level domain that begins at `at`, or None."""
     if punycode := _PUNYCODE.match(text, at, end):
         return int(punycode.end())
-    dot = text.find(".", at, end)  # there is none in a top-level domain
+    dot = text.find(".", at, end)  # a top-level domain has none
     for size in range(min(LONGEST, (end if dot < 0 else dot) - at), 1, -1):
         after = text[at + size : at + size + 1]
         glued = after.isascii() and (after.isalnum() or after in "@+-") and after != ""
@@ -226,9 +226,9 @@ def _tld_end(text: str, at: int, end: int) -> int | None:
 
 
 class _Run:
-    """An unbroken stretch of host characters, dots, hyphens and underscores, cut into labels once.
+    """Run of host characters, dots, hyphens and underscores, split into labels once.
 
-    `reach[k]`: the furthest label that ends a domain which has all of label k in front of it, or None.
+    `reach[k]`: the furthest label that ends a domain containing all of label k, or None.
     """
 
     def __init__(self, text: str, start: int, end: int) -> None:
@@ -253,12 +253,12 @@ class _Run:
         return index + 1 if is_name and index + 1 < len(self.labels) and self.tlds[index + 1] else None
 
     def domain_end(self, index: int, at: int) -> int | None:
-        """Where the longest domain that begins at `at`, in label `index`, ends."""
+        """Return the end of the longest domain that begins at `at`, in label `index`."""
         far = self._furthest(index, at)
         return None if far is None else self.tlds[far]
 
     def next_domain(self, done: int) -> tuple[int, int] | None:
-        """The next domain without protocol after `done` (one character after it is needed to stand before)."""
+        """Find the next domain without protocol after `done`, leaving one character before it."""
         while self.next < len(self.labels) - 1:
             index, self.next = self.next, self.next + 1
             at, stop = self.labels[index]
