@@ -1,1 +1,1 @@
-"""The operator's door: the command line."""
+"""Command line of the operator."""

@@ -1,4 +1,4 @@
-"""Administration on the database, beside a running server or without one."""
+"""Administration commands on the database, beside a running server or without one."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from socialpub.store.locks import is_served
 from socialpub.store.migrate import standing
 from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
 
-REFUSED = 3  # the exit code of what the rules refuse
+REFUSED = 3  # exit code for actions refused by rules
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
 @contextlib.contextmanager
 def opened(options: Options) -> Iterator[Service]:
-    """The service over the configured database, for one command."""
+    """Open the service over the configured database, for one command."""
     settings = settings_of(options)
     with copies.changed_by_us(settings):
         service = join_service(settings)
@@ -56,7 +56,7 @@ def opened(options: Options) -> Iterator[Service]:
 
 
 def acting(options: Options, service: Service) -> Actor:
-    """The operator, in the organization that the command names, where it names one."""
+    """Return the operator as actor, within the organization named by the command, if any."""
     who = by_operator(options, service)
     if not hasattr(options, "org"):
         return who
@@ -64,12 +64,12 @@ def acting(options: Options, service: Service) -> Actor:
 
 
 def by_operator(options: Options, service: Service) -> Actor:
-    """The operator, of no organization."""
+    """Return the operator as actor, without an organization."""
     return operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
 
 
 def _done(options: Options, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
-    """What the verb answers, done by the operator."""
+    """Execute an action as the operator; return its body."""
     with opened(options) as service:
         return act.do_now(acting(options, service), verb, *args, **kwargs)
 
@@ -80,18 +80,18 @@ def _read(options: Options, run: Callable[[], T]) -> T:
 
 
 def migrate(options: Options) -> dict[str, Any]:
-    """`{from, to, applied}`; RefusedError beside a server, where there is something to do."""
+    """Migrate; return `{from, to, applied}`. Raises RefusedError beside a server, if pending."""
     settings = settings_of(options)
     make_private(settings)
     with contextlib.ExitStack() as held, copies.changed_by_us(settings):
         if _is_behind(settings.database_path):
-            held.enter_context(only_server(settings))  # none may begin meanwhile
+            held.enter_context(only_server(settings))  # no server may start meanwhile
         before, after, applied = db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     return {"from": before, "to": after, "applied": applied}
 
 
 def _is_behind(path: Path) -> bool:
-    """Whether there is something to migrate; RefusedError where a server runs on what an older socialpub wrote."""
+    """Return whether migrations are pending. Raises RefusedError if a server runs on that file."""
     there, lacking = standing(path) if path.exists() else (0, 1)
     if there and lacking and is_served(path):
         raise RefusedError(older(path, lacking))
@@ -103,7 +103,7 @@ def org_create(options: Options) -> Body:
 
 
 def org_rename(options: Options) -> Body:
-    """`{id, name}`."""
+    """Rename an organization; return `{id, name}`."""
     request = parse_object(OrganizationRequest, {"name": options.name})
     with opened(options) as service:
         organization = service.read(lambda: named.organization(options.id)).result()
@@ -112,7 +112,7 @@ def org_rename(options: Options) -> Body:
 
 
 def org_delete(options: Options) -> Body:
-    """What it ends, and with `--yes` the organization that is deleted; without it exit code 3, and nothing is done."""
+    """Show what a deletion ends, with exit code 3; with `--yes` delete the organization."""
     with opened(options) as service:
         organization = service.read(lambda: named.organization(options.id)).result()
         if options.yes:
@@ -131,7 +131,7 @@ def _ended(told: Mapping[str, Any]) -> list[str]:
 
 
 def org_set_tier(options: Options) -> Body:
-    """`{id, name, tier}`."""
+    """Set the tier; return `{id, name, tier}`."""
     with opened(options) as service:
         organization = service.read(lambda: named.organization(options.id)).result()
         return act.do_now(by_operator(options, service), billing.set_tier, organization, options.tier)
@@ -142,7 +142,7 @@ def org_list(options: Options) -> list[dict[str, Any]]:
 
 
 def org_show(options: Options) -> Body:
-    """The organization with its tier, and how much it has of what."""
+    """Show an organization with its tier and counts."""
     return _read(options, lambda: profiles.describe(named.organization(options.id)))
 
 
@@ -155,7 +155,7 @@ def profile_list(options: Options) -> list[ProfileBody]:
 
 
 def profile_show(options: Options) -> Body:
-    """The profile as the API shows it, and how much it has of what."""
+    """Show a profile as the API does, with counts."""
     return _read(options, lambda: _profile(named.profile(options.org and named.organization(options.org), options.id)))
 
 
@@ -184,7 +184,7 @@ def key_revoke(options: Options) -> Body:
 
 
 def key_show(options: Options) -> Body:
-    """The key as the API shows it, without its secret."""
+    """Show a key as the API does, without its secret."""
     return _read(options, lambda: _key_body(_key(options)))
 
 
@@ -201,7 +201,7 @@ def key_list(options: Options) -> list[KeyBody]:
 
 
 def user_create(options: Options) -> Body:
-    """`{id, email, role}`."""
+    """Create a user; return `{id, email, role}`."""
     return _done(options, users.create, options.email, options.role, users.hashed(_secret("Password", new=True)))
 
 
@@ -210,7 +210,7 @@ def user_list(options: Options) -> list[dict[str, Any]]:
 
 
 def user_set_password(options: Options) -> Body:
-    """`{id, email, role}`; the user's sessions end."""
+    """Set a user's password, which ends their sessions; return `{id, email, role}`."""
     hash_ = users.hashed(_secret("Password", new=True))
     with opened(options) as service:
         row, who = _person(options, service)
@@ -218,20 +218,20 @@ def user_set_password(options: Options) -> Body:
 
 
 def user_reset_totp(options: Options) -> Body:
-    """`{id, email}`; the password alone signs in again."""
+    """Turn off a user's second factor; return `{id, email}`."""
     with opened(options) as service:
         row, who = _person(options, service)
         return act.do_now(who, totp.reset, row["email"])
 
 
 def _person(options: Options, service: Service) -> tuple[UserRow, Actor]:
-    """Somebody who can sign in, and the operator in their organization, whose log then tells of it."""
+    """Find a user, and act within their organization, so that its audit log has the entry."""
     row = service.read(lambda: named.user(None, options.email)).result()
     return row, by_operator(options, service).within(row["organization"])
 
 
 def user_show(options: Options) -> Body:
-    """`{id, email, role, organizationId, createdAt, sessions}`."""
+    """Show `{id, email, role, organizationId, createdAt, sessions}` of a user."""
     with opened(options) as service:
         return service.read(lambda: _user(service, named.user(None, options.email))).result()
 
@@ -246,7 +246,7 @@ def _user(service: Service, row: UserRow) -> Body:
 
 
 class TokensInput(BaseModel):
-    """What `account add` reads: tokens as the platform gave them."""
+    """Input of `account add`: tokens as issued by the platform."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, hide_input_in_errors=True)
 
@@ -257,7 +257,7 @@ class TokensInput(BaseModel):
 
 
 def account_add(options: Options) -> Body:
-    """The account as the API shows it."""
+    """Add an account with given tokens; return it as the API does."""
     try:
         given = TokensInput.model_validate_json(sys.stdin.buffer.read())
     except ValidationError as error:
@@ -268,7 +268,7 @@ def account_add(options: Options) -> Body:
 
 
 def account_list(options: Options) -> list[AccountBody]:
-    """The accounts as the API shows them, oldest first."""
+    """List the accounts as the API does, oldest first."""
     return _read(options, lambda: _accounts(options))
 
 
@@ -283,7 +283,7 @@ def _accounts(options: Options) -> list[AccountBody]:
 
 
 def account_show(options: Options) -> Body:
-    """The account as the API shows it, and how many posts wait for it."""
+    """Show an account as the API does, with the number of queued posts."""
     with opened(options) as service:
         return service.read(lambda: _account_body(service, _account(options))).result()
 
@@ -298,7 +298,7 @@ def _account_body(service: Service, row: AccountRow) -> Body:
 
 
 def account_disconnect(options: Options) -> Body:
-    """`{id, deleted}`, once whoever is asked agrees; the posts that wait for it are kept unless `--cancel` says so."""
+    """Disconnect after confirmation; keeps the queued posts without `--cancel`."""
     with opened(options) as service:
         row = service.read(lambda: _account(options)).result()
         waiting = service.read(lambda: accounts.waiting(service, Scope(row["organization"]), row["id"])).result()
@@ -319,7 +319,7 @@ def _what_happens(row: AccountRow, waiting: int, *, keep: bool) -> str:
 
 
 def _agree(options: Options, happens: str) -> None:
-    """Say what will happen, and ask where somebody can be asked."""
+    """Print the consequences and ask for confirmation, if interactive."""
     print(happens, file=sys.stderr)
     if options.yes:
         return
@@ -352,13 +352,13 @@ def _connected(service: Service, options: Options, identity: Identity, tokens: T
 
 
 def _home(options: Options) -> ProfileRow:
-    """The profile that the command names, or the only one there is."""
+    """Find the named profile, or the only one."""
     organization = None if options.profile and not options.org else named.organization(options.org)
     return named.profile(organization, options.profile) if options.profile else named.only_profile(organization or "")
 
 
 def _secret(words: str, *, new: bool = False) -> str:
-    """One that a person types unseen, a new one twice; or the first line of standard input."""
+    """Read a secret: prompted without echo (a new one twice), or from standard input."""
     if sys.stdin.isatty():
         return str(click.prompt(words, hide_input=True, confirmation_prompt=new, err=True))
     secret = sys.stdin.readline().rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""`socialpub backup`, `verify` and `restore`: everything in one file, beside a running server or without one."""
+"""`socialpub backup`, `verify`, `restore`: all data in one file, with or without a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAILED = 1
 
 
 def backup(options: Options) -> dict[str, Any]:
-    """`{file, bytes, sha256, ok, …}` of the backup that was made; exit code 1 where something in it is not right."""
+    """Create a backup; return `{file, bytes, sha256, ok, …}`. Exit code 1 for problems."""
     settings = settings_of(options)
     existing(settings)
     make_private(settings)
@@ -52,14 +52,14 @@ def _shown_as(options: Options, where: str, made: taking.Taken) -> dict[str, Any
 
 
 def verify(options: Options) -> dict[str, Any]:
-    """The same of a backup that is there, after reading everything in it."""
+    """Read a whole backup; return as `backup`."""
     with _here(options) as file:
         found = checking.check(file, told(options))
     return _shown(options, str(options.file), found.size, found.sha256, found.manifest, found.problems)
 
 
 def restore(options: Options) -> dict[str, Any]:
-    """Put a backup in its place: `{database, takenAt, mediaFiles, key, paused, overdue, next}`."""
+    """Restore; return `{database, takenAt, mediaFiles, key, paused, overdue, next}`."""
     settings = settings_of(options)
     for folder in (settings.data_dir, settings.data_dir / "media", settings.key_file.parent):
         sweep(folder)
@@ -85,7 +85,7 @@ def restore(options: Options) -> dict[str, Any]:
 
 
 def listed(options: Options) -> list[dict[str, Any]]:
-    """`[{madeAt, bytes, file}]`: what the server's own backups are, by its settings, the newest first of each place."""
+    """List the server's own backups as `[{madeAt, bytes, file}]`, newest first per place."""
     settings = settings_of(options)
     named = shelves(settings.backup)
     if not named:
@@ -99,19 +99,19 @@ def listed(options: Options) -> list[dict[str, Any]]:
     ]
 
 
-# --- In a bucket -----------------------------------------------------------------------------------------------------
+# --- Bucket ----------------------------------------------------------------------------------------------------------
 
 IN_BUCKET = "s3:"
 
 
 def _in_bucket(file: Path) -> str | None:
-    """The name in the bucket that `s3:NAME` stands for; None for a file."""
+    """Return the object name of `s3:NAME`; None for a file."""
     text = str(file)
     return text.removeprefix(IN_BUCKET).lstrip("/") if text.startswith(IN_BUCKET) else None
 
 
 def bucket_of(settings: Settings) -> Bucket:
-    """RefusedError where the settings name none."""
+    """Open the configured bucket. Raises RefusedError without one."""
     if not settings.backup.s3_endpoint:
         raise RefusedError("The settings name no bucket: backup.s3_endpoint, s3_bucket, s3_access_key, s3_secret_key")
     return Bucket(settings.backup)
@@ -119,7 +119,7 @@ def bucket_of(settings: Settings) -> Bucket:
 
 @contextmanager
 def _here(options: Options) -> Iterator[Path]:
-    """The backup as a file: fetched, where it is in the bucket."""
+    """Provide the backup as a file, downloaded if it is in the bucket."""
     name = _in_bucket(options.file)
     if name is None:
         sweep(options.file.parent)
@@ -139,7 +139,7 @@ def _has_key(settings: Settings) -> bool:
 
 
 def _looked_at(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
-    """The master keys that the database needs, and its posts that were due before now."""
+    """Read the master key ids that the database needs, and its overdue posts."""
     database = db.Database(settings.database_path).open()
     try:
         needed = database.read(instance.needed_keys).result()
@@ -165,7 +165,7 @@ def _shown(
 
 
 def told(options: Options) -> Callable[[str, int, int], None]:
-    """A bar for whoever watches; nothing for programs."""
+    """Return a progress callback: a bar on a terminal, otherwise nothing."""
     if options.json or not sys.stderr.isatty():
         return lambda what, done, total: None
     before = ""

@@ -1,4 +1,4 @@
-"""`socialpub export` and `import`: posts (or accounts) as NDJSON or CSV, a line at a time, whatever their number."""
+"""`socialpub export` and `import`: posts or accounts as NDJSON or CSV, line by line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from socialpub.platforms.contract import Warning
 from socialpub.store import sql
 from socialpub.store.locks import StartError, try_lock
 
-AT_ONCE = 16  # lines in one step: their writes share a transaction's fsync
+AT_ONCE = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
 FAILED = 1
 Json = dict[str, Any]
@@ -44,11 +44,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
-# --- Out -----------------------------------------------------------------------------------------------------------
+# --- Export --------------------------------------------------------------------------------------------------------
 
 
 def export(options: Options) -> Json | None:
-    """`{file, lines}` of what was written; nothing is said of standard output (`-`)."""
+    """Export; return `{file, lines}`, or None for standard output (`-`)."""
     with opened(options) as service:
         organization = acting(options, service).scope.organization
         rows = _accounts(service, organization) if options.accounts else _posts(service, organization, options)
@@ -72,7 +72,7 @@ def _accounts(service: Service, organization: str) -> Iterator[Json]:
 
 
 def _to_file(options: Options, rows: Iterable[Json]) -> int:
-    """Write a new file; it is there once it is whole."""
+    """Write a new file, which gets its name once complete."""
     file: Path = options.file
     if file.exists():
         raise RefusedError(f"{file} is there already, and an export writes over nothing")
@@ -106,12 +106,12 @@ def _count(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
 
 
 def _harmless(cells: Json) -> Json:
-    """A spreadsheet runs a cell that begins like a formula, and names come from platforms: an apostrophe stops it."""
+    """Escape formulas with an apostrophe: a spreadsheet would run them, and names are untrusted."""
     return {name: f"'{cell}" if spreadsheets.is_formula(cell) else cell for name, cell in cells.items()}
 
 
 def _cells(post: Json) -> Json:
-    """A post as one row: its account by what it is called, what is nested as JSON."""
+    """Flatten a post to a row: the account by name, nested values as JSON."""
     account, error = post["account"], post.get("error") or {}
     return {
         **post,
@@ -122,12 +122,12 @@ def _cells(post: Json) -> Json:
     }
 
 
-# --- In: the lines -------------------------------------------------------------------------------------------------
+# --- Import: lines -------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Report:
-    """What an import has found and done. Of the problems the first are kept, all are counted."""
+    """Import report. All problems are counted, the first ones kept."""
 
     file: str
     lines: int = 0
@@ -178,13 +178,13 @@ def _json(line: bytes) -> Json | ApiError:
     return found if isinstance(found, dict) else unreadable("The line is not a JSON object.")
 
 
-# --- In: the posts -------------------------------------------------------------------------------------------------
+# --- Import: posts -------------------------------------------------------------------------------------------------
 
 
 def bring(options: Options) -> Json:
-    """Look through the whole file, then import it: `{file, lines, imported, there, invalid, problems, warnings}`.
+    """Check the whole file, then import it; return the report.
 
-    Nothing is written where a line has a problem, unless `--skip-invalid`. Exit code 1 where one has.
+    Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1.
     """
     file: Path = options.file
     with _held(file) as raw, opened(options) as service:
@@ -199,7 +199,7 @@ def bring(options: Options) -> Json:
 
 @contextlib.contextmanager
 def _held(file: Path) -> Iterator[BinaryIO]:
-    """The file, which nobody else imports meanwhile."""
+    """Open the file and lock it against concurrent imports."""
     try:
         raw = open(file, "rb")  # noqa: SIM115 - closed below
     except OSError as error:
@@ -214,7 +214,7 @@ def _held(file: Path) -> Iterator[BinaryIO]:
 
 
 class _Import:
-    """One import: a look through all of the file, then the same again with writing."""
+    """Import in two passes: check all lines, then write them."""
 
     def __init__(
         self, who: Actor, file: Path, raw: BinaryIO, report: Report, tell: Callable[[str, int, int], None]
@@ -222,8 +222,8 @@ class _Import:
         self._who, self._file, self._raw, self._report, self._tell = who, file, raw, report, tell
         self._find = importing.finder(who)
         self._size = file.stat().st_size
-        self._bad: set[int] = set()  # lines that the look has refused
-        self._now: set[Any] = set()  # posts of the step under way: a file may have one twice
+        self._bad: set[int] = set()  # lines refused by the check
+        self._now: set[Any] = set()  # posts of the current step: a file may repeat one
 
     async def run(self, options: Options) -> None:
         await self._each("Looking through", self._look)
@@ -233,7 +233,7 @@ class _Import:
         await self._each("Importing", self._bring_in)
 
     async def _each(self, what: str, do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
-        """A few lines at a time."""
+        """Process the lines in small steps."""
         step: list[Line] = []
         for line in _lines(self._file, self._raw):
             step.append(line)
@@ -267,7 +267,7 @@ class _Import:
                 await do(number, wanted)
         except ApiError as error:
             if error.status >= 500 or error.code == "rate_limited":
-                raise  # it is not the line
+                raise  # not caused by the line
             self._bad.add(number)
             self._report.refuse(number, importing.problems(error, account))
 

@@ -1,4 +1,4 @@
-"""One command: what was typed is understood, done and shown.
+"""Entry point: parse the command line, run the command, show the result.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 authentication.
 """
@@ -21,8 +21,8 @@ DONE, FAILED = 0, 1
 
 def program() -> NoReturn:
     """Run one command as this process, and end it."""
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # or it looks through every installed package for some
-    gc.disable()  # until all is imported: it would look through that again and again, a sixth of a start
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else pydantic scans all packages for plugins
+    gc.disable()  # until all is imported: collections during imports take a sixth of the startup
     ending.end(main())
 
 
@@ -40,9 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _done(options: Options) -> int:
-    from socialpub.commands import doing  # with all of the program: help and versions are told without it
+    from socialpub.commands import doing  # imports the whole program: not needed for help and version
 
     if not gc.isenabled():
-        gc.freeze()  # what was imported stays
+        gc.freeze()  # imported objects stay
         gc.enable()
     return doing.do(options)

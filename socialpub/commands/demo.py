@@ -1,4 +1,4 @@
-"""`socialpub demo`: a server on a fresh database with the simulator, everything connected; and the simulator alone."""
+"""`socialpub demo`: a fresh server connected to the simulator; also the simulator alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VIDEO_TEXT = "Six seconds of video from socialpub! #hello"
 
 
 def simulator(options: Options) -> None:
-    """Serve the simulator until a signal; prints its addresses first."""
+    """Serve the simulator until a signal, after printing its addresses."""
 
     def ready(running: simulator_server.Running) -> None:
         shown = {"url": running.url, "platforms": running.origins}
@@ -69,9 +69,9 @@ def _addresses(shown: dict[str, Any]) -> str:
 
 
 def demo(options: Options) -> dict[str, Any] | None:
-    """Serve until a signal, or (`--once`) publish one batch to every platform, and the batch as the API gave it.
+    """Serve until a signal, or (`--once`) publish one batch to every platform and return it.
 
-    For people there are days behind it already, and days to come; for programs (`--json`, `--once`) it is empty.
+    For people the demo has a history of days, and a schedule; for programs (`--json`, `--once`) it is empty.
     """
     set_up_logging()
     if options.once:
@@ -102,20 +102,20 @@ def demo(options: Options) -> dict[str, Any] | None:
 
 
 def start(settings: Settings, clock: Clock | None = None) -> Service:
-    """A service that leaves nothing outside its folder."""
+    """Start a service that leaves nothing outside its directory."""
     return start_service(settings, Host(), clock)
 
 
 @contextlib.contextmanager
 def served(service: Service, sock: socket.socket) -> Iterator[None]:
-    """The service at work while the block runs; closed at its end."""
+    """Run the service while the block runs, then close it."""
     engine = Engine(service)
     with in_thread(both(engine, running(build_app(service, engine), sock))):
         yield
 
 
 def live(wanted: Settings, lab: simulator_server.SimulatorThread, clock: EarlierClock) -> dict[str, Any]:
-    """A database with days behind it, and what `furnish` says of it. What happened in them is no news for the log."""
+    """Create a database with a history of days; log messages about that are suppressed."""
     sock, bound = bind(wanted)
     logging.disable(logging.CRITICAL)
     try:
@@ -132,7 +132,7 @@ def live(wanted: Settings, lab: simulator_server.SimulatorThread, clock: Earlier
 
 @contextlib.contextmanager
 def _folder(options: Options) -> Iterator[Path]:
-    """Where the demo's database is: a fresh folder, gone afterwards unless it was named."""
+    """Provide the demo's directory: temporary, unless it was named."""
     if options.data_dir is None:
         with tempfile.TemporaryDirectory(prefix="socialpub-demo-") as name:
             yield Path(name)
@@ -148,7 +148,7 @@ def _folder(options: Options) -> Iterator[Path]:
 
 
 def settings(options: Options, lab: simulator_server.SimulatorThread, port: int | None) -> Settings:
-    """Those of a server on this simulator."""
+    """Build the settings of a server that uses this simulator."""
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     sites = {name: {"api_base": lab.origin(name), **app} for name in platforms.CONNECTORS}
     return settings_of(
@@ -160,10 +160,10 @@ def settings(options: Options, lab: simulator_server.SimulatorThread, port: int 
 
 
 def furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
-    """An organization, a key and one connected account for each platform: `{url, login, key, accounts}`.
+    """Create organization, key and accounts; return `{url, login, key, accounts}`.
 
-    The key is bound to the accounts' profile, so that a platform's name says which account. Who connects more of them
-    is asked by the simulator first, as a platform would.
+    The key is bound to the accounts' profile, so that a platform's name identifies the account. Connecting more
+    accounts shows the simulator's consent page, as at a platform.
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
     who = operator(service, "command demo")
@@ -186,12 +186,12 @@ def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profi
 
 
 def keep(who: Actor, name: str, profile: str, found: tuple[Identity, Tokens]) -> Body:
-    """An account that was found, connected."""
+    """Connect an account."""
     return act.do_now(who, connect.store, name, Offer(profile, (Connected(*found),)))
 
 
 def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
-    """A second profile with accounts that need somebody; its key."""
+    """Create a second profile with accounts that have problems; return its key."""
     organization = service.read(lambda: profiles.list_organizations()[0]["id"]).result()
     here = operator(service, "command demo").within(str(organization))
     profile = str(act.do_now(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
@@ -203,13 +203,13 @@ def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown:
             tokens = replace(tokens, refresh=None, expires_at_ms=service.now_ms + ENDS_MS)
         keep(here, second.platform, profile, (identity, tokens))
         if second.ends == "revoked":
-            lab.lab.end_tokens(second.platform, handle, refresh=True)  # of the login too, which would renew the Page's
+            lab.lab.end_tokens(second.platform, handle, refresh=True)  # the login's too, which would refresh the Page's
     act.do_now(here, users.create, "mira@example.com", "member", users.hashed(service.runtime.entropy(8).hex()))
     return str(act.do_now(here, keys.mint, KeyRequest(name="The bakery's website", profileId=profile))["key"])
 
 
 def credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:
-    """Who an account of the simulator is, with its tokens."""
+    """Return identity and tokens of a simulator account."""
     if "appPassword" in made:
         return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
     identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
@@ -218,13 +218,13 @@ def credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Iden
 
 
 def _image_body(shown: dict[str, Any]) -> dict[str, Any]:
-    """A text with a small image, for every account whose platform takes one."""
+    """Build a post with a small image, for all accounts whose platform accepts one."""
     image = {"kind": "image", "bytesBase64": base64.b64encode(_picture()).decode(), "altText": "A square of one colour"}
     return {"targets": _targets(shown, "images"), "text": IMAGE_TEXT, "media": [image]}
 
 
 def _video_body(shown: dict[str, Any], lab_url: str) -> dict[str, Any]:
-    """A text with a short video, which the simulator's own site has, for every account whose platform takes one."""
+    """Build a post with a short video from the simulator, for all accounts that accept one."""
     video = {"kind": "video", "url": f"{lab_url}/pages/clip.mp4"}
     return {"targets": _targets(shown, "videos"), "text": VIDEO_TEXT, "media": [video]}
 
@@ -241,7 +241,7 @@ def _picture() -> bytes:
 
 
 def _write_bodies(folder: Path, shown: dict[str, Any], lab_url: str) -> None:
-    """What is too long for a line that somebody types is a file beside the database."""
+    """Write requests too long for a command line to files beside the database."""
     (folder / "image.json").write_text(json.dumps(_image_body(shown)))
     (folder / "video.json").write_text(json.dumps(_video_body(shown, lab_url)))
 
@@ -253,7 +253,7 @@ def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
 
 
 def _outcomes(batch: dict[str, Any]) -> list[str]:
-    """A sentence for each target of a batch, and one for all of it."""
+    """Describe the result of each target, and the total."""
     results = batch.get("results", [])
     lines = [f"{platforms.platform(each['platform']).label}: {each['status']}{_where(each)}" for each in results]
     done = sum(each["status"] == "published" for each in results)

@@ -1,4 +1,4 @@
-"""`socialpub doctor`: looks at what a server needs, changes nothing, and says what to do about what is wrong."""
+"""`socialpub doctor`: checks what a server needs, changes nothing, and suggests remedies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAILED = 1
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. `remediation`: what to do, where it is not as it should be, or only a warning."""
+    """Result of a check. `remediation`: for a failure, or if ok for a warning."""
 
     name: str
     ok: bool
@@ -44,7 +44,7 @@ class Check:
     remediation: str = ""
 
     def lines(self) -> list[str]:
-        """What people are shown."""
+        """Format the check for people."""
         mark = "FAIL" if not self.ok else "warn" if self.remediation else "ok  "
         return [f"{mark}  {self.name}: {self.message}", *([f"      {self.remediation}"] if self.remediation else [])]
 
@@ -53,7 +53,7 @@ class Check:
 
 
 def doctor(options: Options) -> dict[str, Any]:
-    """`{ok, checks: [{name, ok, message, remediation}]}`; exit code 1 when something is wrong."""
+    """Run all checks; return `{ok, checks: […]}`. Exit code 1 on failure."""
     checks = list(_checks(options))
     ok = all(check.ok for check in checks)
     options.exit_code = 0 if ok else FAILED
@@ -76,7 +76,7 @@ def _checks(options: Options) -> Iterator[Check]:
         yield from _outside(settings, _sites(settings))
 
 
-# --- Here ----------------------------------------------------------------------------------------------------------
+# --- Local checks --------------------------------------------------------------------------------------------------
 
 
 def _database(settings: Settings) -> Iterator[Check]:
@@ -99,7 +99,7 @@ def _database(settings: Settings) -> Iterator[Check]:
 
 
 def _inside(settings: Settings) -> Iterator[Check]:
-    """What the rows say: the master key, a pause, accounts."""
+    """Check the database's content: master key, pause, accounts."""
     database = db.Database(settings.database_path).open()
     try:
         needed, named = database.read(lambda: (instance.needed_keys(), files.are_named())).result()
@@ -127,7 +127,7 @@ _WELL = {
 
 
 def _standing(found: standing.Standing) -> Iterator[Check]:
-    """What `status` says, in its words."""
+    """Convert the findings of `status`."""
     wrong = standing.findings(found)
     for about, well in _WELL.items():
         here = [finding for finding in wrong if finding.about == about]
@@ -137,7 +137,7 @@ def _standing(found: standing.Standing) -> Iterator[Check]:
 
 
 def _version(asked: versions.Asked) -> Check:
-    """What the server heard when it last asked a platform for its version."""
+    """Report the last version check of a platform."""
     label, when = platforms.platform(asked.platform).label, iso(asked.at)
     newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_heard == "good" else ""
     if asked.heard == "ended":
@@ -170,18 +170,18 @@ def _disk(settings: Settings) -> Iterator[Check]:
 
 
 def _file_system(settings: Settings) -> Iterator[Check]:
-    """A warning for each folder on a network file system."""
+    """Warn of directories on a network file system."""
     for said in network_troubles(settings, this_host()):
         yield Check("file system", True, said, "Move the data to a disk of this machine: socialpub move")
 
 
-# --- Outside -------------------------------------------------------------------------------------------------------
+# --- Network checks ------------------------------------------------------------------------------------------------
 
 
 def _sites(settings: Settings) -> Sites:
-    """The platforms as the server knows them, with the apps that were typed in."""
+    """Load the platforms' settings, including entered apps."""
     found = Sites(settings)
-    with contextlib.suppress(StartError, ConfigError, ApiError):  # what cannot be read was told already
+    with contextlib.suppress(StartError, ConfigError, ApiError):  # unreadable data have been reported already
         if settings.database_path.exists() and not migrate.missing(settings.database_path):
             _load(found, settings)
     return found
@@ -193,7 +193,7 @@ def _load(found: Sites, settings: Settings) -> None:
         typed, needed = database.read(lambda: (typed_in(), instance.needed_keys())).result()
     finally:
         database.close()
-    if typed:  # so there is a key, which is not made here
+    if typed:  # then a key exists, and none is created here
         found.load(typed, load_vault(settings, needed=needed))
 
 
@@ -218,7 +218,7 @@ def _bucket(settings: Settings) -> Check:
 
 
 def _server(http: outbound.Http, settings: Settings) -> Iterator[Check]:
-    """Whether the server that runs on the database can be reached where these settings say."""
+    """Check that the server on this database is reachable at the configured address."""
     if not is_served(settings.database_path):
         return
     url = f"http://{settings.server.host}:{settings.server.port}/readyz"
@@ -252,7 +252,7 @@ def _public(http: outbound.Http, settings: Settings) -> Iterator[Check]:
 
 
 def _proxy(seen: outbound.Reply) -> Check:
-    """Whether the proxy in front says for whom it asks, by how the server refuses its metrics through it."""
+    """Check that the proxy names its clients, by how the server refuses its metrics through it."""
     if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
         return Check("proxy", True, "requests through the public address name their client, or come without a proxy")
     return Check(
@@ -281,7 +281,7 @@ def _platform(http: outbound.Http, platform: Platform, site: Site) -> Iterator[C
 
 
 def _app(http: outbound.Http, platform: Platform, site: Site) -> Check:
-    """Whether the platform knows the app; that it does not say is no fault."""
+    """Check that the platform knows the app; an inconclusive answer passes."""
     name = f"{platform.name} app"
     try:
         oauth.check_app(platform, http, site)
@@ -291,7 +291,7 @@ def _app(http: outbound.Http, platform: Platform, site: Site) -> Check:
 
 
 def _clock(name: str, reply: outbound.Reply) -> Iterator[Check]:
-    """This machine's clock beside the upstream's."""
+    """Compare this machine's clock with the upstream's."""
     try:
         there = parsedate_to_datetime(reply.headers["date"]).timestamp()
     except (KeyError, ValueError):

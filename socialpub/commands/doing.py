@@ -1,4 +1,4 @@
-"""Doing what a command says: its line in the log, its result or what was wrong, its exit code."""
+"""Run a command: log line, result or error, exit code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
 
 def do(options: Options) -> int:
     """Run one command and return its exit code."""
-    if logging.lastResort:  # of what a command says before, or without, a log of its own
+    if logging.lastResort:  # formats messages of commands before, or without, logging setup
         logging.lastResort.setFormatter(redact.LogFormatter("%(message)s"))
     try:
         result = options.run(options)

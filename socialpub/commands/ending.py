@@ -1,4 +1,4 @@
-"""The end of a process, whatever its threads are doing."""
+"""End of the process, even with busy threads."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NoReturn
 
 
 def end(code: int) -> NoReturn:
-    """End this process; whatever was said is written.
+    """End this process after flushing its output.
 
-    Where threads are still at work it ends at once. Python's own end would go on beside them: it takes OpenSSL down
-    while one of them reads certificates, which crashes, and it waits for calls that nobody needs any longer.
+    With busy threads it exits at once. A regular exit would run beside them: it unloads OpenSSL while a thread reads
+    certificates, which crashes, and waits for calls whose results are no longer needed.
     """
     if threading.active_count() == 1:
         sys.exit(code)
-    import logging  # help and versions are told without it
+    import logging  # not needed for help and version
 
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+        with contextlib.suppress(OSError, ValueError):  # the reader is gone
             stream.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""`socialpub config example`: the settings file with every default, as `socialpub.toml.example` in the repository."""
+"""`socialpub config example`: settings file with all defaults (`socialpub.toml.example`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from socialpub.commands.parts import Options
 
 
 def text() -> str:
-    """Every setting with its default and its help, all commented out."""
+    """Return every setting with default and help, commented out."""
     return config.example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
 
 

@@ -1,4 +1,4 @@
-"""`socialpub keys rotate` and `keys forget`: a new master key, and a start without a lost one."""
+"""`socialpub keys rotate`, `keys forget`: a new master key; a start after losing one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INCOMPLETE = 1
 
 
 def rotate(options: Options) -> dict[str, Any]:
-    """`{keyId, was, sealed, left, aside, next}`, beside a running server or without one; exit code 1 if not whole."""
+    """Rotate the master key; return counts. Exit code 1 if values could not be re-encrypted."""
     with opened(options) as service:
         rotation.check(service, running=is_served(service.db.path))
         begun = act.do_now(acting(options, service), rotation.begin)
@@ -53,11 +53,11 @@ def _next(service: Service, made: rotation.Rotated) -> str:
     return f"copy {settings.key_file} to your safe place; keep {', '.join(made.aside)} as long as backups from before"
 
 
-# --- Lost ----------------------------------------------------------------------------------------------------------
+# --- Lost key ------------------------------------------------------------------------------------------------------
 
 
 def forget(options: Options) -> dict[str, Any]:
-    """`{keyId, was, accounts, apps, webhooks, channels, next}`; RefusedError: nothing is lost, or nobody says yes."""
+    """Give up data under a lost key; return counts. Raises RefusedError without consent."""
     settings = settings_of(options)
     check_schema(existing(settings))
     with only_server(settings):
@@ -72,7 +72,7 @@ def forget(options: Options) -> dict[str, Any]:
 
 
 def _lost(settings: Settings) -> dict[str, int]:
-    """How much of each is given up. RefusedError where no key is lost; ConfigError for one that cannot be read."""
+    """Count the data under lost keys. Raises RefusedError if none, ConfigError if unreadable."""
     lacking = needed_keys(settings.database_path)
     if settings.security.encryption_keys or settings.key_file.exists():
         held = load_vault(settings)
@@ -97,7 +97,7 @@ _SHOWN = {
 
 @contextmanager
 def _with_what_there_is(settings: Settings) -> Iterator[Service]:
-    """The service with the keys that there are; with a new key file where there is none."""
+    """Open the service with the available keys, creating a key file if there is none."""
     db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     service = open_service(Runtime(settings, load_vault(settings)))
     try:
@@ -107,7 +107,7 @@ def _with_what_there_is(settings: Settings) -> Iterator[Service]:
 
 
 def _agreed(options: Options, counts: dict[str, int]) -> None:
-    """RefusedError unless whoever runs it knows what is given up, and says so."""
+    """Ask for confirmation of what is given up. Raises RefusedError without it."""
     if options.yes:
         return
     given_up = _GIVEN_UP.format(**counts)

@@ -1,4 +1,4 @@
-"""`socialpub listen` and `socialpub trigger`: webhooks on a developer's own machine, over the public API alone."""
+"""`socialpub listen`, `trigger`: webhooks on a developer's machine, by the public API."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from socialpub.commands.serve import RefusedError
 from socialpub.domain.webhooks import signing
 
 POLL_SECONDS = 1.0
-PATIENCE_MAX = 30.0  # seconds between two tries of a server that does not answer
+PATIENCE_MAX = 30.0  # seconds between retries of an unresponsive server
 PAGE = 200
-FORWARD_SECONDS = 10.0  # as a delivery
-TEST_SECONDS = 70.0  # the longest that a server may wait for a receiver, and a little more
+FORWARD_SECONDS = 10.0  # as for a delivery
+TEST_SECONDS = 70.0  # slightly longer than a server waits for a receiver
 Json = dict[str, Any]
 
 
 class PublicApi:
-    """The API of a server as anybody has it who has a key."""
+    """Client of a server's public API."""
 
     def __init__(self, url: str, key: str) -> None:
         self._url, self._key = url.rstrip("/"), key
@@ -54,7 +54,7 @@ class PublicApi:
 
 
 def _refusal(reply: outbound.Reply) -> ApiError:
-    """What the server said, or that it was no socialpub that answered."""
+    """Convert the server's error, or report that it is not a socialpub."""
     told = reply.record().get("error", {})
     code = told.get("code") if told.get("code") in ERRORS else "platform_unavailable"
     message = told.get("message") or f"The server answered {reply.status}."
@@ -68,7 +68,7 @@ def _refusal(reply: outbound.Reply) -> ApiError:
 
 
 def listen(options: Options) -> None:
-    """Hand on every event that happens from now on, until Ctrl-C."""
+    """Forward every event from now on, until Ctrl-C."""
     if not options.forward_to and not options.print:
         options.usage("name --forward-to, or --print, or both")
     _check_address(options, "url", options.url)
@@ -81,7 +81,7 @@ def listen(options: Options) -> None:
         options.usage("a --secret is whsec_ and base64")
     api = PublicApi(options.url, options.key)
     params = {"type": options.types} if options.types else {}
-    start = api.get("/v1/events", cursor="end", **params)["endCursor"]  # refused here: the command ends
+    start = api.get("/v1/events", cursor="end", **params)["endCursor"]  # raises if refused, which ends the command
     _begin(options, secret)
     forward = Forward(options, secret)
     try:
@@ -92,7 +92,7 @@ def listen(options: Options) -> None:
 
 
 def _check_address(options: Options, name: str, url: str) -> None:
-    """Exit code 2 for what is no address to call."""
+    """Exit with code 2 unless the URL can be called."""
     try:
         parts = urlsplit(url)
         callable_ = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -114,7 +114,7 @@ def _say(text: str) -> None:
 
 
 def _events(api: PublicApi, cursor: str, params: dict[str, str]) -> Iterator[Json]:
-    """Every event after the cursor, in order, without an end. A server that does not answer is asked again."""
+    """Yield the events after the cursor, in order and without end; retries on errors."""
     wait = threading.Event().wait
     patience = POLL_SECONDS
     while True:
@@ -135,7 +135,7 @@ def _events(api: PublicApi, cursor: str, params: dict[str, str]) -> Iterator[Jso
 
 
 class Forward:
-    """Sends events on, each once, signed as a delivery is; a line on standard output for each."""
+    """Forwards each event once, signed like a delivery, with a line on standard output."""
 
     def __init__(self, options: Options, secret: str) -> None:
         self._options, self._secret = options, secret
@@ -143,7 +143,7 @@ class Forward:
         self._ids = Ids(self._clock, SYSTEM_ENTROPY)
 
     def hand_on(self, event: Json) -> None:
-        """Send it, where it is to be sent, and say what came of it; a receiver that fails stops nothing."""
+        """Send an event if configured, and print the result; a failing receiver is skipped."""
         status = self._send(event) if self._options.forward_to else None
         if self._options.json:
             told = {"type": event["type"], "id": event["id"], "status": status}
@@ -154,7 +154,7 @@ class Forward:
             print(json.dumps(event, indent=2, ensure_ascii=False), flush=True)
 
     def _send(self, event: Json) -> int | str:
-        """The status of the answer, or why there is none."""
+        """Send an event; return the response's status, or the error."""
         body = dumps(event).encode("utf-8", "surrogatepass")
         headers = signing.headers(
             self._options.header_prefix,
@@ -180,7 +180,7 @@ class Forward:
 
 
 def trigger(options: Options) -> list[Json]:
-    """What the endpoint, or each one that is on and wants the type, did with a sample."""
+    """Send a sample event to the endpoint, or to all active ones that want the type."""
     _check_address(options, "url", options.url)
     api = PublicApi(options.url, options.key)
     body = {"type": options.type} | ({"data": _data(options)} if options.data is not None else {})

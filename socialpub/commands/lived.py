@@ -1,6 +1,6 @@
-"""The days before the demo: its people post, and platforms do what platforms do, all through the front door.
+"""History of the demo: days of posting and platform behavior, through the public API.
 
-The clock begins days ago and is led up to now, from one thing that happens to the next; nobody waits for it.
+The clock starts days ago and is advanced to now, from event to event, without waiting.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ PROCESSING_MS = Settings().processing_ms
 ENDED = {"published", "rejected", "failed", "canceled"}
 LOOK_SECONDS = 0.005
 STEP_SECONDS, STEP_MAX_SECONDS = 1.0, 60.0
-PATIENCE = 4000  # looks at one batch
+PATIENCE = 4000  # polls per batch
 
 
 class EarlierClock(SystemClock):
-    """The machine's clock as it was days ago, until it has been led up to now."""
+    """Clock that starts days ago, until advanced to now."""
 
     def __init__(self) -> None:
         self._behind_ms = self._led_ms = 0
@@ -44,7 +44,7 @@ class EarlierClock(SystemClock):
         return super().monotonic() + self._led_ms / 1000
 
     def lead(self, seconds: float) -> None:
-        """Time passes; not beyond now."""
+        """Advance the clock, but not beyond now."""
         by_ms = min(self._behind_ms, max(0, int(seconds * 1000)))
         self._behind_ms -= by_ms
         self._led_ms += by_ms
@@ -52,7 +52,7 @@ class EarlierClock(SystemClock):
 
 @dataclass
 class Lived:
-    """A server that runs on `clock`, and whoever lives with it: `main` and `bakery` are their keys."""
+    """Server on `clock` with its users: `main` and `bakery` are their keys."""
 
     service: Service
     lab: Lab
@@ -64,12 +64,12 @@ class Lived:
     _client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30, trust_env=False, verify=False))
 
     def live(self) -> None:
-        """Everything of the story, in its order, up to now."""
+        """Replay the whole story in order, up to now."""
         with self._client:
             self._live()
 
     def _live(self) -> None:
-        self.lab.configure(processing_ms=0)  # only where a scene says so is a platform long about something
+        self.lab.configure(processing_ms=0)  # platforms only process for long where a scene says so
         now = SystemClock().now_ms()
         for picture in PICTURES:
             self._media[picture.name] = self._upload(f"{picture.name}.jpg", _painted(picture), picture.alt)
@@ -93,7 +93,7 @@ class Lived:
             if is_due or scene.at_once:
                 self._goes_out(scene, asked[number])
         self._until(SystemClock().now_ms())
-        renewal.warn(self.service)  # as the keeper does at its next round
+        renewal.warn(self.service)  # as the maintenance thread's next round does
         self.lab.configure(processing_ms=PROCESSING_MS)
 
     def _until(self, at_ms: int) -> None:
@@ -120,7 +120,7 @@ class Lived:
         return batch
 
     def _change(self, scene: Scene, batch: dict[str, Any]) -> None:
-        """What somebody does with it before it goes out."""
+        """Apply a user's change before publication."""
         address = f"/v1/posts/{batch['results'][-1]['postId']}"
         if scene.then == "cancel":
             self._ask("DELETE", address, self._key(scene))
@@ -129,7 +129,7 @@ class Lived:
             self._ask("PATCH", address, self._key(scene), json={"scheduledAt": later})
 
     def _goes_out(self, scene: Scene, batch: dict[str, Any]) -> None:
-        """Time passes until all of it has ended, or is with a platform that is long about it."""
+        """Advance time until the batch has ended, or waits for a slow platform."""
         self._in_the_mood(scene)
         self._ring()
         self._wait(scene, batch["id"])
@@ -176,7 +176,7 @@ class Lived:
 
 
 def _moments(now_ms: int) -> Iterator[tuple[int, int, bool]]:
-    """When each scene is asked for, and when it is due if that is over: `(at_ms, its number, is_due)`."""
+    """Yield `(at_ms, scene number, is_due)`: when a scene is requested, and due if past."""
     for number, scene in enumerate(SCENES):
         due = scene.when.ms(now_ms)
         if scene.at_once:
@@ -188,7 +188,7 @@ def _moments(now_ms: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def _painted(picture: Picture) -> bytes:
-    """A poster: a sky of two colours, and what lies in it."""
+    """Paint a poster: a sky in two colors with shapes."""
     above, below, things = picture.colours
     canvas = Image.linear_gradient("L").resize(SIZE)
     image = Image.composite(Image.new("RGB", SIZE, below), Image.new("RGB", SIZE, above), canvas)

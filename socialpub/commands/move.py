@@ -1,4 +1,4 @@
-"""`socialpub move`: before the folder is carried elsewhere, so that only one of the two places publishes."""
+"""`socialpub move`: prepares moving the data elsewhere, so that only one place publishes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socialpub.domain.engine import recovery
 
 
 def move(options: Options) -> dict[str, Any]:
-    """`{database, handedOverAt, next}`; RefusedError while a server runs, or where there is nothing."""
+    """Hand over; return `{database, handedOverAt, next}`. Raises RefusedError beside a server."""
     settings = settings_of(options)
     path = existing(settings)
     check_schema(path)

@@ -1,7 +1,7 @@
-"""What the table of commands is made of: click's parts, with what all of our commands have in common.
+"""Building blocks of the command table: click classes with what all our commands share.
 
-Nothing of the program is read to parse a line: what a command runs, and what an option may be, is looked up where it is
-needed, so that `--version`, `--help` and the completion of a shell are quick.
+Parsing a line imports nothing of the program: functions and choices are looked up when needed, so that `--version`,
+`--help` and shell completion are fast.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Options(SimpleNamespace):
-    """What was typed: a field for each option. `usage` refuses what was typed.
+    """Parsed options: a field for each. `usage` raises a usage error.
 
-    A command may set `exit_code`, and `sentences`: what people are shown in place of its result. `settings`: the file
-    that its settings were read from, once they were.
+    A command may set `exit_code`, and `sentences`, printed instead of its result. `settings`: the file the settings
+    were read from.
     """
 
 
 class Formatter(click.HelpFormatter):
-    """Help as click writes it; its first word is the one that commands have always begun with."""
+    """click's help formatter, with "usage:" in lower case."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         super().write_usage(prog, args, prefix or "usage: ")
@@ -38,7 +38,7 @@ class Context(click.Context):
 
 
 class OneOf(click.ParamType[str]):
-    """One of some words, which are looked up only where they are needed."""
+    """Choice of words, looked up when needed."""
 
     name = "one of"
 
@@ -60,12 +60,12 @@ class OneOf(click.ParamType[str]):
 
 
 def argument(name: str, about: str = "", type_: Any = None) -> click.Argument:
-    """What stands in a line without a name."""
+    """Create a positional argument."""
     return click.Argument([name], help=about, type=type_)
 
 
 def option(name: str, about: str | Callable[[], str] = "", **more: Any) -> click.Option:
-    """`--name`, with its default in the help."""
+    """Create an option `--name`, with its default in the help."""
     return Option([f"--{name}"], about=about, show_default=not more.get("is_flag"), **more)
 
 
@@ -74,7 +74,7 @@ def flag(name: str, about: str) -> click.Option:
 
 
 class Option(click.Option):
-    """An option whose help may have to be looked up."""
+    """Option whose help may be looked up late."""
 
     def __init__(self, declared: Sequence[str], *, about: str | Callable[[], str], **more: Any) -> None:
         super().__init__(declared, **more)
@@ -90,7 +90,7 @@ def file(about: str = "") -> click.Argument:
 
 
 def _common() -> list[click.Parameter]:
-    """They stand before or after the command, or between its words."""
+    """Create the options that are valid before, after or between the words of any command."""
     return [
         option("config", "the settings file  [default: ./socialpub.toml]", type=click.Path(path_type=Path)),
         flag("json", "one JSON value on standard output, for programs"),
@@ -100,7 +100,7 @@ def _common() -> list[click.Parameter]:
 
 
 class Typed(click.Command):
-    """Whatever is wrong with what was typed is said with the usage of this command."""
+    """Command whose usage errors show its own usage."""
 
     context_class = Context
 
@@ -113,9 +113,9 @@ class Typed(click.Command):
 
 
 class Command(Typed):
-    """One command. `run`: what it does, as `module.function` of this room.
+    """Command. `run`: its function, as `module.function` of this package.
 
-    `act`: it changes something; it is in the log under this name once its result has the field `done`.
+    `act`: audit log name of a changing command, logged once its result has the field `done`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Command(Typed):
         self.run, self.act, self.done, self._sets = run, act, done, sets or {}
 
     def invoke(self, ctx: click.Context) -> Options:
-        """What was typed for this command; `cli` runs it."""
+        """Return the parsed options; `cli` runs the command."""
 
         def usage(message: str) -> None:
             raise click.UsageError(message, ctx)
@@ -142,20 +142,20 @@ class Command(Typed):
         return Options(run=self.load(), settings="", **given)
 
     def load(self) -> Callable[[Options], Any]:
-        """The function that it runs."""
+        """Import the command's function."""
         module, name = self.run.split(".")
         found: Callable[[Options], Any] = getattr(importlib.import_module(f"socialpub.commands.{module}"), name)
         return found
 
 
 def _gathered(ctx: click.Context) -> dict[str, Any]:
-    """Of the options that all commands have, the one that stands last counts."""
+    """Merge the common options; the last one wins."""
     before = _gathered(ctx.parent) if ctx.parent else {}
     return before | {name: value for name, value in ctx.params.items() if name not in before or value}
 
 
 class Group(Typed, click.Group):
-    """Commands with a common first word, in the order of the table."""
+    """Commands with a common first word, in table order."""
 
     def __init__(self, name: str, about: str, *commands: click.Command, **more: Any) -> None:
         params = [*more.pop("params", ()), *_common()]
@@ -166,7 +166,7 @@ class Group(Typed, click.Group):
 
 
 class LateGroup(Group):
-    """The same, of commands that are looked up only where they are needed."""
+    """Group whose commands are created when needed."""
 
     def __init__(self, name: str, about: str, make: Callable[[], Iterable[click.Command]]) -> None:
         super().__init__(name, about)

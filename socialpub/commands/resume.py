@@ -1,4 +1,4 @@
-"""`socialpub resume`: publishing starts again after a pause, and says first what is overdue."""
+"""`socialpub resume`: ends a pause, after listing the overdue posts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from socialpub.domain.engine import recovery
 
 
 def resume(options: Options) -> dict[str, Any]:
-    """End the pause, a running server's too: `{was, paused, publish, skip}` with the overdue posts of both kinds."""
+    """End the pause, in a running server too; return `{was, paused, publish, skip}`."""
     with opened(options) as service:
         reason = service.read(instance.paused).result()
         publish, skip = _sorted(service, options.skip_overdue)
@@ -48,7 +48,7 @@ _SAID = {
 
 
 def _sorted(service: Service, skip_all: bool) -> tuple[list[overdue.DuePost], list[overdue.DuePost]]:
-    """The overdue posts that will be published now, and those that will not: too late, or as asked."""
+    """Split overdue posts into those published now and those that fail: too late, or as asked."""
     late = service.read(lambda: overdue.before(service.now_ms)).result()
     ends = service.now_ms if skip_all else overdue.ends(service)
     return [row for row in late if overdue.due_of(row) >= ends], [row for row in late if overdue.due_of(row) < ends]
@@ -60,7 +60,7 @@ def _fail(service: Service, rows: list[overdue.DuePost]) -> None:
 
 
 def _overdue(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> list[str]:
-    """A sentence for each overdue post."""
+    """Describe each overdue post."""
     if not publish and not skip:
         return ["No post is overdue."]
     return [

@@ -1,4 +1,4 @@
-"""`socialpub serve`: one process that answers, publishes and schedules."""
+"""`socialpub serve`: one process for web, publishing and scheduling."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ log = logging.getLogger("socialpub.commands")
 
 
 class RefusedError(Exception):
-    """The rules say no: another server has this database."""
+    """Refused: another server uses this database."""
 
 
 def serve(options: Options) -> None:
@@ -61,7 +61,7 @@ def serve(options: Options) -> None:
 
 
 def _say_ready(settings: Settings, setup_token: str | None) -> None:
-    # In one piece: the log has a thread of its own, whose lines would come between this one and its end.
+    # Printed at once: the log's own thread would interleave its lines.
     print(f"socialpub serves {settings.base_url}\n", end="", file=sys.stderr)
     if setup_token:
         print(
@@ -75,7 +75,7 @@ def _say_ready(settings: Settings, setup_token: str | None) -> None:
 
 @contextlib.contextmanager
 def traced(settings: Settings) -> Iterator[None]:
-    """Traces go where the settings say while the block runs; ConfigError where the packages for it are not there."""
+    """Export traces as configured in the block. Raises ConfigError without the packages."""
     chosen = settings.tracing
     if not chosen.endpoint:
         yield
@@ -93,7 +93,7 @@ def traced(settings: Settings) -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_server(settings: Settings) -> Iterator[None]:
-    """Be the one server of the database while the block runs; RefusedError when there is one already."""
+    """Hold the server lock of the database. Raises RefusedError if it is taken."""
     lock = ServeLock(settings.database_path)
     try:
         if not lock.take():
@@ -104,13 +104,13 @@ def only_server(settings: Settings) -> Iterator[None]:
 
 
 def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until a signal. Upstream calls that outlast the drain go with the process; the next start looks at them."""
+    """Serve until a signal. Calls that outlast the drain are cut off; the next start checks."""
     engine = Engine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
 
     def begin() -> None:
-        # What a start has made stays for good. Looked through with each full round of the collector, it would keep
-        # every request waiting for twentieths of a second.
+        # Startup objects are permanent: scanning them in each full collection would delay all requests by 50 ms and
+        # more.
         gc.collect()
         gc.freeze()
         log.info("started: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
@@ -122,7 +122,7 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         if error.rule != "storage.unavailable":
             raise
         raise StartError(f"{service.db.path}: {service.db.failing or error.message}") from error
-    if service.db.place.lost:  # as it stands: Python's own end would close the files, and write to what is there now
+    if service.db.place.lost:  # exit hard: a regular exit would close the files, writing to what has replaced them
         print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
         end(FAILED)
     log.info("stopped: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
@@ -139,9 +139,9 @@ _NAMES = {"names": ("version", "url", "database", "process")}
 
 @contextlib.asynccontextmanager
 async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
-    """The engine and the web over one open service, which is closed at the end.
+    """Run the engine and the web server over one service, which is closed at the end.
 
-    The port opens once the engine has started. They are drained at the same time: a request may wait for a post.
+    The port opens once the engine has started. Both are drained at the same time: a request may wait for a post.
     """
     try:
         await asyncio.to_thread(engine.start)
@@ -162,13 +162,13 @@ async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
 
 
 def _leave(service: Service) -> None:
-    """A clean stop is told to the next start, unless the file is still to be looked through."""
+    """Record a clean shutdown for the next start, unless the file is still to be checked."""
     if service.owed is None and service.beat and not service.db.fenced.is_set() and not service.db.place.lost:
         copies.leave_whole(service.runtime.settings, service.beat)
 
 
 def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
-    """The settings with what the command line says on top; platform tables are checked too."""
+    """Load the settings with command-line overrides; platform sections are checked too."""
     given: dict[str, dict[str, Any]] = {
         "database": {"url": options.database},
         "storage": {"data_dir": options.data_dir},
@@ -187,7 +187,7 @@ def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
 
 
 def check_platforms(settings: Settings) -> None:
-    """ConfigError for a platform section that does not exist or cannot be used."""
+    """Raise ConfigError for an unknown platform section or one with errors."""
     for name, table in settings.platforms.items():
         if name not in platforms.PLATFORMS:
             raise ConfigError(f"platforms.{name}: there is no such platform; known: {', '.join(platforms.PLATFORMS)}")
@@ -199,7 +199,7 @@ def check_platforms(settings: Settings) -> None:
 
 
 def bind(settings: Settings) -> tuple[socket.socket, Settings]:
-    """The listening socket, and the settings with the port that it got."""
+    """Open the listening socket; return it with the settings, completed by its port."""
     server = settings.server
     try:
         sock = sockets.listen(server.host, server.port)
@@ -211,7 +211,7 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
 
 
 def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> Service:
-    """A service over the migrated database, with its keys; StartError or ConfigError says what is in the way."""
+    """Migrate and open the service with its keys. Raises StartError or ConfigError."""
     path, where = _in_order(settings), where or this_host()
     for said in network_troubles(settings, where):
         log.warning("%s", said)
@@ -232,16 +232,16 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
 
 
 def network_troubles(settings: Settings, where: Host) -> list[str]:
-    """A sentence for each folder of the data that lies on a network file system."""
+    """Describe each data directory on a network file system."""
     folders = dict.fromkeys((settings.database_path.absolute().parent, settings.data_dir.absolute()))
     return [said for folder in folders if (said := network_trouble(folder, where.mounts))]
 
 
 def join_service(settings: Settings) -> Service:
-    """The same for a command, which may stand beside a running server: nothing is migrated, and of the file no more is
-    looked at than what everything depends on. Without a database, a new one.
+    """Open the service for a command, beside a running server or without; creates a database.
 
-    RefusedError for a file of an older socialpub: a server of that version may be running on it.
+    Nothing is migrated, and only the essential parts of the file are checked. Raises RefusedError for a file of an
+    older version, on which a server of that version may be running.
     """
     path = _in_order(settings)
     if not path.exists() or _is_empty(path):
@@ -256,7 +256,7 @@ def join_service(settings: Settings) -> Service:
 
 
 def _is_empty(path: Path) -> bool:
-    """Whether there is nothing in the file yet; RefusedError where an older socialpub wrote it."""
+    """Return whether the file is empty. Raises RefusedError for a file of an older version."""
     there, lacking = migrate.standing(path)
     if there and lacking:
         raise RefusedError(older(path, lacking))
@@ -264,7 +264,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def existing(settings: Settings) -> Path:
-    """The path of a database that is there; RefusedError where it is not, with the settings that name it."""
+    """Return the path of the database. Raises RefusedError if missing, naming the settings."""
     path = settings.database_path
     if not path.exists():
         raise RefusedError(f"{path} is not there. The settings were read from {settings.read_from}.")
@@ -272,14 +272,14 @@ def existing(settings: Settings) -> Path:
 
 
 def check_schema(path: Path) -> None:
-    """RefusedError for a file that is not of the newest schema: nothing reads its tables before they are migrated."""
+    """Raise RefusedError unless the schema is current: tables cannot be read before migration."""
     _, lacking = migrate.standing(path)
     if lacking:
         raise RefusedError(older(path, lacking))
 
 
 def older(path: Path, lacking: int) -> str:
-    """What is said of a file that an older socialpub wrote."""
+    """Compose the message about a file of an older version."""
     more = "1 more migration" if lacking == 1 else f"{lacking} more migrations"
     wrote = f"{path} was written by an older socialpub: this one knows {more}. Nothing was changed."
     if is_served(path):
@@ -288,7 +288,7 @@ def older(path: Path, lacking: int) -> str:
 
 
 def _in_order(settings: Settings) -> Path:
-    """The database's path, once its folder is there and its files are ours; StartError for what is in the way."""
+    """Prepare directory and permissions; return the database path. Raises StartError."""
     try:
         private.make_folder(settings.data_dir)
     except OSError as error:
@@ -301,7 +301,7 @@ def _in_order(settings: Settings) -> Path:
 
 
 def make_private(settings: Settings) -> None:
-    """What earlier versions or other hands left open to others is closed; StartError for files of another user."""
+    """Restrict the permissions of our files. Raises StartError for files of another user."""
     ours = (settings.data_dir / "media", settings.data_dir / "instance.state")
     link = (settings.database_path,) if settings.database_path.is_symlink() else ()
     why = private.tighten((*link, *all_files(settings.database_path), *ours))
@@ -310,7 +310,7 @@ def make_private(settings: Settings) -> None:
 
 
 def _check_folders(service: Service) -> None:
-    """StartError for folders that cannot be used: found now, and not by a post."""
+    """Raise StartError for unusable directories, before a post runs into them."""
     settings = service.runtime.settings
     why = files.trouble(settings.data_dir, service.read(files.are_named).result())
     if why:
@@ -322,7 +322,7 @@ _PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one
 
 
 def _looked_at(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
-    """Whether all of the file is still to be looked at, and the keys it needs; StartError for a damaged one."""
+    """Check the file; return the pending full check and the needed keys. Raises StartError."""
     owed, path = copies.owed(settings), settings.database_path
     if db.check_start(path):
         owed = None
@@ -330,12 +330,12 @@ def _looked_at(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
 
 
 def needed_keys(path: Path) -> set[str]:
-    """The ids of the master keys that a database of any schema cannot do without; StartError where it is damaged."""
+    """Return the ids of the master keys a database needs, in any schema. Raises StartError."""
     return snapshot.of_file(path)(snapshot.keys_needed)
 
 
 def set_up_logging() -> None:
-    """Logs go to standard error, a line each, by a thread that nobody waits for."""
+    """Log to standard error, a line each, from a background thread."""
     if logging.getLogger().handlers:
         return
     handler = BackgroundHandler(sys.stderr)
@@ -345,7 +345,7 @@ def set_up_logging() -> None:
 
 
 def log_as(settings: Settings) -> None:
-    """From now on as the settings say."""
+    """Apply the configured log level and format."""
     level = getattr(logging, settings.log.level.upper())
     logging.getLogger().setLevel(level)
     for handler in logging.getLogger().handlers:
@@ -355,6 +355,6 @@ def log_as(settings: Settings) -> None:
 
 
 def _quieten(level: int) -> None:
-    """Libraries tell what is wrong, and nothing of every request."""
+    """Limit libraries to warnings."""
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "peewee.migrations", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))

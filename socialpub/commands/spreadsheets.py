@@ -1,4 +1,4 @@
-"""CSV as spreadsheets write it: any of their separators and encodings, a `sep=` line, spaces in headers, empty rows."""
+"""CSV of spreadsheets: their separators and encodings, `sep=` line, spaces, empty rows."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from socialpub.domain.posts import importing
 from socialpub.store import sql
 
 LINE_MAX = 1024 * 1024  # characters
-WHOLE = "line"  # what is wrong where no field can be named
+WHOLE = "line"  # rule for problems of no particular field
 NESTED = ("media", "options")  # JSON within a cell
 SUFFIXES = (".csv", ".tsv", ".tab")
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
-_WORKBOOK_HEADS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # a zip archive (xlsx, ods, numbers), and an old xls
+_WORKBOOK_HEADS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # ZIP archive (xlsx, ods, numbers) and old xls
 _SEPARATORS = ",;\t"
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?[,;\t]*', re.IGNORECASE)
 _VERBATIM = ("text", "firstComment")  # cells whose white space is content
 _FORMULA = re.compile("'*[=+\\-@\t\r]")
-"""How a cell begins that a spreadsheet would run, or that was kept from it."""
+"""Start of a cell that a spreadsheet would run, or that was escaped against it."""
 Json = dict[str, Any]
 Line = tuple[int, Json | ApiError]
-"""A line's number, and what it says, or why it cannot be read."""
+"""Line number with its content, or the error of an unreadable line."""
 
 
 def is_formula(cell: object) -> bool:
-    """Whether a spreadsheet would run the cell, without an apostrophe before it."""
+    """Return whether a spreadsheet would run the cell, unless escaped by an apostrophe."""
     return isinstance(cell, str) and _FORMULA.match(cell) is not None
 
 
 def is_csv(file: Path, raw: BinaryIO) -> bool:
-    """Whether the file is CSV by its name; RefusedError for a workbook. Excel names its "Unicode text" .txt."""
+    """Detect CSV by name (Excel's "Unicode text" is .txt). Raises RefusedError for a workbook."""
     suffix = file.suffix.lower()
     raw.seek(0)
     head = raw.read(4)
@@ -49,7 +49,7 @@ def is_csv(file: Path, raw: BinaryIO) -> bool:
 
 
 def lines(raw: BinaryIO) -> Iterator[Line]:
-    """Every row of the file that is not empty, by its column names."""
+    """Yield the non-empty rows by column name."""
     csv.field_size_limit(LINE_MAX)
     text = io.TextIOWrapper(raw, encoding=_encoding(raw), newline="")
     begins = [1]
@@ -65,7 +65,7 @@ def lines(raw: BinaryIO) -> Iterator[Line]:
 
 
 def unreadable(message: str) -> ApiError:
-    """What is wrong with a line as a whole."""
+    """Build the error of a whole line."""
     return ApiError("validation_failed", message, rule=WHOLE)
 
 
@@ -83,7 +83,7 @@ def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
 
 
 def _rows(text: Iterator[str], begins: list[int]) -> Iterator[Line]:
-    """The rows; `begins` is kept at the line where the next one begins."""
+    """Yield the rows; `begins` tracks the line where the next one begins."""
     first = next(text, "")
     if chosen := _SEPARATOR_LINE.fullmatch(first.rstrip("\r\n")):
         begins[0] += 1
@@ -109,7 +109,7 @@ def _cells(line: str, separator: str, *, is_spaced: bool = True) -> list[str]:
 
 
 def _spelled(name: str) -> str:
-    """The name without what spreadsheets and people change: case, spaces, `_` and `-`."""
+    """Normalize a column name: case, spaces, `_` and `-` do not matter."""
     return re.sub(r"[\s_-]+", "", name).casefold()
 
 
@@ -129,7 +129,7 @@ def _row(names: Sequence[str], cells: Sequence[str]) -> Json | ApiError:
     if any(cell.strip() for name, cell in named if not name):
         return unreadable("The line has more cells than the first line has names.")
     found: Json = {name: cell if name in _VERBATIM else cell.strip() for name, cell in named if cell.strip()}
-    if "id" in found:  # the row comes from an export, which has put the apostrophes
+    if "id" in found:  # the row is from an export, which added the apostrophes
         found = {name: cell[1:] if cell.startswith("'") and is_formula(cell) else cell for name, cell in found.items()}
     for name in NESTED:
         if name in found and (name != "media" or found[name].startswith(("[", "{", '"'))):

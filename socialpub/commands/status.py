@@ -1,4 +1,4 @@
-"""`socialpub status`: how things stand, read beside a running server or without one; changes nothing."""
+"""`socialpub status`: state of the server, read with or without it; changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDS_ATTENTION = 1
 
 
 def status(options: Options) -> dict[str, Any]:
-    """All of `Standing`; exit code 1 where something needs attention."""
+    """Show the status; exit code 1 if something needs attention."""
     settings = settings_of(options)
     found = _found(settings)
     options.exit_code = 0 if found["ok"] else NEEDS_ATTENTION

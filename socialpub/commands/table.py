@@ -1,4 +1,4 @@
-"""The table of commands: what there is to type, and which function answers it. No logic of its own."""
+"""Table of commands: their syntax and their functions, without logic."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ ALL_ORGS = "only those of this organization"
 
 
 def parsed(arguments: Sequence[str] | None = None) -> Options | None:
-    """What was typed, or None once that was only to be told something: a version, help, what could come next.
+    """Parse the command line; None if only help, version or completion was printed.
 
-    click.UsageError for what cannot be understood.
+    Raises click.UsageError for invalid input.
     """
     found = root().main(arguments, prog_name="socialpub", standalone_mode=False)
     return found if isinstance(found, Options) else None
 
 
 def root() -> Group:
-    """Every command with its options; those that all of them have stand before or after the command."""
+    """Build all commands with their options; common ones are valid before and after."""
     return Group(
         "socialpub",
         "Publish to social platforms: once, on time, with proof.",
@@ -207,7 +207,7 @@ def _webhooks() -> Iterator[click.Command]:
 
 
 def _over_the_api() -> Iterator[click.Option]:
-    """For a server that may be anywhere."""
+    """Yield the options for a server anywhere."""
     yield option("url", "the server", default="http://127.0.0.1:8080", envvar="SOCIALPUB_URL", show_envvar=True)
     yield option("key", "an API key", required=True, envvar="SOCIALPUB_KEY", show_envvar=True)
 
@@ -359,7 +359,7 @@ def _accounts() -> Iterator[click.Command]:
 
 
 def _home() -> Iterator[click.Option]:
-    """Where an account belongs."""
+    """Yield the options for the home of an account."""
     yield option("org", ONE_ORG)
     yield option("profile", ONE_PROFILE)
 
@@ -381,7 +381,7 @@ def _connecting() -> Iterator[click.Command]:
             )
 
 
-# --- What is looked up where it is needed: it takes longer to read than all of the above ---------------------------
+# --- Looked up when needed: importing them takes longer than all of the above --------------------------------------
 
 
 def _ports() -> str:

@@ -1,4 +1,4 @@
-"""The one line on standard error that every act of a command leaves: what was done, to what, and by whom."""
+"""Audit line on standard error for every changing command: what was done, to what, by whom."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from socialpub.base import redact
 
 log = logging.getLogger("socialpub.commands")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-# Never a name, never a secret.
+# Ids only, never a name or secret.
 _NAMED = ("id", "organizationId", "profileId", "platform", "role", "from", "to", "was", "keyId", "file", "database")
 
 
 def tell(act: str, result: Mapping[str, Any], settings: str) -> None:
-    """Write the line; where no log was set up, as a server's log would be. `settings`: where they were read from."""
+    """Write the audit line in a server log format. `settings`: file they were read from."""
     what = ", ".join(f"{name} {result[name]}" for name in _NAMED if result.get(name) is not None)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(redact.LogFormatter(_FORMAT))
@@ -31,7 +31,7 @@ def tell(act: str, result: Mapping[str, Any], settings: str) -> None:
 
 
 def _user() -> str:
-    """Who the terminal says it is."""
+    """Return the user name of the terminal."""
     try:
         return ascii(getpass.getuser())[1:-1]
     except (ImportError, KeyError, OSError):
