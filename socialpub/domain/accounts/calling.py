@@ -91,7 +91,7 @@ class Caller:
             raise refuse("account.disconnected")
         if refresh and not self.just_seen and self._was_revoked():
             raise refuse("account.reconnect_required")
-        tokens = self.service.opened.get(account, sealed, lambda: open_tokens(self.service, account, sealed))
+        tokens = open_tokens(self.service, account, sealed)
         ends = tokens.expires_at_ms
         if refresh and tokens.refresh and ends is not None and ends - MARGIN_MS < self.service.now_ms:
             tokens = self._renewed(tokens)

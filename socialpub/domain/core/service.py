@@ -40,7 +40,6 @@ MEASURING = READING = 2  # threads: what they do is all computing
 WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
-OPENED_SECONDS, OPENED_KEPT = 10.0, 64
 GIVE_WAY_SECONDS = 0.004  # between two reads of one organization while posts go out
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
 WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
@@ -138,30 +137,6 @@ class Renewal:
     unsaved: tuple[str, Tokens] | None = None
 
 
-class Opened:
-    """Tokens that were opened a moment ago: of accounts that are posted to all the time.
-
-    They are known by what they are sealed as, which is another for all that are written, so that none is told that the
-    row has no more. What is older than OPENED_SECONDS goes when the next is opened.
-    """
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic, self._lock = monotonic, threading.Lock()
-        self._kept: dict[tuple[str, str], tuple[float, Tokens]] = {}
-
-    def get(self, account: str, sealed: str, open_: Callable[[], Tokens]) -> Tokens:
-        """What is kept, or what `open_` gives."""
-        name, now = (account, sealed), self._monotonic()
-        found = self._kept.get(name)
-        if found is not None and now - found[0] < OPENED_SECONDS:
-            return found[1]
-        tokens = open_()
-        with self._lock:
-            young = [(each, kept) for each, kept in self._kept.items() if now - kept[0] < OPENED_SECONDS]
-            self._kept = {**dict(young[1 - OPENED_KEPT :]), name: (now, tokens)}
-        return tokens
-
-
 @dataclass
 class Heard:
     """Requests that had their answer, and have a row still that says otherwise; it goes soon."""
@@ -203,7 +178,6 @@ class Service:
     turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
     writing: Turns = field(default_factory=lambda: Turns(WRITTEN_AT_ONCE))
     lately: Lately = field(init=False)
-    opened: Opened = field(init=False)
     revoked: set[str] = field(default_factory=set)  # accounts whose authorization has ended in this run
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
     notes: Notes = field(default_factory=Notes)  # of all calls to accounts
@@ -217,7 +191,6 @@ class Service:
     def __post_init__(self) -> None:
         self.run = self.runtime.entropy(8).hex()
         self.lately = Lately(self.runtime.clock)
-        self.opened = Opened(self.runtime.clock.monotonic)
 
     @property
     def now_ms(self) -> int:
