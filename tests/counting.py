@@ -25,7 +25,7 @@ import pytest
 
 from socialpub.domain.posts import unheard
 from socialpub.store.db import Database
-from socialpub.store.glance import Glance
+from socialpub.store.inline_reader import InlineReader
 from socialpub.store.readers import asker
 
 AROUND = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
@@ -41,7 +41,7 @@ class Work:
     lookups: int = 0
     reads: int = 0
     writes: int = 0
-    glances: int = 0  # functions that ran where they were asked for
+    inline: int = 0  # functions that ran where they were asked for
     commits: int = 0  # transactions in which one of the writes was
 
     @property
@@ -61,7 +61,7 @@ class Work:
     def __str__(self) -> str:
         shown = "\n  ".join(" ".join(text.split()) for text in self.sql)
         counts = f"{self.statements} statements, {self.steps} steps, {len(self.built)} built"
-        handed = f"{self.lookups} lookups, {self.reads} reads, {self.writes} writes, {self.glances} glances"
+        handed = f"{self.lookups} lookups, {self.reads} reads, {self.writes} writes, {self.inline} inline reads"
         return f"{counts}, {handed}, {self.commits} commits\n  {shown}"
 
 
@@ -209,7 +209,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
     factory = type("Counted", (_Connection,), {"counting": counting})
     connect, query = sqlite3.connect, peewee.Context.query
-    handed = {"write": "writes", "read": "reads", "look_up": "lookups", "glance": "glances"}
+    handed = {"write": "writes", "read": "reads", "look_up": "lookups", "try_inline": "inline"}
 
     def building(context: peewee.Context) -> Any:
         text, values = query(context)
@@ -219,7 +219,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **{"factory": factory} | named))
     monkeypatch.setattr(peewee.Context, "query", building)
     # A busy machine changes no count.
-    monkeypatch.setattr(Glance, "_was_slow", lambda glance, before: False)
+    monkeypatch.setattr(InlineReader, "_was_slow", lambda reader, before: False)
     monkeypatch.setattr(unheard, "SOON_SECONDS", 3600)  # after which a write of what was asked before comes by itself
     for name, way in handed.items():
         monkeypatch.setattr(Database, name, _handing(counting, way, getattr(Database, name)))

@@ -18,8 +18,8 @@ from socialpub.store.connections import BaseModel as BaseModel
 from socialpub.store.connections import DbFuture as DbFuture
 from socialpub.store.connections import failed, unavailable
 from socialpub.store.connections import proxy as proxy
-from socialpub.store.glance import Glance
-from socialpub.store.glance import LongError as LongError
+from socialpub.store.inline_reader import InlineReader
+from socialpub.store.inline_reader import ReadTooLongError as ReadTooLongError
 from socialpub.store.integrity import check_integrity as check_integrity
 from socialpub.store.integrity import check_start as check_start
 from socialpub.store.migrate import migrate as migrate
@@ -49,7 +49,7 @@ class Database:
         self._who = Readers(1, "db-who", self.place, monotonic, WHO_WAITING)
         self._requests = Readers(READERS, "db-reader", self.place, monotonic, WAITING)
         self._engine = Readers(READERS, "db-engine", self.place, monotonic)
-        self._glance = Glance(path, self.place, monotonic)
+        self._inline = InlineReader(path, self.place, monotonic)
         self._closed, self._closing = False, threading.Lock()
 
     @property
@@ -85,7 +85,7 @@ class Database:
         self._writer.refuse_more()
         for readers in (self._who, self._requests, self._engine):
             readers.close()
-        self._glance.close()
+        self._inline.close()
         self._writer.close()
 
     def look(self) -> None:
@@ -120,15 +120,26 @@ class Database:
             return self._asked(lambda: self._engine.read(NOBODY, run))
         return self._asked(lambda: self._requests.read_in_time(share, run))
 
-    def glance(self, run: Callable[[], T]) -> T:
-        """A few rows by their indexes, read at once in this thread, the loop's; LongError: `read` it."""
+    async def read_inline(self, run: Callable[[], T], *, to_identify: bool = False) -> T:
+        """Read a few rows by their indexes on the event loop; what shows to be long runs again on a reader thread.
+
+        Each statement sees a snapshot of its own: what belongs together is asked for by one. `to_identify`: every
+        request needs it to know who asks, so its reader thread is one that no list keeps.
+        """
+        try:
+            return self.try_inline(run)
+        except ReadTooLongError:
+            return await (self.look_up(run) if to_identify else self.read(run))
+
+    def try_inline(self, run: Callable[[], T]) -> T:
+        """The same without the second run: ReadTooLongError."""
         if self._closed:
-            raise LongError
+            raise ReadTooLongError
         share = asker.get()
-        return self._glance.look(share.owner if share else "", run)
+        return self._inline.read(share.owner if share else "", run)
 
     def look_up(self, run: Callable[[], T]) -> DbFuture[T]:
-        """The same for what every request needs to know who asks: one row by its index, behind nobody's list."""
+        """Read on the thread that finds out who asks: one row by its index."""
         return self._asked(lambda: self._who.read_in_time(NOBODY, run))
 
     def _asked(self, ask: Callable[[], DbFuture[T]]) -> DbFuture[T]:

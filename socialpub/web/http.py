@@ -139,10 +139,10 @@ class Call:
         """For what takes long, in the caller's share."""
         return self.service.reading.of(Share(owner=self.scope.organization))
 
-    async def glance(self, run: Callable[[], T]) -> T:
-        """`Service.glance` for the caller, at the pace of an organization that reads while posts go out."""
+    async def read_inline(self, run: Callable[[], T]) -> T:
+        """`Service.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
         await self.service.give_way(self.scope.organization)
-        return await self.service.glance(run)
+        return await self.service.read_inline(run)
 
     async def read(self, run: Callable[[], T]) -> T:
         """`Service.read`, at the same pace."""

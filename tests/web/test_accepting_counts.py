@@ -7,7 +7,7 @@ import pytest
 from tests.counting import Counting, Done
 from tests.web.world import World, picture
 
-STATEMENTS, STEPS = 17, 25
+STATEMENTS, STEPS = 19, 27
 CLAIMED = 2  # more where it begins, and what it sends is written down, by the same transaction
 
 
@@ -22,7 +22,7 @@ def scheduled(counting: Counting, world: World, key: str = "", **fields: object)
 @pytest.mark.parametrize("key", ["", "a-key"])
 def test_a_scheduled_post_is_two_looks_and_one_transaction(key: str, counting: Counting, world: World) -> None:
     asked = scheduled(counting, world, key).asked
-    assert (asked.reads, asked.lookups, asked.glances) == (0, 0, 2), asked  # the key, and what is named
+    assert (asked.reads, asked.lookups, asked.inline) == (0, 0, 2), asked  # the key, and what is named
     assert (asked.writes, asked.commits) == (1, 1), asked
     assert asked.built == []
     assert asked.statements <= STATEMENTS, asked

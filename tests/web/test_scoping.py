@@ -384,7 +384,7 @@ def test_looking_a_key_up_compares_digests_only(world: World) -> None:
     made.append(f"svc_live_{near}{crypto.base62(zlib.crc32(near.encode()), 6)}")
     assert world.alice.api.get("/v1/posts").status_code == 200  # so that there is a connection to listen at
     asked: list[str] = []
-    connection = world.server.service.db._glance._connection
+    connection = world.server.service.db._inline._connection
     assert connection is not None
     connection.set_trace_callback(asked.append)  # with the values in their places
     for key in made:

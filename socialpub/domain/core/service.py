@@ -24,7 +24,7 @@ from socialpub.domain.core.copies import Owed
 from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.sites import Sites, typed_in
 from socialpub.platforms.contract import Notes, Tokens
-from socialpub.store.db import Database, DbFuture, LongError, Tx
+from socialpub.store.db import Database, DbFuture, Tx
 from socialpub.store.models import Intent
 from socialpub.store.queue import Jobs
 from socialpub.store.rows import PostRow
@@ -221,22 +221,8 @@ class Service:
             if seconds > 0:
                 await asyncio.sleep(seconds)
 
-    async def glance(self, run: Callable[[], T]) -> T:
-        """A few rows by their indexes, read on the loop itself; what shows to be long runs again in a reader thread.
-
-        Each statement sees a snapshot of its own: what belongs together is asked for by one.
-        """
-        try:
-            return self.db.glance(run)
-        except LongError:
-            return await self.db.read(run)
-
-    async def look_up(self, run: Callable[[], T]) -> T:
-        """The same for what every request needs to know who asks; where it is long, it waits for nobody's list."""
-        try:
-            return self.db.glance(run)
-        except LongError:
-            return await self.db.look_up(run)
+    async def read_inline(self, run: Callable[[], T], *, to_identify: bool = False) -> T:
+        return await self.db.read_inline(run, to_identify=to_identify)
 
 
 def width(asked: int, limit: int | None = None) -> int:

@@ -51,7 +51,7 @@ async def authenticate_key(service: Service, presented: str) -> Scope:
     row = None
     if crypto.key_is_well_formed(presented, key_prefixes(service)):
         digest = crypto.digest(presented)
-        row = await service.look_up(lambda: _find_key(digest))
+        row = await service.read_inline(lambda: _find_key(digest), to_identify=True)
     if row is None:
         raise ApiError("unauthenticated")
     key, organization, profile, used = row
@@ -75,7 +75,7 @@ def key_is_valid(key: str) -> bool:
 async def authenticate_session(service: Service, cookie: str) -> Scope:
     """Return the scope of a session cookie. Raises ApiError `unauthenticated`."""
     now, digest = service.now_ms, crypto.digest(cookie)
-    row = await service.look_up(lambda: _find_session(digest, now))
+    row = await service.read_inline(lambda: _find_session(digest, now), to_identify=True)
     if row is None:
         raise ApiError("unauthenticated")
     user, organization, role, csrf, seen = row

@@ -103,7 +103,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    looked, aims, logged = await service.glance(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
+    looked, aims, logged = await service.read_inline(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
     shares = [upstreams.share_by(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
         _admit(service, shares)

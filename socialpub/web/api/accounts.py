@@ -98,7 +98,7 @@ async def read(call: Call) -> Reply:
     def found() -> bytes:
         return dumps(accounts.get_body(scope, account)).encode()
 
-    return Reply(await call.glance(found))
+    return Reply(await call.read_inline(found))
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------

@@ -315,7 +315,7 @@ LISTING = Operation(
 async def listing(call: Call) -> Reply:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
-    read = call.glance if postlog.is_small(query) else call.read
+    read = call.read_inline if postlog.is_small(query) else call.read
     return Reply(await read(lambda: postlog.page(call.service, call.scope, query)))
 
 
@@ -349,7 +349,7 @@ READ = Operation(
 async def read(call: Call) -> Reply:
     """GET /v1/posts/{id}."""
     scope, post = call.narrowed, call.path_value("post_id")
-    return Reply(await call.glance(lambda: postlog.detail(scope, post)))
+    return Reply(await call.read_inline(lambda: postlog.detail(scope, post)))
 
 
 RESCHEDULE = Operation(

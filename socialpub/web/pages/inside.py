@@ -116,7 +116,7 @@ async def around_error(service: Service, request: Arrival) -> dict[str, Any]:
         return {}
     try:
         scope = request.ctx.scope or await tenancy.authenticate_session(service, cookie)
-        found = await service.look_up(lambda: desk.of(scope)) if scope.session else None
+        found = await service.read_inline(lambda: desk.of(scope), to_identify=True) if scope.session else None
     except (ApiError, PeeweeException, sqlite3.Error, OSError):
         return {}
     return around(service, request.app.ctx.pages, scope, request.path, found)

@@ -1,10 +1,9 @@
-"""A look at a few rows from the event loop itself: what costs less than handing it to a thread and back.
+"""Small reads on the event loop itself: indexed reads cost a tenth of a round trip through a reader thread.
 
-Giving a read to a thread and taking its answer costs several changes of threads, each of which waits for the
-interpreter: ten times what looking up a row by its index does. So what is small is read here, on a connection of its
-own; and whatever shows not to be small, or not to be well, is left to a reader thread, which has the time and the words
-for it. Nothing here waits for a lock. For the disk it waits where the rows are not in memory, which nobody can tell
-beforehand: so whose look has kept the loop for SLOW_SECONDS looks by reader threads for the next SHY_SECONDS.
+A read that exceeds its budget of steps, or whose connection is not well, raises ReadTooLongError and is run again on a
+reader thread (`Database.read_inline`). Nothing here waits for a lock. It waits for the disk where the rows are not in
+memory, which shows only afterwards: an organization whose read has kept the loop for SLOW_SECONDS is sent to reader
+threads for the next SHY_SECONDS.
 """
 
 from __future__ import annotations
@@ -26,39 +25,39 @@ Monotonic = Callable[[], float]
 SLOW_SECONDS = 0.008  # more than a tick, by which many systems count the processor's time
 SHY_SECONDS = 5.0
 _WHO = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
-STEPS = 10_000  # of SQLite's machine: a hundred rows by an index are less; a glance ends after at most twice as many
+STEPS = 10_000  # of SQLite's machine: a hundred rows by an index are less; a read ends after at most twice as many
 _PRAGMAS = ("query_only = 1", "busy_timeout = 0", "wal_autocheckpoint = 0", "trusted_schema = 0", "temp_store = memory")
 
 
-class LongError(Exception):
-    """This is for a reader thread: it steps through too much, or something is wrong that a reader can explain."""
+class ReadTooLongError(Exception):
+    """The read is for a reader thread: it takes too many steps, or something is wrong that a reader can explain."""
 
 
-class Glance:
-    """The connection that one thread looks with. It is nobody's outside of `look`."""
+class InlineReader:
+    """The connection that one thread, the event loop's, reads with."""
 
     def __init__(self, path: Path, place: Place, monotonic: Monotonic, slow: float = SLOW_SECONDS) -> None:
         self._path, self._place = path, place
         self._monotonic, self._slow = monotonic, slow
-        self._shy: dict[str, float] = {}  # whose looks are left to threads, and until when
+        self._shy: dict[str, float] = {}  # organizations whose reads go to threads, and until when
         self._thread: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._rounds = 0
 
-    def look(self, owner: str, run: Callable[[], T]) -> T:
-        """What `run` reads for somebody; LongError where a reader thread is to run it.
+    def read(self, owner: str, run: Callable[[], T]) -> T:
+        """Run a read for an organization; ReadTooLongError where a reader thread is to run it.
 
         Each statement sees a snapshot of its own: what belongs together is asked for by one.
         """
         if self._thread not in (None, threading.get_ident()) or not proxy.obj.is_closed():
-            raise LongError
+            raise ReadTooLongError
         if self._shy and self._is_shy(owner):
-            raise LongError
+            raise ReadTooLongError
         try:
             self._place.look_once()
             return self._seen(owner, run)
         except (LostError, OSError, peewee.DatabaseError, sqlite3.Error) as error:
-            raise LongError from error
+            raise ReadTooLongError from error
 
     def close(self) -> None:
         if self._connection is not None:
@@ -78,7 +77,7 @@ class Glance:
                 self._shy[owner] = self._monotonic() + SHY_SECONDS
 
     def _was_slow(self, before: resource.struct_rusage) -> bool:
-        """Whether the time went to this look, and not to another process that had the processor."""
+        """Whether the time went to this read, and not to another process that had the processor."""
         now = resource.getrusage(_WHO)
         computed = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
         return now.ru_inblock > before.ru_inblock or computed > self._slow
@@ -100,6 +99,6 @@ class Glance:
         return connection
 
     def _is_long(self) -> bool:
-        """Asked after each STEPS, which SQLite counts from one look to the next: so the first may come at once."""
+        """Asked after each STEPS, which SQLite counts from one read to the next: so the first may come at once."""
         self._rounds += 1
         return self._rounds > 1
