@@ -1,4 +1,4 @@
-"""What the search costs: posts filed behind their acceptance, as the keeper does it."""
+"""What the search costs: posts filed behind their acceptance, as a periodic task does it."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _make(path: Path, rows: int, began_at: int) -> None:
 
 
 def _file(path: Path) -> None:
-    """What the keeper does behind the posts, in one go."""
+    """What a periodic task does behind the posts, in one go."""
     database = peewee_database(path)
     db.proxy.initialize(database)
     with database.connection_context(), database.atomic():

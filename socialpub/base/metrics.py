@@ -9,6 +9,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REGISTRY = CollectorRegistry()
 POST_OUTCOMES = Counter("socialpub_posts", "Outcomes of posts.", ("platform", "outcome"), registry=REGISTRY)
+TASK_FAILURES = Counter("socialpub_task_failures", "Tasks that failed, each try.", ("task",), registry=REGISTRY)
 UPSTREAM_SECONDS = Histogram(
     "socialpub_upstream_seconds",
     "How long calls to a platform took, until their answer or their failure.",

@@ -93,7 +93,7 @@ class Lived:
             if is_due or scene.at_once:
                 self._goes_out(scene, asked[number])
         self._until(SystemClock().now_ms())
-        renewal.warn(self.service)  # as the maintenance thread's next round does
+        renewal.warn(self.service)  # as a server does every minute
         self.lab.configure(processing_ms=PROCESSING_MS)
 
     def _until(self, at_ms: int) -> None:

@@ -27,8 +27,8 @@ from peewee import (
 from socialpub.store import rows
 from socialpub.store.db import BaseModel
 from socialpub.store.ids import NumberField, UuidField
+from socialpub.store.jobs.leases import Job
 from socialpub.store.locks import StartError
-from socialpub.store.queue import Job
 from socialpub.store.rows import R, Rowed
 from socialpub.store.statements import events
 from socialpub.store.statements.ids import told

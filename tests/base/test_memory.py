@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -45,11 +46,11 @@ def test_what_threads_have_freed_goes_back() -> None:
     assert int(done.stdout) > 50_000_000
 
 
-def test_the_keeper_gives_back(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[bool] = []
-    monkeypatch.setattr(memory, "give_back", lambda: given.append(True))
-    server.engine.keeper._tend()
-    assert given
+def test_a_server_gives_back_on_a_timer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = threading.Event()
+    monkeypatch.setattr(memory, "give_back", given.set)
+    server.skip(60)
+    assert given.wait(30)
 
 
 def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,10 @@ from PIL import Image
 
 from socialpub.domain.backups import archive, checking, taking
 from socialpub.store import snapshot
+from socialpub.store.jobs import job_queue
 from tests.commands.conftest import Ended, execute
 from tests.kit import Person, Server, iso
+from tests.soak.world import wait_for
 
 DAY = 86_400.0
 
@@ -291,17 +293,15 @@ def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server
 
 
 @pytest.fixture
-def timed(make_server: Callable[..., Server], tmp_path: Path) -> Server:
-    """A server that makes a backup a day, and keeps three."""
+def timed(make_server: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server that makes a backup a day, and keeps three; when the test says so, and not on its timer."""
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 3600.0)
     return make_server(backup={"directory": str(tmp_path / "backups"), "every": DAY, "keep": 3})
 
 
 def _made(server: Server) -> list[str]:
-    """One look of the keeper; the backups that are there after it."""
-    backups = server.engine.keeper.backups
-    backups.look()
-    if backups._thread is not None:
-        backups._thread.join(30)
+    """One look, as the timer makes it; the backups that are there after it."""
+    server.engine.periodic.backups.look()
     return sorted(path.name for path in Path(server.service.runtime.settings.backup.directory).glob("*"))
 
 
@@ -347,13 +347,21 @@ def test_other_files_in_the_folder_are_left_alone(timed: Server) -> None:
 
 
 def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
-    timed: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_server: Callable[..., Server],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "backups").write_text("a file")
-    timed.engine.keeper.backups.look()
-    timed.engine.keeper.backups._thread.join(30)
-    assert "no backup could be made: a file has the name of its folder" in caplog.text
-    (tmp_path / "backups").unlink()
-    assert _made(timed) == []
-    timed.clock.skip(600)
-    assert len(_made(timed)) == 1
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.05)
+    folder = tmp_path / "backups"
+    folder.write_text("a file")
+    server = make_server(backup={"directory": str(folder), "every": DAY})
+    server.skip(60)
+    assert wait_for(lambda: "no backup could be made: a file has the name of its folder" in caplog.text, 30)
+    folder.unlink()
+    server.skip(590)
+    before = server.engine.heartbeat
+    assert wait_for(lambda: server.engine.heartbeat > before + 1, 30)  # rounds in which none is made
+    assert not folder.exists()
+    server.skip(10)
+    assert wait_for(lambda: list(folder.glob("socialpub-*.zip")), 30)

@@ -25,12 +25,12 @@ from socialpub.domain.accounts.versions import AHEAD_MS, RETIRED
 from socialpub.domain.backups import checking
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
-from socialpub.domain.engine import keeper
 from socialpub.domain.media import files
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
 from socialpub.store import sql
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import TABLES, Account, VersionTold
 from socialpub.store.statements.sweeps import OPEN
 from tests.conftest import Tell
@@ -57,8 +57,8 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A keeper that makes its rounds often: between two there are hours here."""
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.02)
+    """A scheduler that makes its rounds often: between two there are hours here."""
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.02)
     # Files on the disk have the machine's time: by the test's, each upload was begun long ago.
     monkeypatch.setattr(files, "LEFTOVER_SECONDS", 10 * 365 * 86_400.0)
     logging.disable(logging.WARNING)  # pytest keeps every line
@@ -152,13 +152,13 @@ class Year:
 
     def _is_idle(self) -> bool:
         """Nothing is under way that hours would cut off."""
-        backup = self.server.engine.keeper.backups._thread
-        return not self.server.engine.keeper.upkeep._running and not (backup and backup.is_alive())
+        tasks = self.server.service.jobs.storage
+        return not self.server.engine.periodic.upkeep._running and not tasks._tasks and not tasks._running
 
     def _is_quiet(self) -> bool:
-        """All that is due is out, and the keeper has made a round since the hours passed."""
-        kept = self.server.engine.keeper
-        return not self._open() and kept.heartbeat > self.server.clock.monotonic() - 3600 and self._is_idle()
+        """All that is due is out, and the scheduler has made a round since the hours passed."""
+        engine = self.server.engine
+        return not self._open() and engine.heartbeat > self.server.clock.monotonic() - 3600 and self._is_idle()
 
     def _open(self) -> list[str]:
         read = self.server.service.read(lambda: sql.every(f"SELECT status FROM post WHERE {OPEN}"))

@@ -14,8 +14,10 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.store import db
 from socialpub.store.db import Database, Tx
+from socialpub.store.jobs.job_queue import AGAIN_SECONDS, Jobs
+from socialpub.store.jobs.leases import LEASE_MS, Claim, Job, Work, _But
+from socialpub.store.jobs.worker_slots import NAP_SECONDS
 from socialpub.store.models import Organization
-from socialpub.store.queue import LEASE_MS, NAP_SECONDS, Claim, EmbeddedConsumer, Job, Jobs, Work, _But
 from tests.kit import breathe
 from tests.simulator.conftest import SetClock
 
@@ -418,7 +420,7 @@ def test_as_many_as_may_be_due_at_once_are_found_in_few_steps(ring: Ring) -> Non
 
 @pytest.fixture
 def running(ring: Ring) -> Iterator[Ring]:
-    consumer = EmbeddedConsumer(ring.jobs, workers=3, periodic=False)
+    consumer = ring.jobs.create_consumer(workers=3, periodic=False)
     consumer.start()
     yield ring
     consumer.shutdown_timeout = 5
@@ -475,6 +477,28 @@ def test_workers_go_on_after_the_database_could_not_be_written(running: Ring) ->
     running.jobs.bell.ring()
     assert done.wait(15)
     assert running.rows() == []
+
+
+def test_a_job_whose_function_fails_rings_again_and_is_written_down(
+    running: Ring, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried = threading.Semaphore(0)
+
+    def answer(claim: Claim) -> None:
+        running.jobs.leave(claim)
+        running.jobs.drop(claim)
+        tried.release()
+        raise ValueError("a bug")
+
+    running.jobs.register("answer", answer)
+    running.put("job", kind="answer")
+    for _ in range(2):
+        assert tried.acquire(timeout=10)
+        while running.rows()[0]["visible_at"] != running.clock.ms + AGAIN_SECONDS * 1000:
+            breathe()
+        running.clock.ms += int(AGAIN_SECONDS * 1000)
+        running.jobs.bell.ring()
+    assert "Unhandled exception in task job." in caplog.text
 
 
 def test_what_was_claimed_and_not_begun_is_not_held_when_the_consumer_stops(ring: Ring) -> None:

@@ -147,7 +147,7 @@ def test_a_server_works_with_what_every_version_left(
     assert sorted((post["text"], post["status"]) for post in listed) == [
         (f"post text {place}", status) for place, status in enumerate(formers.STATUSES)
     ]
-    server.engine.keeper.file_posts()
+    server.engine.periodic.file_posts()
     assert [post["text"] for post in api.get("/v1/posts?q=text 3").json()["data"]] == ["post text 3"]
     assert len(api.get("/v1/accounts").json()["data"]) == formers.ROWS
     for route in ("/v1/media", "/v1/events", "/v1/webhook-endpoints", "/v1/notification-channels", "/v1/profiles"):

@@ -17,11 +17,12 @@ from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.base.http.circuit_breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
-from socialpub.domain.engine import keeper
+from socialpub.domain.engine import periodic
 from socialpub.platforms.contract import Identity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.jobs import job_queue
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Post
-from socialpub.store.queue import Claim
 from tests.domain.publishing.protocol_kit import Protocol, short_deadline
 from tests.kit import Clock, iso
 from tests.soak import fakes
@@ -492,13 +493,13 @@ def one_tries(server: Protocol) -> Claim:
 def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
     monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(10))
     waiting = silenced(server, schedule(server, "plain", 30))
     trying = one_tries(server)
     calls = len(server.lab.lab.calls)
     waiting = [post for post in waiting if post != trying.key]
-    server.skip(GRACE + keeper.SWEEP_SECONDS)
+    server.skip(GRACE + periodic.SWEEP_SECONDS)
     assert wait_for(lambda: statuses(server, waiting) == {"failed": len(waiting)}, 30), statuses(server, waiting)
     assert wait_for(lambda: server.service.jobs.held() == [trying], 30), server.service.jobs.held()
     assert [found.name for found in server.service.breakers.open()] == ["plain"]

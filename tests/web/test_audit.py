@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.engine import keeper
+from socialpub.domain.engine import periodic
 from socialpub.domain.people import audit
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import ApiKey, Audit, Batch, User
@@ -109,10 +109,10 @@ def test_rows_are_kept_for_a_year_and_go_in_slices(
     for number in range(5):
         alice.api.publish({"text": f"{number}", "targets": [{"accountId": alice.bluesky}]})
     server.skip(364 * 86_400)
-    keeper.sweep(server.service, server.engine.fetched)
+    periodic.sweep(server.service, server.engine.fetched)
     assert len(acts(server)) == 5
     server.skip(2 * 86_400)
-    keeper.sweep(server.service, server.engine.fetched)
+    periodic.sweep(server.service, server.engine.fetched)
     assert acts(server) == []
 
 
@@ -123,5 +123,5 @@ def test_rows_are_kept_as_long_as_the_settings_say(make_server: Callable[..., Se
     alice.api.publish({"text": "one", "targets": [{"accountId": alice.bluesky}]})
     for days, left in ((29, 1), (2, 0)):
         server.skip(days * 86_400)
-        keeper.sweep(server.service, server.engine.fetched)
+        periodic.sweep(server.service, server.engine.fetched)
         assert len(acts(server)) == left

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import TypeAdapter
 
-from socialpub.domain.accounts import renewal
+from socialpub.domain.accounts import renewal, versions
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
@@ -80,7 +80,7 @@ def _revoke(world: World) -> None:
 def _deprecate(world: World) -> None:
     world.server.connect(world.alice, "linkedin")
     world.server.skip(2 * DAY)
-    world.server.engine.keeper.versions.look()
+    versions.look(world.server.service)
 
 
 def _gone(world: World) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.domain import act
-from socialpub.domain.engine import keeper
+from socialpub.domain.engine import periodic
 from socialpub.domain.media import files, library, probe
 from socialpub.domain.people import limits
 from socialpub.platforms.contract import Facts
@@ -734,10 +734,10 @@ def test_nothing_is_tidied_while_a_restored_database_is_paused(server: Server) -
     orphan.parent.mkdir(parents=True)
     orphan.write_bytes(b"x")
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
-    keeper.sweep(server.service, server.engine.fetched)
+    periodic.sweep(server.service, server.engine.fetched)
     assert kept(server) == [orphan.name]
     server.service.write(lambda tx: Instance.update(paused=None).execute()).result()
-    keeper.sweep(server.service, server.engine.fetched)
+    periodic.sweep(server.service, server.engine.fetched)
     assert kept(server) == []
 
 
@@ -869,7 +869,7 @@ def test_files_that_a_crash_left_without_a_row_go_after_the_next_start(server: S
     files._leases.clear()  # as the process is gone
     server.restart(alice)
     assert kept(server) != []
-    keeper.sweep(server.service, server.engine.fetched)
+    periodic.sweep(server.service, server.engine.fetched)
     assert kept(server) == []
 
 

@@ -362,7 +362,7 @@ def test_a_profiles_key_has_channels_of_its_own_and_strangers_see_none(world: Wo
 def test_that_publishing_is_paused_is_told_while_it_is_and_the_rest_after_it(world: World, slack: Sink) -> None:
     on_slack(world.alice, slack)
     on_slack(world.charlie, slack)
-    server, pauses = world.server, world.server.engine.keeper.pauses
+    server, pauses = world.server, world.server.engine.pauses
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
     pauses.look_again()
     told = slack_texts(slack, 2)

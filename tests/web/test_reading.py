@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from socialpub.base.fair import Share
-from socialpub.store.queue import Claim
+from socialpub.store.jobs.leases import Claim
 from tests.counting import Counting, Work
 from tests.soak.world import wait_for
 from tests.web.world import World

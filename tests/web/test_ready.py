@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.base.crypto import MasterKey
-from socialpub.domain.engine import keeper
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import Instance
 from tests.domain.engine.test_recovery import status
 from tests.kit import Person, Server, error_of, iso
@@ -22,8 +22,8 @@ from tests.soak.world import wait_for
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A keeper that makes its round often."""
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
+    """A server whose rounds are short."""
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
     yield
     faults.plan("")
 
@@ -95,7 +95,7 @@ def test_a_media_folder_that_is_lost_is_told_and_fails_no_post(
     shutil.rmtree(folder, ignore_errors=True)
     kept.rename(folder)
     with alice.api.expecting_failure():
-        assert wait_for(lambda: alice.api.get("/readyz").status_code == 200, 10)  # the keeper's clock was set too
+        assert wait_for(lambda: alice.api.get("/readyz").status_code == 200, 10)  # the scheduler's clock was set too
     server.skip(61)  # the lease runs out
     assert wait_for(lambda: status(server, post) == "published", 15)
     assert len(server.lab.lab.ledger.posts()) == 1

@@ -10,8 +10,8 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.domain.publishing import sending
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Attempt, Intent, Media, Post
-from socialpub.store.queue import Claim
 from tests.kit import UNKNOWN_ID, breathe, error_of, iso, untouched
 from tests.web.test_rule_table import at_its_time
 from tests.web.world import World, inline, picture

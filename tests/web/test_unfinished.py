@@ -18,7 +18,7 @@ from socialpub.base import faults
 from socialpub.base.config import Settings
 from socialpub.base.errors import refuse
 from socialpub.domain.core import moves
-from socialpub.domain.engine import keeper, recovery
+from socialpub.domain.engine import periodic, recovery
 from socialpub.domain.people import limits
 from socialpub.domain.posts import batches
 from socialpub.store import locks
@@ -238,7 +238,7 @@ def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: World) -> 
     first = send(world, world.body(), **{"Idempotency-Key": "k"})
     world.server.service.write(lambda tx: Idempotency.update(status=None, body=None).execute()).result()
     world.server.skip(600)
-    keeper.sweep(world.server.service, world.server.engine.fetched)
+    periodic.sweep(world.server.service, world.server.engine.fetched)
     while world.server.rows(Idempotency)[0]["status"] is None:
         breathe()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})

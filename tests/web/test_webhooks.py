@@ -207,10 +207,10 @@ def test_what_happens_while_an_endpoint_is_off_or_gone_is_not_sent(world: World,
 
 def test_a_pause_holds_deliveries_back_too(world: World, sink: Sink) -> None:
     register(world.alice, sink.url)
-    world.server.engine.keeper.pauses.reason = "restored"
+    world.server.engine.pauses.reason = "restored"
     world.scheduled()
     assert {row["status"] for row in deliveries(world.alice)} == {"pending"}
-    world.server.engine.keeper.pauses.reason = None
+    world.server.engine.pauses.reason = None
     ended(world.server, world.alice, 2, "succeeded")
 
 

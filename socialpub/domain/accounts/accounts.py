@@ -24,8 +24,8 @@ from socialpub.platforms.contract import ConfiguredSite, Identity, Login, Platfo
 from socialpub.platforms.kit import oauth
 from socialpub.store import sql
 from socialpub.store.db import Tx
+from socialpub.store.jobs.leases import Claim, Job
 from socialpub.store.models import Account, Post, row_where, the_row
-from socialpub.store.queue import Claim, Job
 from socialpub.store.rows import AccountRow
 from socialpub.store.statements import sweeps
 

@@ -8,7 +8,7 @@ other reason counts as served.
 from __future__ import annotations
 
 import logging
-import threading
+from collections.abc import Callable
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
@@ -27,40 +27,14 @@ log = logging.getLogger("socialpub.versions")
 
 FIRST_SECONDS = 600.0  # after a start, so that restarts do not repeat the check
 LOOK_SECONDS = 3600.0
-JOIN_SECONDS = 5.0
 ENDED = (410, 426)
 
 
-class Canary:
-    """Version check, driven by the maintenance thread; calls run in a thread of their own."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._thread: threading.Thread | None = None
-        self._not_before = service.runtime.clock.monotonic() + FIRST_SECONDS
-
-    def look(self) -> None:
-        """Start the check if a platform may be due."""
-        now = self._service.runtime.clock.monotonic()
-        if now < self._not_before or not self._service.runtime.settings.publishing.version_checks:
-            return
-        if self._thread is None or not self._thread.is_alive():
-            self._not_before = now + LOOK_SECONDS
-            self._thread = threading.Thread(target=self._ask_all, name="canary", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Wait for the call in progress."""
-        if self._thread is not None:
-            self._thread.join(JOIN_SECONDS)
-
-    def _ask_all(self) -> None:
-        try:
-            for platform in platforms.PLATFORMS.values():
-                if not self._service.stopping.is_set():
-                    ask(self._service, platform)
-        except ApiError as error:
-            log.warning("versions are asked for later: %s", error.message)
+def look(service: Service, is_stopping: Callable[[], bool]) -> None:
+    """Check each platform that is due."""
+    for platform in platforms.PLATFORMS.values():
+        if not is_stopping():
+            ask(service, platform)
 
 
 def ask(service: Service, platform: Platform) -> None:

@@ -1,6 +1,6 @@
 """Background token refresh, warnings before an authorization ends, and its end.
 
-Run by the maintenance thread every minute, so that publishing finds valid tokens.
+A periodic task runs it every minute, so that publishing finds valid tokens.
 """
 
 from __future__ import annotations

@@ -387,6 +387,11 @@ def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
     return fresh
 
 
+def has_unsaved(service: Service) -> bool:
+    """Whether there are new tokens that could not be written when they came."""
+    return any(known.unsaved for known in list(service.renewals.values()))
+
+
 def save_unsaved(service: Service) -> int:
     """Retry to store unsaved tokens; return how many accounts remain."""
     waiting = [(account, known) for account, known in list(service.renewals.items()) if known.unsaved]

@@ -60,20 +60,10 @@ def all_asked() -> list[Asked]:
     return [Asked(*row) for row in sql.every(statements.ALL_ASKED)]
 
 
-class Versions:
-    """Daily notifications of ending API versions."""
-
-    def __init__(self, service: Service) -> None:
-        self._service, self._rests_until = service, float("-inf")
-
-    def look(self) -> None:
-        """Send the notifications that are due, at most once a day."""
-        now = self._service.runtime.clock.monotonic()
-        if now < self._rests_until:
-            return
-        for platform in _ending(self._service):
-            tell_all(self._service, platform)
-        self._rests_until = now + LOOK_SECONDS
+def look(service: Service) -> None:
+    """Send the notifications that are due."""
+    for platform in _ending(service):
+        tell_all(service, platform)
 
 
 def tell_all(service: Service, platform: Platform) -> None:

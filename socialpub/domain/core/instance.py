@@ -107,7 +107,7 @@ def beat(service: Service, *, seen: bool = True) -> None:
     While it may be a copy, nothing is said outside its folder: the original, if there is one, has its mark there.
     `seen`: the clock is trusted, so this is a sign of life that the next start may compare its clock with.
     """
-    with _beating:  # the keeper and a stop may both be at it: one file, with the newest number
+    with _beating:  # a timer and a stop may both be at it: one file, with the newest number
         row = service.write(lambda tx: _count(service, tx, seen)).result()
         faults.hit("beat.mid")
         counted = copies.Beat(row["beat"], row["mark"])

@@ -25,8 +25,8 @@ from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.sites import Sites, typed_in
 from socialpub.platforms.contract import Notes, Tokens
 from socialpub.store.db import Database, DbFuture, Tx
+from socialpub.store.jobs.job_queue import Jobs
 from socialpub.store.models import Intent
-from socialpub.store.queue import Jobs
 from socialpub.store.rows import PostRow
 
 T = TypeVar("T")

@@ -1,20 +1,25 @@
 """The workers: due jobs are begun, as many of a kind as it has places; and what is published at once.
 
-One thread of the queue's consumer claims whatever is due, and has it begun. Those that answer are threads
-of the service's crew: they come with the work and go after it, so that a place costs nothing while nobody needs it.
+They are the workers of Huey's consumer. Posts are handed to threads of the service's crew, which come with the work
+and go after it; every other kind of job, and what runs on a timer, is done by the workers themselves. There is one more
+than can be taken by that, so that a due post never waits for a worker.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from socialpub.domain.core import upstreams
 from socialpub.domain.engine.kinds import KINDS, Bench, Kind
-from socialpub.domain.publishing import immediate, sending
-from socialpub.store.queue import Claim, EmbeddedConsumer
+from socialpub.domain.publishing import immediate
+from socialpub.store.jobs.job_queue import TASKS_AT_ONCE
+from socialpub.store.jobs.leases import Claim
 
 log = logging.getLogger("socialpub.jobs")
+
+JOIN_SECONDS = 5.0  # at the end, for tasks that give up, and for a round that is under way
 
 
 class Workers:
@@ -22,13 +27,14 @@ class Workers:
 
     def __init__(self, bench: Bench) -> None:
         self._bench, self._jobs = bench, bench.service.jobs
-        self._consumer: EmbeddedConsumer | None = None
+        self._consumer: Any = None
 
     def start(self) -> None:
         settings = self._bench.service.runtime.settings
         for kind in KINDS:
-            self._jobs.register(kind.name, self._handing(kind), kind.places(settings), kind.due)
-        self._consumer = EmbeddedConsumer(self._jobs, workers=1, periodic=False)
+            self._jobs.register(kind.name, self._answering(kind), kind.places(settings), kind.due)
+        taken = TASKS_AT_ONCE + sum(kind.places(settings) for kind in KINDS if kind.waits)
+        self._consumer = self._jobs.create_consumer(workers=taken + 1)
         self._consumer.start()
 
     def stop(self, seconds: float) -> None:
@@ -36,7 +42,7 @@ class Workers:
         clock = self._bench.service.runtime.clock
         deadline = clock.monotonic() + seconds
         if self._consumer:
-            self._consumer.shutdown_timeout = seconds
+            self._consumer.shutdown_timeout = min(seconds, JOIN_SECONDS)
             self._consumer.stop(graceful=True)
         self._jobs.until_none_held(deadline - clock.monotonic())
 
@@ -57,22 +63,17 @@ class Workers:
                         self._jobs.lanes.leave(claim.lane)
                     self._jobs.drop(claim)
 
-    def _handing(self, kind: Kind) -> Callable[[Claim], None]:
+    def _answering(self, kind: Kind) -> Callable[[Claim], None]:
         """A kind's function for the consumer."""
         settings = self._bench.service.runtime.settings
 
-        def hand(claim: Claim) -> None:
+        def answer(claim: Claim) -> None:
             rest = kind.rest(settings) if kind.is_late(self._bench.service, claim) else 0.0
-            try:
-                kind.begin(self._bench, claim, lambda sent: self._over(claim, rest if sent else 0.0))
-            except RuntimeError:  # no thread to be had
-                log.exception("job %s could not be begun; it rings again", claim.key)
-                sending.ring_again(self._bench.service, claim)
-                self._over(claim)
+            kind.answer(self._bench, claim, lambda sent: self._over(claim, rest if sent else 0.0))
 
-        return hand
+        return answer
 
-    def _over(self, claim: Claim, rest: float = 0.0) -> None:
+    def _over(self, claim: Claim, rest: float) -> None:
         """Nothing of a job is left to do: its lane may rest."""
         self._jobs.leave(claim, rest)
         self._jobs.drop(claim)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 
 from socialpub.base.errors import ApiError
+from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 from socialpub.domain.engine.consumer import Workers
-from socialpub.domain.engine.keeper import Keeper
+from socialpub.domain.engine.heartbeat import Heartbeat, tried
 from socialpub.domain.engine.kinds import Bench
+from socialpub.domain.engine.pauses import Pauses
+from socialpub.domain.engine.periodic import Periodic
 from socialpub.domain.engine.wholeness import Wholeness
 from socialpub.domain.media import library
 from socialpub.domain.notifications import outbox
@@ -26,7 +30,7 @@ DELIVERING_SECONDS = 2.0  # what a stop cuts off goes out after the next start
 
 
 class Engine:
-    """Workers and keeper over an open service; stopped before the process ends."""
+    """Workers, timers and deliveries over an open service; stopped before the process ends."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -34,9 +38,12 @@ class Engine:
         self.fetched = library.Fetched(service)
         self.throttle = signin.Throttle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
-        self.keeper = Keeper(service, self.fetched, lambda: self.on_fenced())
+        self.pauses = Pauses(service)
+        self._beats = Heartbeat(service, self.pauses, lambda: self.on_fenced())
+        self._stopping = threading.Event()
+        self.periodic = Periodic(service, self.fetched, self.pauses, self._beats, self._stopping)
         self.wholeness = Wholeness(service)
-        self._workers = Workers(Bench(service, self.fetched, self.keeper.stopping.is_set))
+        self._workers = Workers(Bench(service, self.fetched, self._stopping.is_set))
         self.publish_now = self._workers.publish_now
         self._deliverer = Deliverer(
             service, (deliver.Webhooks(), outbox.Notifications()), lambda: self.paused is not None
@@ -44,43 +51,46 @@ class Engine:
 
     @property
     def heartbeat(self) -> float:
-        """When the keeper has last done all of its round."""
-        return self.keeper.heartbeat
+        """When all of a round of the scheduler's thread was last done."""
+        return self._beats.last
 
     @property
     def paused(self) -> str | None:
         """Why nothing is published now."""
-        return self.keeper.pauses.reason
+        return self.pauses.reason
 
     def start(self) -> None:
         """Own the database, recover what the run before left, and begin to answer doorbells."""
-        service, jobs, keeper = self.service, self.service.jobs, self.keeper
+        service, jobs, pauses = self.service, self.service.jobs, self.pauses
         row = service.write(lambda tx: instance.take_over(service, tx)).result()
         jobs.epoch = row["epoch"]
         service.db.guard = lambda: instance.fence(service)
         recovery.went_back(service, recovery.behind(service, row["seen_at"]))
-        keeper.pauses.begin(row["paused"], row["seen_at"])
-        keeper.heard()
-        keeper.pauses.ask()
+        pauses.begin(row["paused"], row["seen_at"])
+        self._beats.heard()
+        pauses.ask()
         recovery.recover(service)
         self.fetched.adopt()
-        keeper.pauses.file_is_doubted = lambda: self.wholeness.holds
-        self.wholeness.on_known = keeper.pauses.look_again
-        jobs.paused = keeper.pauses.held_kinds
+        pauses.file_is_doubted = lambda: self.wholeness.holds
+        self.wholeness.on_known = pauses.look_again
+        jobs.paused, jobs.round = pauses.held_kinds, self._beats.round
+        self.periodic.register()
+        pauses.start()
         self._workers.start()
         self._deliverer.start()
-        keeper.start()
         self.wholeness.start()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Stop claiming, and wait at most `seconds` for what is under way; the rest is taken up by the next start."""
-        self.keeper.stopping.set()
+        self._stopping.set()
         self._workers.stop(seconds)
         self._deliverer.stop(DELIVERING_SECONDS)
         self.wholeness.stop()
         self.service.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
-        self.keeper.stop()
+        tried(lambda: tokens.save_unsaved(self.service))
+        if not self.service.db.fenced.is_set():
+            tried(self._beats.heard)  # the last one: the threads that beat have ended
         if forgotten := unheard.forget(self.service):
             with contextlib.suppress(ApiError):  # nothing can be written: it has a time of its own, and ends by itself
                 forgotten.result()

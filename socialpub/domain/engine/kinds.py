@@ -1,11 +1,10 @@
 """The kinds of job, a row each: how it begins, how many at once, what a pause holds, and what is found when it is lost.
 
-Whoever adds a kind adds a row here; the consumer and the keeper read the table.
+A new kind is a new row; the consumer and the sweep read the table.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,10 +17,8 @@ from socialpub.domain.media import library
 from socialpub.domain.publishing import sending
 from socialpub.domain.publishing.sending import Over
 from socialpub.store import sql
-from socialpub.store.queue import Claim, Times
+from socialpub.store.jobs.leases import Claim, Times
 from socialpub.store.statements import claiming
-
-log = logging.getLogger("socialpub.jobs")
 
 LATE_MS = 10_000
 
@@ -40,15 +37,17 @@ class Kind:
     """One kind of job."""
 
     name: str
-    begin: Callable[[Bench, Claim, Over], None]
-    """Have the doorbell answered: the job is finished, or given back for later, with its rows; what is given is told so
-    then. RuntimeError where there is no thread for it; it waits for nothing."""
+    answer: Callable[[Bench, Claim, Over], None]
+    """Answer the doorbell: the job is finished, or given back for later, with its rows; what is given is told so then.
+    Where it raises, the job rings again."""
     places: Callable[[Settings], int]
     """How many may be at work at once. No other kind takes these places, however many of it are due."""
     pausable: bool
     """Whether a paused server leaves it alone."""
     sweep: Callable[[Service], None] | None = None
     """Ring again for the rows that wait for such a job and have none."""
+    waits: bool = True
+    """Whether a worker of the consumer is taken until the job is done, and not only until a thread has it."""
     due: Times | None = None
     """When the jobs of these keys were to be done. What is sent `late_ms` after it was late: then its lane rests."""
     rest: Callable[[Settings], float] = lambda _: 0.0
@@ -61,7 +60,11 @@ class Kind:
 
 
 def _publish(bench: Bench, claim: Claim, over: Over) -> None:
-    sending.begin(bench.service, bench.fetched, claim, over)
+    try:
+        sending.begin(bench.service, bench.fetched, claim, over)
+    except RuntimeError:  # no thread to be had
+        over(False)
+        raise
 
 
 def _complete_answer(bench: Bench, claim: Claim) -> None:
@@ -72,23 +75,18 @@ def _cancel(bench: Bench, claim: Claim) -> None:
     accounts.cancel_waiting(bench.service, claim, bench.stopping)
 
 
-def _in_a_thread(run: Callable[[Bench, Claim], None]) -> Callable[[Bench, Claim, Over], None]:
-    """A kind whose jobs are answered by a function, in a thread of the crew; where it raises, the job rings again."""
+def _here(run: Callable[[Bench, Claim], None]) -> Callable[[Bench, Claim, Over], None]:
+    """A kind whose jobs are done by a worker of the consumer."""
 
-    def begin(bench: Bench, claim: Claim, over: Over) -> None:
-        def work() -> None:
-            working_for.set(claim.share)
-            try:
-                run(bench, claim)
-            except Exception:  # noqa: BLE001 - the job rings again
-                log.exception("job %s failed", claim.key)
-                sending.ring_again(bench.service, claim)
-            finally:
-                over(False)
+    def answer(bench: Bench, claim: Claim, over: Over) -> None:
+        before = working_for.set(claim.share)
+        try:
+            run(bench, claim)
+        finally:
+            working_for.reset(before)
+            over(False)
 
-        bench.service.crew.run(work)
-
-    return begin
+    return answer
 
 
 def _due(posts: Sequence[str]) -> Mapping[str, int | None]:
@@ -100,7 +98,8 @@ def _due(posts: Sequence[str]) -> Mapping[str, int | None]:
 KINDS: tuple[Kind, ...] = (
     Kind(
         "publish",
-        begin=_publish,
+        answer=_publish,
+        waits=False,
         places=lambda settings: width(settings.publishing.workers),
         pausable=True,
         sweep=recovery.ring_lost_posts,
@@ -109,14 +108,14 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "answer",
-        begin=_in_a_thread(_complete_answer),
+        answer=_here(_complete_answer),
         places=lambda settings: 2,
         pausable=False,
         sweep=recovery.ring_interrupted,
     ),
     Kind(
         "cancel",
-        begin=_in_a_thread(_cancel),
+        answer=_here(_cancel),
         places=lambda settings: 2,
         pausable=False,
     ),

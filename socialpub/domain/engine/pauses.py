@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable
@@ -11,10 +12,12 @@ from socialpub.domain.core import clockwatch, instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 from socialpub.domain.engine.kinds import KINDS
+from socialpub.store.jobs.job_queue import patient
 
 log = logging.getLogger("socialpub.jobs")
 
 PROBE_SECONDS = 30.0
+RETRIES, RETRY_SECONDS = 1_000_000, 5.0  # nothing is published before it has succeeded
 ASK_SECONDS = 3.0  # a start waits for a platform's clock, before it says that it is paused
 
 _PAUSABLE = tuple(kind.name for kind in KINDS if kind.pausable)
@@ -23,16 +26,20 @@ _LONG_AGO = "the last sign of life is more than two minutes old by this machine'
 
 
 class Pauses:
-    """`reason` is why the server is paused, None while it is not. `sort` fails what is overdue; it may take long."""
+    """`reason` is why the server is paused, None while it is not."""
 
-    def __init__(self, service: Service, sort: Callable[[], None]) -> None:
-        self._service, self._sort = service, sort
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._fail_overdue = service.jobs.task(name="fail_overdue", retries=RETRIES, retry_delay=RETRY_SECONDS)(
+            patient(self._sorted)
+        )
         self.reason: str | None = None
         self.held_back = False  # paused, or in doubt
         self._watch = clockwatch.ClockWatch(service.runtime.clock)
         self._sorting = True  # what is overdue is being sorted: nothing is claimed
         self._doubt = False  # this start is long after the last sign of life, and no platform's clock has agreed yet
-        self._asking, self._looking = threading.Lock(), threading.Lock()
+        self._looking = threading.Lock()
+        self._asking: concurrent.futures.Future[None] | None = None
         self._probed, self._behind = float("-inf"), 0
         self.file_is_doubted: Callable[[], bool] = lambda: False
 
@@ -54,11 +61,13 @@ class Pauses:
     def start(self) -> None:
         """From now on `follow` is called; unless it is held back, the server publishes what is not overdue."""
         self.held_back = bool(self.reason) or self._doubt
+        if not self.held_back:
+            self.go_on()
 
     def go_on(self) -> None:
-        """Fail what is overdue beyond the grace time, in a thread of its own; the rest is claimed after that."""
+        """Fail what is overdue beyond the grace time, which may take long; the rest is claimed after that."""
         self._sorting = True
-        threading.Thread(target=self._sorted, name="overdue", daemon=True).start()
+        self._fail_overdue()
 
     def held_kinds(self) -> tuple[str, ...]:
         """Asked before each claim, so that a clock that has just jumped publishes nothing early."""
@@ -92,7 +101,7 @@ class Pauses:
             self._service.jobs.bell.ring()
 
     def _sorted(self) -> None:
-        self._sort()
+        recovery.fail_overdue(self._service)
         self._sorting = False
         self._service.jobs.bell.ring()
 
@@ -125,13 +134,12 @@ class Pauses:
         self.go_on()
 
     def _ask_platforms(self, wait: float = 0) -> None:
-        """Compare the clock, in a thread of its own: a platform that does not answer must not keep the keeper."""
+        """Compare the clock, in a thread of the executor: a platform that does not answer must not hold up a round."""
         now = self._service.runtime.clock.monotonic()
-        if now - self._probed >= PROBE_SECONDS and self._asking.acquire(blocking=False):
+        if now - self._probed >= PROBE_SECONDS and (self._asking is None or self._asking.done()):
             self._probed = now
-            asking = threading.Thread(target=self._asked, name="clock", daemon=True)
-            asking.start()
-            asking.join(wait)
+            self._asking = self._service.pool.submit(self._asked)
+            concurrent.futures.wait([self._asking], wait)
 
     def _asked(self) -> None:
         try:
@@ -141,5 +149,3 @@ class Pauses:
                 self.follow()
         except Exception:  # noqa: BLE001 - it is asked again; the server may have stopped meanwhile
             log.exception("the clock could not be compared")
-        finally:
-            self._asking.release()

@@ -26,8 +26,8 @@ from socialpub.domain.posts import batches
 from socialpub.domain.publishing import records
 from socialpub.store import sql
 from socialpub.store.db import Tx
+from socialpub.store.jobs.leases import Claim, Job
 from socialpub.store.models import Batch, Post
-from socialpub.store.queue import Claim, Job
 from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.jobs")

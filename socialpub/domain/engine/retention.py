@@ -21,7 +21,7 @@ from socialpub.store.statements import sweeps
 log = logging.getLogger("socialpub.jobs")
 
 PART = 500  # rows that are looked at in one transaction
-PARTS = 20  # in one look, so that other writers have their turn and a round of the keeper its end
+PARTS = 20  # in one look, so that other writers have their turn and other tasks theirs
 REST_SECONDS = 3600.0  # once all of a table was looked at
 
 

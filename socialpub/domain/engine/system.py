@@ -155,7 +155,7 @@ def _free_bytes(service: Service) -> int | None:
 
 
 def _backups(engine: Engine) -> Backups:
-    asked, timed = engine.service.runtime.settings.backup, engine.keeper.backups
+    asked, timed = engine.service.runtime.settings.backup, engine.periodic.backups
     bucket = f"s3://{asked.s3_bucket}" if asked.s3_endpoint else ""
     where = " and ".join(filter(None, (asked.directory, bucket)))
     return Backups(where, asked.every, asked.keep, timed.newest(), timed.problem)

@@ -1,5 +1,4 @@
-"""Backups on a schedule, into a folder or a bucket: made by a thread that gives way to everything else, the oldest
-removed.
+"""Backups on a schedule, into a folder or a bucket: made in small steps, the oldest removed.
 
 When the last one was made is what its name says, so a restart makes none too many and none too few.
 """
@@ -8,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from huey.exceptions import RetryTask
 
 from socialpub.base import private, troubles
 from socialpub.base.bucket import BucketError
@@ -26,7 +26,6 @@ from socialpub.store.locks import StartError
 log = logging.getLogger("socialpub.backups")
 
 AGAIN_SECONDS = 600.0  # after one that could not be made
-JOIN_SECONDS = 5.0
 
 
 class _StoppedError(Exception):
@@ -34,30 +33,19 @@ class _StoppedError(Exception):
 
 
 class TimedBackups:
-    """`look` from the keeper; a backup that is due is made in a thread of its own."""
+    """`look` is a task of the queue; `is_stopping`: what is under way is given up."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, is_stopping: Callable[[], bool]) -> None:
         self._service, self._settings = service, service.runtime.settings.backup
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._not_before = float("-inf")
+        self._is_stopping = is_stopping
         self.problem = ""  # why the last one could not be made or sent, or what of it is not as it should be
         self._flaws = ""  # of the last one that was made
         self._sent: int | None = None  # when the newest in the bucket was made; None: it was not looked at yet
 
     def look(self) -> None:
-        """Begin a backup, when one is due and none is under way."""
-        if self._thread and self._thread.is_alive():
-            return
-        if self._service.runtime.clock.monotonic() >= self._not_before and (self._is_due() or self._is_to_send()):
-            self._thread = threading.Thread(target=self._run, name="backup", daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        """What is under way is given up."""
-        self._stopping.set()
-        if self._thread is not None:
-            self._thread.join(JOIN_SECONDS)
+        """Make a backup when one is due; RetryTask where it could not be made."""
+        if self._is_due() or self._is_to_send():
+            self._run()
 
     @property
     def _folder(self) -> Folder | None:
@@ -85,9 +73,9 @@ class TimedBackups:
         except _StoppedError:
             return
         except (BackupError, BucketError, ConfigError, StartError, OSError) as error:
-            self._not_before = self._service.runtime.clock.monotonic() + AGAIN_SECONDS
             self.problem = troubles.why(error) or str(error)
             log.error("no backup could be made: %s", self.problem)
+            raise RetryTask from error
         else:
             self.problem = self._flaws
 
@@ -131,5 +119,5 @@ class TimedBackups:
             yield self._make(folder)
 
     def _give_way(self, what: str, done: int, total: int) -> None:
-        if self._stopping.is_set():
+        if self._is_stopping():
             raise _StoppedError

@@ -35,7 +35,7 @@ from socialpub.platforms.contract import Facts, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store import folding, search, sql
 from socialpub.store.db import Tx
-from socialpub.store.queue import Claim, Work
+from socialpub.store.jobs.leases import Claim, Work
 from socialpub.store.rows import AccountRow, MediaRow, PostRow
 from socialpub.store.statements import accepting
 from socialpub.store.statements.rows import Row

@@ -22,7 +22,7 @@ from socialpub.domain.publishing import run, sending
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.domain.publishing.records import Inserted
 from socialpub.store.db import Tx
-from socialpub.store.queue import Claim, Work
+from socialpub.store.jobs.leases import Claim, Work
 
 log = logging.getLogger("socialpub.publish")
 

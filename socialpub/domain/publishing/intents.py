@@ -23,8 +23,8 @@ from socialpub.platforms.contract import Published, Warning
 from socialpub.platforms.kit.rules import once
 from socialpub.store import sql
 from socialpub.store.db import Tx
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Intent
-from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.statements import publishing
 

@@ -32,8 +32,8 @@ from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Pending, Published, Warning
 from socialpub.store import ids, sql
 from socialpub.store.db import Tx
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Post, row_where
-from socialpub.store.queue import Claim
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.statements import publishing
 

@@ -55,7 +55,7 @@ from socialpub.platforms.contract import Absent, Draft, Pending, Published, Read
 from socialpub.platforms.kit.rules import findings, warning
 from socialpub.store import sql
 from socialpub.store.db import DbFuture, Tx
-from socialpub.store.queue import Claim
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.rows import IntentRow, PostRow
 
 log = logging.getLogger("socialpub.publish")

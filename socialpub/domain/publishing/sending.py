@@ -11,7 +11,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import Snapshot
-from socialpub.store.queue import Claim
+from socialpub.store.jobs.leases import Claim
 
 log = logging.getLogger("socialpub.publish")
 

@@ -1,4 +1,4 @@
-"""What is looked for at a start, in every sweep and by the keeper's rounds: of rows that are open, or past their time.
+"""What is looked for at a start, in every sweep and by periodic tasks: of rows that are open, or past their time.
 
 Each goes off one end of an index that holds nothing else, so that it costs the same after a million posts.
 """

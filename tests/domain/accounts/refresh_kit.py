@@ -40,10 +40,10 @@ class Holder:
     kill: Callable[[], None]  # the access token dies before its time
     reconnect: Callable[..., object] = lambda **who: None  # an owner agrees once more, or (named) another one
     connected_at: int = 0
-    keeper: renewal.Upkeep = field(init=False)
+    upkeep: renewal.Upkeep = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keeper = renewal.Upkeep(self.server.service)
+        self.upkeep = renewal.Upkeep(self.server.service)
         self.connected_at = self.server.service.now_ms
 
     # --- Looking ---
@@ -74,13 +74,13 @@ class Holder:
     def crash(self) -> None:
         """What a process that dies takes with it."""
         self.server.service.renewals.clear()
-        self.keeper = renewal.Upkeep(self.server.service)
+        self.upkeep = renewal.Upkeep(self.server.service)
 
     def look(self) -> int:
-        """The keeper's look, to the end of what it began; how many renewals it asked for."""
+        """A look, to the end of what it began; how many renewals it asked for."""
         before = self.renewals()
-        self.keeper.look()
-        while self.keeper._running:
+        self.upkeep.look()
+        while self.upkeep._running:
             breathe()
         return self.renewals() - before
 
@@ -187,6 +187,6 @@ def at_bluesky_by_oauth(make_server: Callable[..., Server], lab: Any, patch: pyt
 
 
 def _quiet(holder: Holder, patch: pytest.MonkeyPatch) -> Holder:
-    """The server's own keeper leaves the tokens to the test."""
-    patch.setattr(holder.server.engine.keeper, "_tend", lambda: None)
+    """The server leaves the tokens to the test: nothing of it runs on a timer."""
+    patch.setattr(holder.server.service.jobs, "read_periodic", lambda now: [])
     return holder

@@ -13,10 +13,12 @@ from socialpub.base.http import Reply
 from socialpub.domain.accounts import canary, versions
 from socialpub.platforms.contract import Canary, Site
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import VersionAsked
 from tests.commands.test_backup import command
 from tests.domain.accounts.test_versions import told
 from tests.kit import Person, Server
+from tests.soak.world import wait_for
 
 DAY = 86_400.0
 NAME = "linkedin"
@@ -29,7 +31,7 @@ def served(make_server: Callable[..., Server], lab: SimulatorThread) -> Callable
 
     def serve(version: str = LIVING, **site: Any) -> tuple[Server, Person]:
         there = {"api_base": lab.origin(NAME), "api_version": version, **site}
-        server = make_server(platforms={NAME: there}, publishing={"version_checks": True})
+        server = make_server(platforms={NAME: there})
         ann = server.person("Ann")
         server.connect(ann, NAME)
         return server, ann
@@ -38,12 +40,9 @@ def served(make_server: Callable[..., Server], lab: SimulatorThread) -> Callable
 
 
 def look(server: Server, seconds: float = 600) -> list[dict[str, Any]]:
-    """A look of the keeper after so long, to its end; what it has written down."""
+    """A look after so long; what it has written down."""
     server.skip(seconds)
-    asking = server.engine.keeper.canary
-    asking.look()
-    if asking._thread is not None:
-        asking._thread.join(30)
+    canary.look(server.service, lambda: False)
     return server.rows(VersionAsked)
 
 
@@ -67,6 +66,18 @@ def test_a_version_that_lives_is_asked_for_once_a_day_and_so_is_the_next(
     assert len(calls(server)) == 4
     assert told(server) == []
     assert len(server.rows(VersionAsked)) == 1
+
+
+def test_a_server_asks_by_itself_ten_minutes_after_its_start(
+    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.05)
+    server = make_server(platforms={NAME: {"api_base": lab.origin(NAME)}}, publishing={"version_checks": True})
+    server.connect(server.person("Ann"), NAME)
+    server.skip(590)
+    assert not calls(server)
+    server.skip(10)
+    assert wait_for(lambda: server.rows(VersionAsked), 30)
 
 
 def test_a_restart_asks_no_sooner(served: Callable[..., tuple[Server, Person]]) -> None:
@@ -177,9 +188,7 @@ def test_what_an_answer_says_of_the_version(call: Canary, reply: Reply, heard: s
 
 @pytest.mark.parametrize("name", [name for name, each in platforms.PLATFORMS.items() if each.canary])
 def test_each_fake_answers_the_call(name: str, make_server: Callable[..., Server], lab: SimulatorThread) -> None:
-    server = make_server(
-        platforms={name: {"api_base": lab.origin(name), "enabled": True}}, publishing={"version_checks": True}
-    )
+    server = make_server(platforms={name: {"api_base": lab.origin(name), "enabled": True}})
     server.connect(server.person("Ann"), name)
     (row,) = look(server)
     assert (row["platform"], row["heard"]) == (name, "good"), json.dumps(row)

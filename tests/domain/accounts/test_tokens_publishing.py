@@ -16,7 +16,7 @@ import pytest
 from socialpub.base.errors import refuse
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
-from socialpub.domain.engine import keeper
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import Account
 from tests.kit import Person, Server, breathe, iso
 
@@ -29,7 +29,8 @@ from socialpub.base.errors import refuse
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import open_service
-from socialpub.domain.engine import keeper
+from socialpub.domain.engine import periodic
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import Account
 
 path, origin, account = sys.argv[1:]
@@ -86,13 +87,13 @@ def test_a_platform_in_bad_weather_revokes_nobody(server: Server, alice: Person)
     assert publish(alice, "sunny")[0]["status"] == "published"
 
 
-def test_the_keeper_renews_before_a_scheduled_post_is_due(server: Server, alice: Person) -> None:
+def test_a_server_renews_before_a_scheduled_post_is_due(server: Server, alice: Person) -> None:
     at = iso(server.clock.now_ms() + 7_000_000)
     body = {"targets": [{"accountId": alice.bluesky}], "text": "in two hours", "scheduledAt": at}
     alice.api.publish(body)
     before = server.rows(Account, id=alice.bluesky)[0]["secret"]
     server.skip(6_500)
-    server.engine.keeper.upkeep.look()
+    server.engine.periodic.upkeep.look()
     assert eventually(lambda: server.rows(Account, id=alice.bluesky)[0]["secret"] != before)
     assert refreshes(server) == 1
 
@@ -118,7 +119,7 @@ def test_tokens_that_could_not_be_written_are_written_at_the_latest_when_the_ser
 def test_tokens_that_could_not_be_written_are_written_soon_also_while_publishing_is_paused(
     make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.02)
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.02)
     server = make_server()
     alice = server.person("Alice")
     server.connect_bluesky(alice)

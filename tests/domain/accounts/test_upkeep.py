@@ -128,12 +128,12 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
     home = make(replace(HOURS, rotates=False))
     home.skip(7200)
     home.post_due(60)
-    keeper = renewal.Upkeep(home.service)
+    upkeep = renewal.Upkeep(home.service)
     asked = []
     for _ in range(10):
         home.upstream.wire.planned = [LOST, LOST]
         before = home.calls
-        keeper.look()
+        upkeep.look()
         asked.append(home.calls - before)
         home.skip(60)
     assert asked == [2, 2, 0, 2, 0, 0, 0, 2, 0, 0]
@@ -153,11 +153,11 @@ def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     home.post_due(60)
     home.account = bob["id"]
     home.post_due(60)
-    keeper = renewal.Upkeep(home.service)
+    upkeep = renewal.Upkeep(home.service)
     home.upstream.wire.planned = [LOST]
-    keeper.look()
+    upkeep.look()
     assert not home.is_alive()
-    keeper.look()
+    upkeep.look()
     assert home.is_alive()
 
 
@@ -186,12 +186,12 @@ def test_a_bug_in_one_renewal_does_not_stop_the_others(make: Make, monkeypatch: 
     home = make(HOURS)
     home.skip(7200)
     home.post_due(60)
-    keeper = renewal.Upkeep(home.service)
+    upkeep = renewal.Upkeep(home.service)
     faults.plan("tok.after_intent=raise")
-    keeper.look()
+    upkeep.look()
     faults.plan("")
     home.skip(61)
-    keeper.look()
+    upkeep.look()
     assert home.is_alive()
 
 

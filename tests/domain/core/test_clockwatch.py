@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.domain.core import clockwatch, instance
-from socialpub.domain.engine import keeper, pauses
+from socialpub.domain.engine import pauses
 from socialpub.platforms import CONNECTORS
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.jobs import job_queue
 from tests.kit import Clock, Person, Server, iso
 from tests.soak.world import wait_for
 
@@ -30,8 +31,8 @@ def lab(upstream: Clock) -> Iterator[SimulatorThread]:
 
 @pytest.fixture
 def server(make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch) -> Server:
-    """With a keeper that makes its round often, and no platform but the lab's to ask for the time."""
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.1)
+    """With short rounds, and no platform but the lab's to ask for the time."""
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.1)
     monkeypatch.setattr(pauses, "PROBE_SECONDS", 0.1)
     others = {name: {"enabled": False} for name in CONNECTORS}
     return make_server(platforms=others | {"bluesky": {"api_base": lab.origin("bluesky")}})

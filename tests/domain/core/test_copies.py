@@ -20,7 +20,7 @@ import pytest
 from socialpub.base import host
 from socialpub.base.host import Host
 from socialpub.domain.core import copies, instance
-from socialpub.domain.engine import keeper
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import Instance
 from tests.domain.engine.test_recovery import paused, ready, resume, schedule, status
 from tests.kit import Person, Server
@@ -29,8 +29,8 @@ from tests.soak.world import wait_for
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A keeper that makes its round often."""
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
+    """A server whose rounds are short."""
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
 
 
 @dataclass
@@ -382,7 +382,7 @@ def test_a_copy_with_accounts_and_no_posts_is_paused_too(server: Server, alice: 
 
 
 def test_beats_at_the_same_moment_leave_a_whole_state(place: Place) -> None:
-    """The keeper's and that of a stop: one file in its place, never an empty one, with the newest number."""
+    """A timer's and that of a stop: one file in its place, never an empty one, with the newest number."""
     place.start()
     service = place.server.service
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -436,7 +436,7 @@ def test_an_older_state_written_into_the_open_database_stops_the_server(place: P
 
 
 def test_two_beats_at_the_same_moment_leave_a_whole_file(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of a run and its keeper may both be at it: neither takes the other's file."""
+    """The end of a run and its timers may both be at it: neither takes the other's file."""
     settings, beats = place.server.settings(0), [copies.Beat(102, "second"), copies.Beat(101, "first")]
 
     def leave(beat: copies.Beat) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from socialpub.domain.core import clockwatch, instance
-from socialpub.domain.engine import keeper, pauses
+from socialpub.domain.engine import pauses
 from socialpub.simulator.server import SimulatorThread
+from socialpub.store.jobs import job_queue
 from socialpub.store.models import Idempotency, Job
 from tests.kit import Clock, Person, Server, iso
 from tests.soak.world import wait_for
@@ -113,7 +114,7 @@ class World:
 
 @pytest.fixture
 def world(make_server: Callable[..., Server], upstream: Clock, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.1)
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.1)
     monkeypatch.setattr(pauses, "PROBE_SECONDS", 0.1)
     server = make_server(publishing={"retry_waits": [600.0]}, scheduling={"overdue_spacing": 0})
     alice = server.person("Alice")

@@ -18,7 +18,7 @@ from socialpub.domain.engine.kinds import KINDS, Kind
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import sql
 from socialpub.store.connections import proxy
-from socialpub.store.queue import Claim
+from socialpub.store.jobs.leases import Claim
 from tests.kit import Person, Server, iso
 from tests.soak.world import wait_for
 
@@ -52,7 +52,7 @@ def hold(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def go_on(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server.service.jobs, "paused", server.engine.keeper.pauses.held_kinds)
+    monkeypatch.setattr(server.service.jobs, "paused", server.engine.pauses.held_kinds)
     server.service.jobs.bell.ring()
 
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from socialpub.domain.engine import keeper
+from socialpub.store.jobs import job_queue
+from socialpub.store.jobs.leases import LEASE_MS
 from socialpub.store.models import Job
-from socialpub.store.queue import LEASE_MS
 from tests.domain.publishing.protocol_kit import taken_by_hand
 from tests.kit import Person, Server, breathe
 
@@ -16,7 +16,7 @@ from tests.kit import Person, Server, breathe
 def test_the_lease_of_a_post_that_is_being_sent_is_renewed(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.05)
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.05)
     server.restart(alice)
     with server.lab.lab.lock:  # the platform does nothing while the test holds it: the send has no answer
         body = {"text": "slow", "targets": [{"accountId": alice.bluesky}]}

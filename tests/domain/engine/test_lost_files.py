@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.engine import keeper
+from socialpub.store.jobs import job_queue
 from tests.domain.engine.test_recovery import paused, schedule, status
 from tests.kit import Person, Server, error_of, iso
 from tests.soak.world import wait_for
@@ -20,8 +20,8 @@ from tests.soak.world import wait_for
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A keeper that makes its round often."""
-    monkeypatch.setattr(keeper, "KEEPER_SECONDS", 0.2)
+    """A server whose rounds are short."""
+    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
 
 
 @pytest.fixture

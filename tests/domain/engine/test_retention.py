@@ -104,15 +104,15 @@ def test_a_table_that_was_looked_through_is_left_alone_for_a_while(server: Serve
     assert reads == []
 
 
-def test_the_keeper_forgets_but_not_by_a_clock_in_doubt(server: Server, alice: Person) -> None:
+def test_a_server_forgets_but_not_by_a_clock_in_doubt(server: Server, alice: Person) -> None:
     publish(alice, "one")
-    kept = server.engine.keeper
+    kept = server.engine.periodic
     server.clock.set_ahead(11 * DAY)  # a jump: nobody has vouched for this clock
     try:
-        kept._forget()
+        kept.forget()
         assert len(server.rows(Intent)) == 1
     finally:
         server.clock.set_ahead(-11 * DAY)
     server.clock.skip(11 * DAY)
-    kept._forget()
+    kept.forget()
     assert server.rows(Intent) == []

@@ -155,13 +155,13 @@ def test_what_is_gone_is_not_in_the_index_of_the_search(
     monkeypatch.setattr(forgetting, "AT_ONCE", 2)
     for number in range(12):
         publish(alice, f"needle {number} Straße xy")
-    server.engine.keeper.file_posts()
+    server.engine.periodic.file_posts()
     assert count(server, NEEDLES) == 12
     before = server.clock.now_ms()
     server.clock.skip(11 * DAY)
     for number in range(4):
         publish(alice, f"needle new {number} Straße xy")
-    server.engine.keeper.file_posts()
+    server.engine.periodic.file_posts()
     forget(server, 0)
     assert {row["created_at"] > before for row in server.rows()} == {True}
     assert count(server, NEEDLES) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections import Counter
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core import moves
-from socialpub.domain.engine import keeper
+from socialpub.domain.engine import periodic
+from socialpub.domain.engine.periodic import Periodic
 from socialpub.domain.people import limits
 from socialpub.store import search
 from socialpub.store.models import Account, Idempotency, Job, Post
@@ -119,7 +121,7 @@ def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, mon
     server.clock.skip(90_000)
     service = server.service
     assert service.write(functools.partial(limits.purge, now=service.now_ms)).result() == 2
-    keeper.sweep(service, server.engine.fetched)
+    periodic.sweep(service, server.engine.fetched)
     assert server.rows(Idempotency) == []
 
 
@@ -132,10 +134,11 @@ def searched(person: Person) -> list[set[str]]:
 def test_what_was_accepted_is_filed_for_the_search_in_slices(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "SLICES", 2)
+    monkeypatch.setattr(periodic, "SLICES", 2)
     monkeypatch.setattr(search, "SLICE", 20)
     posts = schedule(server, alice)
-    keep = server.engine.keeper
+    monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])
+    keep = server.engine.periodic
     for filed in (40, 80, 120, 140, 140):
         keep.file_posts()
         assert server.service.read(search.filed).result() == (filed, len(posts))
@@ -145,11 +148,13 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
 def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "MANY", 25)
+    monkeypatch.setattr(periodic, "MANY", 25)
     monkeypatch.setattr(search, "SLICE", 20)
-    monkeypatch.setattr(keeper, "BEHIND", 60)
-    server.engine.keeper.stopping.set()  # its rounds would come in between
-    keep = keeper.Keeper(server.service, server.engine.fetched, lambda: None)
+    monkeypatch.setattr(periodic, "BEHIND", 60)
+    monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])  # its runs would come in between
+    keep = Periodic(
+        server.service, server.engine.fetched, server.engine.pauses, server.engine._beats, threading.Event()
+    )
     posts = schedule(server, alice, 1)
 
     def filed() -> int:
@@ -165,7 +170,7 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     assert filed() == 120  # they have come since, and are too many to be left
 
 
-def test_the_keeper_files_in_its_rounds(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_files_in_each_round(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SLICE", 20)
     schedule(server, alice, 1)
     assert wait_for(lambda: server.service.read(search.filed).result() == (20, 25), 20)

@@ -49,7 +49,7 @@ def then(server: Server, days: float) -> int:
 
 
 def look(server: Server, days: float) -> None:
-    """What the keeper does so many days from now."""
+    """What a server does so many days from now."""
     Retention(server.service).look(then(server, days))
 
 

@@ -18,8 +18,8 @@ from socialpub.domain.publishing import records
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.store.connections import failed, unavailable
 from socialpub.store.db import Tx
+from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Account, Attempt, Intent, Job, Post
-from socialpub.store.queue import Claim
 from tests.kit import Person, Server, breathe, iso
 from tests.media_kit import picture
 from tests.soak.world import wait_for

@@ -31,7 +31,7 @@ CLAIMED = 1  # the change of the row, where the acceptance has not inserted it a
 LOOKED = 1  # whether it was the last of its batch, which is known where there is no other
 OTHERS = (billing, claiming, forgetting, gauges, notifications, searching, sweeps, versions, webhooks)
 LOOKS = {FENCE, *(text for module in OTHERS for text in vars(module).values() if isinstance(text, str))}
-"""What workers, transactions and the keeper ask, whether or not something is published."""
+"""What workers, transactions and timers ask, whether or not something is published."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def accounts(server: Server, alice: Person) -> list[str]:
 
 
 def least(counting: Counting, server: Server, alice: Person, accounts: list[str], *, later: bool = False) -> Work:
-    """What publishing to these accounts takes beside the request: the least that was seen twice, for the keeper writes
+    """What publishing to these accounts takes beside the request: the least that was seen twice, for timers write
     too, also in the same transactions."""
     found, seen = list[Work](), Counter[tuple[int, int]]()
     for number in range(TRIES):

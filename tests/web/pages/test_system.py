@@ -57,11 +57,13 @@ def test_it_says_what_waits_how_large_the_database_is_and_that_nobody_makes_back
 
 
 def test_it_says_when_the_last_backup_was_made_and_when_the_next_one_is(
-    alone: Callable[..., tuple[Server, Api]], tmp_path_factory: pytest.TempPathFactory
+    alone: Callable[..., tuple[Server, Api]],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path_factory.mktemp("backups")
     server, browser = alone(backup={"directory": str(folder), "every": "24h", "keep": 3})
-    server.engine.keeper.backups.stop()  # none is made while the test looks
+    monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])  # none is made while the test looks
     for made in folder.glob("socialpub-*.zip"):
         made.unlink()
     assert "Last backup none yet Next backup soon, then every 1 day; the last 3 are kept" in words(browser)
@@ -69,7 +71,7 @@ def test_it_says_when_the_last_backup_was_made_and_when_the_next_one_is(
     found = words(browser)
     assert "Last backup Sat 21 Nov 2026, 10:00 UTC , verified" in found
     assert "Next backup Sun 22 Nov 2026, 10:00 UTC , then every 1 day" in found
-    server.engine.keeper.backups.problem = "No space left on device"
+    server.engine.periodic.backups.problem = "No space left on device"
     assert "The last backup failed No space left on device" in words(browser)
 
 

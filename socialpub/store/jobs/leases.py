@@ -1,45 +1,33 @@
-"""Huey on the application's own database: one table of leased jobs, changed inside the caller's transaction.
+"""One table of leased jobs, changed inside the caller's transaction.
 
 A job is a doorbell: (kind, key) says "look at this row". `visible_at` is schedule and lease at once: claiming moves it
 ahead and counts `claims` up, finishing deletes the row, and a result only counts while `claims` is still the claimed
-one. Due jobs are waited for, not polled: a worker sleeps until the next due time, is woken by commits of what is due
-sooner, and claims all that is due and has a place in one transaction.
+one.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 import peewee
-from huey.api import Huey, TaskWrapper
-from huey.consumer import Consumer, Scheduler
-from huey.storage import BaseStorage
 
-from socialpub.base.errors import ApiError
 from socialpub.base.fair import NOBODY, Share, Shares
 from socialpub.base.runtime import Clock
 from socialpub.store import sql
 from socialpub.store.db import BaseModel, Database, Tx
+from socialpub.store.jobs.serial_groups import Lanes
+from socialpub.store.jobs.worker_slots import NAP_SECONDS, Bell, Places
 from socialpub.store.rows import JobRow
 from socialpub.store.statements import accepting, claiming, queue, sweeps
 
-log = logging.getLogger("socialpub.queue")
-
 LEASE_MS = 60_000
-RENEW_SECONDS = 15.0
-UNAVAILABLE_SECONDS = 1.0
 LOOK_SECONDS = 0.5  # between looks for a host that may be tried, and that somebody else is trying
 WORKERS = 32
-CLAIMED_AT_ONCE = 250  # in one transaction
-NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
 
 _EMPTY = peewee.SQL("DEFAULT ''")
-_AT_ANY_TIME = float("inf")
 
 
 class Job(BaseModel):
@@ -83,154 +71,12 @@ class Claim:
     due_at: int | None = field(default=None, compare=False)  # when it was to be done, where its kind tells
 
 
-class Places:
-    """How many jobs of each kind may be at work at once, and how many are: no kind takes the place of another."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._most: dict[str, int] = {}
-        self._taken: dict[str, int] = defaultdict(int)
-
-    @property
-    def total(self) -> int:
-        """As many workers as there have to be, so that each place has its own."""
-        return sum(self._most.values())
-
-    def reserve(self, kind: str, most: int) -> None:
-        """Reserve so many places for a kind."""
-        self._most[kind] = most
-
-    def free(self, kind: str) -> int:
-        with self._lock:
-            return self._most[kind] - self._taken[kind]
-
-    def try_enter(self, kind: str) -> bool:
-        with self._lock:
-            if kind and self._taken[kind] >= self._most[kind]:
-                return False
-            self._taken[kind] += 1
-            return True
-
-    def leave(self, kind: str) -> None:
-        with self._lock:
-            self._taken[kind] -= 1
-
-
-Turn = Callable[[bool], None]
-"""Called when the lane is the caller's, with True, or with False when that took too long; short, and must not raise."""
-
-
-class Lanes:
-    """Which lanes are in use, and which rest: one publish at a time for each account."""
-
-    def __init__(self, clock: Clock, left: Callable[[], None] = lambda: None) -> None:
-        self._clock, self._lock, self._left = clock, threading.Lock(), left
-        self._waiting: dict[str, deque[tuple[float, Turn]]] = {}  # until when each waits, in the order they came in
-        self._busy: set[str] = set()
-        self._rest_until: dict[str, float] = {}
-
-    def try_enter(self, lane: str, *, rested: bool = False) -> bool:
-        """Whether the lane is free, and now the caller's. `rested`: as if it had rested."""
-        with self._lock:
-            return self._enter(lane, rested=rested)
-
-    def when_free(self, lane: str, seconds: float, turn: Turn) -> None:
-        """Call `turn` with True once the lane is the caller's: at once, or in the thread of whoever leaves it.
-
-        Whoever comes first is next, and rests are not waited for. With False after `seconds`, or a little later: when
-        somebody looks (`tell_late`).
-        """
-        with self._lock:
-            if not self._enter(lane, rested=True):
-                until = self._clock.monotonic() + seconds
-                self._waiting.setdefault(lane, deque()).append((until, turn))
-                return
-        turn(True)
-
-    def tell_late(self) -> None:
-        """Tell those who have waited for too long; to be called now and then."""
-        now, late = self._clock.monotonic(), list[Turn]()
-        with self._lock:
-            for lane, waiting in list(self._waiting.items()):
-                late += [turn for until, turn in waiting if until <= now]
-                rest = deque(each for each in waiting if each[0] > now)
-                if rest:
-                    self._waiting[lane] = rest
-                else:
-                    del self._waiting[lane]
-        for turn in late:
-            turn(False)
-
-    def _enter(self, lane: str, *, rested: bool = False) -> bool:
-        if not lane:
-            return True
-        rested = rested or self._rest_until.get(lane, 0) <= self._clock.monotonic()
-        if lane in self._busy or not rested:
-            return False
-        self._busy.add(lane)
-        return True
-
-    def leave(self, lane: str, rest_seconds: float = 0) -> None:
-        if not self.give_back(lane, rest_seconds):
-            self._left()
-
-    def give_back(self, lane: str, rest_seconds: float = 0) -> bool:
-        """The same for who has entered in vain, and tells nobody. Whether somebody had waited: it is theirs now."""
-        with self._lock:
-            if rest_seconds and lane:
-                self._rest_until[lane] = self._clock.monotonic() + rest_seconds
-            waiting = self._waiting.get(lane)
-            if waiting is None:
-                self._busy.discard(lane)
-                return False
-            _, turn = waiting.popleft()
-            if not waiting:
-                del self._waiting[lane]
-        turn(True)
-        return True
-
-    def closed(self) -> tuple[set[str], float]:
-        """The lanes that cannot be entered now, and the seconds until the next one has rested (or a nap)."""
-        now = self._clock.monotonic()
-        with self._lock:
-            self._rest_until = {lane: until for lane, until in self._rest_until.items() if until > now}
-            soonest = min(self._rest_until.values(), default=now + NAP_SECONDS)
-            return self._busy | set(self._rest_until), soonest - now
-
-
-class Bell:
-    """Wakes the worker that waits for the next due job."""
-
-    def __init__(self) -> None:
-        self._rung = threading.Event()
-        self._until = _AT_ANY_TIME  # when whoever waits looks anyway
-
-    def ring(self) -> None:
-        self._rung.set()
-
-    def ring_for(self, at_ms: int) -> None:
-        """The same for a job that is due then: nobody is woken who looks before that anyway."""
-        if at_ms < self._until:
-            self._rung.set()
-
-    def wait(self, seconds: float, until_ms: float = _AT_ANY_TIME) -> None:
-        """`until_ms`: what is due from then on need not ring, since it is looked for by then.
-
-        While nobody waits every ring is kept, and whoever then begins to wait is woken at once: a job that was put
-        while the last look was under way is not waited over.
-        """
-        self._until = until_ms
-        self._rung.wait(max(0.0, seconds))
-        self._until = _AT_ANY_TIME
-        self._rung.clear()
-
-
 Times = Callable[[Sequence[str]], Mapping[str, int | None]]
 """When the jobs with these keys were to be done; inside a read."""
 
 
-class Jobs(Huey):  # type: ignore[misc]
-    """The queue: `put`, `remove`, `finish`, `again` inside a transaction; workers claim what is due."""
+class Leases:
+    """`put`, `remove`, `finish` and `again` inside a transaction; `due` and `claim` for who answers."""
 
     def __init__(self, database: Database, clock: Clock, shares: Shares | None = None) -> None:
         self.database, self.clock = database, clock
@@ -240,12 +86,19 @@ class Jobs(Huey):  # type: ignore[misc]
         self.places, self.lanes, self.bell = Places(), Lanes(clock, self._left), Bell()
         self.epoch = 0
         self.paused: Callable[[], tuple[str, ...]] = tuple  # kinds that are not claimed for now
-        self.kinds: dict[str, TaskWrapper] = {}
+        self.kinds: list[str] = []
         self._times: dict[str, Times] = {}
         self._held: dict[str, Claim] = {}
         self._dropped = threading.Condition()
         self._wanted = True  # something is due, or may be, that found no place
-        super().__init__("socialpub", results=False, storage_class=_LeaseStorage, jobs=self)
+
+    def reserve(self, kind: str, places: int, times: Times | None = None) -> None:
+        """Claim jobs of a kind from now on, so many at once; kinds are looked at in the order of their reservation."""
+        self.places.reserve(kind, places)
+        if times is not None:
+            self._times[kind] = times
+        if kind not in self.kinds:
+            self.kinds.append(kind)
 
     # --- Inside a transaction ---
 
@@ -337,7 +190,7 @@ class Jobs(Huey):  # type: ignore[misc]
             return self._dropped.wait_for(lambda: not self._held, max(0.0, seconds))
 
     def renew(self) -> None:
-        """Move the leases of everything held ahead; called by one thread every RENEW_SECONDS."""
+        """Move the leases of everything held ahead; called by one thread in each of its rounds."""
         self.lanes.tell_late()
         keys = [claim.key for claim in self.held()]
         if keys:
@@ -386,7 +239,7 @@ class Jobs(Huey):  # type: ignore[misc]
 
     def _looking(self, now: int, room: Mapping[str, int], closed: Collection[str]) -> Callable[[], _Found]:
         """What reads the jobs that are due, so many of each kind, and when the next one is where there are none."""
-        full, kinds, held = self.shares.full(), sql.json_of(list(self.kinds)), {claim.key for claim in self.held()}
+        full, kinds, held = self.shares.full(), sql.json_of(self.kinds), {claim.key for claim in self.held()}
         silent = [host for host, most in self.shares.narrow().items() if not most]
         but = _But(closed, held, full.hosts, full.owners)
 
@@ -456,31 +309,6 @@ class Jobs(Huey):  # type: ignore[misc]
         self.lanes.give_back(claim.lane)
         return False
 
-    # --- Huey's side ---
-
-    def register(
-        self, kind: str, run: Callable[[Claim], None], places: int = WORKERS, times: Times | None = None
-    ) -> None:
-        """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
-        self.places.reserve(kind, places)
-        if times is not None:
-            self._times[kind] = times
-        self.kinds[kind] = self.task(name=kind)(run)
-
-    def deserialize_task(self, data: tuple[str, Claim]) -> Any:
-        kind, claim = data
-        return self.kinds[kind].task_class(args=(claim,), id=claim.key)
-
-    def is_revoked(self, task: Any, timestamp: Any = None, peek: bool = True) -> bool:
-        return False  # a removed job is not in the table
-
-    def delete(self, key: str) -> bool:
-        return False  # no revocation marks are kept
-
-    def stop_waiting(self) -> None:
-        self.storage.stopping = True
-        self.bell.ring()
-
 
 _COLUMNS = (Job.kind, Job.key, Job.claims, Job.lane, Job.host, Job.owner)
 _Found = tuple[list[Claim], tuple[bool, int | None]]
@@ -532,67 +360,3 @@ def _claim(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]
     kinds: dict[str, str] = sql.loads(sql.value(claiming.CLAIMABLE, (seen, now)))
     sql.change(claiming.CLAIM, (now + LEASE_MS, epoch, sql.json_of(list(kinds))))
     return [(kinds[claim.key], replace(claim, claims=claim.claims + 1)) for claim in wanted if claim.key in kinds]
-
-
-class _LeaseStorage(BaseStorage):  # type: ignore[misc]
-    """Huey's storage over the leased table. One worker at a time waits for the next due job and claims for all."""
-
-    blocking = True
-
-    def __init__(self, name: str, jobs: Jobs) -> None:
-        super().__init__(name)
-        self.jobs, self.stopping = jobs, False
-        self._leader = threading.Lock()
-        self._ready: deque[tuple[str, Claim]] = deque()
-
-    def dequeue(self) -> tuple[str, Claim] | None:
-        """The next claimed job; None when the consumer stops."""
-        with self._leader:
-            while not self.stopping and not self._ready:
-                self._fill()
-            if not self.stopping:
-                return self._ready.popleft()
-            while self._ready:  # claimed and never begun: the next start frees their leases
-                _, claim = self._ready.pop()
-                self.jobs.leave(claim)
-                self.jobs.drop(claim)
-            return None
-
-    def _fill(self) -> None:
-        try:
-            self._look()
-        except ApiError:  # the log has it; a worker that ended here would write it down again and again
-            self.jobs.bell.wait(UNAVAILABLE_SECONDS)
-
-    def _look(self) -> None:
-        wanted, wait = self.jobs.due(CLAIMED_AT_ONCE)
-        if not wanted:
-            self.jobs.wait(wait)
-            return
-        self._ready.extend(self.jobs.claim(wanted))
-        if not self._ready:
-            self.jobs.bell.wait(0.05)  # somebody else was faster, or nothing can be written
-
-    def read_schedule(self, timestamp: Any) -> list[Any]:
-        return []  # jobs are never moved between tables: visible_at is the schedule
-
-
-class _NoScheduler(Scheduler):  # type: ignore[misc]
-    """Huey's scheduler thread, idle: due times are the storage's business."""
-
-    def loop(self, now: Any = None) -> None:
-        self.stop_flag.wait()
-
-
-class EmbeddedConsumer(Consumer):  # type: ignore[misc]
-    """Huey's consumer as threads of this process; signals belong to the web server."""
-
-    scheduler_class = _NoScheduler
-
-    def _set_signal_handlers(self) -> None:
-        """Sanic owns SIGTERM and SIGINT and stops this consumer by its listener."""
-
-    def stop(self, graceful: bool = False) -> None:
-        self.stop_flag.set()
-        self.huey.stop_waiting()
-        super().stop(graceful)

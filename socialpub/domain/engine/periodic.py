@@ -1,0 +1,149 @@
+"""What runs on a timer, as periodic tasks of Huey: a task that fails is logged, counted, and tried again."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from socialpub.base import http as outbound
+from socialpub.base import memory, metrics
+from socialpub.domain.accounts import canary, connect, renewal, tokens, versions
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine import recovery
+from socialpub.domain.engine.heartbeat import Heartbeat
+from socialpub.domain.engine.kinds import KINDS
+from socialpub.domain.engine.pauses import Pauses
+from socialpub.domain.engine.retention import Retention
+from socialpub.domain.engine.timed_backups import AGAIN_SECONDS, TimedBackups
+from socialpub.domain.media import library
+from socialpub.domain.people import audit, limits
+from socialpub.domain.posts import batches, unheard
+from socialpub.store import search
+from socialpub.store.jobs.job_queue import Interval, patient
+
+log = logging.getLogger("socialpub.jobs")
+
+RETRIES, RETRY_SECONDS = 3, 10.0
+SWEEP_SECONDS = 60.0
+FIRST_SECONDS = 5.0  # after a start
+SLICES = 100  # of posts that are filed in one run
+MANY = 1000  # posts since the run before
+BEHIND = 5000  # posts that are not filed, which a search reads as rows
+
+
+class Periodic:
+    """The tasks of one server. `stopping`: long ones give up."""
+
+    def __init__(
+        self,
+        service: Service,
+        fetched: library.Fetched,
+        pauses: Pauses,
+        heartbeat: Heartbeat,
+        stopping: threading.Event,
+    ) -> None:
+        self._service, self._fetched, self._pauses, self._stopping = service, fetched, pauses, stopping
+        self._heartbeat = heartbeat
+        self.upkeep = renewal.Upkeep(service)
+        self.retention = Retention(service)
+        self.backups = TimedBackups(service, stopping.is_set)
+        self._newest: int | None = None  # the number of the newest post, in the run before
+        self._filed: int | None = None  # the newest event when all posts were filed last
+
+    def register(self) -> None:
+        """Hand all of it to Huey."""
+        service, jobs = self._service, self._service.jobs
+        jobs.post_execute(name="count failures")(_count)
+        add = functools.partial(_add, service)
+        add("file_posts", lambda now: self._filed != self._heartbeat.news, self.file_posts)
+        add("save_tokens", lambda now: tokens.has_unsaved(service), lambda: tokens.save_unsaved(service))
+        add("keep_answers", lambda now: bool(service.unkept), lambda: recovery.keep_unkept(service))
+        add("sweep", Interval(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
+        add("end_overdue", Interval(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
+        add("forget", Interval(SWEEP_SECONDS, SWEEP_SECONDS), self.forget)
+        add("tidy", Interval(SWEEP_SECONDS, FIRST_SECONDS), self._tidy)
+        add("renew_tokens", self._unless_paused(Interval(SWEEP_SECONDS, FIRST_SECONDS)), self.upkeep.look)
+        told = Interval(versions.LOOK_SECONDS, FIRST_SECONDS)
+        add("tell_versions", self._unless_paused(told), lambda: versions.look(service))
+        if service.runtime.settings.publishing.version_checks:
+            asked = Interval(canary.LOOK_SECONDS, canary.FIRST_SECONDS)
+            add("ask_versions", self._unless_paused(asked), lambda: canary.look(service, self._stopping.is_set))
+        add("back_up", Interval(SWEEP_SECONDS, FIRST_SECONDS), self.backups.look, retry_seconds=AGAIN_SECONDS)
+        add("beat", Interval(instance.BEAT_SECONDS, instance.BEAT_SECONDS), self._heartbeat.heard)
+
+    def file_posts(self) -> None:
+        """Put what was accepted into the indexes of the search; as much as a run allows.
+
+        While many posts come it can wait for a later run, as long as what a search reads besides is little: whoever
+        posts has the disk first.
+        """
+        news = self._heartbeat.news
+        filed = self._service.read(search.filed).result()
+        came, self._newest = filed.newest - (self._newest or filed.newest), filed.newest
+        if came >= MANY and filed.behind < BEHIND:
+            return
+        for _ in range(SLICES):
+            if filed.is_whole:
+                self._filed = news
+            if filed.is_whole or self._stopping.is_set():
+                return
+            self._service.write(lambda tx: search.file_some()).result()
+            filed = self._service.read(search.filed).result()
+
+    def forget(self) -> None:
+        """History past its time, as long as the clock that tells it is trusted."""
+        if not self._pauses.reason and not self._pauses.doubtful:
+            self.retention.look(self._service.now_ms)
+
+    def _end_overdue(self) -> None:
+        """What a silent upstream holds back is told once it is too late, not only once the upstream is back."""
+        if self._service.breakers.open() and not self._pauses.held_back:
+            recovery.fail_overdue(self._service)
+
+    def _tidy(self) -> None:
+        outbound.close_idle()
+        memory.give_back()
+        connect.purge(self._service)
+
+    def _unless_paused(self, interval: Interval) -> Callable[[datetime], bool]:
+        """What is due while publishing is paused is done after it: a copy must not use up the original's tokens."""
+        return lambda now: not self._pauses.reason and interval(now)
+
+
+def _add(
+    service: Service,
+    name: str,
+    is_due: Callable[[datetime], bool],
+    run: Callable[[], Any],
+    retry_seconds: float = RETRY_SECONDS,
+) -> None:
+    service.jobs.periodic_task(is_due, name=name, retries=RETRIES, retry_delay=retry_seconds)(patient(run))
+
+
+def _count(task: Any, value: object, error: Exception | None) -> None:
+    if error is not None:
+        metrics.TASK_FAILURES.labels(task.name).inc()
+
+
+def sweep(service: Service, fetched: library.Fetched) -> None:
+    """Ring again for what has lost its job, and forget what is past its time."""
+    for kind in KINDS:
+        if kind.sweep:
+            kind.sweep(service)
+    while service.write(lambda tx: limits.purge(tx, service.now_ms)).result() == limits.PURGED_AT_ONCE:
+        log.info("answers past their time are being forgotten")
+    while service.write(lambda tx: audit.purge(service, tx)).result() == audit.PURGED_AT_ONCE:
+        log.info("acts past their time are being forgotten")
+    service.write(lambda tx: unheard.purge(service, tx)).result()
+    fetched.adopt()
+    for batch in fetched.held():
+        if service.read(functools.partial(batches.has_ended, batch)).result():
+            fetched.drop(batch)
+    # A database that was put back may be the wrong one: its media are left alone until somebody has looked.
+    if service.read(instance.paused).result() is None:
+        fetched.tidy()

@@ -1,0 +1,241 @@
+"""Huey on the application's own database: queue, scheduler and consumer.
+
+Stock Huey deletes a job before it runs and loses it in a crash, so a job that must not be lost is a lease, and its row
+is its schedule (`leases.py`). What runs on a timer waits in memory: a start begins all timers again.
+
+Due jobs are waited for, not polled: one worker sleeps until the next due time, is woken by commits of what is due
+sooner, and claims all that is due and has a place in one transaction.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from huey.api import Huey, PeriodicTask, Task, TaskWrapper
+from huey.consumer import Consumer, Scheduler
+from huey.exceptions import RetryTask
+from huey.storage import BaseStorage
+
+from socialpub.base.errors import ApiError
+from socialpub.base.fair import Shares
+from socialpub.base.runtime import Clock
+from socialpub.store.db import Database
+from socialpub.store.jobs.leases import WORKERS, Claim, Leases, Times
+
+AGAIN_SECONDS = 30.0  # a job whose function failed rings again
+CLAIMED_AT_ONCE = 250  # in one transaction
+ROUND_SECONDS = 5.0  # of the scheduler; well below a lease
+TASKS_AT_ONCE = 4  # of those in memory: a backup, the questions about versions, and two that are short
+UNAVAILABLE_SECONDS = 1.0
+
+_ZERO = datetime(1970, 1, 1)  # noqa: DTZ001 - Huey's times have no zone
+_Leased = tuple[str, Claim]  # its kind, and what was claimed
+
+
+class Jobs(Leases, Huey):  # type: ignore[misc]
+    """The queue. `round` is called by the scheduler's thread before it looks at what is on a timer; never raises."""
+
+    def __init__(self, database: Database, clock: Clock, shares: Shares | None = None) -> None:
+        Leases.__init__(self, database, clock, shares)
+        self.round: Callable[[], None] = lambda: None
+        self._answers: dict[str, TaskWrapper] = {}
+        Huey.__init__(self, "socialpub", results=False, storage_class=_Storage, jobs=self)
+
+    def register(
+        self, kind: str, run: Callable[[Claim], None], places: int = WORKERS, times: Times | None = None
+    ) -> None:
+        """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
+        self.reserve(kind, places, times)
+        self._answers[kind] = self.task(name=kind, retries=1, retry_delay=AGAIN_SECONDS)(patient(run))
+
+    def create_consumer(self, **options: Any) -> Any:
+        return _Consumer(self, **options)
+
+    def serialize_task(self, task: Task) -> Task:
+        """A task that waits in memory, as it is now: Huey counts the tries that are left on the one it has run."""
+        kept = copy.copy(task)
+        kept.id = task.name  # in the log
+        return kept
+
+    def deserialize_task(self, data: Task | _Leased) -> Task:
+        if isinstance(data, Task):
+            return data
+        kind, claim = data
+        return self._answers[kind].task_class(args=(claim,), id=claim.key)
+
+    def execute(self, task: Task, timestamp: datetime | None = None) -> Any:
+        try:
+            return super().execute(task, timestamp)
+        finally:
+            self.storage.ended(task)
+
+    def add_schedule(self, task: Task) -> None:
+        """Try a task again after its delay: a leased job by its row."""
+        if not task.args:
+            super().add_schedule(task)
+            return
+        (claim,), at_ms = task.args, self.clock.now_ms() + int(task.retry_delay * 1000)
+        self.database.write(lambda tx: self.again(tx, claim, at_ms))
+
+    def is_revoked(self, task: Task, timestamp: datetime | None = None, peek: bool = True) -> bool:
+        return False  # a removed job is not in the table
+
+    def delete(self, key: str) -> bool:
+        return False  # no revocation marks are kept
+
+    def stop_waiting(self) -> None:
+        self.storage.stopping = True
+        self.bell.ring()
+
+    def _get_timestamp(self) -> datetime:
+        """The clock of this program, which tests move; Huey (3.5) has no public way to be given one.
+
+        By monotonic time: what only waits for a while goes on waiting that while, also where the clock was set.
+        """
+        return _ZERO + timedelta(seconds=self.clock.monotonic())
+
+
+def patient(run: Callable[..., Any]) -> Callable[..., None]:
+    """`run` as a task that is tried again until something can be written, without a word: the store has said it."""
+
+    @functools.wraps(run)
+    def task(*given: Any) -> None:
+        try:
+            run(*given)
+        except ApiError as error:
+            if error.rule == "storage.unavailable":
+                raise RetryTask from error
+            raise
+
+    return task
+
+
+class Interval:
+    """When a periodic task is due, as Huey asks: `first` seconds after it is first asked, and then every `seconds`."""
+
+    def __init__(self, seconds: float, first: float = 0.0) -> None:
+        self._step, self._first = timedelta(seconds=seconds), timedelta(seconds=first)
+        self._due: datetime | None = None
+
+    def __call__(self, now: datetime) -> bool:
+        if self._due is None:
+            self._due = now + self._first
+        if now < self._due:
+            return False
+        self._due = now + self._step
+        return True
+
+
+class _Storage(BaseStorage):  # type: ignore[misc]
+    """Leased jobs from their table, other tasks from memory. One worker at a time waits, and claims for all."""
+
+    blocking = True
+
+    def __init__(self, name: str, jobs: Jobs) -> None:
+        super().__init__(name)
+        self.jobs, self.stopping = jobs, False
+        self._leader, self._lock = threading.Lock(), threading.Lock()
+        self._ready: deque[_Leased] = deque()
+        self._tasks: list[Task] = []
+        self._later: list[tuple[datetime, Task]] = []  # with the time at which it is tried again
+        self._running: list[Task] = []
+
+    def enqueue(self, data: Task, priority: float | None = None) -> None:
+        """Take a task of the scheduler's; a periodic one that has not ended, or is tried again, is not put twice."""
+        with self._lock:
+            there = {task.name for task in [*self._tasks, *self._running, *(task for _, task in self._later)]}
+            if isinstance(data, PeriodicTask) and data.name in there:
+                return
+            self._tasks.append(data)
+        self.jobs.bell.ring()
+
+    def add_to_schedule(self, data: Task, ts: datetime) -> None:
+        with self._lock:
+            self._later.append((ts, data))
+
+    def read_schedule(self, ts: datetime) -> list[Task]:
+        with self._lock:
+            due = [task for at, task in self._later if at <= ts]
+            self._later = [each for each in self._later if each[0] > ts]
+        return due
+
+    def ended(self, task: Task) -> None:
+        """Let the next task begin in place of this one."""
+        with self._lock:
+            self._running = [each for each in self._running if each is not task]
+            is_waiting = bool(self._tasks)
+        if is_waiting:
+            self.jobs.bell.ring()
+
+    def dequeue(self) -> Task | _Leased | None:
+        """The next claimed job, or the next task in memory; None when the consumer stops."""
+        with self._leader:
+            while not self.stopping:
+                if self._ready:
+                    return self._ready.popleft()
+                if (task := self._next_task()) is not None:
+                    return task
+                self._fill()
+            while self._ready:  # claimed and never begun: the next start frees their leases
+                _, claim = self._ready.pop()
+                self.jobs.leave(claim)
+                self.jobs.drop(claim)
+            return None
+
+    def _next_task(self) -> Task | None:
+        with self._lock:
+            if not self._tasks or len(self._running) >= TASKS_AT_ONCE:
+                return None
+            task = self._tasks.pop(0)
+            self._running.append(task)
+            return task
+
+    def _fill(self) -> None:
+        try:
+            self._look()
+        except ApiError:  # the log has it; a worker that ended here would write it down again and again
+            self.jobs.bell.wait(UNAVAILABLE_SECONDS)
+
+    def _look(self) -> None:
+        wanted, wait = self.jobs.due(CLAIMED_AT_ONCE)
+        if not wanted:
+            self.jobs.wait(wait)
+            return
+        self._ready.extend(self.jobs.claim(wanted))
+        if not self._ready:
+            self.jobs.bell.wait(0.05)  # somebody else was faster, or nothing can be written
+
+
+class _Scheduler(Scheduler):  # type: ignore[misc]
+    """Huey's scheduler by the clock of this program; stock Huey looks at periodic tasks once a minute of real time."""
+
+    def loop(self, now: datetime | None = None) -> None:
+        self.huey.round()
+        for task in self.huey.read_schedule(now):
+            self.huey.enqueue(task)
+        if self.periodic:
+            self.enqueue_periodic_tasks(now)
+        self.stop_flag.wait(ROUND_SECONDS)
+
+
+class _Consumer(Consumer):  # type: ignore[misc]
+    """Huey's consumer as threads of this process."""
+
+    scheduler_class = _Scheduler
+
+    def start(self) -> None:
+        """Start the threads, and leave signals alone: they are the web server's."""
+        self.scheduler.start()
+        for _, thread in self.worker_threads:
+            thread.start()
+
+    def stop(self, graceful: bool = False) -> None:
+        self.stop_flag.set()
+        self.huey.stop_waiting()
+        super().stop(graceful)
