@@ -106,7 +106,7 @@ def _count(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
 
 
 def _harmless(cells: Json) -> Json:
-    """Escape formulas with an apostrophe: a spreadsheet would run them, and names are untrusted."""
+    """Escape formulas with an apostrophe: spreadsheets run them, and names are untrusted."""
     return {name: f"'{cell}" if spreadsheets.is_formula(cell) else cell for name, cell in cells.items()}
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class StorageError(Exception):
-    """A write failed; the post is resumed when its lease expires."""
+    """Failed write; the post is resumed when its lease expires."""
 
 
 @dataclass

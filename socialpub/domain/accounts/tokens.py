@@ -388,7 +388,7 @@ def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
 
 
 def has_unsaved(service: Service) -> bool:
-    """Whether there are new tokens that could not be written when they came."""
+    """Return whether new tokens are still to be stored."""
     return any(known.unsaved for known in list(service.renewals.values()))
 
 

@@ -35,7 +35,7 @@ Told = Callable[[str, int, int], None]
 
 
 class BackupError(Exception):
-    """Backup cannot be created, read or restored; the message gives reason and remedy."""
+    """Failed backup or restore; the message gives reason and remedy."""
 
 
 class Manifest(BaseModel):

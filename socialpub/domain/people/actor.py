@@ -1,4 +1,4 @@
-"""The actor of a domain action, and the result the action returns."""
+"""Actor of a domain action, and the result of the action."""
 
 from __future__ import annotations
 

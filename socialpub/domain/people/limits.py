@@ -52,7 +52,7 @@ class Answer(NamedTuple):
 
 
 class InUseError(Exception):
-    """Another request took this key first; wait for its response."""
+    """Key taken by another request; wait for its response."""
 
 
 def fingerprint(query: str) -> Any:

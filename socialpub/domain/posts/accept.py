@@ -318,7 +318,7 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
 
 
 class ApartError(Exception):
-    """Requests of the group depend on each other: write each alone."""
+    """Group of requests that depend on each other: write each alone."""
 
 
 def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:

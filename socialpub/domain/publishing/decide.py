@@ -37,14 +37,14 @@ from socialpub.store.rows import IntentRow
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run resumed a post with this open intent: unknown whether anything was sent."""
+    """Resumed run with this open intent: unknown whether anything was sent."""
 
     revoked: bool = False  # the account has been revoked by now
 
 
 @dataclass(frozen=True)
 class Doubted:
-    """The response to the send was ambiguous; it is stored."""
+    """Ambiguous response to the send, which is stored."""
 
     revoked: bool = False
 

@@ -34,11 +34,11 @@ TAKEN = "taken"  # outcome of a send that the platform accepted but has not fini
 
 
 class LostClaimError(Exception):
-    """Another run owns this post; nothing was written."""
+    """Claim taken over by another run; nothing was written."""
 
 
 class TakenError(Exception):
-    """The remote post belongs, or may belong, to another post; nothing was written."""
+    """Remote post that belongs, or may belong, to another post; nothing was written."""
 
 
 class Said(TypedDict):

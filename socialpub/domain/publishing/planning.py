@@ -76,7 +76,7 @@ def _lapses(service: Service, snapshot: Snapshot) -> bool:
 
 
 class WantedError(Exception):
-    """`prepare` needs a network call or the account's tokens."""
+    """Plan that needs a network call or the account's tokens."""
 
 
 class _Nobody:
