@@ -54,7 +54,7 @@ class InlineReader:
         if self._shy and self._is_shy(owner):
             raise ReadTooLongError
         try:
-            self._place.look_once()
+            self._place.look_lately()
             return self._seen(owner, run)
         except (LostError, OSError, peewee.DatabaseError, sqlite3.Error) as error:
             raise ReadTooLongError from error

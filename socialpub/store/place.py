@@ -1,12 +1,13 @@
-"""Whether an open database is still the one that others find under its name.
+"""Detects that a file of the database was deleted, replaced or overwritten while it is open.
 
-SQLite goes on with files that were removed or replaced, and says that all is well: whatever it is given then is lost
-when the process ends. So the files are looked at for each transaction, by their names.
+SQLite goes on with such files and reports no error: what it is given then is lost when the process ends. So each
+transaction compares the inodes under the files' names. `PRAGMA data_version` does not change when another program
+writes into the database file (`cp backup.db socialpub.db`), so that is told by the file's time and length, which only a
+checkpoint of SQLite may change, by whatever process: and a checkpoint shows in the wal-index.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import mmap
 import os
@@ -42,7 +43,6 @@ class Place:
         self._remembered, self._index_file = ((0, 0), b""), -1
         self._shared: mmap.mmap | None = None
         self._lock, self._overwritten, self.lost = threading.Lock(), "", ""
-        self._looked: asyncio.AbstractEventLoop | None = None  # the loop that has looked, and has not gone round since
 
     def remember(self) -> None:
         """The files as they are now, right after they were opened (`-wal` and `-shm` come with the first reading)."""
@@ -73,26 +73,9 @@ class Place:
         self._told(why or self._overwritten)
 
     def look_lately(self) -> None:
-        """The same, unless it was looked at a moment ago: for what will be looked at once more before it counts."""
+        """Like `look`, at most once in LATELY_SECONDS: for reads, and for what calls `look` at its end."""
         if self._monotonic() - self._looked_at > LATELY_SECONDS or self.lost:
             self.look()
-
-    def look_once(self) -> None:
-        """`look`, once for all who come while a loop goes round: to ask the system gives the interpreter away, and
-        to have it back takes longer than what is asked.
-        """
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # none runs here: nobody else comes with it
-            self.look()
-            return
-        if self._looked is not loop:
-            self.look()
-            self._looked = loop
-            loop.call_soon(self._look_again)
-
-    def _look_again(self) -> None:
-        self._looked = None
 
     @property
     def is_overwritten(self) -> bool:

@@ -158,6 +158,14 @@ def test_what_was_written_over_stays_refused(home: Path, server: Server, alice: 
             assert alice.api.get("/v1/posts").status_code == 503
 
 
+def test_sqlite_itself_does_not_notice_that_its_file_was_written_over(home: Path) -> None:
+    """So `place` reads the wal-index: where this fails, `PRAGMA data_version` may do instead."""
+    with contextlib.closing(sqlite3.connect(home / "socialpub.db")) as connection:
+        before = connection.execute("PRAGMA data_version").fetchone()
+        write_over(home)
+        assert connection.execute("PRAGMA data_version").fetchone() == before
+
+
 def test_the_stop_does_not_write_into_what_was_put_there(home: Path, server: Server) -> None:
     write_over(home)
     content = (home / "socialpub.db").read_bytes()
