@@ -14,9 +14,9 @@ from typing import Any
 
 from sanic import HTTPResponse
 
+from socialpub.base.admission import Pacer
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import ANYBODY, Share
-from socialpub.base.paces import Paces
 from socialpub.domain import act
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.engine import Engine
@@ -35,6 +35,7 @@ log = logging.getLogger("socialpub.web")
 NOBODY = Scope("")
 STOPPING_RETRY_SECONDS = 5
 REFUSED_SECONDS = 0.025  # between two large bodies of one organization that are refused
+REFUSED_LONGEST = 1.0  # seconds
 
 
 class Door:
@@ -43,9 +44,8 @@ class Door:
     def __init__(self, service: Service, engine: Engine) -> None:
         self.service, self.engine = service, engine
         self.windows = limits.Windows(service.runtime.clock)
-        self.crowd = service.crowd
         self.shelf = Shelf()
-        self.refusals = Paces(REFUSED_SECONDS)
+        self.refusals = Pacer(REFUSED_SECONDS, REFUSED_LONGEST)
         self.budgets = bodies.Budgets()
         self._inside, self._empty = 0, asyncio.Event()  # handlers that run, and that none does
         self._closed = False
@@ -74,13 +74,10 @@ class Door:
         if route.api:
             self._rate(request, route, scope)
         owner = scope.organization or ANYBODY.owner
-        place = self.crowd.try_enter(owner) or await self.crowd.enter(owner)
-        try:
+        with await self.service.admission.enter(owner) as permit:
             if route.api:
                 self._open()
-            return await self._let_in(Call(request, route, self.service, self.engine, scope, place=place))
-        finally:
-            self.crowd.leave(place)
+            return await self._let_in(Call(request, route, self.service, self.engine, scope, permit=permit))
 
     async def _let_in(self, call: Call) -> HTTPResponse:
         """The answer to who has a place."""

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -21,8 +20,8 @@ from sanic.request import RequestParameters
 from sanic.request.types import HttpParserInvalidURLError, parse_url  # type: ignore[attr-defined]  # its own parser
 
 from socialpub.base import crypto
+from socialpub.base.admission import Permit
 from socialpub.base.compact import dumps
-from socialpub.base.crowd import Place
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.domain.core.service import Service
@@ -127,7 +126,7 @@ class Call:
     body: bytes = b""
     arrived: Arrived | None = None  # a body that had to be looked through
     sent: str = ""  # a hash over the query and the body as it was sent, where there is an Idempotency-Key
-    place: Place | None = None  # among all who are let in
+    permit: Permit | None = None
     key: limits.Key | None = None
     received: Any = None
     gone: bool = False  # the client: nobody will hear the answer
@@ -162,14 +161,14 @@ class Call:
         verb, where = f"{request.method} {self.route.path}", edge.told_caller(self.service, request)
         return audit.Act(verb, scope.organization or None, scope.key, scope.user, where, request.ctx.request_id)
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
-        """Of the caller's organization, to check and write what is asked: others need not wait for all that it asks."""
-        return self.service.turns.of(self.scope.organization)
+    async def turn(self) -> Permit:
+        """One of the permits of the caller's organization to check what it asks: others need not wait for all of it."""
+        return await self.service.checking.enter(self.scope.organization)
 
     def rest(self) -> None:
         """What follows waits for others: the next of this organization may come in."""
-        if self.place is not None:
-            self.service.crowd.rest(self.place)
+        if self.permit is not None:
+            self.permit.rest()
 
     def lose(self) -> None:
         """The client has gone before it had its answer."""

@@ -22,8 +22,8 @@ from sanic.http import Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
 from socialpub.base import loops
+from socialpub.base.admission import Pacer
 from socialpub.base.host import DESCRIPTORS_MOST, descriptors
-from socialpub.base.paces import Pace
 from socialpub.domain.core.service import FILES
 from socialpub.web.wire import Stream
 
@@ -152,7 +152,7 @@ class Protocol(HttpProtocol):
             return False
         stream.request_bytes_left -= len(data)
         transport.pause_reading()
-        self.loop.call_later(self.app.ctx.unread.wait(self.loop.time(), len(data)), _go_on_reading, transport)
+        self.loop.call_later(self.app.ctx.unread.wait("", self.loop.time(), len(data)), _go_on_reading, transport)
         return True
 
 
@@ -191,7 +191,7 @@ def _idle_for(line: Any) -> tuple[bool, float]:
 async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
     """The application, serving on this loop while the block runs. Its listeners run once, in order."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    app.ctx.unread = Pace(UNREAD_SPEED)
+    app.ctx.unread = Pacer(1 / UNREAD_SPEED)
     app.ctx.lines, app.ctx.leaving = set(), Leaving(asyncio.get_running_loop())
     servers = [await _server(app, sock)]
     servers += [await _server(app, sock.dup()) for _ in range(_copies())]

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from socialpub.base.admission import Pacer
 from socialpub.base.errors import refuse
 from socialpub.base.fair import BUSY_RETRY_SECONDS
-from socialpub.base.paces import Pace
 from socialpub.web.http import Reply
 from socialpub.web.tags import unless_known
 
@@ -37,7 +37,7 @@ class Shelf:
     """
 
     def __init__(self, speed: float = LONG_SPEED) -> None:
-        self._pace = Pace(speed)
+        self._pace = Pacer(1 / speed)
         self._pages: OrderedDict[str, _Page] = OrderedDict()
         self._making = asyncio.Lock()
 
@@ -54,10 +54,10 @@ class Shelf:
 
     async def _wait(self, size: int) -> None:
         now = asyncio.get_running_loop().time()
-        wait = self._pace.wait(now, 0)
+        wait = self._pace.wait("", now, 0)
         if wait > WAIT_MAX:
             raise refuse("http.busy", retry_after=BUSY_RETRY_SECONDS)
-        self._pace.wait(now, size)
+        self._pace.wait("", now, size)
         await asyncio.sleep(wait)
 
     async def _made(self, path: str, make: Make) -> _Page:

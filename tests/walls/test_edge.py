@@ -12,9 +12,9 @@ import pytest
 from sanic.cookies import request as sanic_cookies
 from sanic.http import Http
 
+from socialpub.base.admission import Pacer
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.base.paces import Pace, Paces
 from socialpub.web.bodies import FORM_MAX, MIB, SMALL_MAX
 from socialpub.web.http import Reply
 from socialpub.web.parts import Span, asked_span
@@ -197,11 +197,6 @@ def test_a_body_that_nobody_reads_wakes_nobody(
     assert len(reads) < 10
 
 
-def test_bodies_that_nobody_reads_share_a_pace() -> None:
-    pace = Pace(100)
-    assert [pace.wait(now, count) for now, count in ((0, 50), (0, 50), (0.5, 100), (10, 25))] == [0.5, 1.0, 1.5, 0.25]
-
-
 class Looped(asyncio.SelectorEventLoop):
     """A loop whose clock goes on only while somebody sleeps, and at once."""
 
@@ -249,7 +244,7 @@ def test_large_bodies_that_are_refused_are_answered_at_a_pace(
 ) -> None:
     """Small ones are not, nor those that are taken."""
     asked: list[str] = []
-    monkeypatch.setattr(Paces, "wait", lambda paces, owner, now: asked.append(owner) or 0.0)
+    monkeypatch.setattr(Pacer, "wait", lambda pacer, owner, now: asked.append(owner) or 0.0)
     many = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": ["media_x"] * 3000}
     few = many | {"media": ["media_x"] * 41}
     with untouched(server):

@@ -226,24 +226,24 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) ->
     for each in asking:
         each.start()
     try:
-        assert wait_for(lambda: service.turns.waiting(world.alice.organization) == 8, 30)
+        assert wait_for(lambda: service.checking.waiting(world.alice.organization) == 8, 30)
         assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
         assert world.charlie.api.get("/v1/posts").status_code == 200
-        assert service.turns.waiting(world.alice.organization) == 8
+        assert service.checking.waiting(world.alice.organization) == 8
         assert not answers
     finally:
         over.set()
         for each in asking:
             each.join(60)
     assert answers == [200] * len(asking)
-    assert service.turns.waiting(world.alice.organization) == 0
+    assert service.checking.waiting(world.alice.organization) == 0
     assert all(each.result(60) for each in held)
 
 
 def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another's request is there, two of an organization are let in at a time, of however many it asks."""
     service, over = world.server.service, threading.Event()
-    monkeypatch.setattr(service.crowd, "seconds", 3600)  # however slow the machine is, what is here counts
+    monkeypatch.setattr(service.admission, "counted", 3600)  # however slow the machine is, what is here counts
     held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
     body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
     answers: list[int] = []
@@ -257,17 +257,17 @@ def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monke
     for each in asking:
         each.start()
     try:
-        assert wait_for(lambda: service.crowd.waiting(mine) == MOST - MANY, 60)
+        assert wait_for(lambda: service.admission.waiting(mine) == MOST - MANY, 60)
         assert world.charlie.api.get("/v1/posts").status_code == 200
         assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
-        assert service.crowd.waiting(mine) == MOST - MANY
+        assert service.admission.waiting(mine) == MOST - MANY
         assert not answers
     finally:
         over.set()
         for each in asking:
             each.join(60)
     assert answers == [200] * MOST
-    assert service.crowd.waiting(mine) == 0
+    assert service.admission.waiting(mine) == 0
     assert all(each.result(60) for each in held)
 
 

@@ -13,13 +13,11 @@ from typing import TypeVar
 
 from socialpub.base import host
 from socialpub.base import http as outbound
+from socialpub.base.admission import AdmissionController, Pacer
 from socialpub.base.crew import Crew
-from socialpub.base.crowd import Crowd
 from socialpub.base.fair import Pool, Shares, Waiting
 from socialpub.base.http.circuit_breakers import Breakers
-from socialpub.base.paces import Paces
 from socialpub.base.runtime import Runtime
-from socialpub.base.turns import Turns
 from socialpub.domain.core.copies import Owed
 from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.sites import Sites, typed_in
@@ -41,6 +39,7 @@ WAITING = Waiting(1000, 4000)  # for an upstream: a batch may have 25
 STEERED_WAITING = Waiting(400, 1600)
 MEASURING_WAITING = Waiting(50, 200)
 GIVE_WAY_SECONDS = 0.004  # between two reads of one organization while posts go out
+GIVE_WAY_LONGEST = 1.0  # seconds
 CHECKED_AT_ONCE = 2  # requests of one organization: one computes while the other waits for what it looks up
 WRITTEN_AT_ONCE = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
 
@@ -154,8 +153,7 @@ class Service:
     `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
     the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
     `delivering` calls webhooks.
-    `crowd`: requests that are let in. `turns`: those that are checked, some of each organization at once; `writing`:
-    those that are written.
+    `admission`: requests of the API and of pages. `checking`, `writing`: those that are checked, and written.
     """
 
     runtime: Runtime
@@ -169,14 +167,16 @@ class Service:
     delivering: Pool
     breakers: Breakers
     sites: Sites
-    crowd: Crowd
     hub: Hub = field(default_factory=Hub)
     beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
     unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
     heard: Heard = field(default_factory=Heard)
     unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
-    turns: Turns = field(default_factory=lambda: Turns(CHECKED_AT_ONCE))
-    writing: Turns = field(default_factory=lambda: Turns(WRITTEN_AT_ONCE))
+    admission: AdmissionController = field(
+        default_factory=lambda: AdmissionController(MANY, FEW, counted=THERE_SECONDS, recent=LATELY_SECONDS)
+    )
+    checking: AdmissionController = field(default_factory=lambda: AdmissionController(CHECKED_AT_ONCE))
+    writing: AdmissionController = field(default_factory=lambda: AdmissionController(WRITTEN_AT_ONCE))
     lately: Lately = field(init=False)
     revoked: set[str] = field(default_factory=set)  # accounts whose authorization has ended in this run
     renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
@@ -185,7 +185,7 @@ class Service:
     setup_digest: str | None = None  # of the one-time link that makes the first owner
     stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
     owed: Owed | None = None  # a look at the whole file, since it was not left by a clean stop
-    paces: Paces = field(default_factory=lambda: Paces(GIVE_WAY_SECONDS))  # of reads, by organization
+    reads: Pacer = field(default_factory=lambda: Pacer(GIVE_WAY_SECONDS, GIVE_WAY_LONGEST))  # by organization
     run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class Service:
     async def give_way(self, organization: str) -> None:
         """Reads go at a pace while posts go out: these have the interpreter before who reads all the time."""
         if self.jobs.busy:
-            seconds = self.paces.wait(organization, self.runtime.clock.monotonic())
+            seconds = self.reads.wait(organization, self.runtime.clock.monotonic())
             if seconds > 0:
                 await asyncio.sleep(seconds)
 
@@ -241,7 +241,6 @@ def open_service(runtime: Runtime) -> Service:
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    crowd = Crowd(FEW, MANY, THERE_SECONDS, LATELY_SECONDS, lambda: db.pause)
     pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew)
     steered = Pool(STEERED, "steered", STEERED_WAITING)
     measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
@@ -250,7 +249,7 @@ def open_service(runtime: Runtime) -> Service:
     sites = Sites(runtime.settings)
     sites.load(db.read(typed_in).result(), runtime.vault)
     pools = (pool, steered, measuring, reading, delivering)
-    return Service(runtime, db, jobs, crew, *pools, breakers, sites, crowd)
+    return Service(runtime, db, jobs, crew, *pools, breakers, sites)
 
 
 def close_service(service: Service) -> None:

@@ -305,7 +305,7 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
     service, scope = order.who.service, order.who.scope
     beginning = begin and Beginning(service, begin)
     entry = _Entry(order, beginning)
-    async with service.writing.of(scope.organization):
+    with await service.writing.enter(scope.organization):
         if beginning:
             beginning.hold(order.jobs)
         if preflight.refuses_duplicates(service, order.request):  # depends on earlier writes

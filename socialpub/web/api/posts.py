@@ -245,7 +245,7 @@ def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
 async def _publish(call: Call, ask: Ask, wait: float, ear: unheard.Ear | None) -> limits.Answer:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
-    async with call.turn():
+    with await call.turn():
         request = await ask()
         order = await accept.prepare(call.who, request, ear, call.inline)
     if order.at_ms is not None:
@@ -290,7 +290,7 @@ VALIDATE = Operation(
 
 async def validate(call: Call) -> Reply:
     """POST /v1/posts/validate."""
-    async with call.turn():
+    with await call.turn():
         request = await call.parsed(ValidateRequest)
         looked = await preflight.look(call.service, call.scope, request, call.inline)
     return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))

@@ -277,7 +277,7 @@ async def act_on(call: Call) -> Reply:
 async def _check(call: Call, given: Form) -> Verdict:
     """What POST /v1/posts/validate says of it."""
     try:
-        async with call.turn():
+        with await call.turn():
             request = issues.parse_object(ValidateRequest, await _asked(call, given))
             looked = await preflight.look(call.service, call.scope, request, {})
         told = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, {})
