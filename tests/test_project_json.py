@@ -27,8 +27,7 @@ OURS = {
     "commands/admin.py": "tokens that the operator types: a model without floats",
     "commands/listen.py": "data that the operator types: it is sent to the server, which checks it",
     "web/errors.py": "what `capped` has written",
-    "web/scan.py": "the shape of a body and single strings of it: the values are not used",
-    "domain/shapes/issues.py": "a request: its values are checked (`common.py`; tests/web/test_bad_input.py)",
+    "domain/shapes/bounded_json.py": "a request: orjson takes no number that is not finite",
     **dict.fromkeys(
         ("accounts", "channels", "compose", "hooks", "inside", "people", "postlog"),
         "an answer or a sealed value of ours",

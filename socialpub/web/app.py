@@ -66,10 +66,10 @@ POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
 # beside the handler (`Operation`). What follows from guard, limit and body is added there (`openapi.refusals`).
 # fmt: off
 ROUTES: tuple[Route, ...] = (
-    Route(POST, "/v1/posts", posts.publish, "key", "posts", posts.PUBLISH, takes=bodies.INLINE_MAX, waits=True),
+    Route(POST, "/v1/posts", posts.publish, "key", "posts", posts.PUBLISH, takes=bodies.BODY_MAX, waits=True),
     Route(GET, "/v1/posts", posts.listing, "read", "reads", posts.LISTING, light=True),
     Route(GET, "/v1/posts/<post_id:str>", posts.read, "read", "reads", posts.READ, light=True),
-    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes", posts.VALIDATE, takes=bodies.INLINE_MAX),
+    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes", posts.VALIDATE, takes=bodies.BODY_MAX),
     Route(PATCH, "/v1/posts/<post_id:str>", posts.reschedule, "key", "writes", posts.RESCHEDULE),
     Route(DELETE, "/v1/posts/<post_id:str>", posts.cancel, "key", "writes", posts.CANCEL),
     Route(POST, "/v1/posts/<post_id:str>/retry", posts.retry, "key", "writes", posts.RETRY),

@@ -1,5 +1,4 @@
-"""How a body comes in: piece by piece, bounded in size, in time and in what is here at once; looked through on its way
-where it is JSON."""
+"""How a body comes in: piece by piece, bounded in size, in time and in what is here at once; how JSON is parsed."""
 
 from __future__ import annotations
 
@@ -9,29 +8,32 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from sanic import Request
 from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
-from socialpub.web.scan import INLINE, PLAIN_MAX, Scan
-from socialpub.web.wire import Stream
+from socialpub.domain.media import inline_files
+from socialpub.domain.media.files import Arriving
+from socialpub.domain.people import limits
+from socialpub.domain.shapes import bounded_json, issues
+from socialpub.domain.shapes.posts import PublishRequest
 
+M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 MIB = 1024 * 1024
-INLINE_MAX = 48 * MIB
-BODY_MAX = 8 * MIB  # of JSON, beside inline files
+BODY_MAX = 16 * MIB  # of a publish request, with the files that it carries
 SMALL_MAX = 64 * 1024
-LIGHT_MAX = PLAIN_MAX  # is looked through and parsed on the loop: a few milliseconds, whatever it holds
+LIGHT_MAX = 8 * 1024  # is parsed on the loop: a few milliseconds, whatever it holds
 FORM_MAX = 16 * 1024
 UNREAD_MAX = 64 * MIB
 BODY_SECONDS = 15.0
 SLOWEST = 32 * 1024  # bytes a second: what is sent faster gets the time it takes
-BLOCK = 256 * 1024
 BUSY_RETRY_SECONDS = 5
 CODINGS_SHOWN = 40  # characters of a Content-Encoding in the refusal
-_INLINE = INLINE.encode()
 
 
 # --- Bytes on their way ------------------------------------------------------------------------------------------
@@ -60,89 +62,88 @@ class Budget:
             self._used[whose] += count
 
     def give(self, whose: str, count: int) -> None:
-        with self._lock:
-            self._used[whose] -= count
-            if not self._used[whose]:
-                del self._used[whose]
+        if count:
+            with self._lock:
+                self._used[whose] -= count
+                if not self._used[whose]:
+                    del self._used[whose]
 
 
 @dataclass
 class Budgets:
     """What bodies may take up before their requests are answered: memory, and room on the disk."""
 
-    memory: Budget = field(default_factory=lambda: Budget(64 * MIB, 16 * MIB))
+    memory: Budget = field(default_factory=lambda: Budget(96 * MIB, 24 * MIB))
     disk: Budget = field(default_factory=lambda: Budget(1024 * MIB, 256 * MIB))
 
 
-@dataclass
-class Arrived:
-    """A JSON body that has come whole, with its files on the disk, until `close`."""
+class JsonBody:
+    """The JSON body of a request, counted in budgets, and the files that it carries, until `close`.
 
-    scan: Scan
-    whose: str
-    budgets: Budgets
-    print: Any  # a hash over the query and the body as it was sent; None where nobody asks for one
-    memory: int = 0
-    disk: int = 0
+    `files`: by the hash that stands in the request in the place of their text. `media_max`: the bytes of one.
+    """
 
-    @property
-    def size(self) -> int:
-        return len(self.scan.kept)
+    def __init__(self, owner: str, budgets: Budgets, pool: Executor, folder: Path, media_max: int) -> None:
+        self.files: dict[str, Arriving] = {}
+        self._owner, self._budgets, self._pool = owner, budgets, pool
+        self._folder, self._media_max = folder, media_max
+        self._memory = self._disk = 0
 
-    def count(self) -> None:
-        """Take from the budgets what has come since the last time."""
-        kept, aside = len(self.scan.kept), self.scan.aside
-        if kept + aside <= SMALL_MAX:
-            return
-        self.budgets.memory.take(self.whose, kept - self.memory)
-        self.memory = kept
-        self.budgets.disk.take(self.whose, aside - self.disk)
-        self.disk = aside
+    async def read(self, request: Request, most: int) -> bytes:
+        """Read the whole body; ApiError `http.body_size`, `http.timeout`, `http.busy`."""
+        parts, size, remedy = [], 0, None
+        if most == BODY_MAX:
+            most_of_file = _size(self._media_max)
+            remedy = f"Upload larger files with POST /v1/media (up to {most_of_file} each), and name them by `mediaId`."
+        async for piece in pieces(request, most, remedy):
+            parts.append(piece)
+            size += len(piece)
+            if size > SMALL_MAX:
+                self._budgets.memory.take(self._owner, size - self._memory)
+                self._memory = size
+        return b"".join(parts)
+
+    async def fingerprint(self, query: str, body: bytes) -> str:
+        """Return the hash of what a key of this request is sent for: its query and its body, as they were sent."""
+        hashed = limits.fingerprint(query)
+        await self._run(len(body), hashed.update, body)
+        return str(hashed.hexdigest())
+
+    async def parse(self, model: type[M], body: bytes) -> M:
+        """Return the request, its files written to the disk; ApiError as of `issues.parse_body`, `http.busy`."""
+        parsed: M
+        value, parsed = await self._run(len(body), _parsed, model, body)
+        if issubclass(model, PublishRequest) and (carriers := inline_files.carriers(value)):
+            size = inline_files.size(carriers)
+            self._budgets.disk.take(self._owner, size)
+            self._disk = size
+            await aside(self._pool, inline_files.extract, carriers, self._open_file, self.files)
+            parsed = issues.parse_value(model, value)
+        return parsed
+
+    def forget(self) -> None:
+        """Count its bytes no longer: they are not held any more."""
+        self._budgets.memory.give(self._owner, self._memory)
+        self._memory = 0
 
     def close(self) -> None:
-        """Drop the files that nobody kept."""
-        self.scan.close()
-        if self.memory or self.disk:
-            self.budgets.memory.give(self.whose, self.memory)
-            self.budgets.disk.give(self.whose, self.disk)
-            self.memory = self.disk = 0
+        """Drop the files that were not kept."""
+        self.forget()
+        for arriving in self.files.values():
+            arriving.close()
+        self._budgets.disk.give(self._owner, self._disk)
+        self._disk = 0
+
+    def _open_file(self) -> Arriving:
+        return Arriving(self._folder, self._media_max)
+
+    async def _run(self, size: int, run: Callable[..., T], *arguments: Any) -> T:
+        return run(*arguments) if size <= LIGHT_MAX else await aside(self._pool, run, *arguments)
 
 
-def at_hand(request: Request, most: int) -> bytes | None:
-    """A light body that came whole with its head, taken, or one that there is not; None: it is to be read."""
-    stream: object = request.stream
-    if not isinstance(stream, Stream):
-        return None
-    return stream.body_at_hand(min(most, LIGHT_MAX)) if stream.request_body else b""
-
-
-async def arrive(request: Request, most: int, arrived: Arrived, pool: Executor, whole: bytes | None = None) -> Arrived:
-    """Take the whole body in, or `whole`, which was `at_hand`; what is more than light is looked through in `pool`.
-
-    ApiError `http.body_size`, `http.timeout`, `http.busy`, and those of `Scan`.
-    """
-    if whole is not None:
-        await _take(arrived, whole, len(whole), pool)
-        return arrived
-    size = 0
-    async for block in _blocks(request, most):
-        size += len(block)
-        await _take(arrived, block, size, pool)
-        if size - arrived.scan.aside > BODY_MAX:
-            raise too_large(most)
-    return arrived
-
-
-async def _take(arrived: Arrived, block: bytes, size: int, pool: Executor) -> None:
-    """Look through the next block, with which `size` bytes have come."""
-    if arrived.print is not None:
-        arrived.print.update(block)
-    if size <= LIGHT_MAX and _INLINE not in block:
-        if size > len(block) or not arrived.scan.take_plain(block):
-            arrived.scan.feed(block)
-    else:
-        await aside(pool, arrived.scan.feed, block)
-    arrived.count()
+def _parsed(model: type[M], body: bytes) -> tuple[Any, M]:
+    value = bounded_json.load(body)
+    return value, issues.parse_value(model, value)
 
 
 async def aside(pool: Executor, run: Callable[..., T], *arguments: Any) -> T:
@@ -180,28 +181,16 @@ async def ignore_body(request: Request) -> None:
         continue
 
 
-async def _blocks(request: Request, most: int) -> AsyncIterator[bytes]:
-    """The body in pieces of some size, the first one small."""
-    block, least = bytearray(), LIGHT_MAX
-    async for piece in pieces(request, most):
-        block += piece
-        if len(block) >= least:
-            yield bytes(block)
-            block, least = bytearray(), BLOCK
-    if block:
-        yield bytes(block)
-
-
-async def pieces(request: Request, most: int) -> AsyncIterator[bytes]:
-    """The body as it comes; one that says that it is too large is not listened to."""
+async def pieces(request: Request, most: int, remedy: str | None = None) -> AsyncIterator[bytes]:
+    """The body as it comes; one that says that it is too large is not listened to. `remedy`: what is told then."""
     if int(request.headers.get("content-length") or 0) > most:
-        raise too_large(most)
+        raise too_large(most, remedy)
     began, size, stream = asyncio.get_running_loop().time(), 0, request.stream
     while isinstance(stream, Http) and stream.request_body:
         piece = await _piece(request, stream, began + BODY_SECONDS + size / SLOWEST)
         size += len(piece)
         if size > most:
-            raise too_large(most)
+            raise too_large(most, remedy)
         yield piece
 
 
@@ -217,12 +206,10 @@ async def _piece(request: Request, stream: Http, ends: float) -> bytes:
         raise refuse("http.timeout") from None
 
 
-def too_large(most: int) -> ApiError:
+def too_large(most: int, remedy: str | None = None) -> ApiError:
     """ApiError `http.body_size`, which names what is taken."""
-    taken = (
-        f"{_size(most)}, of which {_size(BODY_MAX)} may be JSON beside `{INLINE}`" if most > BODY_MAX else _size(most)
-    )
-    return refuse("http.body_size", f"The body is larger than this address accepts: {taken}.")
+    message = f"The body is larger than this address accepts: {_size(most)}."
+    return refuse("http.body_size", message, remediation=remedy)
 
 
 def _size(count: int) -> str:

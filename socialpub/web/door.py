@@ -24,10 +24,9 @@ from socialpub.domain.media import files
 from socialpub.domain.people import limits, tenancy
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import asker
-from socialpub.web import bodies, edge, forms, http, scan, tags
+from socialpub.web import bodies, edge, forms, http, tags
 from socialpub.web.http import Arrival, Call, Reply, Route
 from socialpub.web.pages import people
-from socialpub.web.scan import Scan
 from socialpub.web.shelf import Shelf
 
 log = logging.getLogger("socialpub.web")
@@ -80,19 +79,22 @@ class Door:
             return await self._let_in(Call(request, route, self.service, self.engine, scope, permit=permit))
 
     async def _let_in(self, call: Call) -> HTTPResponse:
-        """The answer to who has a place."""
+        """Answer an admitted request."""
         route = call.route
         try:
-            await self._receive(call)
-            act.admit(call.scope)
-        except BaseException as error:
-            call.close()
-            await self._slow_down(call, error)
+            try:
+                await self._receive(call)
+                act.admit(call.scope)
+            except BaseException:
+                call.close()
+                raise
+            if route.light:
+                reply = await self._handle(call)
+                return (tags.tagged(reply, call.request.headers) if route.tagged else reply).response()
+            return (await self._to_its_end(call)).response(call.lose)
+        except ApiError:
+            await self._slow_down(call)
             raise
-        if route.light:
-            reply = await self._handle(call)
-            return (tags.tagged(reply, call.request.headers) if route.tagged else reply).response()
-        return (await self._to_its_end(call)).response(call.lose)
 
     async def _sign_in(self, request: Arrival, route: Route) -> Reply:
         """What a browser without a session is shown in place of a page, or of what its form was to do."""
@@ -115,11 +117,7 @@ class Door:
             if http.has_body(call.request):
                 await bodies.ignore_body(call.request)
         elif route.api:
-            whole = bodies.at_hand(call.request, route.body_max)
-            if whole is not None and (not whole or scan.is_plain(whole)):
-                self._take(call, whole)
-            else:
-                await self._arrive(call, whole)
+            await self._read_json(call)
         else:
             call.body = await bodies.read_body(call.request, route.body_max)
         if route.guard == "page" and route.method != "GET":
@@ -131,32 +129,16 @@ class Door:
         elif route.api:
             call.query(route.query)
 
-    def _take(self, call: Call, whole: bytes) -> None:
-        """Take a JSON body that needs no closer look."""
-        call.body = whole
-        if (print_ := self._print(call)) is not None:
-            print_.update(whole)
-            call.sent = print_.hexdigest()
+    async def _read_json(self, call: Call) -> None:
+        service, owner = self.service, call.scope.organization
+        media_max = service.runtime.settings.media.max_bytes
+        call.json = bodies.JsonBody(owner, self.budgets, call.pool, files.home(service), media_max)
+        call.body = await call.json.read(call.request, call.route.body_max)
+        call.sent = await call.json.fingerprint(call.request.query_string, call.body)
 
-    async def _arrive(self, call: Call, whole: bytes | None) -> None:
-        """Take the JSON body in, with the files that it carries where this route takes some. `whole`: it is here."""
-        most, service, print_ = call.route.body_max, self.service, self._print(call)
-        file_max = service.runtime.settings.media.max_bytes
-        found = Scan((lambda: files.Arriving(files.home(service), file_max)) if most > bodies.BODY_MAX else None)
-        call.arrived = bodies.Arrived(found, call.scope.organization, self.budgets, print_)
-        await bodies.arrive(call.request, most, call.arrived, call.pool, whole)
-        call.body = bytes(found.kept)
-        if print_ is not None:
-            call.sent = print_.hexdigest()
-
-    def _print(self, call: Call) -> Any:
-        """The hash of what a request's key is sent for, to which the body is still to be added; None without a key."""
-        return limits.fingerprint(call.request.query_string) if "idempotency-key" in call.request.headers else None
-
-    async def _slow_down(self, call: Call, error: BaseException) -> None:
-        """Who sends large bodies only to be refused sends the next ones at a pace: to take them in costs time too."""
-        declared = call.request.headers.get("content-length") or "0"
-        if isinstance(error, ApiError) and int(declared) > bodies.LIGHT_MAX:
+    async def _slow_down(self, call: Call) -> None:
+        """Space out the refusals of an owner's large bodies: to read and parse them costs time too."""
+        if int(call.request.headers.get("content-length") or "0") > bodies.LIGHT_MAX:
             owner = call.scope.organization or ANYBODY.owner
             await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time()))
 

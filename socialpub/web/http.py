@@ -33,7 +33,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.web import edge
-from socialpub.web.bodies import FORM_MAX, LIGHT_MAX, SMALL_MAX, Arrived, aside
+from socialpub.web.bodies import FORM_MAX, SMALL_MAX, JsonBody
 from socialpub.web.operation import Operation
 from socialpub.web.parts import FilePart
 from socialpub.web.wire import Parcel
@@ -124,7 +124,7 @@ class Call:
     engine: Engine
     scope: Scope
     body: bytes = b""
-    arrived: Arrived | None = None  # a body that had to be looked through
+    json: JsonBody | None = None
     sent: str = ""  # a hash over the query and the body as it was sent, where there is an Idempotency-Key
     permit: Permit | None = None
     key: limits.Key | None = None
@@ -189,29 +189,23 @@ class Call:
         return str(self.request.match_info[name])
 
     async def parsed(self, model: type[M]) -> M:
-        """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`.
-
-        A name that stands twice means the one or the other, as the reader pleases: nothing is published on a guess.
-        """
+        """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`."""
+        assert self.json is not None, "the door has read it"
         self.query(self.route.query)
-        body = self.body or _nothing_sent(model)
-        if len(body) <= LIGHT_MAX:
-            parsed = issues.parse_body(model, body)
-        else:
-            parsed = await aside(self.pool, issues.parse_body, model, body)
-        if self.arrived and self.arrived.scan.twice is not None:
-            raise refuse("body.json", f"The body names `{self.arrived.scan.twice}` twice in one object.")
+        parsed = await self.json.parse(model, self.body or _nothing_sent(model))
+        self.body = b""
+        self.json.forget()
         return parsed
 
     @property
     def inline(self) -> Mapping[str, Arriving]:
-        """The files that the body carries, by their hash, which stands in their place in the body."""
-        return self.arrived.scan.inline if self.arrived else {}
+        """The files that the body carries, by their hash, which stands in their place in the request."""
+        return self.json.files if self.json else {}
 
     def close(self) -> None:
         """The request is answered: let go of what it brought and nobody kept."""
-        if self.arrived:
-            self.arrived.close()
+        if self.json:
+            self.json.close()
 
     def query(self, model: type[M]) -> M:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""

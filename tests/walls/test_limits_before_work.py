@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import threading
@@ -15,8 +14,9 @@ import pytest
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool, Share
 from socialpub.domain.core.service import CHECKED_AT_ONCE, MANY, MEASURING
+from socialpub.domain.posts import preflight
 from socialpub.domain.posts.preflight import LIGHT
-from socialpub.domain.shapes import issues
+from socialpub.domain.shapes import bounded_json, issues
 from socialpub.domain.shapes.common import TEXT_MAX
 from socialpub.domain.shapes.posts import MEDIA_MAX
 from socialpub.platforms import PLATFORMS
@@ -27,7 +27,6 @@ from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store.models import Media
 from socialpub.web import bodies
 from socialpub.web.bodies import MIB, Budget, Budgets
-from socialpub.web.scan import Scan
 from tests.counting import Counting, Done
 from tests.kit import Server, error_of, untouched
 from tests.media_kit import picture
@@ -52,9 +51,14 @@ def refused(world: World, body: bytes | str, status: int = 400) -> dict[str, Any
 
 
 def test_targets_are_counted_before_they_are_looked_at(world: World) -> None:
-    for entry, count in ((b"0", 4_000_000), (b"{}", 2_000_000), (b"0", 26), (b'{"x":1}', 30)):
+    for entry, count, rule in (
+        (b"0", 4_000_000, "body.json"),
+        (b"{}", 2_000_000, "body.json"),
+        (b"0", 26, "targets.max"),
+        (b'{"x":1}', 30, "targets.max"),
+    ):
         body = b'{"targets":[' + b",".join([entry] * count) + b"]}"
-        assert refused(world, body)["rule"] == "targets.max"
+        assert refused(world, body)["rule"] == rule
 
 
 def test_media_are_counted_before_they_are_looked_at(world: World) -> None:
@@ -69,7 +73,7 @@ def test_media_are_counted_before_they_are_looked_at(world: World) -> None:
 
 def test_unknown_fields_are_counted_and_their_names_cut(world: World) -> None:
     many = json.dumps(dict.fromkeys((f"field{n}" for n in range(600_000)), 0))
-    assert refused(world, many)["rule"] == "body"
+    assert refused(world, many)["rule"] == "body.json"
     error = refused(world, json.dumps({"n" * 7_900_000: 1}))
     assert len(error["rule"]) <= 101
     assert len(error["message"]) < 1000
@@ -287,29 +291,84 @@ def test_a_text_that_is_far_too_long_is_refused_by_its_rule(world: World) -> Non
 # --- Large bodies ---
 
 
-def test_what_is_not_light_is_looked_through_and_parsed_off_the_loop(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_is_not_light_is_parsed_off_the_loop(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
+    plain = bounded_json.load
 
-    def spied(plain: Callable[..., Any]) -> Callable[..., Any]:
-        def spy(*arguments: Any) -> Any:
-            threads.append(threading.current_thread().name)
-            return plain(*arguments)
+    def spy(body: bytes) -> Any:
+        threads.append(threading.current_thread().name)
+        return plain(body)
 
-        return spy
-
-    monkeypatch.setattr(issues, "parse_body", spied(issues.parse_body))
-    monkeypatch.setattr(Scan, "feed", spied(Scan.feed))
-    for size, name in ((1000, "web"), (bodies.LIGHT_MAX, "reading")):
-        threads.clear()
+    monkeypatch.setattr(bounded_json, "load", spy)
+    for size in (1000, bodies.LIGHT_MAX):
         answer = world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body()) + " " * size)
         assert answer.status_code == 200
-        assert len(threads) >= (1 if name == "web" else 2)  # a short body is not looked through piece by piece
-        assert set(threads) == {name}
+    assert threads == ["web", "reading"]
 
 
-def test_bodies_are_looked_through_in_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+FULL = bodies.BODY_MAX
+HOSTILE = {
+    "arrays": b"[" * FULL,
+    "objects": b'{"a":' * (FULL // 5),
+    "commas": b"," * FULL,
+    "digits": b"1" * FULL,
+    "a fraction": b"0." + b"1" * (FULL - 2),
+    "quotes": b'"' * FULL,
+    "blanks": b" " * FULL,
+    "no end": b'"' + b"x" * (FULL - 1),
+    "escapes": b'{"text":"' + b"\\u0000" * (FULL // 6 - 2) + b'"}',
+    "backslashes": b'{"text":"' + b"\\" * (FULL - 12) + b'"}',
+    "escaped quotes": b'{"text":"' + b'\\"' * (FULL // 2 - 6) + b'"}',
+    "a long name": b'{"' + b"n" * (FULL - 6) + b'":1}',
+    "a long name twice": b'{"' + b"n" * (FULL // 2 - 6) + b'":1,"' + b"n" * (FULL // 2 - 6) + b'":1}',
+    "one string": b'{"text":"' + b"x" * (FULL - 11) + b'"}',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_largest_bodies_are_refused_with_a_short_answer(name: str, world: World) -> None:
+    body = HOSTILE[name]
+    assert FULL - 16 <= len(body) <= FULL
+    with untouched(world.server):
+        answer = world.alice.api.post("/v1/posts", content=body)
+    assert answer.status_code == 400
+    assert len(answer.content) < 2000
+    assert world.server.app.ctx.door.budgets.memory.used == 0
+
+
+def test_others_are_answered_while_large_bodies_are_parsed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many one organization sends: of the two threads it has one, and the loop parses none of them."""
+    over, began, plain = threading.Event(), threading.Semaphore(0), bounded_json.load
+
+    def load(body: bytes) -> Any:
+        if b"hold" in body:
+            began.release()
+            over.wait(60)
+        return plain(body)
+
+    monkeypatch.setattr(bounded_json, "load", load)
+    padding = " " * bodies.LIGHT_MAX
+
+    def ask() -> None:
+        with httpx.Client(base_url=world.server.url, trust_env=False, timeout=60) as client:
+            headers = {"Authorization": f"Bearer {world.alice.key}"}
+            client.post("/v1/posts/validate", content='{"hold":1}' + padding, headers=headers)
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for each in asking:
+        each.start()
+    try:
+        assert began.acquire(timeout=30)
+        large = '{"targets":[{"platform":"x"}],"text":"x"}' + padding
+        assert world.charlie.api.post("/v1/posts/validate", content=large).status_code == 400
+        assert world.charlie.api.get("/v1/posts").status_code == 200
+    finally:
+        over.set()
+        for each in asking:
+            each.join(60)
+
+
+def test_bodies_are_parsed_in_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many an organization has sent: who comes after them waits for those that are under way."""
     shares: list[Share] = []
     plain = Pool.submit_for
@@ -325,9 +384,9 @@ def test_bodies_are_looked_through_in_turn(world: World, monkeypatch: pytest.Mon
     assert set(shares) == {Share(owner=world.alice.organization)}
 
 
-def test_inline_files_may_be_larger_than_the_json(world: World) -> None:
+def test_a_file_may_fill_the_body(world: World) -> None:
     content = b"\x89PNG" + bytes(range(256)) * 40_000  # 10 MB, no picture: kept all the same, and warned of
-    body = world.body(media=[inline(content), inline(content)], scheduledAt=world.soon())
+    body = world.body(media=[inline(content)], scheduledAt=world.soon())
     answer = world.alice.api.post("/v1/posts", json=body)
     assert answer.status_code == 202, answer.text[:500]
     (row,) = world.server.rows(Media)
@@ -337,14 +396,14 @@ def test_inline_files_may_be_larger_than_the_json(world: World) -> None:
         assert checked.json()["valid"] is False
 
 
-def test_too_much_inline_says_how_much_and_where_else(world: World) -> None:
+def test_a_body_that_is_too_large_is_told_how_much_is_taken_and_where_more(world: World) -> None:
     with untouched(world.server):
-        answer = world.alice.api.post("/v1/posts", content=b" " * (bodies.INLINE_MAX + 1))
+        answer = world.alice.api.post("/v1/posts", content=b" " * (bodies.BODY_MAX + 1))
     error = error_of(answer)
     assert (answer.status_code, error["rule"]) == (413, "http.body_size")
-    assert "48 MiB" in error["message"]
-    assert "8 MiB" in error["message"]
+    assert "16 MiB" in error["message"]
     assert "POST /v1/media" in error["remediation"]
+    assert "512 MiB" in error["remediation"]
 
 
 def test_a_key_stands_for_the_body_as_it_was_sent(world: World) -> None:
@@ -385,7 +444,7 @@ def test_a_budget_has_a_share_for_each_and_an_end() -> None:
 def test_bytes_in_flight_are_counted_and_given_back(
     make_server: Callable[..., Server], world_of: Callable[[Server], World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budgets = Budgets(Budget(200_000, 100_000), Budget(MIB, MIB // 2))
+    budgets = Budgets(Budget(2 * MIB, MIB), Budget(600_000, 300_000))
     monkeypatch.setattr(bodies, "Budgets", lambda: budgets)
     world = world_of(make_server())
 
@@ -393,32 +452,32 @@ def test_bytes_in_flight_are_counted_and_given_back(
         padding = {"media": [inline(b"x" * media)]} if media else {}
         return world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body(**padding)) + " " * size)
 
-    for size, media, status in ((90_000, 0, 200), (110_000, 0, 429), (0, 300_000, 200), (0, 600_000, 429), (0, 0, 200)):
+    for size, media, status in ((MIB - 1000, 0, 200), (MIB, 0, 429), (0, 290_000, 200), (0, 310_000, 429), (0, 0, 200)):
         answer = send(size, media)
         assert answer.status_code == status, answer.text[:300]
         assert answer.status_code == 200 or answer.headers["Retry-After"] == "5"
         assert (budgets.memory.used, budgets.disk.used) == (0, 0)
     with world.alice.api.expecting_failure():
-        budgets.memory.take("others", 100_000)
-        budgets.memory.take("more", 50_000)
+        budgets.memory.take("others", MIB)
+        budgets.memory.take("more", MIB - 80_000)
         answer = send(90_000)
     assert (answer.status_code, error_of(answer)["rule"]) == (503, "http.busy")
     assert world.post().status_code == 200, "small requests are not counted"
 
 
-def test_the_digits_of_inline_files_are_not_held(world: World) -> None:
-    """What is kept of a body of 6 MB that is nearly all files is what a body without them has."""
-    scans: list[Any] = []
-    plain = bodies.Arrived.close
+def test_a_body_is_not_held_while_its_files_are_looked_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a body of 6 MB that is nearly all files, what is counted while it is checked is on the disk."""
+    held: list[tuple[int, int]] = []
+    plain = preflight.validate
 
-    def look(self: bodies.Arrived) -> None:
-        scans.append((self.size, self.scan.aside))
-        plain(self)
+    async def look(*given: Any) -> Any:
+        budgets = world.server.app.ctx.door.budgets
+        held.append((budgets.memory.used, budgets.disk.used))
+        return await plain(*given)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bodies.Arrived, "close", look)
-        content = b"\x89PNG" + b"x" * 4_500_000
-        world.alice.api.post("/v1/posts/validate", json=world.body(media=[inline(content)]))
-    ((size, aside),) = scans
-    assert size < 1000
-    assert aside == len(base64.b64encode(content))
+    monkeypatch.setattr(preflight, "validate", look)
+    content = b"\x89PNG" + b"x" * 4_500_000
+    world.alice.api.post("/v1/posts/validate", json=world.body(media=[inline(content)]))
+    ((memory, disk),) = held
+    assert memory == 0
+    assert len(content) <= disk < len(content) + 10

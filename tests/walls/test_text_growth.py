@@ -27,13 +27,13 @@ from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import charset, linkcard, text
 from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store import folding
-from socialpub.web import parts, prefer, scan, shelf
+from socialpub.web import parts, prefer, shelf
 from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
-    *(text, twitter_text, bluesky_text, charset, linkcard, prefer, ssrf, scan, hints, folding),
+    *(text, twitter_text, bluesky_text, charset, linkcard, prefer, ssrf, hints, folding),
     *(parts, shelf, retry_after, spreadsheets),
     *(difflib, urllib.parse),
 )
@@ -79,13 +79,6 @@ UNITS = (
 AROUND = (("", ""), ("#", "a"), ("http://", ".com "), ("", "\u4e2d.com"), ("a.com/(", ""), ("<!", ""), ('a; b="', ""))
 
 
-def scanned(data: bytes, piece: int = 1 << 20) -> bytes:
-    found = scan.Scan()
-    for at in range(0, len(data), piece):
-        found.feed(data[at : at + piece])
-    return bytes(found.kept)
-
-
 def facets(value: str) -> object:
     return bluesky_text.facets(value, lambda handle: "did:plc:a")
 
@@ -108,16 +101,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "the header Accept-Encoding": lambda value: shelf.takes_gzip({"accept-encoding": value}),
     "the header Retry-After": lambda value: retry_after.seconds(value, 0),
     "a file of CSV": lambda value: list(spreadsheets.lines(io.BytesIO(value.encode("utf-8", "surrogatepass")))),
-    "a JSON body": lambda value: scanned(value.encode("utf-8", "surrogatepass")),
-    "a JSON string": lambda value: scanned(b'{"a": "' + value.encode("utf-8", "surrogatepass")),
-    "a JSON body in pieces": lambda value: scanned(value.encode("utf-8", "surrogatepass"), piece=3),
     "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
     "a text for the search": folding.fold_of,
     "an address": lambda value: ssrf.check_url(f"https://{value}"),
 }
 
 
-ANYWHERE = ("an unknown field", "a JSON body in pieces")  # what stands around makes no difference
+ANYWHERE = ("an unknown field",)  # what stands around makes no difference
 
 
 def worst(name: str) -> Iterator[tuple[str, str, str]]:

@@ -168,6 +168,9 @@ NOT_JSON: dict[str, bytes] = {
     "20,000 arrays, closed": b'{"text":' + b"[" * 20000 + b"]" * 20000 + b"}",
     "20,000 objects": b'{"a":' * 20000 + b"1" + b"}" * 20000,
     "5,000 digits": GOOD[:-1] + b',"publishNow":' + b"9" * 5000 + b"}",
+    "NaN": GOOD[:-1] + b',"publishNow":NaN}',
+    "infinity": GOOD[:-1] + b',"publishNow":-Infinity}',
+    "a number beyond doubles": GOOD[:-1] + b',"publishNow":1e999}',
     "a form": b"text=hello&targets=1",
     "XML": b'<?xml version="1.0"?><text>hello</text>',
     "a multipart body": b'--x\r\nContent-Disposition: form-data; name="text"\r\n\r\nhello\r\n--x--\r\n',
@@ -182,9 +185,6 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a number": (b"17", "body"),
     "true": (b"true", "body"),
     "nothing in it": (b"{}", "targets"),
-    "NaN": (GOOD[:-1] + b',"publishNow":NaN}', "publishNow"),
-    "infinity": (GOOD[:-1] + b',"publishNow":-Infinity}', "publishNow"),
-    "a number beyond doubles": (GOOD[:-1] + b',"publishNow":1e999}', "publishNow"),
     "2^63": (GOOD[:-1] + b',"publishNow":9223372036854775808}', "publishNow"),
     "one for true": (GOOD[:-1] + b',"publishNow":1}', "publishNow"),
     "a word for true": (GOOD[:-1] + b',"publishNow":"true"}', "publishNow"),
@@ -220,6 +220,21 @@ def test_json_that_is_no_request_names_the_field(name: str, world: World) -> Non
     assert (answer.status_code, error_of(answer)["code"]) == (400, "validation_failed")
     assert error_of(answer)["rule"] == rule
     assert error_of(answer)["platformResponse"][0]["path"] == ([] if rule == "body" else parts(rule))
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        (b'"options":[]', "Input should be an object"),
+        (b'"media":[1]', "Input should be an object"),
+        (b'"media":{}', "Input should be a valid array"),
+        (b'"firstComment":"x"', "Input should be an object"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_of_json(field: bytes, message: str, world: World) -> None:
+    body = GOOD.replace(b'"accountId"', field + b',"accountId"').replace(b"ID", world.alice.bluesky.encode())
+    error = error_of(world.alice.api.post("/v1/posts", content=body))
+    assert error["platformResponse"][0]["message"] == message
 
 
 def parts(rule: str) -> list[str | int]:

@@ -17,10 +17,9 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.posts import accept
-from socialpub.web import bodies, door
+from socialpub.web import bodies
 from socialpub.web.app import ROUTES
 from socialpub.web.frame import SECURITY_HEADERS
-from socialpub.web.scan import Scan
 from socialpub.web.wire import FIRST_LINES, App, Parcel, own_lines
 from tests.kit import UNKNOWN_ID, Person, Server, iso
 from tests.soak.world import wait_for
@@ -157,39 +156,12 @@ def posted(person: Person, body: bytes, *more: str) -> bytes:
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
 
 
-def test_light_bodies_that_came_with_their_heads_are_taken_at_once(
-    server: Server, alice: Person, reads: list[int]
-) -> None:
+def test_bodies_that_came_with_their_heads_are_answered_in_turn(server: Server, alice: Person) -> None:
     body = json.dumps({"text": "x", "targets": []}).encode()
     with connect(server) as line:
         line.sendall(posted(alice, body) + posted(alice, body))
         rules = [read(line).error()["rule"], read(line).error()["rule"]]
-    assert (rules, reads) == (["targets.required", "targets.required"], [])
-
-
-@pytest.fixture
-def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was made to look through a body, or to wait for one."""
-    made: list[str] = []
-
-    def counted(*_: Any) -> Scan:
-        made.append("Scan")
-        return Scan()
-
-    monkeypatch.setattr(door, "Scan", counted)
-    return made
-
-
-@pytest.mark.parametrize("key", [(), ("Idempotency-Key: k",)])
-def test_a_plain_body_that_came_with_its_head_is_taken_as_it_is(
-    key: tuple[str, ...], server: Server, alice: Person, scans: list[str]
-) -> None:
-    body = b'{"text":"x","targets":[]}'
-    assert exchange(server, posted(alice, body, *key)).error()["rule"] == "targets.required"
-    assert scans == []
-    for odd in (b'{"text":"x","targets":[],"text":"x"}', b"{", b'{"media":[{"bytesBase64":"YQ=="}]}'):
-        assert exchange(server, posted(alice, odd, *key)).status == 400
-    assert scans == ["Scan"] * 3
+    assert rules == ["targets.required"] * 2
 
 
 def test_a_key_is_sent_for_the_same_however_the_body_comes(server: Server, alice: Person, reads: list[int]) -> None:

@@ -66,7 +66,7 @@ def padded(body: dict[str, Any], size: int) -> bytes:
     return text + b" " * (size - len(text))
 
 
-def test_8_mib_of_json_are_taken_and_one_byte_more_is_not(world: World) -> None:
+def test_16_mib_are_taken_and_one_byte_more_is_not(world: World) -> None:
     full = padded(world.body(), bodies.BODY_MAX)
     assert world.alice.api.post("/v1/posts", content=full).status_code == 200
     with untouched(world.server):

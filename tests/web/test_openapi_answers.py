@@ -275,7 +275,7 @@ def test_what_is_refused_is_what_the_document_says(
     judge(api.publish(now | {"media": ["med_" + "0" * 22]}), status=404)
     judge(api.publish(now, "twice"), status=200)
     judge(api.publish(now | {"text": "Other."}, "twice"), status=409)
-    judge(api.post("/v1/posts", content=b" " * (8 * 1024 * 1024 + 1)), status=413)
+    judge(api.post("/v1/posts", content=b" " * (16 * 1024 * 1024 + 1)), status=413)
     queued = judge(api.publish(scheduled(alice, tomorrow())), status=202)["results"][0]["postId"]
     judge(api.post(f"/v1/posts/{queued}/retry"), status=409)
     judge(api.post(f"/v1/posts/{queued}/settle", json={"published": False}), status=409)

@@ -84,7 +84,7 @@ REFUSED = [
     Case("idempotency_key.length", 400, V, lambda w: with_key(w, b"na\xc3\xafve"), "not ASCII"),
     Case("idempotency_key.length", 400, V, lambda w: with_key(w, b""), "empty"),
     Case("http.method", 405, V, lambda w: w.alice.api.put("/v1/posts", json={})),
-    Case("http.body_size", 413, V, lambda w: w.alice.api.post("/v1/posts", content=b" " * (8 * 1024 * 1024 + 1))),
+    Case("http.body_size", 413, V, lambda w: w.alice.api.post("/v1/posts", content=b" " * (16 * 1024 * 1024 + 1))),
     Case("http.content_encoding", 415, V, lambda w: w.alice.api.post("/v1/posts", content=b"x", headers=PACKED)),
     Case("post.status", 409, V, lambda w: w.alice.api.delete(f"/v1/posts/{w.published()}"), "delete"),
     Case("post.status", 409, V, lambda w: moved(w, w.published()), "patch"),

@@ -376,7 +376,7 @@ def test_a_number_that_is_not_json_is_in_no_sample(world: World, sink: Sink, num
         headers={"Content-Type": "application/json"},
     )
     assert answer.status_code == 400
-    assert error_of(answer)["rule"] == "data.n"
+    assert error_of(answer)["rule"] == "body.json"
     assert sink.got == []
 
 

@@ -51,18 +51,18 @@ class Ear(NamedTuple):
         return f"{self.prefix}:", f"{self.prefix};"
 
 
-def ear_of(service: Service, scope: Scope, address: tuple[str, ...], body: bytes) -> Ear | None:
-    """Identify a request without key (`address`: method, path, query); None if joining is off."""
+def ear_of(service: Service, scope: Scope, address: tuple[str, ...], fingerprint: str) -> Ear | None:
+    """Identify a request without key (`address`: method and path); None if joining is off."""
     if not service.runtime.settings.publishing.join_undelivered:
         return None
     asked = _asked(scope.organization, scope.profile, scope.key, *address)
-    same = hashlib.sha256(asked + body).hexdigest()[:SAME_DIGITS]
+    same = hashlib.sha256(asked + fingerprint.encode()).hexdigest()[:SAME_DIGITS]
     return Ear(f"{same}:{service.jobs.epoch}:{next(service.heard.numbers)}")
 
 
 @functools.lru_cache(ASKED_KEPT)
 def _asked(*words: str | None) -> bytes:
-    """Encode caller and target as text that ends where the body begins."""
+    """Encode caller and target as text that ends where the fingerprint begins."""
     return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
 
 

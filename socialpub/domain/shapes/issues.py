@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -11,10 +9,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from socialpub import platforms
-from socialpub.base import compact
 from socialpub.base.config import MAILBOX
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.shapes import hints
+from socialpub.domain.shapes import bounded_json, hints
 from socialpub.domain.shapes.common import MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
 from socialpub.domain.shapes.notifications import (
     BOT_TOKEN,
@@ -25,7 +22,7 @@ from socialpub.domain.shapes.notifications import (
     NTFY_TOPIC,
     TARGETS,
 )
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.shapes.posts import TARGETS_MAX, PublishRequest
 from socialpub.domain.shapes.webhooks import ENDPOINT_ID
 
 M = TypeVar("M", bound=BaseModel)
@@ -35,20 +32,19 @@ HINTS_MAX = 10
 
 
 def parse_body(model: type[M], body: bytes) -> M:
-    """Parse `body`. Raises ApiError `validation_failed` with all issues, or rule `body.json`.
+    """Parse `body`. Raises ApiError `validation_failed` with all issues, or rule `body.json`, `targets.max`."""
+    return parse_value(model, bounded_json.load(body))
 
-    A byte order mark is skipped (RFC 8259 8.1): .NET, PowerShell and SharePoint write one.
-    """
-    body = body.removeprefix(codecs.BOM_UTF8)
+
+def parse_value(model: type[M], value: Any) -> M:
+    """Validate the value of a body. Raises ApiError `validation_failed` with all issues, or rule `targets.max`."""
+    is_publishing = issubclass(model, PublishRequest) and isinstance(value, dict)
+    if is_publishing and isinstance(targets := value.get("targets"), list) and len(targets) > TARGETS_MAX:
+        raise refuse("targets.max")  # before each of them is looked at
     try:
-        return model.model_validate_json(body)
+        return model.model_validate(value)
     except ValidationError as error:
-        raise validation_failed(model, error, more=functools.partial(_shape_of, model, body)) from error
-
-
-def _shape_of(model: type[BaseModel], body: bytes) -> list[dict[str, Any]]:
-    found = compact.loads(body) if issubclass(model, PublishRequest) else None
-    return shape_issues(found) if isinstance(found, dict) else []
+        raise validation_failed(model, error, more=lambda: shape_issues(value) if is_publishing else []) from error
 
 
 def shape_issues(request: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -89,8 +85,6 @@ def validation_failed(
 ) -> ApiError:
     """Convert pydantic's issues, then `more`; `rule` is the path of the first."""
     raw = error.errors(include_url=False)[:ISSUES_MAX]
-    if raw[0]["type"] == "json_invalid":
-        return refuse("body.json", platform_response=[issue("json_invalid", [], raw[0]["msg"], "JSON", "text")])
     shown = [_issue(entry, at) for entry in raw]
     hinted = [n for n, entry in enumerate(raw) if entry["type"] in _HINTED][:HINTS_MAX]
     told = filter(None, (_hint(model, raw[n], shown[n]) for n in hinted))
@@ -182,7 +176,12 @@ _TAGS = {
     "platform": f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}",
     "kind": f"Name the kind of channel: {', '.join(TARGETS)}",
 }
-_MESSAGES = {"missing": "Field required", "extra_forbidden": "There is no such field"}
+_MESSAGES = {
+    "missing": "Field required",
+    "extra_forbidden": "There is no such field",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "Input should be an object"),
+    "list_type": "Input should be a valid array",
+}
 _FORMS = {
     UUID_PATTERN: "a UUID",
     MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits",

@@ -74,7 +74,7 @@ class MediaItem(Request):
     url: Maybe[FileAddress] = absent()
     """A public https address, fetched when the post is published."""
     bytes_base64: Maybe[str] = absent()
-    """The file itself in standard base64; the whole body may have 48 MiB. Larger files: POST /v1/media."""
+    """The file itself in standard base64; the whole body may have 16 MiB. Larger files: POST /v1/media."""
     alt_text: Maybe[AltText] = absent()
     """A description of the item for people who cannot see it."""
 

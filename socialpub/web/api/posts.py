@@ -209,7 +209,7 @@ async def once_keyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
 async def _once_unkeyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
-    ear = unheard.ear_of(service, call.scope, (request.method, request.path, request.query_string), call.body)
+    ear = unheard.ear_of(service, call.scope, (request.method, request.path), call.sent)
     if ear is None:
         return await _publish(call, ask, wait, None)
     call.when_gone = functools.partial(unheard.lost, service, ear)
