@@ -1,4 +1,4 @@
-"""An authorization server in memory, and an `Http` that calls it and keeps what was sent."""
+"""An authorization server in memory, and a client that calls it and keeps what was sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Account, OAuth, Platform, Site, Tokens, Upstream
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, Manners, OAuthServer
 from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
@@ -46,7 +46,7 @@ class Wire(Line):
     """Answers what is planned, else what the operations answer."""
 
     operations: tuple[Operation, ...] = ()
-    planned: list[Reply | ApiError] = field(default_factory=list)
+    planned: list[Response | ApiError] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
 
     def request(
@@ -58,7 +58,7 @@ class Wire(Line):
         params: Mapping[str, str] | None = None,
         data: Mapping[str, str] | None = None,
         **_: Any,
-    ) -> Reply:
+    ) -> Response:
         self.sent.append(Sent(method, url, dict(headers or {}), dict(data or params or {})))
         if self.planned:
             planned = self.planned.pop(0)
@@ -88,13 +88,13 @@ class Wire(Line):
             return refused.answer
 
 
-def reply_of(answer: Answer) -> Reply:
-    return Reply(answer.status, dict(answer.headers), answer.content())
+def reply_of(answer: Answer) -> Response:
+    return Response(answer.status, dict(answer.headers), answer.content())
 
 
-def reply(status: int, body: Any, **headers: str) -> Reply:
+def reply(status: int, body: Any, **headers: str) -> Response:
     content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return Reply(status, headers, content)
+    return Response(status, headers, content)
 
 
 def platform(**row: Any) -> Platform:

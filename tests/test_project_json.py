@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base import compact
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 
 PACKAGE = Path(__file__).parents[1] / "socialpub"
 
@@ -108,7 +108,7 @@ def numbers(value: Any) -> Iterator[float]:
 def test_a_number_that_is_not_finite_is_null(document: str) -> None:
     read = compact.loads(document)
     assert all(math.isfinite(number) for number in numbers(read))
-    assert Reply(200, {}, document.encode()).json() == read
+    assert Response(200, {}, document.encode()).json() == read
     json.dumps(read, allow_nan=False)
     plain = json.loads(document)
     if all(math.isfinite(number) for number in numbers(plain)):
@@ -119,4 +119,4 @@ def test_a_number_that_is_not_finite_is_null(document: str) -> None:
 def test_what_is_no_json_is_a_value_error(document: str | bytes) -> None:
     with pytest.raises(ValueError):
         compact.loads(document)
-    assert Reply(200, {}, document.encode() if isinstance(document, str) else document).json() is None
+    assert Response(200, {}, document.encode() if isinstance(document, str) else document).json() is None

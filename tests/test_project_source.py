@@ -64,7 +64,7 @@ ALLOWED_CALLS = {
     ("simulator/server.py", "socket.create_server"),
 }
 HTTP_LIBRARIES = {"httpx", "httpcore", "h11"}  # of outbound HTTP: a successor is one folder away
-ALLOWED_IMPORTS = {("commands/demo.py", "httpx"), ("commands/lived.py", "httpx")}  # the demo is its own server's client
+ALLOWED_IMPORTS: set[tuple[str, str]] = set()
 
 
 @functools.cache
@@ -170,7 +170,7 @@ def test_one_folder_knows_the_libraries_of_outbound_http() -> None:
     def check(module: str) -> None:
         assert {name for _, name in _imports(parsed(module))} & HTTP_LIBRARIES == set()
 
-    others = {"base/mail.py", "commands/demo.py", "commands/lived.py"}
+    others = {"base/mail.py"}
     all_hold([name for name in MODULES if not name.startswith("base/http/") and name not in others], check)
 
 

@@ -18,6 +18,9 @@ from socialpub.base import config, crypto, host, keyfile, private, troubles
 from socialpub.base import http as outbound
 from socialpub.base.http import ssrf
 
+ClientFactory = Callable[[outbound.Policy, Callable[[], int], outbound.BaseTransport | None], outbound.Client]
+Wrap = Callable[[outbound.BaseTransport], outbound.BaseTransport]
+
 
 class Clock(Protocol):
     """Wall time and monotonic time: the only source of either in the program."""
@@ -81,7 +84,7 @@ class Runtime:
     clock: Clock = field(default_factory=SystemClock)
     entropy: crypto.Entropy = SYSTEM_ENTROPY
     resolver: outbound.Resolver = outbound.resolve
-    client: Callable[[outbound.Policy, Callable[[], int]], outbound.Http] = outbound.open_http
+    client: ClientFactory = outbound.Client
     host: host.Host = field(default_factory=host.this_host)
     ids: Ids = field(init=False)
     webhook_policy: outbound.Policy = field(init=False)
@@ -91,9 +94,9 @@ class Runtime:
         named = ssrf.allowed(self.settings.webhooks.allowed_hosts)
         object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
 
-    def open_http(self, policy: outbound.Policy) -> outbound.Http:
-        """A client for one job in one thread; close it (or use `with`)."""
-        return self.client(policy, self.clock.now_ms)
+    def open_http(self, policy: outbound.Policy, wrap: Wrap | None = None) -> outbound.Client:
+        """A client for one job in one thread; close it (or use `with`). `wrap`: what goes round its transport."""
+        return self.client(policy, self.clock.now_ms, wrap(outbound.Transport(policy)) if wrap else None)
 
     def http_policy(self, *, guarded: bool) -> outbound.Policy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""

@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 from PIL import Image
 
 from socialpub import platforms
+from socialpub.base import http as outbound
 from socialpub.base.config import Settings
 from socialpub.base.host import Host, take_descriptors
 from socialpub.base.runtime import Clock
@@ -248,8 +248,8 @@ def _write_bodies(folder: Path, shown: dict[str, Any], lab_url: str) -> None:
 
 def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
     body, headers = _image_body(shown), {"Authorization": f"Bearer {shown['key']}"}
-    answer = httpx.post(f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90, trust_env=False)
-    return dict(answer.json())
+    with outbound.Client(outbound.UNGUARDED) as http:
+        return http.request("POST", f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90).record()
 
 
 def _outcomes(batch: dict[str, Any]) -> list[str]:

@@ -198,7 +198,7 @@ def _load(found: Sites, settings: Settings) -> None:
 
 
 def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
-    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
+    with outbound.Client(outbound.UNGUARDED) as http:
         yield from _server(http, settings)
         yield from _public(http, settings)
         if settings.backup.s3_endpoint:
@@ -217,41 +217,43 @@ def _bucket(settings: Settings) -> Check:
     return Check("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
 
 
-def _server(http: outbound.Http, settings: Settings) -> Iterator[Check]:
+def _server(http: outbound.Client, settings: Settings) -> Iterator[Check]:
     """Check that the server on this database is reachable at the configured address."""
     if not is_served(settings.database_path):
         return
     url = f"http://{settings.server.host}:{settings.server.port}/readyz"
     try:
-        reply = http.request("GET", url, deadline=CALL_SECONDS)
+        reply = http.request("GET", url, timeout=CALL_SECONDS)
     except ApiError:
         other = "It has other settings than these: name its settings file with --config, or its port."
         yield Check("server address", False, f"a server runs on this database, and nothing answers at {url}", other)
         return
     said = reply.record().get("error", {}).get("message", "")
-    remedy = "" if reply.ok else "See its log."
-    yield Check("server address", reply.ok, f"it answers {reply.status} at {url} {said}".strip(), remedy)
+    remedy = "" if reply.is_success else "See its log."
+    yield Check("server address", reply.is_success, f"it answers {reply.status_code} at {url} {said}".strip(), remedy)
 
 
-def _public(http: outbound.Http, settings: Settings) -> Iterator[Check]:
+def _public(http: outbound.Client, settings: Settings) -> Iterator[Check]:
     if not settings.server.base_url:
         told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
         yield Check("public address", True, told)
         return
     try:
-        reply = http.request("GET", f"{settings.base_url}/healthz", deadline=CALL_SECONDS)
+        reply = http.request("GET", f"{settings.base_url}/healthz", timeout=CALL_SECONDS)
         fine = reply.record() == {"status": "ok"}
-        seen = http.request("GET", f"{settings.base_url}/metrics", deadline=CALL_SECONDS) if fine else None
+        seen = http.request("GET", f"{settings.base_url}/metrics", timeout=CALL_SECONDS) if fine else None
     except ApiError as error:
         yield Check("public address", False, error.message, "Check the proxy, the name and the certificate.")
         return
-    told = f"{settings.base_url} {'is this server' if fine else f'answers {reply.status}, and not as socialpub does'}"
+    told = (
+        f"{settings.base_url} {'is this server' if fine else f'answers {reply.status_code}, and not as socialpub does'}"
+    )
     yield Check("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
     if seen is not None:
         yield _proxy(seen)
 
 
-def _proxy(seen: outbound.Reply) -> Check:
+def _proxy(seen: outbound.Response) -> Check:
     """Check that the proxy names its clients, by how the server refuses its metrics through it."""
     if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
         return Check("proxy", True, "requests through the public address name their client, or come without a proxy")
@@ -263,14 +265,14 @@ def _proxy(seen: outbound.Reply) -> Check:
     )
 
 
-def _platform(http: outbound.Http, platform: Platform, site: Site) -> Iterator[Check]:
+def _platform(http: outbound.Client, platform: Platform, site: Site) -> Iterator[Check]:
     name = platform.name
     if site.client_id and not site.client_secret:
         yield Check(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
         return
     base = site.api_base or str(getattr(site, "service", ""))
     try:
-        reply = http.request("GET", base, deadline=CALL_SECONDS)
+        reply = http.request("GET", base, timeout=CALL_SECONDS)
     except ApiError as error:
         yield Check(name, False, error.message, "Check this machine's way to the internet.")
         return
@@ -280,7 +282,7 @@ def _platform(http: outbound.Http, platform: Platform, site: Site) -> Iterator[C
     yield from _clock(name, reply)
 
 
-def _app(http: outbound.Http, platform: Platform, site: Site) -> Check:
+def _app(http: outbound.Client, platform: Platform, site: Site) -> Check:
     """Check that the platform knows the app; an inconclusive answer passes."""
     name = f"{platform.name} app"
     try:
@@ -290,7 +292,7 @@ def _app(http: outbound.Http, platform: Platform, site: Site) -> Check:
     return Check(name, True, f"{platform.label} knows it")
 
 
-def _clock(name: str, reply: outbound.Reply) -> Iterator[Check]:
+def _clock(name: str, reply: outbound.Response) -> Iterator[Check]:
     """Compare this machine's clock with the upstream's."""
     try:
         there = parsedate_to_datetime(reply.headers["date"]).timestamp()

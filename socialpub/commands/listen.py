@@ -38,29 +38,29 @@ class PublicApi:
         return self._ask("GET", path, params=params)
 
     def post(self, path: str, body: Json) -> Json:
-        return self._ask("POST", path, json=body, deadline=TEST_SECONDS)
+        return self._ask("POST", path, json=body, timeout=TEST_SECONDS)
 
     def _ask(self, method: str, path: str, **more: Any) -> Json:
         headers = {"Authorization": f"Bearer {self._key}"}
-        with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
+        with outbound.Client(outbound.UNGUARDED) as http:
             reply = http.request(method, self._url + path, headers=headers, **more)
-        if not reply.ok:
+        if not reply.is_success:
             raise _refusal(reply)
         if reply.lacks_record:
             raise ApiError(
-                "platform_unavailable", f"The server answered {reply.status}, but its answer {reply.unread}."
+                "platform_unavailable", f"The server answered {reply.status_code}, but its answer {reply.unread}."
             )
         return reply.record()
 
 
-def _refusal(reply: outbound.Reply) -> ApiError:
+def _refusal(reply: outbound.Response) -> ApiError:
     """Convert the server's error, or report that it is not a socialpub."""
     told = reply.record().get("error", {})
     code = told.get("code") if told.get("code") in ERRORS else "platform_unavailable"
-    message = told.get("message") or f"The server answered {reply.status}."
+    message = told.get("message") or f"The server answered {reply.status_code}."
     retry_after = reply.retry_after
     return ApiError(
-        code, message, remediation=told.get("remediation", ""), status=reply.status, retry_after=retry_after
+        code, message, remediation=told.get("remediation", ""), status=reply.status_code, retry_after=retry_after
     )
 
 
@@ -167,13 +167,13 @@ class Forward:
             at_seconds=self._clock.now_ms() // 1000,
         )
         try:
-            with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
+            with outbound.Client(outbound.UNGUARDED) as http:
                 reply = http.request(
-                    "POST", self._options.forward_to, headers=headers, content=body, deadline=FORWARD_SECONDS
+                    "POST", self._options.forward_to, headers=headers, content=body, timeout=FORWARD_SECONDS
                 )
         except ApiError as error:
             return error.message
-        return reply.status
+        return reply.status_code
 
 
 # --- trigger -----------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 from PIL import Image, ImageDraw, ImageFilter
 
+from socialpub.base import http as outbound
 from socialpub.base.runtime import SystemClock, iso
 from socialpub.domain.accounts import renewal
 from socialpub.domain.core.service import Service
@@ -61,7 +61,7 @@ class Lived:
     main: str
     bakery: str
     _media: dict[str, str] = field(default_factory=dict)
-    _client: httpx.Client = field(default_factory=lambda: httpx.Client(timeout=30, trust_env=False, verify=False))
+    _client: outbound.Client = field(default_factory=lambda: outbound.Client(outbound.UNGUARDED))
 
     def live(self) -> None:
         """Replay the whole story in order, up to now."""

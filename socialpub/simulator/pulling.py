@@ -24,10 +24,10 @@ async def pull(urls: Iterable[str]) -> Mapping[str, Pulled]:
 def _pull(url: str) -> Pulled:
     into = io.BytesIO()
     try:
-        with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
-            reply = http.download(url, into, max_bytes=MAX_BYTES, deadline=SECONDS)
+        with outbound.Client(outbound.UNGUARDED) as http:
+            reply = http.download(url, into, max_bytes=MAX_BYTES, timeout=SECONDS)
     except ApiError:
         return Pulled(0)
     if reply.unread:
         return Pulled(0)
-    return Pulled(reply.status, into.getvalue())
+    return Pulled(reply.status_code, into.getvalue())

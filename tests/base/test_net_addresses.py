@@ -61,10 +61,10 @@ class Addresses:
                 self.calls.append(address)
                 connection.sendall(OK)
 
-    def call(self, *addresses: str, deadline: float = 3.0) -> int:
+    def call(self, *addresses: str, timeout: float = 3.0) -> int:
         policy = outbound.Policy(False, lambda host, port: list(addresses))
-        with outbound.open_http(policy) as http:
-            return http.request("POST", f"http://many.test:{self.port}/", content=b"{}", deadline=deadline).status
+        with outbound.Client(policy) as http:
+            return http.request("POST", f"http://many.test:{self.port}/", content=b"{}", timeout=timeout).status_code
 
     def close(self) -> None:
         self._open.close()
@@ -80,7 +80,7 @@ def here() -> Iterator[Addresses]:
 @pytest.mark.parametrize("deadline", [3.0, 10.0])
 def test_the_second_address_is_tried_beside_a_silent_one(here: Addresses, deadline: float) -> None:
     here.silent("127.0.0.9")
-    assert here.call("127.0.0.9", "127.0.0.1", deadline=deadline) == 204
+    assert here.call("127.0.0.9", "127.0.0.1", timeout=deadline) == 204
 
 
 def test_it_is_tried_at_once_after_a_refusal(here: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_an_address_that_is_slow_has_all_the_time_there_is(here: Addresses) -> N
         here._serve(full, "127.0.0.9")
 
     threading.Timer(2 * network.STAGGER_SECONDS, answer_later).start()
-    assert here.call("127.0.0.9", "127.0.0.8", deadline=20.0) == 204
+    assert here.call("127.0.0.9", "127.0.0.8", timeout=20.0) == 204
     assert here.calls == ["127.0.0.9"]
 
 
@@ -106,14 +106,14 @@ def test_the_address_that_answered_is_tried_first_from_then_on(
     here.silent("127.0.0.9")
     here.call("127.0.0.9", "127.0.0.1")
     monkeypatch.setattr(network, "STAGGER_SECONDS", 600.0)  # whoever tries the dead one first waits for ever
-    assert here.call("127.0.0.9", "127.0.0.1", deadline=20.0) == 204
+    assert here.call("127.0.0.9", "127.0.0.1", timeout=20.0) == 204
 
 
 def test_where_none_answers_nothing_was_sent(here: Addresses) -> None:
     here.silent("127.0.0.9")
     for addresses in (["127.0.0.8", "127.0.0.7"], ["127.0.0.9", "127.0.0.8"], ["127.0.0.9"], []):
         with pytest.raises(ApiError) as caught:
-            here.call(*addresses, deadline=0.5)
+            here.call(*addresses, timeout=0.5)
         assert caught.value.outcome is Outcome.NOT_SENT
 
 

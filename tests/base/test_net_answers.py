@@ -45,8 +45,8 @@ def in_bytes(answer: bytes) -> Act:
     return act
 
 
-def call(server: Keeper, method: str = "GET", **more: bytes) -> outbound.Reply:
-    with outbound.open_http(POLICY) as http:
+def call(server: Keeper, method: str = "GET", **more: bytes) -> outbound.Response:
+    with outbound.Client(POLICY) as http:
         return http.request(method, server.url, **more)
 
 
@@ -134,7 +134,7 @@ def test_what_is_no_answer_is_an_ambiguous_end_and_its_connection_is_not_used_ag
     with pytest.raises(ApiError) as caught:
         call(server, "POST", content=b"{}")
     assert caught.value.outcome is Outcome.AMBIGUOUS
-    assert call(server).ok
+    assert call(server).is_success
     assert server.connections == 2
 
 
@@ -145,7 +145,7 @@ def test_a_malformed_body_leaves_the_status_and_its_connection_is_not_used_again
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + MALFORMED[name]
     server = keeper(leaves(answer), says(OK))
     reply = call(server, "POST", content=b"{}")
-    assert (reply.status, reply.unread) == (200, outbound.Unread.BROKEN)
+    assert (reply.status_code, reply.unread) == (200, outbound.Unread.BROKEN)
     assert call(server).unread is None
     assert server.connections == 2
 
@@ -172,8 +172,8 @@ def test_what_a_server_has_said_before_it_hung_up_is_its_answer(monkeypatch: pyt
     theirs.close()  # so each write fails
     stream = network.Stream(ours, network.Deadline(time.monotonic() + 30))
     monkeypatch.setattr(network.Backend, "connect_tcp", lambda *_, **__: stream)
-    with outbound.open_http(POLICY) as http:
-        assert http.request("POST", "http://api.test/", content=b"x").status == 413
+    with outbound.Client(POLICY) as http:
+        assert http.request("POST", "http://api.test/", content=b"x").status_code == 413
     assert ours.fileno() == -1
 
 
@@ -192,7 +192,7 @@ def test_what_would_be_no_request_or_more_than_one_is_not_sent(
     keeper: Callable[..., Keeper], method: str, headers: dict[str, str]
 ) -> None:
     server = keeper(says(OK))
-    with outbound.open_http(POLICY) as http, pytest.raises(ApiError):
+    with outbound.Client(POLICY) as http, pytest.raises(ApiError):
         http.request(method, server.url, headers=headers)
     assert server.ended.acquire(timeout=30)
     assert server.requests == []
@@ -203,14 +203,14 @@ def test_content_of_another_length_than_was_said_is_an_ambiguous_end(
     keeper: Callable[..., Keeper], content: list[bytes]
 ) -> None:
     server = keeper(says(OK))
-    with outbound.open_http(POLICY) as http, pytest.raises(ApiError) as caught:
+    with outbound.Client(POLICY) as http, pytest.raises(ApiError) as caught:
         http.request("POST", server.url, content=iter(content), headers={"Content-Length": "4"})
     assert caught.value.outcome is Outcome.AMBIGUOUS
 
 
 @pytest.mark.parametrize("url", ["ftp://api.test/x", "file:///etc/passwd", "api.test/x"])
 def test_what_is_no_http_is_not_called(url: str) -> None:
-    with outbound.open_http(POLICY) as http, pytest.raises(ApiError) as caught:
+    with outbound.Client(POLICY) as http, pytest.raises(ApiError) as caught:
         http.request("POST", url, content=b"{}")
     assert caught.value.outcome is Outcome.NOT_SENT
 
@@ -258,4 +258,4 @@ def test_a_redirect_to_what_is_no_url_is_a_response_like_another(keeper: Callabl
     answer = f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
     if "\0" in location:
         return
-    assert call(keeper(says(answer.encode())), "POST", content=b"{}").status == 302
+    assert call(keeper(says(answer.encode())), "POST", content=b"{}").status_code == 302

@@ -116,10 +116,10 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
 
 def call(
     server: Keeper, method: str = "POST", *, deadline: float = 30.0, policy: outbound.Policy | None = None
-) -> outbound.Reply:
+) -> outbound.Response:
     """One call of one client, as each step of a post is one."""
-    with outbound.open_http(policy or outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
-        return http.request(method, server.url, deadline=deadline)
+    with outbound.Client(policy or outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+        return http.request(method, server.url, timeout=deadline)
 
 
 def lost(server: Keeper, method: str = "POST", **more: float) -> Outcome | None:
@@ -131,7 +131,7 @@ def lost(server: Keeper, method: str = "POST", **more: float) -> Outcome | None:
 def test_calls_one_after_another_share_one_connection(keeper: Callable[..., Keeper]) -> None:
     server = keeper(*[says(OK)] * 20)
     for number in range(20):
-        assert call(server, "GET" if number % 3 else "POST").ok
+        assert call(server, "GET" if number % 3 else "POST").is_success
     assert (server.connections, len(server.requests)) == (1, 20)
 
 
@@ -148,7 +148,7 @@ def test_the_head_of_a_request_goes_out_with_what_follows_it(
 
     monkeypatch.setattr(network.Stream, "_send", seen)
     server = keeper(*4 * [says(OK)])
-    with outbound.open_http(outbound.Policy(False, LOOPBACK)) as http:
+    with outbound.Client(outbound.Policy(False, LOOPBACK)) as http:
         for _ in range(2 if isinstance(content, bytes) else 1):  # what comes in pieces, this server answers twice
             http.request("POST", server.url, content=content)
             first, *rest = [each for each in sent if each]
@@ -179,9 +179,9 @@ def test_calls_at_once_have_connections_of_their_own(keeper: Callable[..., Keepe
 
 def test_a_connection_that_the_server_has_closed_is_not_used(keeper: Callable[..., Keeper]) -> None:
     server = keeper(leaves(OK), says(OK))  # without a word about it
-    assert call(server).ok
+    assert call(server).is_success
     assert server.ended.acquire(timeout=30)
-    assert call(server).ok
+    assert call(server).is_success
     assert (server.connections, len(server.requests)) == (2, 2)
 
 
@@ -193,9 +193,9 @@ def test_a_connection_that_the_server_has_closed_is_not_used(keeper: Callable[..
 )
 def test_after_an_error_a_connection_is_not_used_again(keeper: Callable[..., Keeper], broken: bytes) -> None:
     server = keeper(says(OK), leaves(broken), says(OK))
-    assert call(server).ok
+    assert call(server).is_success
     assert lost(server) is Outcome.AMBIGUOUS
-    assert call(server).ok
+    assert call(server).is_success
     assert (server.connections, len(server.requests)) == (2, 3)
 
 
@@ -215,29 +215,29 @@ def test_after_a_broken_body_a_connection_is_not_used_again(keeper: Callable[...
 def test_an_answer_that_was_not_read_to_its_end_ends_the_connection(keeper: Callable[..., Keeper]) -> None:
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + b"x" * 200_000  # more than is read at once
     server = keeper(says(large), says(OK))
-    with outbound.open_http(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
-        assert http.request("POST", server.url, max_bytes=4).unread is outbound.Unread.TOO_LARGE
-    assert call(server).ok
+    with outbound.Client(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+        assert http.request("POST", server.url, extensions={"max_bytes": 4}).unread is outbound.Unread.TOO_LARGE
+    assert call(server).is_success
     assert server.connections == 2
 
 
 def test_more_than_an_answer_is_not_taken_for_the_next_one(keeper: Callable[..., Keeper]) -> None:
     forged = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n[]"
     server = keeper(says(OK + forged), says(OK))
-    assert call(server).status == 200
-    assert call(server).status == 200
+    assert call(server).status_code == 200
+    assert call(server).status_code == 200
     assert server.connections == 2
 
 
 @pytest.mark.parametrize("ends", [leaves(), resets()], ids=["closed", "reset"])
 def test_a_send_is_never_made_twice_when_a_kept_connection_dies(keeper: Callable[..., Keeper], ends: Act) -> None:
     server = keeper(says(OK), ends, says(OK), says(OK))
-    assert call(server).ok
+    assert call(server).is_success
     assert lost(server) is Outcome.AMBIGUOUS
     assert len(server.requests) == 2
     # From now on no send depends on this server's patience.
-    assert call(server).ok
-    assert call(server).ok
+    assert call(server).is_success
+    assert call(server).is_success
     assert (server.connections, len(server.requests)) == (3, 4)
 
 
@@ -256,8 +256,8 @@ def test_a_look_is_made_again_when_a_kept_connection_dies_and_not_when_a_new_one
     keeper: Callable[..., Keeper],
 ) -> None:
     server = keeper(says(OK), leaves(), says(OK))
-    assert call(server).ok
-    assert call(server, "GET").ok
+    assert call(server).is_success
+    assert call(server, "GET").is_success
     assert (server.connections, len(server.requests)) == (2, 3)
     other = keeper(leaves())
     assert lost(other, "GET") is Outcome.AMBIGUOUS
@@ -269,18 +269,18 @@ def test_a_send_takes_a_connection_only_that_was_used_a_moment_ago(
 ) -> None:
     server = keeper(*[says(OK)] * 3)
     monkeypatch.setattr(transport, "FRESH_SECONDS", -1.0)
-    assert call(server).ok
-    assert call(server, "GET").ok
+    assert call(server).is_success
+    assert call(server, "GET").is_success
     assert server.connections == 1
-    assert call(server).ok
+    assert call(server).is_success
     assert server.connections == 2
 
 
 def test_a_server_that_says_how_long_it_waits_is_believed(keeper: Callable[..., Keeper]) -> None:
     brief = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nKeep-Alive: timeout=1\r\n\r\n{}"
     server = keeper(says(brief), says(OK))
-    assert call(server, "GET").ok
-    assert call(server, "GET").ok
+    assert call(server, "GET").is_success
+    assert call(server, "GET").is_success
     assert server.connections == 2
 
 
@@ -289,23 +289,23 @@ def test_the_deadline_is_that_of_the_call_and_not_of_the_connection(keeper: Call
         return bool(connection.recv(1))
 
     server = keeper(says(OK), silent)
-    assert call(server, deadline=30).ok
+    assert call(server, deadline=30).is_success
     assert lost(server, deadline=0.2) is Outcome.AMBIGUOUS
     assert server.connections == 1
 
 
 def test_no_cookie_goes_from_one_call_to_the_next(keeper: Callable[..., Keeper]) -> None:
     server = keeper(says(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: who=alice; Path=/\r\n\r\n")), says(OK))
-    assert call(server).ok
-    assert call(server).ok
+    assert call(server).is_success
+    assert call(server).is_success
     assert server.connections == 1
     assert b"cookie" not in server.requests[1].lower()
 
 
 def test_what_one_policy_has_connected_serves_no_other(keeper: Callable[..., Keeper]) -> None:
     server = keeper(says(OK), says(OK))
-    assert call(server).ok
-    assert call(server, policy=outbound.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])).ok
+    assert call(server).is_success
+    assert call(server, policy=outbound.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])).is_success
     assert server.connections == 2
 
 
@@ -315,7 +315,7 @@ def test_few_are_kept_and_what_is_idle_is_closed(
     monkeypatch.setattr(transport, "IDLE_MAX", 2)
     servers = [keeper(says(OK)) for _ in range(3)]
     for server in servers:
-        assert call(server).ok
+        assert call(server).is_success
     assert servers[0].ended.acquire(timeout=30)
     assert not servers[1].ended.acquire(blocking=False)
     outbound.close_idle(0)
@@ -325,8 +325,8 @@ def test_few_are_kept_and_what_is_idle_is_closed(
 def test_the_hops_of_a_download_keep_their_connection_too(keeper: Callable[..., Keeper]) -> None:
     away = b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
     server, into = keeper(says(away), says(OK), says(OK)), io.BytesIO()
-    with outbound.open_http(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
-        assert http.download(server.url, into, max_bytes=9, deadline=30).ok
+    with outbound.Client(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+        assert http.download(server.url, into, max_bytes=9, timeout=30).is_success
     assert into.getvalue() == b"{}"
-    assert call(server).ok
+    assert call(server).is_success
     assert len(server.requests) == 3

@@ -25,9 +25,9 @@ def server() -> Iterator[OddServer]:
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd.name)
 def test_status_and_headers_stay_whatever_becomes_of_the_body(server: OddServer, odd: Odd) -> None:
-    with outbound.open_http(POLICY, lambda: 5000) as http:
-        reply = http.request("POST", server.url(odd), content=b"{}", deadline=0.4 if odd.end == "hang" else 20.0)
-    assert (reply.status, reply.ok) == (odd.status or 201, True)
+    with outbound.Client(POLICY, lambda: 5000) as http:
+        reply = http.request("POST", server.url(odd), content=b"{}", timeout=0.4 if odd.end == "hang" else 20.0)
+    assert (reply.status_code, reply.is_success) == (odd.status or 201, True)
     assert (reply.headers["x-restli-id"], reply.retry_after, reply.received_ms) == ("urn:li:share:1", 7, 5000)
     assert (reply.record() == json.loads(BODY)) == (odd.delivers != "nothing")
     if odd.delivers == "whole":
@@ -60,14 +60,14 @@ WHY = {
 @pytest.mark.parametrize("name", WHY)
 def test_it_says_why_the_body_is_missing(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD if odd.name == name)
-    with outbound.open_http(POLICY) as http:
-        reply = http.request("POST", server.url(odd), content=b"{}", deadline=0.4 if odd.end == "hang" else 20.0)
+    with outbound.Client(POLICY) as http:
+        reply = http.request("POST", server.url(odd), content=b"{}", timeout=0.4 if odd.end == "hang" else 20.0)
     assert reply.unread == WHY[name]
 
 
 @pytest.mark.parametrize("name", ["100 KB", "2 MB in chunks", "without an end", "4 MB packed into 4 KB"])
 def test_no_more_is_kept_of_a_body_than_was_asked_for(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD if odd.name == name)
-    with outbound.open_http(POLICY) as http:
-        reply = http.request("POST", server.url(odd), content=b"{}", max_bytes=16)
-    assert (reply.status, reply.content, reply.unread) == (201, BODY[:16], outbound.Unread.TOO_LARGE)
+    with outbound.Client(POLICY) as http:
+        reply = http.request("POST", server.url(odd), content=b"{}", extensions={"max_bytes": 16})
+    assert (reply.status_code, reply.content, reply.unread) == (201, BODY[:16], outbound.Unread.TOO_LARGE)

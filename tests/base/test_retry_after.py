@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base import retry_after
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 
 NOW = datetime(2026, 11, 26, 8, 0, 0, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
@@ -77,7 +77,7 @@ def test_a_date_and_its_seconds_mean_the_same(wait: int) -> None:
 
 def test_a_date_is_relative_to_the_upstreams_clock_else_to_ours() -> None:
     headers = {"retry-after": "Thu, 26 Nov 2026 08:10:00 GMT"}
-    assert Reply(429, headers, b"", received_ms=NOW_MS).retry_after == 600
-    assert Reply(429, headers | {"date": "Thu, 26 Nov 2026 08:09:00 GMT"}, b"", received_ms=NOW_MS).retry_after == 60
-    assert Reply(429, headers | {"date": "yesterday"}, b"", received_ms=NOW_MS).retry_after == 600
-    assert Reply(429, headers, b"").retry_after is None
+    assert Response(429, headers, b"", received_ms=NOW_MS).retry_after == 600
+    assert Response(429, headers | {"date": "Thu, 26 Nov 2026 08:09:00 GMT"}, b"", received_ms=NOW_MS).retry_after == 60
+    assert Response(429, headers | {"date": "yesterday"}, b"", received_ms=NOW_MS).retry_after == 600
+    assert Response(429, headers, b"").retry_after is None

@@ -23,6 +23,6 @@ def simulator(clock: SetClock) -> Iterator[SimulatorThread]:
 
 
 @pytest.fixture
-def client() -> Iterator[outbound.Http]:
-    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http_client:
+def client() -> Iterator[outbound.Client]:
+    with outbound.Client(outbound.UNGUARDED) as http_client:
         yield http_client

@@ -90,7 +90,7 @@ class Line:
         assert len(self.posted()) == effect
 
 
-def alices(name: str, simulator: SimulatorThread, client: outbound.Http) -> Upstream:
+def alices(name: str, simulator: SimulatorThread, client: outbound.Client) -> Upstream:
     """A line to a new account."""
     made = simulator.lab.add_account(name, handle="alice", displayName="Alice")
     account = Account(made["platformAccountId"], made["displayName"], made["extra"])

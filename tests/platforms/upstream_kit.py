@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import BODY_MAX, CALL_SECONDS, Reply
+from socialpub.base.http import CALL_SECONDS, Request, Response
 from socialpub.platforms.contract import Upstream
 
 NOW = 1_795_165_809_123  # 2026-11-20T09:10:09.123Z
@@ -20,11 +20,11 @@ LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 UNREACHED = ApiError("platform_unavailable", outcome=Outcome.NOT_SENT)
 
 
-def answer(status: int, body: Any = None, **headers: str) -> Reply:
+def answer(status: int, body: Any = None, **headers: str) -> Response:
     """A reply with a JSON body, or with the given bytes or text as they are."""
     raw = body.encode() if isinstance(body, str) else body
     content = raw if isinstance(raw, bytes) else json_module.dumps(body).encode()
-    return Reply(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+    return Response(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
 
 
 @dataclass
@@ -33,13 +33,13 @@ class Call:
 
     method: str
     url: str
-    reply: Reply | ApiError
+    reply: Response | ApiError
     headers: Mapping[str, str] = field(default_factory=lambda: AUTH)
     params: Mapping[str, str] | None = None
     json: Any = None
     data: Mapping[str, str] | None = None
     content: Any = None  # what `Script.read` makes of what is sent
-    deadline: float = CALL_SECONDS
+    timeout: float = CALL_SECONDS
 
 
 @dataclass
@@ -47,11 +47,12 @@ class Download:
     """One download that must come next; `content` is written even when an exception follows."""
 
     url: str
-    reply: Reply | ApiError
+    reply: Response | ApiError
     content: bytes = b""
     max_bytes: int = 0
-    deadline: float = 0.0
+    timeout: float = 0.0
     whole: bool = True
+    at: str = ""  # where redirects led
 
 
 class Line:
@@ -64,8 +65,8 @@ class Line:
         return None
 
     def download(
-        self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3, whole: bool = True
-    ) -> Reply:
+        self, url: str, into: BinaryIO, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
+    ) -> Response:
         raise AssertionError(f"an unexpected download: {url}")
 
 
@@ -91,26 +92,26 @@ class Script(Line):
         json: Any = None,
         data: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] | None = None,
-        deadline: float = CALL_SECONDS,
-        max_bytes: int = BODY_MAX,
-    ) -> Reply:
+        timeout: float = CALL_SECONDS,
+    ) -> Response:
         expected = self._next(f"{method} {url} {params} {json} {data}")
         assert isinstance(expected, Call)
         body = None if content is None else self.read(content)
-        sent = Call(method, url, expected.reply, dict(headers or {}), params, json, data, body, deadline)
-        assert max_bytes == BODY_MAX
+        sent = Call(method, url, expected.reply, dict(headers or {}), params, json, data, body, timeout)
         assert vars(sent) == {**vars(expected), "headers": dict(expected.headers)}
         return _given(expected.reply)
 
     def download(
-        self, url: str, into: BinaryIO, *, max_bytes: int, deadline: float, redirects: int = 3, whole: bool = True
-    ) -> Reply:
+        self, url: str, into: BinaryIO, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
+    ) -> Response:
         expected = self._next(f"download {url}")
         assert isinstance(expected, Download)
-        assert (url, max_bytes, deadline, redirects) == (expected.url, expected.max_bytes, expected.deadline, 3)
+        assert (url, max_bytes, timeout, redirects) == (expected.url, expected.max_bytes, expected.timeout, 3)
         assert whole == expected.whole
         into.write(expected.content)
-        return _given(expected.reply)
+        reply = _given(expected.reply)
+        reply.request = Request("GET", expected.at or url)
+        return reply
 
     def read(self, content: bytes | Iterable[bytes]) -> Any:
         """What is compared of a body."""
@@ -121,7 +122,7 @@ class Script(Line):
         return self.calls.pop(0)
 
 
-def _given(reply: Reply | ApiError) -> Reply:
+def _given(reply: Response | ApiError) -> Response:
     if isinstance(reply, ApiError):
         raise reply
     return reply

@@ -174,12 +174,12 @@ class _Connector:
             method, up.site.api_base + path, headers={"Authorization": f"Bearer {up.tokens.access}"}, json=body
         )
         found = reply.record()
-        if reply.ok and ((step == "look" and found) or isinstance(found.get("id"), str)):
+        if reply.is_success and ((step == "look" and found) or isinstance(found.get("id"), str)):
             return found
         mutating = step in ("send", "publish")
-        status = 0 if reply.ok else reply.status  # a success that cannot be read is no success
+        status = 0 if reply.is_success else reply.status_code  # a success that cannot be read is no success
         row = verdict(self.REPLIES, step, status, found.get("error"), mutating=mutating)
-        raise refusal(self.PLATFORM, "1", row, reply, f"{self.PLATFORM.label} answered {reply.status}.")
+        raise refusal(self.PLATFORM, "1", row, reply, f"{self.PLATFORM.label} answered {reply.status_code}.")
 
 
 _TABLE: Replies = {

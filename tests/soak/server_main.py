@@ -94,10 +94,10 @@ def _serve(asked: dict[str, Any]) -> None:
 
 def _cut_off(seconds: float) -> None:
     """No upstream call takes longer, whatever it is allowed."""
-    request: Callable[..., outbound.Reply] = outbound.Client.request
+    request: Callable[..., outbound.Response] = outbound.Client.request
 
-    def shorter(client: outbound.Client, *args: Any, deadline: float = seconds, **more: Any) -> outbound.Reply:
-        return request(client, *args, deadline=min(deadline, seconds), **more)
+    def shorter(client: outbound.Client, *args: Any, timeout: float = seconds, **more: Any) -> outbound.Response:
+        return request(client, *args, timeout=min(timeout, seconds), **more)
 
     outbound.Client.request = shorter
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
+from socialpub.base.http import client
 from socialpub.base.http.circuit_breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
 from socialpub.domain.engine import periodic
 from socialpub.platforms.contract import Identity, Tokens, Upstream
@@ -23,7 +23,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Post
-from tests.domain.publishing.protocol_kit import Protocol, short_deadline
+from tests.domain.publishing.protocol_kit import Protocol
 from tests.kit import Clock, iso
 from tests.soak import fakes
 from tests.soak.world import wait_for
@@ -494,7 +494,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
-    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(10))
+    monkeypatch.setattr(client, "CALL_SECONDS", 10)
     waiting = silenced(server, schedule(server, "plain", 30))
     trying = one_tries(server)
     calls = len(server.lab.lab.calls)
@@ -511,7 +511,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
 def test_who_is_refused_while_another_tries_is_to_come_again_soon(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(5))
+    monkeypatch.setattr(client, "CALL_SECONDS", 5)
     silenced(server, schedule(server, "plain", 30))
     one_tries(server)
     refused = server.publish("plain", "at once")["error"]

@@ -48,7 +48,7 @@ PART = 15  # posts of one account: some platforms take fifty a day
 class Hurried:
     """The client of the program, but for a shorter deadline of a publishing call whose answer never ends."""
 
-    def __init__(self, http: outbound.Http, world: World) -> None:
+    def __init__(self, http: outbound.Client, world: World) -> None:
         self._http, self._world = http, world
 
     def __enter__(self) -> Hurried:
@@ -57,9 +57,9 @@ class Hurried:
     def __exit__(self, *_: object) -> None:
         """It holds nothing."""
 
-    def request(self, method: str, url: str, **more: Any) -> outbound.Reply:
+    def request(self, method: str, url: str, **more: Any) -> outbound.Response:
         if self._world.hangs and any(relay.is_public(method, url) for relay in self._world.relays.values()):
-            more["deadline"] = 1.0
+            more["timeout"] = 1.0
         return self._http.request(method, url, **more)
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +80,7 @@ class World:
         )
         runtime = self.server.service.runtime
         opened, self.hangs = runtime.open_http, False
-        object.__setattr__(runtime, "open_http", lambda policy: Hurried(opened(policy), self))
+        object.__setattr__(runtime, "open_http", lambda *how: Hurried(opened(*how), self))
         self.person = self.server.person("Ann")
         self.text = ""
         self.accounts = {name: self._connect(self.person, name) for name in PUBLIC}

@@ -192,7 +192,7 @@ def test_the_session_that_a_reconnect_replaces_is_ended(
 @pytest.fixture
 def line(pds: Pds) -> Iterator[Lines]:
     """A line to an account, or to nobody's."""
-    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
+    with outbound.Client(outbound.UNGUARDED) as http:
 
         def line(connected: Connected | None = None) -> Upstream:
             who = connected.identity if connected else Identity("")

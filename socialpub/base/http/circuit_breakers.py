@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+import httpx
+
+from socialpub.base.errors import ApiError
 
 log = logging.getLogger("socialpub.upstream")
 
@@ -90,6 +94,10 @@ class Breakers:
             if breaker and breaker.trying == threading.get_ident():
                 breaker.trying, breaker.next_try = None, self._monotonic()
 
+    def now(self) -> float:
+        """The time of the clock that they go by, in seconds."""
+        return self._monotonic()
+
     def capacity(self, name: str) -> int | None:
         """How much may be at work with it at once; None for as much as there is."""
         with self._lock:
@@ -138,3 +146,83 @@ class Breakers:
 
     def _open_for(self, breaker: _Breaker) -> float:
         return self._monotonic() - (self._monotonic() if breaker.since is None else breaker.since)
+
+
+@dataclass
+class BreakerTransport(httpx.BaseTransport):
+    """Calls one upstream as its breaker allows, and tells the breaker what became of each call.
+
+    `only`: the one server that is meant, by its URL; "" is any. `held_back`: the error of a call that is not made, by
+    the seconds to wait. `observe`: is told how many seconds each call took, its body included.
+    """
+
+    inner: httpx.BaseTransport
+    breakers: Breakers
+    name: str
+    only: str
+    held_back: Callable[[float], ApiError]
+    observe: Callable[[float], object]
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self.only and request.url.netloc != _netloc(self.only):
+            return self.inner.handle_request(request)
+        if not self.breakers.may_call(self.name):
+            raise self.held_back(self.breakers.wait_of(self.name))
+        call = _WatchedCall(self, self.breakers.now())
+        try:
+            response = self.inner.handle_request(request)
+            assert isinstance(response.stream, httpx.SyncByteStream), "nothing here is asynchronous"
+        except BaseException as error:
+            call.end(error)
+            raise
+        response.stream = _WatchedBody(call, response.stream)
+        return response
+
+
+@dataclass
+class _WatchedCall:
+    """One call of a BreakerTransport, until its body was read."""
+
+    transport: BreakerTransport
+    began: float
+    is_over: bool = False
+
+    def end(self, error: BaseException | None = None, *, answered: bool = False) -> None:
+        """Tell the breaker how the call ended, once. `answered`: the head of a response had arrived."""
+        if self.is_over:
+            return
+        self.is_over, breakers, name = True, self.transport.breakers, self.transport.name
+        self.transport.observe(breakers.now() - self.began)
+        if isinstance(error, httpx.TimeoutException) or (not answered and isinstance(error, _SILENCE)):
+            breakers.unanswered(name)  # a body that never ends holds a slot as long as no response
+        elif answered or (isinstance(error, httpx.TransportError) and not isinstance(error, httpx.UnsupportedProtocol)):
+            breakers.answered(name)
+        else:
+            breakers.gave_up(name)  # nothing is known of the upstream
+
+
+_SILENCE = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+
+
+@dataclass
+class _WatchedBody(httpx.SyncByteStream):
+    call: _WatchedCall
+    inner: httpx.SyncByteStream
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            yield from self.inner
+        except httpx.TransportError as error:
+            self.call.end(error, answered=True)
+            raise
+
+    def close(self) -> None:
+        self.inner.close()
+        self.call.end(answered=True)
+
+
+def _netloc(url: str) -> bytes:
+    try:
+        return httpx.URL(url).netloc
+    except httpx.InvalidURL:
+        return b""

@@ -63,6 +63,10 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+UNGUARDED = Policy(guarded=False, resolver=resolve)
+"""For addresses that the operator named."""
+
+
 resolvers = Pool(RESOLVERS, "resolver")
 """A look-up cannot be stopped: a name whose server is silent keeps its slot, so there are shares here too."""
 

@@ -21,6 +21,7 @@ import httpcore
 import httpx
 
 from socialpub.base.http.network import CONNECT_SECONDS, Backend, Deadline, Policy, Stream
+from socialpub.base.http.response import Response
 
 IDLE_SECONDS = 30.0  # idle for longer, a connection is closed
 FRESH_SECONDS = 2.0  # idle for longer, it is for calls only that may be made twice (gunicorn closes after as much)
@@ -140,17 +141,6 @@ def shared_ssl_context() -> ssl.SSLContext:
     return _ssl_context
 
 
-class Response(httpx.Response):
-    """A response as it was received: a redirect is one like any other, even where its Location is no URL.
-
-    httpx builds the next request for each redirect, also where it is not to follow it, and raises when it cannot.
-    """
-
-    @property
-    def has_redirect_location(self) -> bool:
-        return False
-
-
 class Transport(httpx.BaseTransport):
     """Calls by a policy; may be used by many threads. Raises httpx's exceptions, and PrivateAddressError.
 
@@ -206,7 +196,9 @@ def _over(connection: _Connection, request: httpx.Request, ends_at: float) -> ht
     except BaseException:
         connection.http.close()
         raise
-    made = Response(response.status, headers=response.headers, stream=_Body(connection, response))
+    made = Response(
+        response.status, response.headers, stream=_Body(connection, response), extensions=request.extensions
+    )
     length, chunked = made.headers.get("content-length"), "transfer-encoding" in made.headers
     stream.begin_body(None if length is None or chunked else int(length), chunked=chunked)
     connection.ends_at = _ends_at(made.headers)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.accounts import accounts, versions
 from socialpub.domain.accounts.tokens import open_tokens, open_upstream
@@ -83,11 +83,11 @@ def _ask_for(service: Service, account: AccountRow, call: Call, version: str) ->
         return "unknown", error.message
 
 
-def heard_in(call: Call, version: str, reply: Reply) -> tuple[Heard, str]:
+def heard_in(call: Call, version: str, reply: Response) -> tuple[Heard, str]:
     """Judge a response: a version refused for another reason counts as served."""
     served = reply.headers.get(call.served, version) if call.served else version
     if served != version:
         return "ended", f"it answered with {served}"
-    if reply.status in ENDED or (reply.status == 404 and "{version}" in call.path):
-        return "ended", f"status {reply.status}"
-    return ("unknown" if reply.status >= 500 else "good"), f"status {reply.status}"
+    if reply.status_code in ENDED or (reply.status_code == 404 and "{version}" in call.path):
+        return "ended", f"status {reply.status_code}"
+    return ("unknown" if reply.status_code >= 500 else "good"), f"status {reply.status_code}"

@@ -491,15 +491,11 @@ def open_upstream(
     """Open an upstream connection for one thread. `bound`: remote ids of other posts."""
     runtime = service.runtime
     with (
-        runtime.open_http(runtime.http_policy(guarded=False)) as http,
-        runtime.open_http(runtime.http_policy(guarded=True)) as guarded,
+        runtime.open_http(runtime.http_policy(guarded=False), upstreams.configured(service, platform)) as http,
+        runtime.open_http(runtime.http_policy(guarded=True), upstreams.named(service, platform, account)) as guarded,
     ):
         mint = Mint(runtime.clock.now_ms, runtime.entropy)
-        usual, others = (
-            upstreams.configured(service, platform, http),
-            upstreams.named(service, platform, account, guarded),
-        )
-        yield Upstream(usual, others, service.sites[platform], account, tokens, bound, mint, service.notes)
+        yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, mint, service.notes)
 
 
 def scrub(value: Any, tokens: Tokens) -> Any:

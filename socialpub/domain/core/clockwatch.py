@@ -88,7 +88,7 @@ def _used() -> set[str]:
 def _date(service: Service, url: str) -> int | None:
     with service.runtime.open_http(service.runtime.http_policy(guarded=False)) as http:
         try:
-            text = http.request("GET", url, deadline=PROBE_SECONDS).headers.get("date", "")
+            text = http.request("GET", url, timeout=PROBE_SECONDS).headers.get("date", "")
         except ApiError:
             return None
     try:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +15,8 @@ from socialpub import platforms
 from socialpub.base import metrics
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Pool, Share
-from socialpub.base.http import Http, Reply, Sink, Unread
+from socialpub.base.http.circuit_breakers import BreakerTransport
+from socialpub.base.runtime import Wrap
 from socialpub.domain.core.service import Service
 from socialpub.platforms.contract import Account as Who
 from socialpub.store.models import Account, the_row
@@ -70,72 +71,20 @@ def _server(url: str) -> str:
         return ""
 
 
-def configured(service: Service, platform: str, http: Http) -> Http:
-    """The client for a platform's configured addresses, which asks no more once they do not answer."""
-    return _Heard(service, platform, platform, "", http)
+def configured(service: Service, platform: str) -> Wrap:
+    """What goes round the transport to a platform's configured addresses: it calls no more once they do not answer."""
+    return _watched(service, platform, platform, "")
 
 
-def named(service: Service, platform: str, account: Who, guarded: Http) -> Http:
-    """The client for addresses that others named; of these only the account's own server is counted."""
-    home = _server(str(account.extra.get("pds") or ""))
-    return _Heard(service, platform, _name(service, platform, account.extra), home, guarded) if home else guarded
+def named(service: Service, platform: str, account: Who) -> Wrap | None:
+    """The same for addresses that others named; of these only the account's own server is counted."""
+    home = str(account.extra.get("pds") or "")
+    return _watched(service, platform, _name(service, platform, account.extra), home) if _server(home) else None
 
 
-@dataclass(frozen=True)
-class _Heard:
-    """A client that notes who answers. `only`: the one server that is meant by `name`; "" is any."""
-
-    service: Service
-    platform: str
-    name: str
-    only: str
-    http: Http
-
-    def request(self, method: str, url: str, **more: Any) -> Reply:
-        return self._call(url, lambda: self.http.request(method, url, **more))
-
-    def download(self, url: str, into: Sink, **more: Any) -> Reply:
-        return self._call(url, lambda: self.http.download(url, into, **more))
-
-    def __enter__(self) -> _Heard:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Whoever opened the client closes it."""
-
-    def _call(self, url: str, run: Callable[[], Reply]) -> Reply:
-        if self.only and _server(url) != self.only:
-            return run()
-        breakers = self.service.breakers
-        if not breakers.may_call(self.name):
-            raise _held_back(self.platform, breakers.wait_of(self.name))
-        clock = self.service.runtime.clock
-        began = clock.monotonic()
-        try:
-            reply = run()
-        except ApiError as error:
-            self._heard(error)
-            raise
-        except BaseException:  # nothing is known of the upstream
-            breakers.gave_up(self.name)
-            raise
-        finally:
-            metrics.UPSTREAM_SECONDS.labels(self.platform).observe(clock.monotonic() - began)
-        if reply.unread is Unread.LATE:  # it holds a slot as long as one that does not answer
-            breakers.unanswered(self.name)
-        else:
-            breakers.answered(self.name)
-        return reply
-
-    def _heard(self, error: ApiError) -> None:
-        """What a failed call tells of the upstream; one that never left, for a reason of ours, tells nothing."""
-        breakers = self.service.breakers
-        if error.unanswered:
-            breakers.unanswered(self.name)
-        elif error.outcome is Outcome.NOT_SENT:
-            breakers.gave_up(self.name)
-        else:
-            breakers.answered(self.name)
+def _watched(service: Service, platform: str, name: str, only: str) -> Wrap:
+    held_back, observe = functools.partial(_held_back, platform), metrics.UPSTREAM_SECONDS.labels(platform).observe
+    return lambda inner: BreakerTransport(inner, service.breakers, name, only, held_back, observe)
 
 
 def _held_back(platform: str, seconds: float) -> ApiError:

@@ -150,9 +150,9 @@ class Fetched:
         runtime = self._service.runtime
         most = runtime.settings.media.max_bytes
         with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.Arriving(place.parent) as arriving:
-            reply = http.download(url, arriving, max_bytes=most, deadline=FETCH_SECONDS)
-            if not reply.ok:
-                detail: UpstreamAnswer = {"status": reply.status, "url": url}
+            reply = http.download(url, arriving, max_bytes=most, timeout=FETCH_SECONDS)
+            if not reply.is_success:
+                detail: UpstreamAnswer = {"status": reply.status_code, "url": url}
                 raise ApiError("preflight_failed", responses.refused(reply), platform_response=detail)
             if reply.unread is Unread.TOO_LARGE:
                 raise refuse("media.size_max")

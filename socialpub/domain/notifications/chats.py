@@ -50,16 +50,16 @@ def send(service: Service, asked: Request) -> End:
             asked.url,
             headers={"Content-Type": "application/json", **asked.headers},
             content=dumps(asked.body).encode("utf-8", "replace"),
-            deadline=runtime.settings.webhooks.timeout,
-            max_bytes=KEPT_MAX,
+            timeout=runtime.settings.webhooks.timeout,
+            extensions={"max_bytes": KEPT_MAX},
         )
     end = answered(reply)
     shown = redact.without(end.response or "", asked.hidden)
-    busy = reply.status in (408, 429)
+    busy = reply.status_code in (408, 429)
     return replace(end, response=shown, final=end.final and not busy, wait=_wait(reply) if busy else end.wait)
 
 
-def _wait(reply: outbound.Reply) -> int:
+def _wait(reply: outbound.Response) -> int:
     """Return the requested delay in seconds: from the header or (Discord, Telegram) the JSON."""
     said = reply.record()
     inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said

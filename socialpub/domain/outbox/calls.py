@@ -89,17 +89,17 @@ def tell(kind: str, id_: str, type_: str, to: str, attempt: Attempt, next_at: in
 _NAMES = {"names": ("kind", "delivery", "type", "receiver", "outcome", "status", "ms", "again")}
 
 
-def answered(reply: outbound.Reply) -> End:
+def answered(reply: outbound.Response) -> End:
     """Classify a response by its status, even if the body was unreadable.
 
     2xx is delivered; 5xx and 429 are retried, not before `Retry-After`; any other status is final.
     """
     kept = reply.content.decode("utf-8", "replace")
-    if reply.ok:
-        return End(reply.status, response=kept)
-    name, again = f"http_{reply.status // 100}xx", reply.status >= 500 or reply.status == TOO_MANY
+    if reply.is_success:
+        return End(reply.status_code, response=kept)
+    name, again = f"http_{reply.status_code // 100}xx", reply.status_code >= 500 or reply.status_code == TOO_MANY
     wait = min(reply.retry_after or 0, WAIT_MAX) if again else 0
-    return End(reply.status, f"It answered {reply.status}.", name, not again, kept, wait)
+    return End(reply.status_code, f"It answered {reply.status_code}.", name, not again, kept, wait)
 
 
 def unanswered(error: ApiError) -> End:

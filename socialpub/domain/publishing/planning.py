@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from socialpub import platforms
-from socialpub.base.http import Reply, Sink
+from socialpub.base.http import UNGUARDED, Client, Request
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS
 from socialpub.domain.core.service import Service
@@ -61,7 +60,7 @@ def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
 
 def over_nobody(connector: Connector, site: Any, who: Who, draft: Draft) -> Ready | None:
     """Run `prepare` without network; None if it needs one or makes no plan."""
-    up = Upstream(_NOBODY, _NOBODY, site, who, cast(Tokens, _NO_TOKENS))
+    up = Upstream(_NO_CLIENT, _NO_CLIENT, site, who, cast(Tokens, _NO_TOKENS))
     try:
         prepared = connector.prepare(up, draft, None)
     except Exception:  # noqa: BLE001 - the run prepares it again, and tells what is wrong
@@ -79,22 +78,11 @@ class WantedError(Exception):
     """Plan that needs a network call or the account's tokens."""
 
 
-class _Nobody:
+class _NoClient(Client):
     """HTTP client that raises."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to close."""
-
-    def request(self, method: str, url: str, **more: Any) -> Reply:
-        raise WantedError(url)
-
-    def download(self, url: str, into: Sink, **more: Any) -> Reply:
-        raise WantedError(url)
+    def build_request(self, method: str, url: object, **options: Any) -> Request:
+        raise WantedError(str(url))
 
 
 class _NoTokens:
@@ -102,4 +90,4 @@ class _NoTokens:
         raise WantedError(name)
 
 
-_NOBODY, _NO_TOKENS = _Nobody(), _NoTokens()
+_NO_CLIENT, _NO_TOKENS = _NoClient(UNGUARDED), _NoTokens()

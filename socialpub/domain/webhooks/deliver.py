@@ -147,7 +147,12 @@ def _call(
         with runtime.open_http(runtime.webhook_policy) as http:
             return answered(
                 http.request(
-                    "POST", to.url, headers=headers, content=body, deadline=settings.timeout, max_bytes=KEPT_MAX
+                    "POST",
+                    to.url,
+                    headers=headers,
+                    content=body,
+                    timeout=settings.timeout,
+                    extensions={"max_bytes": KEPT_MAX},
                 )
             )
 

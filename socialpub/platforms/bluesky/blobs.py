@@ -30,7 +30,7 @@ def upload(up: Upstream, step: Literal["upload", "video"], headers: Mapping[str,
 def _cap(up: Upstream) -> str:
     """Return the server's upload limit as a sentence; empty if not given."""
     try:
-        reply = call(up, "profile", "GET", home(up), "com.atproto.server.describeServer", deadline=LOOK_SECONDS)
+        reply = call(up, "profile", "GET", home(up), "com.atproto.server.describeServer", timeout=LOOK_SECONDS)
     except ApiError:
         return ""
     limit = reply.record().get("blobUploadLimit")

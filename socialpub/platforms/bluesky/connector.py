@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.base.runtime import iso
 from socialpub.platforms.bluesky import oauth, video
 from socialpub.platforms.bluesky import reply as bluesky_reply
@@ -133,7 +133,7 @@ def revoke(up: Upstream) -> None:
             raise
 
 
-def _tokens(up: Upstream, step: Step, reply: Reply, did: str) -> Tokens:
+def _tokens(up: Upstream, step: Step, reply: Response, did: str) -> Tokens:
     session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
@@ -307,7 +307,7 @@ def send(up: Upstream, plan: Json) -> Published:
     return _published(up, plan, reply)
 
 
-def _put(up: Upstream, plan: Json) -> Reply:
+def _put(up: Upstream, plan: Json) -> Response:
     nsid, auth = "com.atproto.repo.putRecord", up.tokens.access
     body = {**_where(plan), "validate": True, "record": plan["record"], "swapRecord": None}
     return call(up, "send", "POST", home(up), nsid, bearer=auth, mutating=True, json=body)
@@ -330,14 +330,14 @@ def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
     url = f"{home(up)}/xrpc/com.atproto.repo.getRecord"
     try:
         reply = door(up, url).request("GET", url, params=_where(plan))
-        if reply.ok and reply.record().get("value") == plan["record"]:
+        if reply.is_success and reply.record().get("value") == plan["record"]:
             return _published(up, plan, reply)
     except ApiError as error:
         return Unknown({"error": error.message})
-    evidence = {"status": reply.status, "error": error_name(reply)}
-    if reply.status == 400 and error_name(reply) == "RecordNotFound":
+    evidence = {"status": reply.status_code, "error": error_name(reply)}
+    if reply.status_code == 400 and error_name(reply) == "RecordNotFound":
         return Absent(evidence)
-    return Unknown(evidence, final=reply.ok and "value" in reply.record())
+    return Unknown(evidence, final=reply.is_success and "value" in reply.record())
 
 
 def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
@@ -365,7 +365,7 @@ def _where(plan: Json) -> Json:
     return {name: plan[name] for name in ("repo", "collection", "rkey")}
 
 
-def _published(up: Upstream, plan: Json, reply: Reply) -> Published:
+def _published(up: Upstream, plan: Json, reply: Response) -> Published:
     uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
     if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
         raise unusable(up, "send", reply, mutating=True)

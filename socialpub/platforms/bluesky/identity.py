@@ -66,7 +66,7 @@ def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
     """Resolve a handle at one host; None if unknown there."""
     try:
         nsid = "com.atproto.identity.resolveHandle"
-        reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, deadline=LOOK_SECONDS)
+        reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, timeout=LOOK_SECONDS)
     except ApiError as error:
         if error.outcome is Outcome.REJECTED:
             return None
@@ -105,9 +105,9 @@ def _document(up: Upstream, did: str) -> Json:
     if did.startswith("did:web:"):
         url, client = f"https://{unquote(did.removeprefix('did:web:'))}/.well-known/did.json", up.guarded
     reply = client.request("GET", url)
-    if reply.status in (404, 410):
+    if reply.status_code in (404, 410):
         raise _no(up, f"No account {did} is registered.", _CHECK_HANDLE)
-    if not reply.ok:
+    if not reply.is_success:
         raise refused(up, "resolve", reply)
     document = reply.record()
     if document.get("id") != did:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.bluesky.dpop import KEY, b64, digest, minted, new_key, public_jwk, request, signed, thumbprint
 from socialpub.platforms.bluesky.identity import Home, find
 from socialpub.platforms.bluesky.xrpc import door, error_name, fault, origin, refused, sorted_by, unusable
@@ -182,7 +182,7 @@ def _session(up: Upstream) -> tuple[AppClient, Server, str]:
     return AppClient(**held["client"], key=held["clientKey"]), Server(**held["server"]), held[KEY]
 
 
-def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Reply, held: Tokens) -> Tokens:
+def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Response, held: Tokens) -> Tokens:
     body = reply.record()
     access, renew, life = body.get("access_token"), body.get("refresh_token"), body.get("expires_in")
     bound = str(body.get("token_type")).lower() == "dpop"
@@ -213,9 +213,9 @@ def _server(up: Upstream, home: Home) -> Server:
 def _document(up: Upstream, url: str) -> Json:
     """Fetch a well-known document, without following redirects."""
     reply = door(up, url).request("GET", url)
-    if reply.status in (404, 405, 501):
+    if reply.status_code in (404, 405, 501):
         raise _no(up, "The account's server has no OAuth.", _APP_PASSWORD)
-    if reply.status != 200:
+    if reply.status_code != 200:
         raise refused(up, "resolve", reply)
     if reply.lacks_record:
         raise unusable(up, "resolve", reply)
@@ -247,13 +247,13 @@ def _address(issuer: str, url: object) -> str:
 
 def _post(
     up: Upstream, step: Step, url: str, form: Mapping[str, str], key: str, client: AppClient, issuer: str
-) -> Reply:
+) -> Response:
     """POST a signed form and return the 2xx response. Raises on any other."""
     whole = {**form, "client_id": client.id}
     if client.key:
         whole |= {"client_assertion_type": ASSERTION, "client_assertion": _assertion(up, client, issuer)}
     reply = request(up, door(up, url), key, "POST", url, headers={"Accept": "application/json"}, data=whole)
-    if reply.ok:
+    if reply.is_success:
         return reply
     secrets = [value for name, value in whole.items() if name in _SECRET_FIELDS]
     raise _failure(up, step, reply, tuple(secrets))
@@ -270,11 +270,11 @@ def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
     return signed(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
 
 
-def _failure(up: Upstream, step: Step, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
+def _failure(up: Upstream, step: Step, reply: Response, secrets: tuple[str, ...]) -> ApiError:
     found = _NAMES.get(error_name(reply) or "")
-    if found is None and reply.status == 429:
+    if found is None and reply.status_code == 429:
         found = Verdict(Outcome.THROTTLED, "platform_unavailable")
-    elif found is None and not 400 <= reply.status < 500:
+    elif found is None and not 400 <= reply.status_code < 500:
         found = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
     elif found is None:
         found = Verdict(Outcome.REJECTED) if step == "refresh" else _REFUSED

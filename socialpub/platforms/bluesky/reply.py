@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, NO_PARENT, call, fault, home, origin, unusable, worded
 from socialpub.platforms.contract import Json, Upstream, Verdict
 
@@ -39,13 +39,13 @@ def refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
     return {"root": _root(up, reply) or found, "parent": found}
 
 
-def _read(up: Upstream, uri: str) -> Reply:
+def _read(up: Upstream, uri: str) -> Response:
     """Read the parent's record from the account's own server, else from the public API."""
     where = dict(zip(("repo", "collection", "rkey"), uri.removeprefix("at://").split("/"), strict=True))
     lost: list[ApiError] = []
     for host in (home(up), origin(up.site.public_api)):
         try:
-            reply = call(up, "look", "GET", host, "com.atproto.repo.getRecord", params=where, deadline=LOOK_SECONDS)
+            reply = call(up, "look", "GET", host, "com.atproto.repo.getRecord", params=where, timeout=LOOK_SECONDS)
             return _checked(up, uri, reply)
         except ApiError as error:
             if error.rule == NO_PARENT.rule:
@@ -54,7 +54,7 @@ def _read(up: Upstream, uri: str) -> Reply:
     raise _unread(up, lost[-1])
 
 
-def _checked(up: Upstream, uri: str, reply: Reply) -> Reply:
+def _checked(up: Upstream, uri: str, reply: Response) -> Response:
     """Return the response if it contains the record of that address."""
     found, tail = _ref(reply.record()), uri.removeprefix("at://").partition("/")[2]
     if found is None or not found["uri"].endswith(f"/{tail}") or not isinstance(reply.record().get("value"), dict):
@@ -62,7 +62,7 @@ def _checked(up: Upstream, uri: str, reply: Reply) -> Reply:
     return reply
 
 
-def _root(up: Upstream, reply: Reply) -> Json | None:
+def _root(up: Upstream, reply: Response) -> Json | None:
     """Return the parent's root; None if it starts a thread."""
     answers = reply.record()["value"].get("reply")
     if answers is None:

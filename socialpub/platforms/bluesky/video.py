@@ -7,7 +7,7 @@ returns the existing blob, so every step is repeatable.
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.bluesky.blobs import upload
 from socialpub.platforms.bluesky.xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
@@ -35,7 +35,7 @@ def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
 
 def _straight(up: Upstream, item: Item) -> Json:
     """Upload the video to the account's server itself (docs.bsky.app, video, first method)."""
-    return upload(up, "video", _headers(item), content=whole(item), deadline=UPLOAD_SECONDS)
+    return upload(up, "video", _headers(item), content=whole(item), timeout=UPLOAD_SECONDS)
 
 
 def _allowed(up: Upstream) -> str:
@@ -67,12 +67,12 @@ def _check_limits(up: Upstream, token: str) -> None:
     url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.getUploadLimits"
     reply = door(up, url).request("GET", url, headers={"Authorization": f"Bearer {token}"})
     limits = reply.record()
-    if not reply.ok or limits.get("canUpload") is not False:
+    if not reply.is_success or limits.get("canUpload") is not False:
         return  # an inconclusive check is repeated at the upload
     said = str(limits.get("message") or limits.get("error") or "")[:300]
     email = "email" in said.lower() or "e-mail" in said.lower()
     rule = "bluesky.video.email_unverified" if email else "bluesky.video.quota_exhausted"
-    raise ruled(up, rule, Outcome.REJECTED, said, {"status": reply.status, "body": limits})
+    raise ruled(up, rule, Outcome.REJECTED, said, {"status": reply.status_code, "body": limits})
 
 
 def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
@@ -84,12 +84,12 @@ def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
         params={"did": up.account.platform_account_id, "name": name},
         headers={"Authorization": f"Bearer {token}", **_headers(item)},
         content=whole(item),
-        deadline=UPLOAD_SECONDS,
+        timeout=UPLOAD_SECONDS,
     )
     job = _job(reply)
-    if blob_of(job) or (reply.ok and isinstance(job.get("jobId"), str)):
+    if blob_of(job) or (reply.is_success and isinstance(job.get("jobId"), str)):
         return job
-    if reply.ok:
+    if reply.is_success:
         raise unusable(up, "video", reply)
     raise _of_the_service(refused(up, "video", reply, secrets=(token,)))
 
@@ -110,7 +110,7 @@ def _poll(up: Upstream, saved: Json) -> Json | Pending:
         reply = door(up, url).request("GET", url, params={"jobId": str(saved["job"])})
     except ApiError as error:
         return _missed(up, saved, error)
-    if not reply.ok or not _job(reply):
+    if not reply.is_success or not _job(reply):
         return _missed(up, saved, refused(up, "job", reply))
     return _state(up, _job(reply), saved | {"misses": 0})
 
@@ -142,7 +142,7 @@ def _missed(up: Upstream, saved: Json, error: ApiError) -> Pending:
     return _later(up, saved | {"misses": saved["misses"] + 1})
 
 
-def _job(reply: Reply) -> Json:
+def _job(reply: Response) -> Json:
     """Return the job, wrapped as in the lexicon or flat as the service sends it."""
     body = reply.record()
     inner = body.get("jobStatus")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Http, Reply
+from socialpub.base.http import Client, Response
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID
@@ -135,7 +135,7 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{host}{port}" if known else ""
 
 
-def door(up: Upstream, url: str) -> Http:
+def door(up: Upstream, url: str) -> Client:
     """Return the client for a URL: trusted for configured hosts, otherwise guarded."""
     trusted = {origin(getattr(up.site, name)) for name in HOSTS}
     return up.http if origin(url) in trusted else up.guarded
@@ -158,17 +158,17 @@ def call(
     mutating: bool = False,
     secrets: tuple[str, ...] = (),
     **sent: Any,
-) -> Reply:
+) -> Response:
     """Make an XRPC call and return the 2xx response. Raises others as REPLIES classifies them.
 
-    `sent`: further arguments of `Http.request`; `secrets` are redacted from the error, like the tokens.
+    `sent`: further arguments of `Client.request`; `secrets` are redacted from the error, like the tokens.
     """
     url = f"{host}/xrpc/{nsid}"
     try:
         reply = _asked(up, method, url, bearer, dict(headers or {}), sent)
     except ApiError as error:
         raise _explained(error) from error
-    if not reply.ok:
+    if not reply.is_success:
         raise refused(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
     if method == "GET" and reply.lacks_record:
         raise unusable(up, step, reply)
@@ -177,7 +177,7 @@ def call(
 
 def _asked(
     up: Upstream, method: Literal["GET", "POST"], url: str, bearer: str | None, headers: dict[str, str], sent: Json
-) -> Reply:
+) -> Response:
     key = up.tokens.private.get(dpop.KEY)
     if bearer and key:
         return dpop.request(up, door(up, url), key, method, url, access=bearer, headers=headers, **sent)
@@ -190,21 +190,21 @@ unusable = _ERRORS.unusable
 worded = _ERRORS.worded
 
 
-def error_name(reply: Reply) -> str | None:
+def error_name(reply: Response) -> str | None:
     """Return the name of the XRPC error, if any."""
     name = reply.record().get("error")
     return name if isinstance(name, str) else None
 
 
 def refused(
-    up: Upstream, step: Step, reply: Reply, *, mutating: bool = False, secrets: tuple[str, ...] = ()
+    up: Upstream, step: Step, reply: Response, *, mutating: bool = False, secrets: tuple[str, ...] = ()
 ) -> ApiError:
     """Build the error of a response, classified by REPLIES, with secrets redacted."""
-    found = verdict(REPLIES, step, reply.status, error_name(reply), mutating=mutating)
+    found = verdict(REPLIES, step, reply.status_code, error_name(reply), mutating=mutating)
     return sorted_by(up, step, found, reply, secrets)
 
 
-def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Reply, secrets: tuple[str, ...]) -> ApiError:
+def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Response, secrets: tuple[str, ...]) -> ApiError:
     """Build the error of a classified response, with secrets redacted."""
     shown = clean(up, reply, *secrets)
     return _ERRORS.told(up, step, found, shown, _said(shown))
@@ -247,7 +247,7 @@ def claims(jwt: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _said(reply: Reply) -> str:
+def _said(reply: Response) -> str:
     return str(reply.record().get("message") or reply.record().get("error_description") or error_name(reply) or "")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract.declaration import Platform
 
 
@@ -55,7 +55,7 @@ def verdict(replies: Replies, step: str, status: int, name: str | None, *, mutat
     return Verdict(Outcome.NOT_SENT, "platform_unavailable")
 
 
-def refusal(platform: Platform, version: str, found: Verdict, reply: Reply, message: str) -> ApiError:
+def refusal(platform: Platform, version: str, found: Verdict, reply: Response, message: str) -> ApiError:
     """Build the ApiError of an unsuccessful response, with it unredacted: the caller redacts."""
     body = reply.json()
     raw = body if body is not None else reply.content[:2048].decode("utf-8", "replace")
@@ -65,7 +65,7 @@ def refusal(platform: Platform, version: str, found: Verdict, reply: Reply, mess
         rule=found.rule,
         platform=platform.name,
         platform_version=version or None,
-        platform_response={"status": reply.status, "body": raw},
+        platform_response={"status": reply.status_code, "body": raw},
         remediation=found.remediation,
         retry_after=reply.retry_after,
         outcome=found.outcome,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from socialpub.base.http import Http
+from socialpub.base.http import Client
 from socialpub.platforms.contract.content import Account
 
 
@@ -96,8 +96,8 @@ class Upstream:
     `http` calls configured hosts, `guarded` those named by users or third parties (link cards, a PDS).
     """
 
-    http: Http
-    guarded: Http
+    http: Client
+    guarded: Client
     site: Any  # the platform's own Site subclass
     account: Account
     tokens: Tokens

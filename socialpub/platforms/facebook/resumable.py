@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import Item, Json, Pending, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.kit.refusals import text_of
@@ -35,7 +35,7 @@ class Upload:
         return Pending({"upload": asdict(self)}, seconds)
 
 
-def is_wanted(up: Upstream, reply: Reply) -> bool:
+def is_wanted(up: Upstream, reply: Response) -> bool:
     """Return whether the refusal says that phased uploads have ended."""
     fault = fault_of(reply)
     said = not _UNSUPPORTED.isdisjoint(fault.numbers) or any(word in fault.words for word in _WORDS)
@@ -73,7 +73,7 @@ def _sent(up: Upstream, item: Item, state: Upload) -> str:
     part = Part(item.file, state.sent, whole(item).size)
     headers = {**_token(up), "file_offset": str(state.sent), "Content-Length": str(part.size)}
     url = _address(up, state.id)
-    reply = GRAPH.call(up, "video", "POST", url, headers=headers, content=part, deadline=UPLOAD_SECONDS)
+    reply = GRAPH.call(up, "video", "POST", url, headers=headers, content=part, timeout=UPLOAD_SECONDS)
     return GRAPH.id_of(up, "video", reply, key="h")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.facebook import resumable
 from socialpub.platforms.facebook.declaration import GRAPH
@@ -28,8 +28,8 @@ def photo(up: Upstream, item: Item, draft: Draft) -> str:
     fields = {"published": "false"} | ({"alt_text_custom": item.alt_text} if item.alt_text else {})
     headers, content = form(fields, "source", whole(item), item.content_type, draft.nonce)
     path = f"{up.account.platform_account_id}/photos"
-    reply = GRAPH.ask(up, "POST", path, headers=headers, content=content, deadline=UPLOAD_SECONDS)
-    if not reply.ok:
+    reply = GRAPH.ask(up, "POST", path, headers=headers, content=content, timeout=UPLOAD_SECONDS)
+    if not reply.is_success:
         raise GRAPH.refused(up, "photo", reply)
     return GRAPH.id_of(up, "photo", reply)
 
@@ -76,7 +76,7 @@ def _kept(saved: Json) -> Session | Upload:
 def _started(up: Upstream, item: Item) -> Session | Upload:
     fields = {"upload_phase": "start", "file_size": str(whole(item).size)}
     reply = GRAPH.ask(up, "POST", edge(up), data=fields)
-    if not reply.ok:
+    if not reply.is_success:
         if resumable.is_wanted(up, reply):
             return resumable.opened(up, item)
         raise GRAPH.refused(up, "video", reply)
@@ -94,9 +94,9 @@ def _next(up: Upstream, draft: Draft, state: Session) -> Session | Pending:
     part = Part(item.file, state.start, state.end)
     headers, content = form(fields, "video_file_chunk", part, item.content_type, draft.nonce)
     try:
-        reply = GRAPH.ask(up, "POST", edge(up), headers=headers, content=content, deadline=UPLOAD_SECONDS)
-        error = None if reply.ok else GRAPH.refused(up, "video", reply)
-        found = _moved(state, reply.record() if reply.ok else _corrected(reply))
+        reply = GRAPH.ask(up, "POST", edge(up), headers=headers, content=content, timeout=UPLOAD_SECONDS)
+        error = None if reply.is_success else GRAPH.refused(up, "video", reply)
+        found = _moved(state, reply.record() if reply.is_success else _corrected(reply))
     except ApiError as lost:
         error, found = lost, None
     if found and found.start != state.start:
@@ -106,7 +106,7 @@ def _next(up: Upstream, draft: Draft, state: Session) -> Session | Pending:
     return Pending(asdict(replace(found or state, misses=state.misses + 1)), _MISS_WAIT)
 
 
-def _corrected(reply: Reply) -> Json:
+def _corrected(reply: Response) -> Json:
     fault = fault_of(reply)
     return dict(fault.data) if fault.subcode == _WRONG_OFFSET else {}
 

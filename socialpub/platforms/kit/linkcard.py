@@ -13,7 +13,7 @@ from io import BytesIO
 from urllib.parse import urljoin
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Http, Reply
+from socialpub.base.http import Client, Response
 from socialpub.platforms.kit import charset, images, markup
 
 PAGE_SECONDS = 3.0
@@ -53,22 +53,22 @@ class Picture:
     content_type: str
 
 
-def fetch(http: Http, url: str) -> Card | None:
+def fetch(http: Client, url: str) -> Card | None:
     """Fetch the card of a page, from its first `PAGE_BYTES`.
 
     None if the page is too slow, not HTML, or has no title in an encoding that fits its bytes.
     """
     page, reply = _download(http, url, PAGE_BYTES, PAGE_SECONDS, whole=False)
-    if reply is None or not reply.ok or not _is_html(reply):
+    if reply is None or not reply.is_success or not _is_html(reply):
         return None
     found = _read(page, reply.headers.get("content-type", ""))
     title = _first(found, _TITLE, TITLE_MAX)
     if not title:
         return None
-    return Card(title, _first(found, _DESCRIPTION, DESCRIPTION_MAX), _addresses(found, reply.url or url))
+    return Card(title, _first(found, _DESCRIPTION, DESCRIPTION_MAX), _addresses(found, str(reply.url)))
 
 
-def pictures(http: Http, card: Card) -> Iterator[Picture]:
+def pictures(http: Client, card: Card) -> Iterator[Picture]:
     """Yield the usable pictures of a card, fetching each on demand.
 
     Skipped if too slow, too large, damaged, or in no picture format (SVG is none).
@@ -80,10 +80,10 @@ def pictures(http: Http, card: Card) -> Iterator[Picture]:
             yield found
 
 
-def _picture(http: Http, url: str, seconds: float) -> Picture | None:
+def _picture(http: Client, url: str, seconds: float) -> Picture | None:
     data, reply = _download(http, url, PICTURE_BYTES, seconds, whole=True)
     content_type = images.sniffed(data)
-    if reply is None or not reply.ok or reply.unread or content_type is None:
+    if reply is None or not reply.is_success or reply.unread or content_type is None:
         return None
     try:
         return Picture(images.cleaned(data, content_type).data, content_type)
@@ -91,17 +91,17 @@ def _picture(http: Http, url: str, seconds: float) -> Picture | None:
         return None
 
 
-def _download(http: Http, url: str, max_bytes: int, seconds: float, *, whole: bool) -> tuple[bytes, Reply | None]:
+def _download(http: Client, url: str, max_bytes: int, seconds: float, *, whole: bool) -> tuple[bytes, Response | None]:
     """Return the received part of the body, and the response; None without one."""
     into = BytesIO()
     try:
-        reply = http.download(url, into, max_bytes=max_bytes, deadline=seconds, whole=whole)
+        reply = http.download(url, into, max_bytes=max_bytes, timeout=seconds, whole=whole)
     except ApiError:
         return b"", None
     return into.getvalue(), reply
 
 
-def _is_html(reply: Reply) -> bool:
+def _is_html(reply: Response) -> bool:
     kind = reply.headers.get("content-type", "text/html").split(";")[0].strip().lower()
     return kind in ("text/html", "application/xhtml+xml", "")
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Http, Reply
+from socialpub.base.http import Client, Response
 from socialpub.platforms.contract import ConfiguredSite, Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
@@ -60,7 +60,7 @@ def challenge(verifier: str) -> str:
 
 
 def exchange(
-    platform: Platform, http: Http, site: Site, code: str, redirect_uri: str, verifier: str, now_ms: int
+    platform: Platform, http: Client, site: Site, code: str, redirect_uri: str, verifier: str, now_ms: int
 ) -> Tokens:
     """Exchange a code for tokens, requiring all required scopes.
 
@@ -97,7 +97,7 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
         form, headers = _authenticated(_row(platform), up.site, {"token": secret})
         reply = up.http.request("POST", url, data=form, headers=headers)
         fault = _fault(reply)
-        if reply.ok and not fault.name:
+        if reply.is_success and not fault.name:
             continue
         error = _failure(platform, reply, fault, hide=_secrets(up.site, form, headers))
         if error.code != "platform_auth_failed":
@@ -106,7 +106,7 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
 
 def ask(
     platform: Platform,
-    http: Http,
+    http: Client,
     site: Site,
     form: Mapping[str, str],
     now_ms: int,
@@ -120,7 +120,7 @@ def ask(
     return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
-def check_app(platform: Platform, http: Http, site: Site) -> None:
+def check_app(platform: Platform, http: Client, site: Site) -> None:
     """Check that the platform knows the app of `site` (`OAuth.app_check`).
 
     Raises ApiError `platform_not_enabled` if it refuses the app, `platform_unavailable` if that is unclear.
@@ -135,10 +135,10 @@ def check_app(platform: Platform, http: Http, site: Site) -> None:
         row.app_check.method, url, headers=headers, params=form if is_get else None, data=None if is_get else form
     )
     fault = _fault(reply)
-    if reply.ok and not fault.name and not reply.lacks_record:
+    if reply.is_success and not fault.name and not reply.lacks_record:
         return
     error = _failure(platform, reply, fault, hide=_secrets(site, form, headers))
-    if reply.status == 401:
+    if reply.status_code == 401:
         raise misconfigured(platform, error.message.partition("refused: ")[2] or "it does not know them.")
     if error.code == "platform_auth_failed":  # refused for the rest of the form, not for the app's credentials
         raise _unavailable(platform, "did not say whether it knows the app", Outcome.REJECTED)
@@ -199,7 +199,7 @@ def _secrets(site: Site, form: Mapping[str, str], headers: Mapping[str, str]) ->
 
 
 def tokens(
-    platform: Platform, reply: Reply, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
+    platform: Platform, reply: Response, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
 ) -> Tokens:
     """Parse tokens; `private` holds `scopes` and, if given, `refreshExpiresAtMs`.
 
@@ -208,7 +208,7 @@ def tokens(
     """
     body = _flat(reply)
     access = body.get("access_token")
-    if not reply.ok or not isinstance(access, str) or not access:
+    if not reply.is_success or not isinstance(access, str) or not access:
         raise _failure(platform, reply, _fault(reply), hide=hide, renewing=held is not None)
     renewed = body.get("refresh_token")
     renewed = renewed if isinstance(renewed, str) and renewed else None
@@ -221,7 +221,7 @@ def tokens(
     return Tokens(access, renewed or (held.refresh if held else None), now_ms + life * 1000 if life else None, private)
 
 
-def _flat(reply: Reply) -> Json:
+def _flat(reply: Response) -> Json:
     body = reply.record()
     inner = body.get("data")
     if isinstance(inner, list) and inner:
@@ -268,7 +268,7 @@ class Fault:
         return self.name in _MISCONFIGURED or any(word in self.message.lower() for word in _MISCONFIGURED_WORDS)
 
 
-def _fault(reply: Reply) -> Fault:
+def _fault(reply: Response) -> Fault:
     body = reply.record()
     inner = body.get("error")
     if isinstance(inner, dict):
@@ -284,33 +284,33 @@ _MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
 
 
 def _failure(
-    platform: Platform, reply: Reply, fault: Fault, *, hide: Iterable[str], renewing: bool = False
+    platform: Platform, reply: Response, fault: Fault, *, hide: Iterable[str], renewing: bool = False
 ) -> ApiError:
     """Build the error; its code depends on who is at fault: platform, this server or account."""
     hidden = [secret for secret in hide if len(secret) >= 8]
     # With HTTP Basic, 401 refuses the client credentials (RFC 6749, 5.2), despite its text.
-    refused_app = _row(platform).basic and reply.status == 401 and fault.name not in _ABOUT_GRANTS
+    refused_app = _row(platform).basic and reply.status_code == 401 and fault.name not in _ABOUT_GRANTS
     if refused_app and renewing and not fault.is_ours:
         # Pinterest answers a refused refresh the same way: comparing with other accounts tells.
         error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
         error.app_in_doubt = True
     elif fault.is_ours or refused_app:
         error = misconfigured(platform, redact.value(fault.message or fault.name, hidden))
-    elif reply.status == 429 or fault.throttled:
+    elif reply.status_code == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
-    elif fault.busy or reply.status in (408, 425) or reply.status >= 500:
+    elif fault.busy or reply.status_code in (408, 425) or reply.status_code >= 500:
         error = _unavailable(platform, "could not answer", Outcome.AMBIGUOUS, reply.retry_after)
-    elif 400 <= reply.status < 500 or (reply.ok and fault.name):
+    elif 400 <= reply.status_code < 500 or (reply.is_success and fault.name):
         error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
     else:
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
-        error.platform_response = {"status": reply.status}  # a partial response may hold a token
+        error.platform_response = {"status": reply.status_code}  # a partial response may hold a token
         return error
-    error.platform_response = {"status": reply.status, "body": redact.value(_shown(reply), hidden)}
+    error.platform_response = {"status": reply.status_code, "body": redact.value(_shown(reply), hidden)}
     return error
 
 
-def _shown(reply: Reply) -> Any:
+def _shown(reply: Response) -> Any:
     body = reply.json()
     return body if body is not None else reply.content[:2048].decode("utf-8", "replace")
 

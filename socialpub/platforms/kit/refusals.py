@@ -8,7 +8,7 @@ from typing import Any
 
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstream, Verdict, refusal
 
 
@@ -17,9 +17,9 @@ def text_of(value: object) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def clean(up: Upstream, reply: Reply, *more: str) -> Reply:
+def clean(up: Upstream, reply: Response, *more: str) -> Response:
     """Redact the secrets of the connection, and `more`, from a response."""
-    return replace(reply, content=redact.content(reply.content, (*secrets_of(up), *filter(None, more))))
+    return reply.with_content(redact.content(reply.content, (*secrets_of(up), *filter(None, more))))
 
 
 def secrets_of(up: Upstream) -> tuple[str, ...]:
@@ -45,12 +45,12 @@ class Refusals:
         version = self.platform.pinned(up.site)
         return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
 
-    def told(self, up: Upstream, step: str, found: Verdict, reply: Reply, said: str) -> ApiError:
+    def told(self, up: Upstream, step: str, found: Verdict, reply: Response, said: str) -> ApiError:
         """Build the error of a redacted, classified response, with its text."""
-        said = said[:300] or f"it answered with status {reply.status}."
+        said = said[:300] or f"it answered with status {reply.status_code}."
         return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
 
-    def worded(self, up: Upstream, found: Verdict, reply: Reply, message: str) -> ApiError:
+    def worded(self, up: Upstream, found: Verdict, reply: Response, message: str) -> ApiError:
         """Build the error of a classified response; the text of its rule comes first."""
         if found.rule:
             row = self.rule(found.rule.partition(".")[2])
@@ -58,7 +58,7 @@ class Refusals:
             message = f"{row.message} {message}"
         return refusal(self.platform, self.platform.pinned(up.site), found, reply, message)
 
-    def unusable(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+    def unusable(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
         """Build the error of an incomplete 2xx response, by its row in REPLIES (`NO_BODY`).
 
         Without a row: ambiguous for a mutating call, otherwise not sent. The body is not shown, because it may hold
@@ -67,8 +67,8 @@ class Refusals:
         found = self.replies.get((step, 200, NO_BODY))
         outcome = found.outcome if found else Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
         why = f"its answer {reply.unread}" if reply.unread else "its answer could not be read"
-        said = f"{self.platform.label} was asked to {self.words[step]} and answered {reply.status}, but {why}."
-        return self.unavailable(up, said, outcome, {"status": reply.status})
+        said = f"{self.platform.label} was asked to {self.words[step]} and answered {reply.status_code}, but {why}."
+        return self.unavailable(up, said, outcome, {"status": reply.status_code})
 
     def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:
         return ApiError(

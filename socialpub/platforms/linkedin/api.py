@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Json, Upstream, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean, text_of
 from socialpub.platforms.linkedin.declaration import PHRASES, PLATFORM, REPLIES, STEPS
@@ -28,12 +28,12 @@ def call(
     mutating: bool = False,
     headers: Mapping[str, str] | None = None,
     **sent: Any,
-) -> Reply:
+) -> Response:
     """Call `/rest` and return the 2xx response. Raises others as REPLIES classifies them."""
     versioned = {"LinkedIn-Version": PLATFORM.pinned(up.site), "X-Restli-Protocol-Version": "2.0.0"}
     url = f"{up.site.api_base}/rest/{path}"
     reply = up.http.request(method, url, headers=bearer(up) | versioned | dict(headers or {}), **sent)
-    if not reply.ok:
+    if not reply.is_success:
         raise refused(up, step, reply, mutating=mutating)
     if method == "GET" and reply.lacks_record:
         raise unusable(up, step, reply)
@@ -57,9 +57,9 @@ def is_page(up: Upstream) -> bool:
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+def refused(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
-    found = verdict(REPLIES, step, reply.status, _name(up, step, reply), mutating=mutating)
+    found = verdict(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
     shown = clean(up, reply)
     error = _ERRORS.told(up, step, found, shown, _said(shown))
     error.retry_after = error.retry_after or _until_midnight(reply)
@@ -67,10 +67,10 @@ def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
     return error
 
 
-def _name(up: Upstream, step: str, reply: Reply) -> str | None:
+def _name(up: Upstream, step: str, reply: Response) -> str | None:
     """Return the error's most specific name that has a row in REPLIES at this step."""
     for name in _names(up, reply.record()):
-        if (step, reply.status, name) in REPLIES or ("*", reply.status, name) in REPLIES:
+        if (step, reply.status_code, name) in REPLIES or ("*", reply.status_code, name) in REPLIES:
             return name
     return None
 
@@ -103,16 +103,16 @@ def _paths(body: Json) -> Iterator[str]:
             yield path
 
 
-def _said(reply: Reply) -> str:
+def _said(reply: Response) -> str:
     body = reply.record()
-    said = text_of(body.get("message"))[:300] or f"it answered with status {reply.status}."
+    said = text_of(body.get("message"))[:300] or f"it answered with status {reply.status_code}."
     places = [path for path in _paths(body) if path not in said]
     return f"{said} ({', '.join(places)})" if places else said
 
 
-def _until_midnight(reply: Reply) -> int | None:
+def _until_midnight(reply: Response) -> int | None:
     """Return the seconds until the daily limit resets at midnight UTC; LinkedIn has no header."""
-    if reply.status != 429 or " DAY limit" not in text_of(reply.record().get("message")):
+    if reply.status_code != 429 or " DAY limit" not in text_of(reply.record().get("message")):
         return None
     now = reply.server_ms
     return None if now is None else _DAY - now // 1000 % _DAY

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import (
     Absent,
     Connected,
@@ -178,7 +178,7 @@ def _lists(
     yield None
 
 
-def _is_last(reply: Reply, start: int) -> bool:
+def _is_last(reply: Response, start: int) -> bool:
     """Return whether the list ends before `start`; without a total, an empty page ends it."""
     paging = reply.record().get("paging")
     told = paging if isinstance(paging, dict) else {}
@@ -223,7 +223,7 @@ def _member(up: Upstream, by_openid: bool) -> tuple[str, str | None]:
     """Read URN and name. An app for pages has the older profile instead of OpenID Connect."""
     path = "userinfo" if by_openid else "me"
     reply = up.http.request("GET", f"{up.site.api_base}/v2/{path}", headers=bearer(up))
-    if not reply.ok:
+    if not reply.is_success:
         raise refused(up, "identify", reply)
     who = reply.record()
     id = text_of(who.get("sub" if by_openid else "id"))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.kit.uploads import Part, whole
@@ -125,17 +125,17 @@ def _part(up: Upstream, file: Part, instruction: Json) -> str:
         raise _odd(up)
     url = text_of(instruction.get("uploadUrl"))
     reply = _patiently(lambda: _put(up, url, Part(file.path, first, last + 1), {}))
-    part = reply.headers.get("etag", "").removeprefix("W/").strip('"')
+    part: str = reply.headers.get("etag", "").removeprefix("W/").strip('"')
     if not part:
         raise unusable(up, "upload", reply)
     return part
 
 
 def _odd(up: Upstream) -> ApiError:
-    return unusable(up, "begin", Reply(200, {}, b""))
+    return unusable(up, "begin", Response(200, {}, b""))
 
 
-def _patiently(put: Callable[[], Reply]) -> Reply:
+def _patiently(put: Callable[[], Response]) -> Response:
     """Repeat a part at once after a lost response: restarting the upload is expensive."""
     for _ in range(PART_TRIES - 1):
         try:
@@ -146,14 +146,14 @@ def _patiently(put: Callable[[], Reply]) -> Reply:
     return put()
 
 
-def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Reply:
+def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Response:
     sent = {"Content-Type": "application/octet-stream", "Content-Length": str(part.size), **headers}
-    reply = up.guarded.request("PUT", url, headers=sent, content=part, deadline=UPLOAD_SECONDS)
-    if not reply.ok:
+    reply = up.guarded.request("PUT", url, headers=sent, content=part, timeout=UPLOAD_SECONDS)
+    if not reply.is_success:
         error = refused(up, "upload" if "Authorization" in headers else "signed upload", reply)
         # The store's response may repeat the signature.
-        error.platform_response = {"status": reply.status}
-        if reply.status >= 500:
+        error.platform_response = {"status": reply.status_code}
+        if reply.status_code >= 500:
             error.outcome = Outcome.AMBIGUOUS
         raise error
     return reply
@@ -182,7 +182,7 @@ def _asked(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
     if status == "AVAILABLE":
         return replace(state, ready=state.ready + 1, misses=0)
     if status == "PROCESSING_FAILED":
-        said = {"status": reply.status, "body": body}
+        said = {"status": reply.status_code, "body": body}
         raise ruled(up, "media.processing_failed", Outcome.REJECTED, text_of(body.get("processingFailureReason")), said)
     if status not in _WAITING:
         raise unusable(up, "status", reply)
@@ -192,13 +192,13 @@ def _asked(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
     return replace(state, waited=state.waited + state.wait, wait=longer, misses=0).later(state.wait)
 
 
-def _too_late(up: Upstream, reply: Reply) -> ApiError:
+def _too_late(up: Upstream, reply: Response) -> ApiError:
     return ApiError(
         "platform_unavailable",
         "LinkedIn has been processing the media for ten minutes.",
         platform=PLATFORM.name,
         platform_version=PLATFORM.pinned(up.site),
-        platform_response={"status": reply.status, "body": reply.record()},
+        platform_response={"status": reply.status_code, "body": reply.record()},
         outcome=Outcome.NOT_SENT,
     )
 

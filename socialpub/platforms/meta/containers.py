@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
 from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.kit.rules import warning
@@ -97,7 +97,7 @@ def _quota(dance: Dance, up: Upstream) -> str:
     """
     graph, path = dance.graph, f"{up.account.platform_account_id}/{dance.limit}"
     reply = graph.ask(up, "GET", path, params={"fields": dance.quota_fields})
-    if not reply.ok:
+    if not reply.is_success:
         if graph.verdict("make", reply, mutating=False).code == AUTH:
             raise graph.refused(up, "make", reply)
         return ""
@@ -153,7 +153,7 @@ class _Run:
         """Create a container: its id, or a wait before the retry. Raises ApiError without retries."""
         try:
             reply = self.graph.ask(self.up, "POST", self._edge(self.dance.make), data=form)
-            if reply.ok:
+            if reply.is_success:
                 return self.graph.id_of(self.up, "make", reply)
             error = self.graph.refused(self.up, "make", reply)
             passing = error.outcome is Outcome.NOT_SENT or self.graph.name("make", reply) in self.dance.again
@@ -213,12 +213,12 @@ class _Run:
         status = text_of(reply.record().get(self.dance.status))
         return self._failed(reply, status) if status in ("ERROR", "EXPIRED") else status
 
-    def _failed(self, reply: Reply, status: str) -> Pending:
+    def _failed(self, reply: Response, status: str) -> Pending:
         """Handle a failed container: recreate everything once, where that may help."""
         why = _why(self.dance, reply)
         if (status == "EXPIRED" or why in self.dance.again) and self.state.rebuilt < REBUILDS_MAX:
             return Progress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
-        said = {"status": reply.status, "body": reply.record()}
+        said = {"status": reply.status_code, "body": reply.record()}
         if status == "EXPIRED":
             raise self.graph.ruled(self.up, "container.expired", Outcome.NOT_SENT, said=said)
         raise self._broken(why, said, text_of(reply.record().get(self.dance.detail)))
@@ -240,7 +240,7 @@ class _Run:
         return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 
 
-def ask(dance: Dance, up: Upstream, container: str) -> Reply:
+def ask(dance: Dance, up: Upstream, container: str) -> Response:
     """Fetch a container's status. Raises ApiError if it has none."""
     fields = f"{dance.status},{dance.detail}"
     reply = dance.graph.call(up, "status", "GET", container, params={"fields": fields})
@@ -249,7 +249,7 @@ def ask(dance: Dance, up: Upstream, container: str) -> Reply:
     return reply
 
 
-def _why(dance: Dance, reply: Reply) -> str:
+def _why(dance: Dance, reply: Response) -> str:
     """Name a container's error: Threads gives a word, Instagram a sentence with a number."""
     words = text_of(reply.record().get(dance.detail))
     number = re.search(r"\b(22\d{5})\b", words)
@@ -276,7 +276,7 @@ def settle(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published |
     except ApiError as error:
         # Reading the status sometimes fails for a published container (Graph 100/33): the post itself still tells.
         return _found(dance, up, plan, since_ms) or Unknown({"error": error.message, "answer": error.platform_response})
-    status, evidence = text_of(reply.record().get(dance.status)), {"status": reply.status, "body": reply.record()}
+    status, evidence = text_of(reply.record().get(dance.status)), {"status": reply.status_code, "body": reply.record()}
     if status == "PUBLISHED":
         return _bound(dance, up, plan, since_ms)
     if status == "FINISHED":

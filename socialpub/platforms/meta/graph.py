@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.refusals import Refusals, clean, secrets_of, text_of
@@ -134,7 +134,7 @@ class Fault:
         return (*pair, *map(str, self.numbers), *group)
 
 
-def fault_of(reply: Reply) -> Fault:
+def fault_of(reply: Response) -> Fault:
     """Parse the error of a response, in Graph's form or that of token endpoints."""
     body = reply.record()
     error = body.get("error")
@@ -181,16 +181,16 @@ class Graph(Refusals):
         token: str | None = None,
         mutating: bool = False,
         **sent: Any,
-    ) -> Reply:
+    ) -> Response:
         """Call and return the 2xx response. Raises others as REPLIES classifies them."""
         reply = self.ask(up, method, path, token=token, **sent)
-        if not reply.ok:
+        if not reply.is_success:
             raise self.refused(up, step, reply, mutating=mutating)
         if method == "GET" and reply.lacks_record:
             raise self.unusable(up, step, reply)
         return reply
 
-    def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Reply:
+    def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Response:
         """Send a request with the token in a header. `path`: below the version, or a whole URL."""
         url = path if "://" in path else self.address(up.site, path)
         bearer = token or up.tokens.access
@@ -198,7 +198,7 @@ class Graph(Refusals):
         params = dict(sent.pop("params", None) or {}) | proof(up.site, bearer)
         return up.http.request(method, url, headers=headers, params=params or None, **sent)
 
-    def name(self, step: str, reply: Reply) -> str | None:
+    def name(self, step: str, reply: Response) -> str | None:
         """Return the error's name in REPLIES at this step, or None."""
         fault = fault_of(reply)
         phrases = {**self.phrases, **_PHRASES}
@@ -207,16 +207,16 @@ class Graph(Refusals):
         rows = self.replies
         return next((name for name in names if (step, 400, name) in rows or ("*", 400, name) in rows), None)
 
-    def verdict(self, step: str, reply: Reply, *, mutating: bool) -> Verdict:
+    def verdict(self, step: str, reply: Response, *, mutating: bool) -> Verdict:
         """Classify an unsuccessful response."""
         fault, name = fault_of(reply), self.name(step, reply)
-        found = verdict(self.replies, step, 400 if name else reply.status, name, mutating=mutating)
+        found = verdict(self.replies, step, 400 if name else reply.status_code, name, mutating=mutating)
         settled = name is not None and (found.outcome is not Outcome.REJECTED or found.code == AUTH)
         if settled or not (fault.transient or (name is None and fault.is_passing)):
             return found
         return verdict(self.replies, step, 503, None, mutating=mutating)
 
-    def refused(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+    def refused(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
         """Build the error of a response, with secrets redacted."""
         shown = clean(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
@@ -234,7 +234,7 @@ class Graph(Refusals):
         upstream = error.code == "preflight_failed"
         return replace(error, code="platform_rejected", status=0) if upstream else error
 
-    def id_of(self, up: Upstream, step: str, reply: Reply, *, mutating: bool = False, key: str = "id") -> str:
+    def id_of(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False, key: str = "id") -> str:
         """Extract an id (text or number in Meta's responses)."""
         found = text_of(reply.record().get(key))
         if not found:
@@ -252,7 +252,7 @@ def proof(site: Site, token: str) -> dict[str, str]:
     return {"appsecret_proof": hmac.new(site.client_secret.encode(), token.encode(), hashlib.sha256).hexdigest()}
 
 
-def regain_seconds(reply: Reply) -> int | None:
+def regain_seconds(reply: Response) -> int | None:
     """Return the seconds until calls are accepted, from the usage headers; None if not given.
 
     The headers give minutes. Used-up app calls give no time: they are counted over an hour.
@@ -269,7 +269,7 @@ _APP_COUNTS = ("call_count", "total_time", "total_cputime")
 _APP_WINDOW = 3600
 
 
-def _usage(reply: Reply, header: str) -> Json:
+def _usage(reply: Response, header: str) -> Json:
     try:
         found = compact.loads(reply.headers.get(header, ""))
     except ValueError:
@@ -354,7 +354,7 @@ def renewed(graph: Graph, up: Upstream, params: Mapping[str, str], now_ms: int) 
     try:
         return exchanged(graph, up, f"{up.site.api_base}/refresh_access_token", params, now_ms)
     except ApiError as error:
-        if error.code != AUTH or not graph.ask(up, "GET", "me", params={"fields": "id"}).ok:
+        if error.code != AUTH or not graph.ask(up, "GET", "me", params={"fields": "id"}).is_success:
             raise
         message = f"{graph.platform.label} does not renew this token yet."
         raise graph.unavailable(up, message, Outcome.NOT_SENT, error.platform_response) from error
@@ -367,6 +367,6 @@ def stand_in(values: Any, **paths: str) -> Any:
     return values
 
 
-def data_of(reply: Reply) -> Iterator[Json]:
+def data_of(reply: Response) -> Iterator[Json]:
     """Yield the objects of a response's `data`."""
     yield from _rows(reply.record().get("data"))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Json, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean, text_of
 from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES, STEPS
@@ -17,7 +17,7 @@ _ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
 ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
 
 
-def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Reply:
+def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Response:
     """Send a request; `path` is below the version."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"} | dict(sent.pop("headers", {}))
     url = f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}"
@@ -26,10 +26,10 @@ def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) ->
 
 def call(
     up: Upstream, step: str, method: Literal["GET", "POST"], path: str, *, mutating: bool = False, **sent: Any
-) -> Reply:
+) -> Response:
     """Call and return the 2xx response. Raises others as REPLIES classifies them."""
     reply = ask(up, method, path, **sent)
-    if not reply.ok:
+    if not reply.is_success:
         raise refused(up, step, reply, mutating=mutating)
     if method == "GET" and reply.lacks_record:
         raise unusable(up, step, reply)
@@ -54,20 +54,19 @@ def pages(up: Upstream, step: str, path: str, params: Mapping[str, str], limit: 
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def name_of(step: str, reply: Reply) -> str | None:
+def name_of(step: str, reply: Response) -> str | None:
     """Return the error's name in REPLIES at this step: by its text, else by its code."""
     body = reply.record()
     words = f"{body.get('message', '')} {body.get('message_detail', '')}".lower()
     names = [name for name, pieces in PHRASES.items() if any(piece in words for piece in pieces)]
     known = [*names, text_of(body.get("code"))]
-    return next(
-        (name for name in known if {(step, reply.status, name), ("*", reply.status, name)} & set(REPLIES)), None
-    )
+    status = reply.status_code
+    return next((name for name in known if {(step, status, name), ("*", status, name)} & set(REPLIES)), None)
 
 
-def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) -> ApiError:
+def refused(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
-    found = verdict(REPLIES, step, reply.status, name_of(step, reply), mutating=mutating)
+    found = verdict(REPLIES, step, reply.status_code, name_of(step, reply), mutating=mutating)
     shown = clean(up, reply)
     body = shown.record()
     said = text_of(body.get("message_detail")) or text_of(body.get("message"))
@@ -76,7 +75,7 @@ def refused(up: Upstream, step: str, reply: Reply, *, mutating: bool = False) ->
     return error
 
 
-def _reset(reply: Reply, found: Verdict) -> int | None:
+def _reset(reply: Response, found: Verdict) -> int | None:
     """Return the seconds until calls are accepted, from Pinterest's own header."""
     wait = retry_after.seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
     return wait if found.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None

@@ -85,8 +85,8 @@ def send(up: Upstream, plan: Json) -> Published:
     source, body = plan["source"], pieces(plan["pin"], plan["source"])
     step = "covered" if "cover_image_url" in source else _STEPS[source["source_type"]][0]
     headers = {"Content-Type": "application/json", "Content-Length": str(length(body))}
-    deadline = UPLOAD_SECONDS if "files" in source else CALL_SECONDS
-    reply = call(up, step, "POST", "pins", mutating=True, headers=headers, content=stream(body), deadline=deadline)
+    seconds = UPLOAD_SECONDS if "files" in source else CALL_SECONDS
+    reply = call(up, step, "POST", "pins", mutating=True, headers=headers, content=stream(body), timeout=seconds)
     pin = text_of(reply.record().get("id"))
     if not pin:
         raise unusable(up, step, reply, mutating=True)

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.kit.refusals import text_of
 from socialpub.platforms.kit.uploads import form, whole
@@ -134,17 +134,17 @@ def _put(up: Upstream, draft: Draft, opened: Json) -> None:
     item, fields, url = draft.items[0], opened["upload_parameters"], opened["upload_url"]
     headers, content = form(fields, "file", whole(item), item.content_type, draft.nonce, filename="video")
     try:
-        reply = up.guarded.request("POST", url, headers=headers, content=content, deadline=UPLOAD_SECONDS)
+        reply = up.guarded.request("POST", url, headers=headers, content=content, timeout=UPLOAD_SECONDS)
     except ApiError as error:
         raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, error.message) from error
-    if not reply.ok:
+    if not reply.is_success:
         # The store answers in XML, and may repeat its signature.
-        raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, _store_said(reply), {"status": reply.status})
+        raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, _store_said(reply), {"status": reply.status_code})
 
 
-def _store_said(reply: Reply) -> str:
+def _store_said(reply: Response) -> str:
     code = reply.content.partition(b"<Code>")[2].partition(b"</Code>")[0][:100].decode("ascii", "replace")
-    return f"The store answered {reply.status} {code}.".replace(" .", ".")
+    return f"The store answered {reply.status_code} {code}.".replace(" .", ".")
 
 
 def _processed(up: Upstream, state: Progress) -> str | Pending:
@@ -157,7 +157,7 @@ def _processed(up: Upstream, state: Progress) -> str | Pending:
     if status == "succeeded":
         return state.media
     if status == "failed":
-        said = {"status": reply.status, "body": reply.record()}
+        said = {"status": reply.status_code, "body": reply.record()}
         raise ruled(up, "video.transcode_failed", Outcome.REJECTED, said=said)
     if status not in ("registered", "processing"):
         return _missed(up, state, unusable(up, "status", reply))

@@ -249,7 +249,7 @@ def _granted(up: Upstream, token: str) -> list[str]:
         reply = GRAPH.ask(up, "GET", "debug_token", token=token, params={"input_token": token})
     except ApiError:
         return []
-    data = reply.record().get("data") if reply.ok else None
+    data = reply.record().get("data") if reply.is_success else None
     scopes = data.get("scopes") if isinstance(data, dict) else None
     return [scope for scope in scopes if isinstance(scope, str)] if isinstance(scopes, list) else []
 

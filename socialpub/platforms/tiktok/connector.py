@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import (
     Connected,
     Draft,
@@ -144,7 +144,7 @@ def _plan(draft: Draft, state: Progress, data: Json) -> Json:
     }
 
 
-def _came_to_nothing(up: Upstream, state: Progress, reply: Reply, reason: str) -> Pending:
+def _came_to_nothing(up: Upstream, state: Progress, reply: Response, reason: str) -> Pending:
     """Create another draft, once, if that may help: a failed one never reaches the inbox."""
     if reason in _PULLED_IN_VAIN and not state.rebuilt:
         return Progress(rebuilt=1).missed()
@@ -153,9 +153,9 @@ def _came_to_nothing(up: Upstream, state: Progress, reply: Reply, reason: str) -
     raise error
 
 
-def _wait(up: Upstream, state: Progress, reply: Reply) -> Pending:
+def _wait(up: Upstream, state: Progress, reply: Response) -> Pending:
     if state.waited + state.wait > PATIENCE:
-        raise ruled(up, "publish.pending", Outcome.NOT_SENT, said={"status": reply.status, "body": reply.record()})
+        raise ruled(up, "publish.pending", Outcome.NOT_SENT, said={"status": reply.status_code, "body": reply.record()})
     longer = min(state.wait * _GROWTH, _LONGEST_WAIT)
     return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import Item, Pending, Upstream
 from socialpub.platforms.kit.uploads import Part, whole
 from socialpub.platforms.tiktok.api import ask, data_of, refused, ruled, unusable
@@ -51,7 +51,7 @@ def cut(size: int) -> tuple[int, int]:
     return chunk, size // chunk
 
 
-def opened(up: Upstream, item: Item, state: Progress, reply: Reply) -> Progress:
+def opened(up: Upstream, item: Item, state: Progress, reply: Response) -> Progress:
     """Start the progress from the response that opened an upload."""
     data = data_of(up, "video", reply)
     publish, url = data.get("publish_id"), data.get("upload_url")
@@ -87,12 +87,12 @@ def _part(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
         reply = _put(up, item, state, end)
     except ApiError as lost:
         return _lost(state, lost)
-    if reply.status in (201, 206):
+    if reply.status_code in (201, 206):
         return replace(state, sent=end, misses=0)
     error = refused(up, "upload", reply)
-    if reply.status in _GONE:
+    if reply.status_code in _GONE:
         return _lost(replace(state, gone=True), error)
-    if reply.status == 416 or reply.status >= 500 or error.outcome is Outcome.THROTTLED:
+    if reply.status_code == 416 or reply.status_code >= 500 or error.outcome is Outcome.THROTTLED:
         return _lost(state, error)
     raise error
 
@@ -102,14 +102,14 @@ def _end(state: Progress) -> int:
     return state.size if state.size - end < state.chunk else end
 
 
-def _put(up: Upstream, item: Item, state: Progress, end: int) -> Reply:
+def _put(up: Upstream, item: Item, state: Progress, end: int) -> Response:
     part = Part(item.file, state.sent, end)
     headers = {
         "Content-Type": item.content_type,
         "Content-Length": str(part.size),
         "Content-Range": f"bytes {state.sent}-{end - 1}/{state.size}",
     }
-    return up.http.request("PUT", state.url, headers=headers, content=part, deadline=UPLOAD_SECONDS)
+    return up.http.request("PUT", state.url, headers=headers, content=part, timeout=UPLOAD_SECONDS)
 
 
 # --- After a failure -------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _anew(up: Upstream, state: Progress, *, safe: bool) -> Pending:
     return Progress(rebuilt=state.rebuilt + 1).later(MISS_WAIT)
 
 
-def status(up: Upstream, publish: str) -> Reply:
+def status(up: Upstream, publish: str) -> Response:
     """Fetch the status of a draft."""
     reply = ask(up, "POST", "post/publish/status/fetch/", json={"publish_id": publish})
     data_of(up, "status", reply)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
 from socialpub.platforms.kit.refusals import Refusals, clean
 from socialpub.platforms.twitter.declaration import PLATFORM
@@ -104,7 +104,7 @@ class Fault:
     names: tuple[str, ...] = ()  # names in REPLIES, most specific first
 
 
-def fault_of(reply: Reply) -> Fault:
+def fault_of(reply: Response) -> Fault:
     """Parse the problem of a response; without names if there is none."""
     layers = list(_layers(reply.record()))
     words = "\n".join(str(layer.get(key) or "") for layer in layers for key in _SAID_FIELDS).lower()
@@ -140,22 +140,22 @@ def call(
     also: str | None = None,
     headers: Mapping[str, str] | None = None,
     **sent: Any,
-) -> Reply:
+) -> Response:
     """Call and return the 2xx response. Raises others by REPLIES. `also`: additional name."""
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
-    if not reply.ok:
+    if not reply.is_success:
         raise _refused(up, step, reply, also, mutating=mutating)
     if method == "GET" and reply.lacks_record:
         raise unusable(up, step, reply)
     return reply
 
 
-def _refused(up: Upstream, step: Step, reply: Reply, also: str | None, *, mutating: bool) -> ApiError:
+def _refused(up: Upstream, step: Step, reply: Response, also: str | None, *, mutating: bool) -> ApiError:
     """Build the error of a response, with secrets redacted."""
     shown = clean(up, reply)
     fault = fault_of(shown)
-    found = verdict(REPLIES, step, reply.status, _name(step, reply.status, fault, also), mutating=mutating)
+    found = verdict(REPLIES, step, reply.status_code, _name(step, reply.status_code, fault, also), mutating=mutating)
     error = _ERRORS.told(up, step, found, shown, fault.message)
     error.retry_after = error.retry_after or reset_seconds(reply)
     error.retryable = found.rule not in _RETRY_NEVER
@@ -171,7 +171,7 @@ def _has_row(step: Step, status: int, name: str) -> bool:
     return (step, status, name) in REPLIES or ("*", status, name) in REPLIES
 
 
-def reset_seconds(reply: Reply) -> int | None:
+def reset_seconds(reply: Response) -> int | None:
     """Return the seconds until calls are accepted, by the used-up windows; None if not given."""
     windows = ("x-rate-limit", "x-app-limit-24hour", "x-user-limit-24hour")
     used_up = (name for name in windows if reply.headers.get(f"{name}-remaining") == "0")
@@ -180,7 +180,7 @@ def reset_seconds(reply: Reply) -> int | None:
     return max(*waits, 1) if waits else None
 
 
-def data_of(reply: Reply) -> Json:
+def data_of(reply: Response) -> Json:
     """Return the object under `data`, or an empty one."""
     data = reply.record().get("data")
     return data if isinstance(data, dict) else {}

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Json, Upstream
 from socialpub.platforms.kit.text import composed
 from socialpub.platforms.twitter.api import call, id_of, unusable
@@ -60,7 +60,7 @@ def recent(up: Upstream, since_ms: int) -> Listed:
     return Listed(tuple(found), not _next(reply))
 
 
-def _first(up: Upstream, params: Mapping[str, str]) -> tuple[Reply, Mapping[str, str]]:
+def _first(up: Upstream, params: Mapping[str, str]) -> tuple[Response, Mapping[str, str]]:
     new, old = SPELLINGS
     try:
         return _page(up, {**params, **new}), new
@@ -71,11 +71,11 @@ def _first(up: Upstream, params: Mapping[str, str]) -> tuple[Reply, Mapping[str,
     return _page(up, {**params, **old}), old
 
 
-def _page(up: Upstream, params: Mapping[str, str]) -> Reply:
+def _page(up: Upstream, params: Mapping[str, str]) -> Response:
     return call(up, "settle", "GET", f"/2/users/{up.account.platform_account_id}/tweets", params=params)
 
 
-def _young(up: Upstream, reply: Reply, since_ms: int) -> Iterator[Json]:
+def _young(up: Upstream, reply: Response, since_ms: int) -> Iterator[Json]:
     body = reply.record()
     data, meta = body.get("data"), body.get("meta")
     if data is None and isinstance(meta, dict) and meta.get("result_count") == 0:
@@ -85,7 +85,7 @@ def _young(up: Upstream, reply: Reply, since_ms: int) -> Iterator[Json]:
     yield from (post for post in data if isinstance(post, dict) and id_of(post) and _at(post) >= since_ms)
 
 
-def _next(reply: Reply) -> str:
+def _next(reply: Response) -> str:
     meta = reply.record().get("meta")
     token = meta.get("next_token") if isinstance(meta, dict) else None
     return token if isinstance(token, str) else ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Reply
+from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
 from socialpub.platforms.kit.uploads import Part, form, whole
 from socialpub.platforms.twitter.api import Step, call, data_of, id_of, ruled, unusable
@@ -121,7 +121,7 @@ _PHASES: Mapping[str, Callable[[Upstream, Draft, Progress], Progress | Pending]]
 # --- Step results ------------------------------------------------------------------------------------------------
 
 
-def _named(up: Upstream, state: Progress, reply: Reply) -> Progress:
+def _named(up: Upstream, state: Progress, reply: Response) -> Progress:
     data = data_of(reply)
     id, key = id_of(data), data.get("media_key")
     if not id:
@@ -129,7 +129,7 @@ def _named(up: Upstream, state: Progress, reply: Reply) -> Progress:
     return replace(state, id=id, key=key if isinstance(key, str) else "", sent=0, begun=state.begun + 1, waited=0.0)
 
 
-def _processed(up: Upstream, state: Progress, reply: Reply) -> Progress | Pending:
+def _processed(up: Upstream, state: Progress, reply: Response) -> Progress | Pending:
     """Continue with the alt text once processed; without `processing_info` nothing is pending."""
     data = data_of(reply)
     if id_of(data) != state.id:
@@ -140,7 +140,7 @@ def _processed(up: Upstream, state: Progress, reply: Reply) -> Progress | Pendin
     if not isinstance(info, dict) or info.get("state") == "succeeded":
         return _to(state, "describe")
     if info.get("state") == "failed":
-        said = {"status": reply.status, "body": reply.json()}
+        said = {"status": reply.status_code, "body": reply.json()}
         raise ruled(up, "media.video_processing_failed", Outcome.REJECTED, _reason(info), said)
     return _later(up, state, info.get("check_after_secs"))
 
@@ -185,9 +185,9 @@ def _to(state: Progress, phase: str) -> Progress:
 # --- Files and forms ---------------------------------------------------------------------------------------------
 
 
-def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind: str, draft: Draft) -> Reply:
+def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind: str, draft: Draft) -> Response:
     headers, content = form(fields, "media", part, kind, draft.nonce)
-    return call(up, step, "POST", path, headers=headers, content=content, deadline=UPLOAD_SECONDS)
+    return call(up, step, "POST", path, headers=headers, content=content, timeout=UPLOAD_SECONDS)
 
 
 def _category(item: Item) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.domain.accounts import canary, versions
 from socialpub.platforms.contract import Canary, Site
 from socialpub.simulator.server import SimulatorThread
@@ -161,28 +161,28 @@ def test_a_silent_platform_is_asked_again_the_next_day(served: Callable[..., tup
 @pytest.mark.parametrize(
     ("call", "reply", "heard"),
     [
-        (Canary("{version}/me"), Reply(200, {}, b"{}"), "good"),
-        (Canary("{version}/me"), Reply(401, {}, b""), "good"),
-        (Canary("{version}/me"), Reply(429, {}, b""), "good"),
-        (Canary("{version}/me"), Reply(404, {}, b""), "ended"),
-        (Canary("rest/me"), Reply(404, {}, b""), "good"),
-        (Canary("rest/me"), Reply(410, {}, b""), "ended"),
-        (Canary("rest/me"), Reply(426, {}, b""), "ended"),
-        (Canary("rest/me"), Reply(502, {}, b""), "unknown"),
+        (Canary("{version}/me"), Response(200, {}, b"{}"), "good"),
+        (Canary("{version}/me"), Response(401, {}, b""), "good"),
+        (Canary("{version}/me"), Response(429, {}, b""), "good"),
+        (Canary("{version}/me"), Response(404, {}, b""), "ended"),
+        (Canary("rest/me"), Response(404, {}, b""), "good"),
+        (Canary("rest/me"), Response(410, {}, b""), "ended"),
+        (Canary("rest/me"), Response(426, {}, b""), "ended"),
+        (Canary("rest/me"), Response(502, {}, b""), "unknown"),
         (
             Canary("{version}/me", served="facebook-api-version"),
-            Reply(200, {"facebook-api-version": "v9"}, b""),
+            Response(200, {"facebook-api-version": "v9"}, b""),
             "good",
         ),
         (
             Canary("{version}/me", served="facebook-api-version"),
-            Reply(200, {"facebook-api-version": "v22.0"}, b""),
+            Response(200, {"facebook-api-version": "v22.0"}, b""),
             "ended",
         ),
-        (Canary("{version}/me", served="facebook-api-version"), Reply(200, {}, b""), "good"),
+        (Canary("{version}/me", served="facebook-api-version"), Response(200, {}, b""), "good"),
     ],
 )
-def test_what_an_answer_says_of_the_version(call: Canary, reply: Reply, heard: str) -> None:
+def test_what_an_answer_says_of_the_version(call: Canary, reply: Response, heard: str) -> None:
     assert canary.heard_in(call, "v9", reply)[0] == heard
 
 

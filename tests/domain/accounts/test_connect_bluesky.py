@@ -69,7 +69,7 @@ def open_desk(make_server: Callable[..., Server], patch: pytest.MonkeyPatch, bas
     server.url = f"http://127.0.0.1:{server.port}"
     patch.setattr(server, "url", server.url)
     net = Network(server.clock.now_ms, lambda: dict(server.api().get("/oauth/jwks.json").json()))
-    object.__setattr__(server.service.runtime, "open_http", lambda policy: net)
+    object.__setattr__(server.service.runtime, "open_http", lambda *_: net)
     alice = server.person("Alice")
     return Desk(server, alice, browser_of(server, alice.organization), net)
 

@@ -8,7 +8,6 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply, Unread
+from socialpub.base.http import Response, Unread
 from socialpub.domain import act
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service
@@ -58,7 +57,7 @@ def executed_but_lost(home: Home) -> None:
     """The next call is executed by the platform, and its answer never comes."""
     real = home.upstream.wire.request
 
-    def once(method: str, url: str, **kinds: Any) -> Reply:
+    def once(method: str, url: str, **kinds: Any) -> Response:
         home.upstream.wire.request = real  # type: ignore[method-assign]
         real(method, url, **kinds)
         raise LOST
@@ -140,7 +139,7 @@ def test_a_network_failure_ends_no_account_and_the_next_try_succeeds(make: Make,
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_an_overloaded_platform_ends_no_account(make: Make, status: int) -> None:
     home = make()
-    home.upstream.wire.planned = [Reply(status, {}, b"<html>")]
+    home.upstream.wire.planned = [Response(status, {}, b"<html>")]
     assert refused(home).code == "platform_unavailable"
     assert home.row()["status"] == "active"
 
@@ -161,9 +160,10 @@ def executed_but_unread(home: Home, unread: Unread) -> None:
     """The next call is executed by the platform, and of its answer only the status and the headers arrive."""
     real = home.upstream.wire.request
 
-    def once(method: str, url: str, **kinds: Any) -> Reply:
+    def once(method: str, url: str, **kinds: Any) -> Response:
         home.upstream.wire.request = real  # type: ignore[method-assign]
-        return replace(real(method, url, **kinds), content=b"", unread=unread)
+        found = real(method, url, **kinds)
+        return Response(found.status_code, found.headers, unread=unread)
 
     home.upstream.wire.request = once  # type: ignore[method-assign]
 
@@ -304,7 +304,7 @@ def test_a_new_consent_in_between_is_not_overwritten(make: Make) -> None:
     home.upstream.wire.planned = []
     real = home.upstream.wire.request
 
-    def slow(method: str, url: str, **kinds: Any) -> Reply:
+    def slow(method: str, url: str, **kinds: Any) -> Response:
         answer = real(method, url, **kinds)
         home.connect(later)
         return answer
@@ -319,7 +319,7 @@ def test_a_refusal_does_not_end_an_account_that_was_connected_again_meanwhile(ma
     later = home.issue()
     real = home.upstream.wire.request
 
-    def slow(method: str, url: str, **kinds: Any) -> Reply:
+    def slow(method: str, url: str, **kinds: Any) -> Response:
         answer = reply_of(home.upstream.server.manners.refused("invalid_grant", "gone"))
         home.connect(later)
         return answer
@@ -415,8 +415,8 @@ def test_who_waits_for_another_process_goes_when_this_one_ends(make: Make) -> No
     assert home.calls == 0
 
 
-@pytest.mark.parametrize("planned", [None, Reply(503, {}, b"")])
-def test_a_renewal_that_has_ended_is_claimed_no_more(make: Make, planned: Reply | None) -> None:
+@pytest.mark.parametrize("planned", [None, Response(503, {}, b"")])
+def test_a_renewal_that_has_ended_is_claimed_no_more(make: Make, planned: Response | None) -> None:
     home = make(refreshing="fatal")
     if planned:
         home.upstream.wire.planned = [planned]
@@ -439,7 +439,7 @@ def test_a_rotation_of_the_master_key_meanwhile_loses_no_new_tokens(make: Make) 
     home = make(refreshing="fatal")
     before, real = home.row()["secret"], home.upstream.wire.request
 
-    def once(method: str, url: str, **kinds: Any) -> Reply:
+    def once(method: str, url: str, **kinds: Any) -> Response:
         home.upstream.wire.request = real  # type: ignore[method-assign]
         reply = real(method, url, **kinds)
         act.do_now(operator(home.service, "test"), rotation.begin)
@@ -472,7 +472,7 @@ def test_no_token_stands_in_the_database_the_log_an_event_or_an_error(
     seen.append(home.renewed())
     home.upstream.server.end_tokens(None, access=True, refresh=True)
     echo = {"error": "invalid_grant", "error_description": f"{seen[1].refresh} of {seen[1].access} is dead"}
-    home.upstream.wire.planned = [Reply(400, {}, json.dumps(echo).encode())]
+    home.upstream.wire.planned = [Response(400, {}, json.dumps(echo).encode())]
     error = refused(home)
     assert "[hidden]" in str(error.platform_response)
     database = b"".join(path.read_bytes() for path in tmp_path.glob("socialpub.db*"))

@@ -141,7 +141,7 @@ def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: Upkeep = HOURS, *
         platforms={NAME: {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "token_url": f"{HOST}/token"}},
     )
     db.migrate(settings.database_path)
-    runtime = Runtime(settings, load_vault(settings), clock=upstream.clock, client=lambda policy, now_ms: upstream.wire)
+    runtime = Runtime(settings, load_vault(settings), clock=upstream.clock, client=lambda *_: upstream.wire)
     home = Home(open_service(runtime), upstream)
     home.connect()
     return home

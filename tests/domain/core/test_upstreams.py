@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from socialpub.base.http import Reply, Unread
+from socialpub.base import http as outbound
+from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http.circuit_breakers import ENOUGH
 from socialpub.domain.core import upstreams
 from tests.kit import Server
-from tests.platforms.upstream_kit import Line
+from tests.odd_answers import ODD, OddServer
+
+LATE, OTHERS = "silent within the body", ("as usual", "half of its length", "gzip cut short", "2 MB")
 
 
-class Always(Line):
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
+@pytest.mark.parametrize("name", [LATE, *OTHERS])
+def test_only_a_body_that_does_not_come_in_time_counts_as_silence(server: Server, name: str) -> None:
+    upstream = OddServer(lambda _: (200, {}, b"{}"))
+    url = upstream.url(next(odd for odd in ODD if odd.name == name))
+    runtime = server.service.runtime
+    wrap = upstreams.configured(server.service, "bluesky")
+    with runtime.open_http(runtime.http_policy(guarded=False), wrap) as http:
+        for _ in range(ENOUGH):
+            http.request("GET", url, timeout=0.2 if name == LATE else 30)
+    upstream.close()
+    assert server.service.breakers.may_call("bluesky") == (name != LATE)
 
-    def request(self, method: str, url: str, **sent: Any) -> Reply:
-        return self.reply
 
+def test_an_upstream_that_is_held_back_is_not_called(server: Server) -> None:
+    called: list[str] = []
 
-@pytest.mark.parametrize(("unread", "asks_on"), [(None, True), *((each, each is not Unread.LATE) for each in Unread)])
-def test_only_a_body_that_does_not_come_in_time_counts_as_silence(
-    server: Server, unread: Unread | None, asks_on: bool
-) -> None:
-    http = upstreams.configured(server.service, "bluesky", Always(Reply(200, {}, b"", unread=unread)))
-    for _ in range(ENOUGH):
-        http.request("GET", "http://bluesky.test/")
-    assert server.service.breakers.may_call("bluesky") == asks_on
+    def answer(request: outbound.Request) -> outbound.Response:
+        called.append(str(request.url))
+        return outbound.Response(200)
+
+    transport = upstreams.configured(server.service, "bluesky")(outbound.MockTransport(answer))
+    with outbound.Client(outbound.UNGUARDED, transport=transport) as http:
+        assert http.request("GET", "http://bluesky.test/").is_success
+        for _ in range(ENOUGH):
+            server.service.breakers.unanswered("bluesky")
+        with pytest.raises(ApiError) as caught:
+            http.request("GET", "http://bluesky.test/")
+    assert (caught.value.outcome, caught.value.held_back, len(called)) == (Outcome.NOT_SENT, True, 1)

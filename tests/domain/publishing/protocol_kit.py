@@ -6,7 +6,6 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.base import http as outbound
 from socialpub.base.config import Settings
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import Snapshot
@@ -98,9 +97,4 @@ def taken_by_hand(server: Server, person: Person, seconds: float = 3600) -> Snap
     return snapshot
 
 
-def short_deadline(seconds: float) -> dict[str, Any]:
-    """The arguments to patch, so that a call without an answer is over soon."""
-    return dict(outbound.Client.request.__kwdefaults__ or {}) | {"deadline": seconds}
-
-
-__all__ = ["CLASSES", "SEND", "Person", "Protocol", "short_deadline", "taken_by_hand"]
+__all__ = ["CLASSES", "SEND", "Person", "Protocol", "taken_by_hand"]

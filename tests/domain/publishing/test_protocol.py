@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.base import http as outbound
+from socialpub.base.http import client
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.simulator.faults import KINDS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Attempt, Idempotency, Intent, Job
-from tests.domain.publishing.protocol_kit import CLASSES, Protocol, short_deadline
+from tests.domain.publishing.protocol_kit import CLASSES, Protocol
 from tests.kit import Clock, error_of, iso
 from tests.soak import fakes
 from tests.soak.world import wait_for
@@ -35,7 +35,7 @@ def three() -> Iterator[SimulatorThread]:
 
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Protocol]:
-    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(2.5))
+    monkeypatch.setattr(client, "CALL_SECONDS", 2.5)
     three.lab.reset()
     overrides = {"publishing": {"settle_horizon": 4, "retry_waits": [0.2, 0.4]}, "scheduling": {"overdue_spacing": 0}}
     server = Protocol(tmp_path, three, wall, overrides)

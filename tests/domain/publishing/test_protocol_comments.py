@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base import faults
-from socialpub.base import http as outbound
+from socialpub.base.http import client
 from socialpub.domain.publishing import intents
 from socialpub.simulator.faults import KINDS
 from socialpub.store.models import Intent
 from socialpub.store.statements import publishing
-from tests.domain.publishing.protocol_kit import short_deadline
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
 
@@ -26,7 +25,7 @@ DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(outbound.Client.request, "__kwdefaults__", short_deadline(1.0))
+    monkeypatch.setattr(client, "CALL_SECONDS", 1.0)
     yield
     faults.plan("")
 

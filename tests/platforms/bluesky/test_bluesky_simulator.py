@@ -42,10 +42,10 @@ def simulator() -> Iterator[SimulatorThread]:
 def stranger(simulator: SimulatorThread) -> Iterator[Upstream]:
     """A line to the fake network before anybody logged in."""
     site = bluesky.PLATFORM.site(api_base=simulator.origin("bluesky"), video_service="")
-    policy = outbound.Policy(guarded=False, resolver=outbound.resolve)
+    policy = outbound.UNGUARDED
     with (
-        outbound.open_http(policy) as http,
-        outbound.open_http(outbound.Policy(guarded=True, resolver=outbound.resolve)) as guarded,
+        outbound.Client(policy) as http,
+        outbound.Client(outbound.Policy(guarded=True, resolver=outbound.resolve)) as guarded,
     ):
         yield Upstream(http, guarded, site, Account(""), Tokens(""))
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply
+from socialpub.base.http import Request, Response
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.bluesky.xrpc import error_name
@@ -147,7 +147,7 @@ GIF = b"GIF89a\x01\x00\x01\x00\x00\x00\x00\x3b"
 class Answering(Script):
     """A network where every handle resolves, every blob is taken and every page has a card."""
 
-    def request(self, method: str, url: str, **sent: Any) -> Reply:
+    def request(self, method: str, url: str, **sent: Any) -> Response:
         name = url.rsplit("/", 1)[1]
         if name == "com.atproto.repo.uploadBlob":
             mime = sent["headers"]["Content-Type"]
@@ -156,9 +156,9 @@ class Answering(Script):
             return answer(200, {"blob": blob})
         return answer(200, {"did": BOB})
 
-    def download(self, url: str, into: Any, **sent: Any) -> Reply:
+    def download(self, url: str, into: Any, **sent: Any) -> Response:
         into.write(GIF if sent["whole"] else b"<title>T</title>")
-        return Reply(200, {}, b"", url)
+        return Response(200, {}, b"", request=Request("GET", "https://a.example/"))
 
 
 def made(draft: Draft, comment: bool = False, **site: Any) -> Json:
@@ -249,11 +249,11 @@ def recordings() -> dict[str, list[Json]]:
     return cases
 
 
-def recorded(case: str) -> Reply:
+def recorded(case: str) -> Response:
     found = recordings()[case][0]
     body = found.get("body")
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return Reply(found["status"], found.get("headers", {}), raw)
+    return Response(found["status"], found.get("headers", {}), raw)
 
 
 SORTED = [
@@ -299,7 +299,7 @@ def test_what_a_real_server_answered_is_sorted(
     step: str, case: str, outcome: Outcome, code: str, rule: str | None, stale: bool
 ) -> None:
     reply = recorded(case)
-    found = verdict(bluesky.REPLIES, step, reply.status, error_name(reply), mutating=step == "send")
+    found = verdict(bluesky.REPLIES, step, reply.status_code, error_name(reply), mutating=step == "send")
     assert (found.outcome, found.code, found.rule, found.stale_token) == (outcome, code, rule, stale)
 
 
@@ -310,7 +310,7 @@ class Replaying(Script):
         super().__init__()
         self.reply = recorded(case)
 
-    def request(self, method: str, url: str, **sent: Any) -> Reply:
+    def request(self, method: str, url: str, **sent: Any) -> Response:
         return self.reply
 
 

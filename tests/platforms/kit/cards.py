@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Reply, Unread
+from socialpub.base.http import Response, Unread
 from tests.platforms.upstream_kit import Download, Script
 
 URL = "https://example.com/a"
@@ -12,11 +12,12 @@ PAGE_BYTES = 1024 * 1024
 
 def page(
     content: bytes | str,
-    reply: Reply | ApiError | None = None,
+    reply: Response | ApiError | None = None,
     content_type: str = "text/html",
     unread: Unread | None = None,
+    at: str = "",
 ) -> Script:
-    """A client that downloads this page, once."""
+    """A client that downloads this page, once; `at`: where redirects led."""
     raw = content if isinstance(content, bytes) else content.encode()
-    found = reply or Reply(200, {"content-type": content_type}, b"", URL, unread)
-    return Script([Download(URL, found, raw, PAGE_BYTES, 3.0, whole=False)])
+    found = reply or Response(200, {"content-type": content_type}, b"", unread=unread)
+    return Script([Download(URL, found, raw, PAGE_BYTES, 3.0, whole=False, at=at)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Reply, Unread
+from socialpub.base.http import Response, Unread
 from socialpub.platforms.kit.linkcard import Card, Picture, fetch, pictures
 from tests.platforms.kit.cards import PAGE_BYTES, URL, page
 from tests.platforms.upstream_kit import Download, Script, answer
@@ -106,7 +106,7 @@ def test_what_is_no_page_has_no_card(content_type: str) -> None:
 
 @pytest.mark.parametrize("status", [204, 404, 500])
 def test_only_a_page_that_is_there_has_a_card(status: int) -> None:
-    with page("" if status == 204 else "<title>T</title>", Reply(status, {}, b"", URL)) as http:
+    with page("" if status == 204 else "<title>T</title>", Response(status, {}, b"")) as http:
         assert fetch(http, URL) is None
 
 
@@ -136,7 +136,7 @@ def test_a_page_that_cannot_be_had_has_no_card() -> None:
 
 def test_addresses_in_a_page_are_relative_to_where_it_was_found_at_last() -> None:
     content = "<title>T</title><meta property='og:image' content='b.png'>"
-    with page(content, Reply(200, {"content-type": "text/html"}, b"", "https://other.example/deep/x")) as http:
+    with page(content, at="https://other.example/deep/x") as http:
         assert fetch(http, URL) == Card("T", "", ("https://other.example/deep/b.png",))
 
 
@@ -230,7 +230,7 @@ THUMBS = tuple(f"https://example.com/{number}.png" for number in range(1, 5))
 FINE = Picture(png(), "image/png")
 
 
-def shown(*given: tuple[bytes, Reply | ApiError], seconds: tuple[float, ...], of: int) -> list[Picture]:
+def shown(*given: tuple[bytes, Response | ApiError], seconds: tuple[float, ...], of: int) -> list[Picture]:
     """The pictures of a card that names `of`, which are downloaded so."""
     downloads = [
         Download(url, reply, content, 1_000_000, wait)
@@ -253,8 +253,8 @@ UNUSABLE = {
     "nothing": (b"", answer(200, b"")),
     "404": (png(), answer(404, b"")),
     "unreachable": (b"", LOST),
-    "cut off": (png()[:40], Reply(200, {}, b"", "", Unread.BROKEN)),
-    "too large": (png(), Reply(200, {}, b"", "", Unread.TOO_LARGE)),
+    "cut off": (png()[:40], Response(200, {}, b"", unread=Unread.BROKEN)),
+    "too large": (png(), Response(200, {}, b"", unread=Unread.TOO_LARGE)),
     "damaged": (b"\xff\xd8\xff\xe1", answer(200, b"")),
 }
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from PIL import Image
 
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Account, Facts, Item, Platform, Tokens, Upstream
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
 
 STAMP = "2026-11-20T09:10:12+0000"
 
 
-def graph(code: int, subcode: int | None = None, message: str = "said so", status: int = 400, **more: Any) -> Reply:
+def graph(code: int, subcode: int | None = None, message: str = "said so", status: int = 400, **more: Any) -> Response:
     """A refusal in Graph's shape; `headers` among `more` go into the reply."""
     headers = more.pop("headers", {})
     error = {"message": message, "type": "OAuthException", "code": code, "fbtrace_id": "A"}

@@ -198,7 +198,7 @@ def test_a_call_proves_that_it_comes_from_the_app(name: str, settings: dict[str,
     module: Any = MODULES[name]
     call = Call("GET", module.GRAPH.address(module.PLATFORM.site(), "me"), answer(200, {}), params=params)
     line = replace(upstream(module.PLATFORM), http=Script([call]), site=module.PLATFORM.site(**(SITE | settings)))
-    assert module.GRAPH.ask(line, "GET", "me", params={"fields": "id"}).ok
+    assert module.GRAPH.ask(line, "GET", "me", params={"fields": "id"}).is_success
     finished(line)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from socialpub.base.http import Reply
+from socialpub.base.http import Response
 from socialpub.platforms.contract import Account, Tokens, Upstream
 from socialpub.platforms.pinterest.connector import PLATFORM
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
@@ -16,7 +16,9 @@ BOARD = "549755885175"
 DEFAULT = {"defaultBoardId": BOARD, "defaultBoardName": "Summer recipes"}
 
 
-def said(status: int, code: int, message: str = "no", headers: Mapping[str, str] | None = None, **more: str) -> Reply:
+def said(
+    status: int, code: int, message: str = "no", headers: Mapping[str, str] | None = None, **more: str
+) -> Response:
     """A refusal in Pinterest's shape."""
     return answer(status, {"code": code, "message": message, **more}, **dict(headers or {}))
 

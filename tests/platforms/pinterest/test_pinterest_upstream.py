@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
-from socialpub.base.http import BODY_MAX, CALL_SECONDS, Http, Reply
+from socialpub.base.http import CALL_SECONDS, Client, Response
 from socialpub.platforms.contract import Account, Draft, Facts, Item, Pending, Published, Ready, Tokens, Upstream
 from socialpub.platforms.pinterest import connector as pinterest
 from socialpub.platforms.pinterest.declaration import PLATFORM, SCOPES
@@ -74,7 +74,7 @@ def resolved(node: dict[str, Any]) -> dict[str, Any]:
 class Checked(Line):
     """Calls the fake, and checks what goes there and what comes back."""
 
-    http: Http
+    http: Client
     base: str
     seen: list[str] = field(default_factory=list)
 
@@ -88,18 +88,17 @@ class Checked(Line):
         json: Any = None,
         data: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] | None = None,
-        deadline: float = CALL_SECONDS,
-        max_bytes: int = BODY_MAX,
-    ) -> Reply:
+        timeout: float = CALL_SECONDS,
+    ) -> Response:
         body = content if content is None or isinstance(content, bytes) else b"".join(content)
         reply = self.http.request(
-            method, url, headers=headers, params=params, json=json, data=data, content=body, deadline=deadline
+            method, url, headers=headers, params=params, json=json, data=data, content=body, timeout=timeout
         )
         if url.startswith(self.base):
             self._check(method, url.removeprefix(self.base), params, data or json or _parsed(body), reply)
         return reply
 
-    def _check(self, method: str, path: str, params: Mapping[str, str] | None, body: Any, reply: Reply) -> None:
+    def _check(self, method: str, path: str, params: Mapping[str, str] | None, body: Any, reply: Response) -> None:
         about = operation(method, path)
         self.seen.append(about["operationId"])
         known = {each["name"]: each["schema"] for each in map(resolved, about.get("parameters", ()))}
@@ -108,7 +107,7 @@ class Checked(Line):
         if body is not None:
             (kind,) = about["requestBody"]["content"].values()
             check(body, kind["schema"])
-        answered = about["responses"].get(str(reply.status), about["responses"]["default"])
+        answered = about["responses"].get(str(reply.status_code), about["responses"]["default"])
         check(reply.json(), answered["content"]["application/json"]["schema"])
 
 
@@ -124,7 +123,7 @@ def up(lab: SimulatorThread) -> Iterator[Upstream]:
     origin = lab.origin("pinterest")
     site = PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
     who = Account(made["platformAccountId"], "Alice", made["extra"])
-    with outbound.open_http(outbound.Policy(guarded=False, resolver=outbound.resolve)) as http:
+    with outbound.Client(outbound.UNGUARDED) as http:
         checked = Checked(http, f"{origin}/v5")
         yield Upstream(checked, checked, site, who, Tokens(made["accessToken"], made["refreshToken"]))
 

@@ -1,0 +1,168 @@
+"""The response of an upstream: httpx's, and what that lacks for bodies that nobody can trust."""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import httpx
+
+from socialpub.base import compact, retry_after
+from socialpub.base.http.network import CHUNK
+
+BODY_MAX = 1024 * 1024
+
+
+class Unread(StrEnum):
+    """Why the body of a response is missing or incomplete, as the end of a sentence about it."""
+
+    LATE = "did not arrive in time"
+    BROKEN = "was cut short or malformed"
+    UNDECODABLE = "could not be decoded"
+    TOO_LARGE = "is too large"
+
+
+class Response(httpx.Response):
+    """A response whose status and headers are always whole; the body may not be, and reading it never fails.
+
+    `unread`: why the body is missing or incomplete; `content` is then what was read of it, at most the cap (of a body
+    in an unknown encoding the bytes as they came). `received_ms`: when the response arrived, by the wall clock.
+    """
+
+    def __init__(
+        self,
+        status_code: int,
+        headers: Any = None,
+        content: Any = None,
+        *,
+        unread: Unread | None = None,
+        received_ms: int | None = None,
+        **more: Any,
+    ) -> None:
+        self.body, self.unread, self.received_ms = b"", unread, received_ms
+        super().__init__(status_code, headers=headers, content=content, **more)
+
+    @property
+    def has_redirect_location(self) -> bool:
+        """Never: httpx would build the next request, and raise where the Location is no URL."""
+        return False
+
+    @property
+    def redirect(self) -> str | None:
+        """Where a redirect leads, as it is written."""
+        return self.headers.get("location") if self.status_code in (301, 302, 303, 307, 308) else None
+
+    @property
+    def content(self) -> bytes:
+        return self.body
+
+    def read(self) -> bytes:
+        """Read the decoded body, at most the extension `max_bytes` of it."""
+        if not self.is_closed:
+            body = bytearray()
+            self.write_to(body.extend, self.extensions.get("max_bytes", BODY_MAX))
+            self.body = bytes(body)
+        return self.body
+
+    def write_to(self, write: Callable[[bytes], object], max_bytes: int) -> None:
+        """Pass at most `max_bytes` of the decoded body to `write`, set `unread` where that is not all, and close."""
+        left = max_bytes
+        try:
+            for piece in self._decoded():
+                write(piece[:left])
+                left -= len(piece)
+                if left < 0:
+                    self.unread = Unread.TOO_LARGE
+                    return
+        except httpx.TimeoutException:
+            self.unread = Unread.LATE
+        except (httpx.NetworkError, httpx.RemoteProtocolError):
+            self.unread = Unread.BROKEN
+        except _UndecodableError:
+            self.unread = Unread.UNDECODABLE
+        finally:
+            self.close()
+
+    def announces_more(self, max_bytes: int) -> bool:
+        """Whether the body is longer than that by its Content-Length."""
+        announced = self.headers.get("content-length", "")
+        return announced.isascii() and announced.isdigit() and len(announced) < 19 and int(announced) > max_bytes
+
+    def _decoded(self) -> Iterator[bytes]:
+        """The body in small pieces, however small it was packed; of an unknown encoding the bytes as they came.
+
+        httpx's own decoders unpack 64 KiB at once, which may be 64 MiB.
+        """
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("", "identity"):
+            return self.iter_raw()
+        return (_inflated if encoding in ("gzip", "x-gzip", "deflate") else _undecoded)(self.iter_raw())
+
+    # --- What is read of it ---
+
+    @property
+    def lacks_record(self) -> bool:
+        """Whether the body was not read to its end, and what was read is no JSON object (which shows its own end)."""
+        return self.unread is not None and not self.record()
+
+    def with_content(self, content: bytes) -> Response:
+        """Return a copy with another body."""
+        copied = copy.copy(self)
+        copied.body = content
+        return copied
+
+    def json(self, **_: Any) -> Any:
+        """The parsed body, or None when it is not JSON (proxies answer in HTML)."""
+        try:
+            return compact.loads(self.content)
+        except ValueError:
+            return None
+
+    def record(self) -> dict[str, Any]:
+        """The JSON object that was answered, or an empty one."""
+        value = self.json()
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def retry_after(self) -> int | None:
+        """Whole seconds of the Retry-After header, from now; None where it is absent or cannot be read."""
+        return retry_after.seconds(self.headers.get("retry-after", ""), self.server_ms)
+
+    @property
+    def server_ms(self) -> int | None:
+        """When the upstream responded: by its own clock (`Date`), else by ours; None where neither is known."""
+        dated = retry_after.date_ms(self.headers.get("date", ""))
+        return self.received_ms if dated is None else dated
+
+
+def _undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Every piece as it is; _UndecodableError after the last, if there was one."""
+    empty = True
+    for piece in pieces:
+        empty = False
+        yield piece
+    if not empty:
+        raise _UndecodableError
+
+
+def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
+    """The unpacked body in pieces of at most CHUNK; an empty one is empty, although gzip would have a header."""
+    inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # takes gzip's header and zlib's
+    empty = True
+    for piece in packed:
+        while piece and not inflater.eof:
+            empty = False
+            try:
+                yield inflater.decompress(piece, CHUNK)
+            except zlib.error as error:
+                raise _UndecodableError from error
+            piece = inflater.unconsumed_tail
+    if not (inflater.eof or empty):
+        raise _UndecodableError
+
+
+class _UndecodableError(Exception):
+    """A body that is not what its Content-Encoding says, or in one that is not known here."""
