@@ -58,11 +58,6 @@ class Database:
         return self._writer.failing
 
     @property
-    def pause(self) -> int:
-        """The number of the wait for the disk that goes on; 0 where there is none. Any thread may ask."""
-        return self._writer.pause
-
-    @property
     def guard(self) -> Callable[[], None] | None:
         """Runs first in each transaction; FencedError stops all writing."""
         return self._writer.guard

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import itertools
 import logging
 import queue
 import sqlite3
@@ -91,7 +90,6 @@ class Writer:
         self._inbox: queue.SimpleQueue[_Write[Any] | None] = queue.SimpleQueue()
         self._lines: dict[str, deque[_Write[Any]]] = {}  # what waits of each owner; the thread's own
         self._ends = False  # nothing comes any more
-        self.pause, self._pauses = 0, itertools.count(1)  # what a lock or the disk is waited for: a number each, or 0
         self._thread = threading.Thread(target=self._write_loop, name="db-writer", daemon=True)
         self._lock_file = open_lock(write_lock_path(path))
         self._opened: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -181,7 +179,6 @@ class Writer:
 
     def _commit(self, group: list[_Write[Any]]) -> None:
         """Run a group in one transaction, then answer each."""
-        self.pause = next(self._pauses)
         try:
             with held(self._lock_file):
                 done = self._transaction(group)
@@ -200,8 +197,6 @@ class Writer:
         else:
             for item in done:
                 item.succeed()
-        finally:
-            self.pause = 0
 
     def _refused(self, error: BaseException) -> ApiError:
         why = troubles.why_at(self.path, error)
@@ -214,7 +209,6 @@ class Writer:
         self.place.look_lately()
         before = connection.total_changes
         connection.execute("BEGIN IMMEDIATE")
-        self.pause = 0
         try:
             if self.guard is not None:
                 self.guard()
@@ -222,11 +216,9 @@ class Writer:
             if not done:
                 connection.execute("ROLLBACK")
                 return done
-            self.pause = next(self._pauses)
             faults.hit("db.commit")
             self.place.look()
             connection.execute("COMMIT")
-            self.pause = 0
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
