@@ -30,6 +30,7 @@ log = logging.getLogger("socialpub.jobs")
 
 RETRIES, RETRY_SECONDS = 3, 10.0
 SWEEP_SECONDS = 60.0
+FORGET_SECONDS = 3600.0  # once all was looked at
 FIRST_SECONDS = 5.0  # after a start
 SLICES = 100  # of posts that are filed in one run
 MANY = 1000  # posts since the run before
@@ -65,7 +66,8 @@ class Periodic:
         add("keep_answers", lambda now: bool(service.unkept), lambda: recovery.keep_unkept(service))
         add("sweep", Interval(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
         add("end_overdue", Interval(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
-        add("forget", Interval(SWEEP_SECONDS, SWEEP_SECONDS), self.forget)
+        hourly, on = Interval(FORGET_SECONDS, SWEEP_SECONDS), Interval(SWEEP_SECONDS, SWEEP_SECONDS)
+        add("forget", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.forget)
         add("tidy", Interval(SWEEP_SECONDS, FIRST_SECONDS), self._tidy)
         add("renew_tokens", self._unless_paused(Interval(SWEEP_SECONDS, FIRST_SECONDS)), self.upkeep.look)
         told = Interval(versions.LOOK_SECONDS, FIRST_SECONDS)

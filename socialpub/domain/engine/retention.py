@@ -22,7 +22,6 @@ log = logging.getLogger("socialpub.jobs")
 
 PART = 500  # rows that are looked at in one transaction
 PARTS = 20  # in one look, so that other writers have their turn and other tasks theirs
-REST_SECONDS = 3600.0  # once all of a table was looked at
 
 
 @dataclass(frozen=True)
@@ -50,57 +49,40 @@ class Retention:
         self._service = service
         self._after = {history.setting: 0 for history in HISTORIES}
         self._posts = forgetting.Forgetting(service)
-        self._rests_until: dict[str, float] = {}  # by setting
+        self.is_done = False  # all was looked at: nothing more is past its time
 
     def look(self, now_ms: int) -> int:
-        """Forget some of what is past its time; how many rows."""
-        self._look_at_media(now_ms)
-        gone = sum(self._look_at(history, now_ms) for history in HISTORIES)
-        return gone + self._look_at_posts(now_ms)
+        """Forget some of what is past its time, and set `is_done`; how many rows."""
+        kept = self._service.runtime.settings.retention
+        media_done = not kept.media or self._look_at_media(now_ms - int(kept.media * 1000))
+        looked = [self._look_at(history, now_ms) for history in HISTORIES]
+        looked += [self._look_at_posts(now_ms - int(kept.posts * 1000))] if kept.posts else []
+        self.is_done = media_done and all(done for _, done in looked)
+        return sum(gone for gone, _ in looked)
 
-    def _rests(self, setting: str) -> bool:
-        return self._service.runtime.clock.monotonic() < self._rests_until.get(setting, float("-inf"))
+    def _look_at_media(self, before_ms: int) -> bool:
+        return any(library.forget_unused(self._service, before_ms) < library.UNUSED_AT_ONCE for _ in range(PARTS))
 
-    def _rest(self, setting: str) -> None:
-        self._rests_until[setting] = self._service.runtime.clock.monotonic() + REST_SECONDS
-
-    def _look_at_media(self, now_ms: int) -> None:
-        service, kept = self._service, self._service.runtime.settings.retention.media
-        if not kept or self._rests("media"):
-            return
-        for _ in range(PARTS):
-            if library.forget_unused(service, now_ms - int(kept * 1000)) < library.UNUSED_AT_ONCE:
-                self._rest("media")
-                return
-
-    def _look_at_posts(self, now_ms: int) -> int:
-        kept = self._service.runtime.settings.retention.posts
-        if not kept or self._rests("posts"):
-            return 0
-        gone, is_done = self._posts.look(now_ms - int(kept * 1000), PARTS)
-        if is_done:
-            self._rest("posts")
+    def _look_at_posts(self, before_ms: int) -> tuple[int, bool]:
+        gone, is_done = self._posts.look(before_ms, PARTS)
         if gone:
             log.info("%d posts past their time were forgotten", gone)
-        return gone
+        return gone, is_done
 
-    def _look_at(self, history: History, now_ms: int) -> int:
-        service, gone = self._service, 0
-        if self._rests(history.setting):
-            return 0
+    def _look_at(self, history: History, now_ms: int) -> tuple[int, bool]:
+        service, gone, is_done = self._service, 0, False
         before = now_ms - int(getattr(service.runtime.settings.retention, history.setting) * 1000)
         for _ in range(PARTS):
             after = self._after[history.setting]
             last, oldest = service.read(functools.partial(sql.first, history.part, (after, PART))).result()
-            if last is None or oldest >= before:
+            if is_done := last is None or oldest >= before:
                 self._after[history.setting] = 0
-                self._rest(history.setting)
                 break
             gone += service.write(functools.partial(_forget, history.forget, (after, last, before))).result()
             self._after[history.setting] = last
         if gone:
             log.info("%d %s past their time were forgotten", gone, history.setting)
-        return gone
+        return gone, is_done
 
 
 def _forget(texts: Sequence[str], part: tuple[int, int, int], _: Tx) -> int:

@@ -9,7 +9,6 @@ sooner, and claims all that is due and has a place in one transaction.
 
 from __future__ import annotations
 
-import copy
 import functools
 import threading
 from collections import deque
@@ -58,10 +57,9 @@ class Jobs(Leases, Huey):  # type: ignore[misc]
         return _Consumer(self, **options)
 
     def serialize_task(self, task: Task) -> Task:
-        """A task that waits in memory, as it is now: Huey counts the tries that are left on the one it has run."""
-        kept = copy.copy(task)
-        kept.id = task.name  # in the log
-        return kept
+        """The task itself: it waits in memory."""
+        task.id = task.name  # in the log
+        return task
 
     def deserialize_task(self, data: Task | _Leased) -> Task:
         if isinstance(data, Task):

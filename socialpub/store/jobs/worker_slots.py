@@ -17,11 +17,6 @@ class Places:
         self._most: dict[str, int] = {}
         self._taken: dict[str, int] = defaultdict(int)
 
-    @property
-    def total(self) -> int:
-        """As many workers as there have to be, so that each place has its own."""
-        return sum(self._most.values())
-
     def reserve(self, kind: str, most: int) -> None:
         """Reserve so many places for a kind."""
         self._most[kind] = most
