@@ -100,6 +100,11 @@ def refuse(lab: Lab, fake: Fake, request: Request, status: int) -> HTTPResponse:
     received = lab.received(fake.name, "none", request.method, _path(request), headers, request.body)
     answer = fake.refusal(status, None)
     received.status = answer.status
+    return response(answer)
+
+
+def response(answer: Answer) -> HTTPResponse:
+    """Return an answer as Sanic sends it."""
     kind = answer.content_type if answer.body is not None else None
     return HTTPResponse(answer.content(), answer.status, {**answer.headers}, kind)
 

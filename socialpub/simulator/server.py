@@ -24,9 +24,8 @@ from socialpub.base import loops
 from socialpub.base.runtime import Clock, SystemClock
 from socialpub.simulator import control, play
 from socialpub.simulator.catalogue import FAKES
-from socialpub.simulator.frame import App, Protocol
 from socialpub.simulator.lab import Lab
-from socialpub.simulator.wire import Answer, Fake, Operation, http_date
+from socialpub.simulator.wire import Fake, Operation, http_date
 
 PORTS = len(FAKES) + 1
 """How many ports the simulator takes: its control page's, and one for each platform."""
@@ -66,8 +65,7 @@ class Running:
         listening = socket.create_server((host, port), family=family)  # Sanic takes port 0 for 8000
         app = make_app()
         app.config.TOUCHUP = False  # Sanic rewrites its own classes, which fails for a second app in one process
-        protocol = Protocol if isinstance(app, App) else None
-        server = await app.create_server(sock=listening, access_log=False, protocol=protocol)
+        server = await app.create_server(sock=listening, access_log=False)
         self._servers.append(cast(AsyncioServer, server))
         await cast(Any, server).startup()
         return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -120,8 +118,7 @@ def _name(part: str) -> str:
 
 
 def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[Any, Any]:
-    app = App(_name(fake.name), configure_logging=False)
-    app.ctx.date = lambda: http_date(lab.clock.now_ms() // 1000)
+    app: Sanic[Any, Any] = Sanic(_name(fake.name), configure_logging=False)
     app.config.update(REQUEST_MAX_SIZE=fake.max_body, REQUEST_TIMEOUT=_PATIENCE, RESPONSE_TIMEOUT=_PATIENCE)
     for number, operation in enumerate(fake.operations()):
         handler, name = _handler(lab, fake, operation, tasks), f"operation_{number}"
@@ -130,7 +127,7 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
 
     @app.on_response  # type: ignore[untyped-decorator]
     async def date_it(request: Request, response: HTTPResponse) -> None:
-        response.headers.setdefault("Date", app.ctx.date())  # of answers that do not come from an operation
+        response.headers.setdefault("Date", http_date(lab.clock.now_ms() // 1000))
 
     @app.exception(SanicException)
     async def refuse(request: Request, error: SanicException) -> HTTPResponse:
@@ -140,8 +137,9 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
 
 
 def _handler(lab: Lab, fake: Fake, operation: Operation, tasks: set[asyncio.Task[Any]]) -> Any:
-    async def handle(request: Request) -> Answer | None:
-        return await play.perform(lab, fake, operation, request, tasks)
+    async def handle(request: Request, **parts: str) -> HTTPResponse | None:
+        answer = await play.perform(lab, fake, operation, request, tasks)
+        return play.response(answer) if answer else None
 
     return handle
 

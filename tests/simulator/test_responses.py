@@ -1,14 +1,11 @@
-"""What goes over the wire, byte for byte, and what an operation does not go through on its way."""
+"""What the simulator sends, byte for byte."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from sanic.signals import SignalRouter
 
 from socialpub.simulator import lab as labs
 from socialpub.simulator.server import SimulatorThread
@@ -89,22 +86,6 @@ def test_a_connection_is_closed_where_the_client_wants_it(line: Line, headers: t
     expected = answer(1, "one", "close")
     assert line.take(len(expected)) == expected
     assert line.is_closed()
-
-
-def test_an_operation_is_told_to_nobody_and_waits_for_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sanic's signals, and a task beside that of the connection, would be most of what it costs."""
-    line.send("zero")
-    line.take(len(answer(1, "zero")))
-    told: list[str] = []
-
-    async def dispatched(self: SignalRouter, event: str, **_: Any) -> None:
-        told.append(event)
-
-    monkeypatch.setattr(SignalRouter, "dispatch", dispatched)
-    monkeypatch.setattr(asyncio, "ensure_future", lambda work: told.append(repr(work)))
-    line.send("one")
-    assert line.take(len(answer(2, "one"))) == answer(2, "one")
-    assert told == []
 
 
 def test_of_all_calls_the_last_ten_thousand_are_kept(clock: SetClock) -> None:
