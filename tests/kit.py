@@ -44,8 +44,8 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db, sql
 from socialpub.store.models import TABLES, Job, Post
 from socialpub.web.app import build_app
+from socialpub.web.sanic_overrides import App
 from socialpub.web.server import in_thread, running
-from socialpub.web.wire import App
 from tests.canaries import Watch, WatchedVault
 from tests.happened import EVENTS, Happened, happened
 

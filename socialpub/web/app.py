@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sanic import HTTPResponse
 from sanic.config import Config
+from sanic.exceptions import RequestCancelled
 
 from socialpub.domain.act import MANAGERS, OWNERS
 from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine.engine import Engine
-from socialpub.web import bodies, errors, http
+from socialpub.web import bodies, errors, trail
 from socialpub.web.api import (
     accounts,
     billing,
@@ -27,8 +27,8 @@ from socialpub.web.api import (
     webhooks,
 )
 from socialpub.web.door import Door, endpoint
-from socialpub.web.frame import Frame
 from socialpub.web.http import Arrival, Route
+from socialpub.web.middleware import Middleware
 from socialpub.web.openapi.document import Reference
 from socialpub.web.pages import accounts as account_pages
 from socialpub.web.pages import (
@@ -54,9 +54,8 @@ from socialpub.web.pages import (
     system,
     totp,
 )
-from socialpub.web.router import Router
+from socialpub.web.sanic_overrides import App, Response
 from socialpub.web.server import connections_max
-from socialpub.web.wire import App, Parcel
 
 Handler = Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]
 
@@ -276,53 +275,61 @@ def build_app(service: Service, engine: Engine) -> App:
             "CONNECTIONS_MAX": connections_max(
                 width(configured.publishing.threads) + width(configured.publishing.workers)
             ),
-            "TOUCHUP": False,  # what it would cut out of Sanic's classes is not there in ours (`wire.py`)
+            "TOUCHUP": False,  # see `App`
         }
     )
-    app = App("socialpub", router=_table_of(ROUTES), config=config, configure_logging=False, request_class=http.Arrival)
+    app = App("socialpub", config=config, configure_logging=False, request_class=Arrival)
+    App.unregister_app(app)  # Sanic's registry is for processes of its own, and takes a name once
     app.ctx.reference = Reference(ROUTES, service)
-    app.ctx.frame = Frame(service)
     app.ctx.routes = ROUTES
     app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}
     app.ctx.door = Door(service, engine)
+    _add_routes(app)
+    _add_middleware(app, service)
     _explain_errors(app, service)
     _drain_at_the_stop(app, service, app.ctx.door)
     return app
 
 
-@functools.lru_cache(maxsize=1)
-def _table_of(routes: tuple[Route, ...]) -> Router:
-    """The routes and their handlers, which are the same in every application of this process: a server that starts
-    again does not make them again, which takes longer than the rest of its start."""
-    table, methods = Router(), defaultdict[str, list[str]](list)
-    for route in routes:
+def _add_routes(app: App) -> None:
+    methods = defaultdict[str, list[str]](list)
+    for route in ROUTES:
         handler = endpoint(route)
-        names = ["GET", "HEAD"] if route.method == "GET" else [route.method]
+        names = ["GET", "HEAD"] if route.method == GET else [route.method]
         methods[route.path] += names
-        _add_route(table, handler, route.path, names, handler.__name__)
+        _add_route(app, handler, route.path, names, handler.__name__)
     for number, (path, names) in enumerate(methods.items()):
-        _add_route(table, _options([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
-    return table
+        _add_route(app, _options([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
 
 
-def _add_route(table: Router, handler: Handler, path: str, methods: list[str], name: str) -> None:
+def _add_route(app: App, handler: Handler, path: str, methods: list[str], name: str) -> None:
     # A route that is not streamed would gather bodies of up to REQUEST_MAX_SIZE before anybody is asked for a key.
-    table.add(path, methods, handler, strict_slashes=True, stream=True, name=name, error_format="json")
+    strict = path != "/"  # with it, Sanic's router fails for `//`
+    app.add_route(handler, path, methods, strict_slashes=strict, stream=True, name=name, error_format="json")
 
 
 def _options(names: list[str]) -> Handler:
     allowed = {"Allow": ", ".join(sorted(names))}
 
-    async def answer(_: Arrival) -> HTTPResponse:
-        return Parcel(status=204, headers=allowed)
+    async def answer(_: Arrival, **parts: str) -> HTTPResponse:
+        return Response(status=204, headers=allowed)
 
     return answer
+
+
+def _add_middleware(app: App, service: Service) -> None:
+    middleware = Middleware(service)
+    app.register_middleware(middleware.on_request, "request")
+    app.register_middleware(middleware.on_response, "response")
 
 
 def _explain_errors(app: App, service: Service) -> None:
     @app.exception(Exception)
     async def explain(request: Arrival, error: Exception) -> HTTPResponse:
         return await errors.answer(service, request, error)
+
+    # Nobody is there to be answered: the status is for the access log.
+    app.error_handler.add(RequestCancelled, lambda request, error: Response(status=trail.GONE))
 
 
 def _drain_at_the_stop(app: App, service: Service, door: Door) -> None:

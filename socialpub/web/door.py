@@ -287,7 +287,7 @@ def endpoint(route: Route) -> Callable[[Arrival], Coroutine[Any, Any, HTTPRespon
     free = route.guard == "open" and route.light and not route.api
     way = Door.at_once if free else Door.in_order
 
-    def answer(request: Arrival) -> Coroutine[Any, Any, HTTPResponse]:
+    def answer(request: Arrival, **_: str) -> Coroutine[Any, Any, HTTPResponse]:
         return way(request.app.ctx.door, request, route)
 
     place = "_".join(route.handler.__module__.split(".")[-2:])

@@ -11,7 +11,6 @@ from sanic.exceptions import (
     MethodNotAllowed,
     NotFound,
     PayloadTooLarge,
-    RequestCancelled,
     RequestTimeout,
     SanicException,
     ServiceUnavailable,
@@ -28,7 +27,7 @@ from socialpub.web import bodies, http
 from socialpub.web.http import Arrival
 from socialpub.web.nearest import nearest
 from socialpub.web.pages import html, inside, trouble
-from socialpub.web.wire import Parcel
+from socialpub.web.sanic_overrides import Response
 
 MESSAGE_MAX = 2000
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
@@ -53,7 +52,7 @@ def as_api_error(request: Arrival, error: BaseException) -> ApiError:
         return refuse("http.method", headers={"Allow": _allowed(request)})
     if isinstance(error, RequestTimeout):
         return refuse("http.timeout")
-    if isinstance(error, ServiceUnavailable | RequestCancelled):
+    if isinstance(error, ServiceUnavailable):
         return refuse("storage.unavailable", "The answer took too long.", remediation=UNCLEAR, retry_after=5)
     if _is_storage(error):
         return disk.unusable(error)
@@ -94,7 +93,7 @@ def _bounded(error: ApiError) -> ApiError:
     return error
 
 
-async def answer(service: Service, request: Arrival, error: BaseException) -> Parcel:
+async def answer(service: Service, request: Arrival, error: BaseException) -> Response:
     """The response for an error: the envelope, or a page for a browser outside the API."""
     found = refuse("http.request") if _is_unread(request, error) else as_api_error(request, error)
     bodies.bound_rest(request)
@@ -109,8 +108,8 @@ async def answer(service: Service, request: Arrival, error: BaseException) -> Pa
         headers["Retry-After"] = str(found.retry_after)
     if http.wants_html(request):
         page = await _page(service, request, found.status, body["error"])
-        return Parcel(page, found.status, headers, html.CONTENT_TYPE)
-    return Parcel(dumps(body), found.status, headers)
+        return Response(page, found.status, headers, html.CONTENT_TYPE)
+    return Response(dumps(body), found.status, headers)
 
 
 async def _page(service: Service, request: Arrival, status: int, error: Mapping[str, Any]) -> str:

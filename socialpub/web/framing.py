@@ -4,8 +4,8 @@ Two recipients that read the same bytes differently disagree on where a request 
 taken for a request of somebody else (request smuggling). Sanic's parser takes what the RFC refuses: white space before
 a colon, folded lines, lone CR and LF, no Host or several, chunks that do not end where they say.
 
-`check_head` fits the signal `http.lifecycle.read_head`, which carries the same bytes. Time is linear in the bytes:
-possessive quantifiers never go back.
+What is raised here becomes a 400 (`sanic_overrides.StrictHttp`). Time is linear in the bytes: possessive quantifiers
+never go back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ _FIELD = re.compile(rb"\r\n(host|content-length|transfer-encoding):([^\r]*+)", r
 _TARGET = re.compile(rb"(?:(?i:https?)://(?P<authority>[^/?#]++)(?:[/?#].*+)?+|/.*+)")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]++\]|[0-9A-Za-z\-._~!$&'()*+,;=%]*+)(?::[0-9]*+)?+")
 _LENGTH = re.compile(rb"[0-9]{1,20}")
-_LONE_END = re.compile(rb"[^\r]\n|\r[^\n]")
 # What Sanic has of a chunk when it reads its size: the line end of what came before, then the line itself.
 _CHUNK = re.compile(rb"\r\n[0-9A-Fa-f]{1,16}+(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r\n")
 _CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}+(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r?)?+)?+)?+")
@@ -72,15 +71,6 @@ def _check_target(method: bytes, target: bytes, hosts: Sequence[bytes]) -> None:
     authority = found["authority"] if found else None
     if authority is not None and [authority.lower()] != [host.lower() for host in hosts]:
         raise FramingError("the request target names another host than the Host")
-
-
-def check_begun(begun: bytes | bytearray, start: int) -> None:
-    """Raise FramingError for a CR or an LF alone in a head that has not come to its end, looking from `start` on.
-
-    The end of such a head may never come: what takes a lone LF for the end of a line has sent all of it.
-    """
-    if _LONE_END.search(begun, max(0, start)):
-        raise FramingError("a line ends with something else than CRLF")
 
 
 def is_chunk_header(buffer: bytes | bytearray) -> bool:

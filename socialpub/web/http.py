@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel
-from sanic import HTTPResponse, Request
+from sanic import Request
 from sanic.compat import Header
-from sanic.models.protocol_types import TransportProtocol
-from sanic.request import RequestParameters
-from sanic.request.types import HttpParserInvalidURLError, parse_url  # type: ignore[attr-defined]  # its own parser
+from sanic.exceptions import BadURL
 
 from socialpub.base import crypto
 from socialpub.base.admission import Permit
@@ -36,12 +33,11 @@ from socialpub.web import edge
 from socialpub.web.bodies import FORM_MAX, SMALL_MAX, JsonBody
 from socialpub.web.operation import Operation
 from socialpub.web.parts import FilePart
-from socialpub.web.wire import Parcel
+from socialpub.web.sanic_overrides import Response
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 QUERY_MAX = 100  # parameters
-TARGETS_KEPT = 64  # of requests: the same few are asked for all the time
 Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
@@ -224,12 +220,12 @@ class Reply(NamedTuple):
     content_type: str = "application/json"
     cookies: tuple[str, ...] = ()  # each a Set-Cookie header
 
-    def response(self, lost: Callable[[], object] = lambda: None) -> HTTPResponse:
-        """`lost` is called when the client was gone before it could be sent."""
+    def response(self, on_lost: Callable[[], object] = lambda: None) -> Response:
+        """Return it as Sanic sends it; `on_lost` is called where the client has gone before that."""
         if isinstance(self.body, FilePart):
             return self.body.response(self.status, self.headers, self.content_type)
         body = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
-        return Parcel(body, self.status, self.headers, self.content_type, self.cookies, lost)
+        return Response(body, self.status, self.headers, self.content_type, cookies=self.cookies, on_lost=on_lost)
 
 
 def kept(answer: limits.Answer, **headers: str) -> Reply:
@@ -243,7 +239,7 @@ def kept(answer: limits.Answer, **headers: str) -> Reply:
 
 
 class Context:
-    """What becomes known of a request on its way."""
+    """What becomes known of a request on its way: its `ctx`."""
 
     bad_target = False
     request_id = ""
@@ -256,47 +252,35 @@ class Context:
     way_on: Mapping[str, str] | None = None  # from a page that tells of an error
 
 
-@lru_cache(TARGETS_KEPT)
-def _target_of(url: bytes) -> tuple[Any, str, str]:
-    """What a target says, with its path and its query; HttpParserInvalidURLError for what is none."""
-    target = parse_url(url)
-    path = target.path or b"/"  # of an http address whose path is empty
-    return target, path.decode(), target.query.decode() if target.query else ""
-
-
 class Arrival(Request[Any, Any]):
-    """A request whose target may be none: Sanic would drop the connection without an answer.
+    """A request, also one whose target is none: Sanic would close the connection without a response."""
 
-    It is made for each, so it has of Sanic's own what is asked of it here: no cookies, forms, credentials or sockets.
-    """
-
-    __slots__ = ("ctx", "path", "query_string")
     ctx: Context
-    path: str
-    query_string: str
 
-    def __init__(
-        self, url_bytes: bytes, headers: Header, version: str, method: str, transport: TransportProtocol, app: Any
-    ) -> None:
-        self.ctx = Context()
+    def __init__(self, *, url_bytes: bytes, headers: Header, **given: Any) -> None:
+        # Sanic leaves the white space behind a value, and knows `chunked`, the one coding that `check_head` lets pass,
+        # in small letters only.
+        fields = Header([(name, value.rstrip(" \t")) for name, value in headers.items()])
+        if "transfer-encoding" in fields:
+            fields["transfer-encoding"] = "chunked"
         try:
-            target = _target_of(url_bytes)
-        except HttpParserInvalidURLError:
-            target = _target_of(b"*")
+            super().__init__(url_bytes=_with_path(url_bytes), headers=fields, **given)
+        except (BadURL, ValueError):
+            super().__init__(url_bytes=b"*", headers=fields, **given)
             self.ctx.bad_target = True
         self.raw_url = url_bytes
-        self._parsed_url, self.path, self.query_string = target
-        self.headers, self.version, self.method = headers, version, method
-        self.transport, self.app = transport, app
-        self.stream = self.conn_info = self.route = self._name = None
-        self.responded = self._request_middleware_started = self._response_middleware_started = False
-        self._match_info: dict[str, Any] = {}
 
-    @property
-    def args(self) -> RequestParameters:
-        """The parameters of its query."""
-        self.parsed_args = defaultdict(RequestParameters)
-        return self.get_args()
+    @staticmethod
+    def make_context() -> Context:
+        return Context()
+
+
+def _with_path(url: bytes) -> bytes:
+    """Return a target with its path, which a whole address may lack; ValueError for what is no address."""
+    if url.startswith(b"/"):
+        return url
+    parts = urlsplit(url)
+    return parts._replace(path=parts.path or b"/").geturl()
 
 
 def has_body(request: Arrival) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from sanic.response import HTTPResponse, ResponseStream
+from sanic.http import Http, Stage
+
+from socialpub.web.sanic_overrides import Response
 
 PIECE = 256 * 1024
 _DIGITS = re.compile(r"[0-9]{0,18}")
@@ -35,23 +37,38 @@ class FilePart:
     path: Path
     span: Span
 
-    def response(self, status: int, headers: Mapping[str, str], content_type: str) -> HTTPResponse:
-        """The answer that sends it, piece by piece; HEAD gets none of them."""
-        sized = dict(headers) | {"Content-Length": str(self.span.length)}
-        # Sanic takes one from a handler, though its annotations do not say so.
-        return cast(HTTPResponse, ResponseStream(self._send, status, sized, content_type))
-
-    async def _send(self, stream: Any) -> None:
-        if stream.request.method == "HEAD":
-            return
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Read the span; OSError where the file ends before it."""
         with self.path.open("rb") as file:
             at = self.span.start
             while at < self.span.end:
                 piece = await asyncio.to_thread(os.pread, file.fileno(), min(PIECE, self.span.end - at), at)
                 if not piece:
                     raise OSError(f"{self.path.name} is shorter than its record says")
-                await stream.write(piece)
+                yield piece
                 at += len(piece)
+
+    def response(self, status: int, headers: Mapping[str, str], content_type: str) -> Response:
+        """Return the response that sends it, piece by piece."""
+        return _FileResponse(self, status, headers, content_type)
+
+
+class _FileResponse(Response):
+    """A response whose body is read from the disk while it is sent; HEAD gets none of it."""
+
+    __slots__ = ("_part",)
+
+    def __init__(self, part: FilePart, status: int, headers: Mapping[str, str], content_type: str) -> None:
+        super().__init__(b"", status, {**headers, "Content-Length": str(part.span.length)}, content_type)
+        self._part = part
+
+    async def send(self, data: Any = None, end_stream: bool | None = None) -> None:
+        """Send the file, then the end of the response. Sanic calls it once, and again after an error in the midst."""
+        stream = self.stream
+        if isinstance(stream, Http) and stream.stage is Stage.HANDLER and not stream.head_only:
+            async for piece in self._part.pieces():
+                await super().send(piece, False)
+        await super().send(data, end_stream)
 
 
 def asked_span(header: str | None, size: int) -> Span | None:

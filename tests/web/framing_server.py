@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from sanic.config import Config
+from sanic.router import Router
 
 from socialpub.base import sockets
 from socialpub.web import bodies, server
 from socialpub.web.http import Arrival
-from socialpub.web.router import Router
-from socialpub.web.wire import App, Parcel
+from socialpub.web.sanic_overrides import App, Response
 from tests.web.framing_readers import Taken
 
 PATIENCE = 30.0
@@ -32,24 +32,11 @@ class Line:
     starved: bool = False  # the server waits for more, with everything received
 
 
-class Around:
-    """The frame of an application that adds nothing."""
-
-    def greet(self, request: Arrival) -> None:
-        """Every request is let in."""
-
-    def dress(self, request: Arrival, response: object) -> str:
-        return ""
-
-    def miss(self, request: Arrival) -> None:
-        """Clients read to the end here."""
-
-
 class Everywhere(Router):
     """Every method and path has one handler."""
 
     def get(self, path: str, method: str, host: str | None) -> Any:
-        return None, keep, {}
+        return self.routes[0], keep, {}
 
 
 class Watched(server.Protocol):
@@ -74,7 +61,7 @@ class Watched(server.Protocol):
         await super().receive_more()
 
 
-async def keep(request: Arrival) -> Parcel:
+async def keep(request: Arrival) -> Response:
     body = await bodies.read_body(request, bodies.MIB)
     stream: Any = request.stream
     line: Line = stream.protocol.line
@@ -84,13 +71,13 @@ async def keep(request: Arrival) -> Parcel:
     end = line.received - len(stream.recv_buffer)
     target = request.raw_url
     line.taken.append(Taken(request.method.encode(), target, headers, body, end, stream.keep_alive))
-    return Parcel(b"taken")
+    return Response(b"taken")
 
 
-async def refuse(request: Arrival, error: Exception) -> Parcel:
+async def refuse(request: Arrival, error: Exception) -> Response:
     stream: Any = request.stream
     stream.protocol.line.refused = status = getattr(error, "status_code", None) or getattr(error, "status", 500)
-    return Parcel(b"refused", status)
+    return Response(b"refused", status)
 
 
 @contextlib.contextmanager
@@ -100,9 +87,10 @@ def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     config = Config(env_prefix=None)
     config.update({"ACCESS_LOG": False, "MOTD": False, "TOUCHUP": False, "CONNECTIONS_MAX": 1000})
     app = App("framing", router=Everywhere(), config=config, configure_logging=False, request_class=Arrival)
-    app.ctx.frame, app.ctx.by_port = Around(), {}
+    App.unregister_app(app)
+    app.ctx.by_port = {}
     app.exception(Exception)(refuse)
-    app.add_route(keep, "/", ["GET"])  # Sanic does not start without a route
+    app.add_route(keep, "/", ["GET"], stream=True)
     sock = sockets.listen("127.0.0.1", 0)
     with server.in_thread(server.running(app, sock)):
         yield Client(sock.getsockname(), app.ctx.by_port)

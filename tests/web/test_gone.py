@@ -12,7 +12,6 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.web.door import Door
-from socialpub.web.server import LEFT_AT_ONCE, Leaving
 from tests.soak.world import wait_for
 from tests.web.test_unfinished import busy
 from tests.web.test_unheard import drop
@@ -33,24 +32,6 @@ def test_who_goes_leaves_one_line_and_no_trouble(narrow: World, caplog: pytest.L
     assert " POST '/v1/posts' 499 " in line.getMessage()
     assert (line.levelno, line.exc_info) == (logging.INFO, None)
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
-
-
-def test_of_many_who_go_at_once_a_few_are_ended_at_a_time() -> None:
-    async def ended() -> list[int]:
-        loop, counts = asyncio.get_running_loop(), list[int]()
-        leaving, tasks = Leaving(loop), [loop.create_task(asyncio.sleep(3600)) for _ in range(3 * LEFT_AT_ONCE + 1)]
-        await asyncio.sleep(0)
-        for task in tasks:
-            leaving.end(task)
-        while not counts or counts[-1] < len(tasks):
-            await asyncio.sleep(0)
-            counts.append(sum(task.cancelled() for task in tasks))
-        return counts
-
-    counts = asyncio.run(ended())
-    steps = [after - before for before, after in zip(counts, counts[1:], strict=False)]
-    assert max(steps) == LEFT_AT_ONCE
-    assert counts[-1] == 3 * LEFT_AT_ONCE + 1
 
 
 def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from socialpub.web import bodies
-from socialpub.web.frame import SECURITY_HEADERS
+from socialpub.web.middleware import SECURITY_HEADERS
 from tests.kit import Person, Server, breathe, error_of, untouched
 from tests.web import raw
 from tests.web.world import World

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 import sys
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from socialpub.base import loops, sockets
+from socialpub.base import sockets
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import bind, both
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
-from socialpub.web import server
 from socialpub.web.app import build_app
 from socialpub.web.server import in_thread, running
 from tests.kit import Clock, Server
@@ -51,42 +47,6 @@ def test_the_port_opens_when_the_engine_has_started(tmp_path: Path, lab: Simulat
     with in_thread(both(engine, running(build_app(service, engine), sock))):
         assert httpx.get(f"{settings.base_url}/healthz", trust_env=False).status_code == 200
     assert not engine.met
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Python's own loop accepts whoever is there")
-def test_connections_are_accepted_ahead_of_what_those_before_them_ask_for(
-    tmp_path: Path, lab: SimulatorThread, wall: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The loop goes round a few times for 64 connections that wait, and not once for each."""
-    made, accepted, turn = server.Protocol.connection_made, list[int](), 0
-
-    def seen(protocol: server.Protocol, transport: Any) -> None:
-        accepted.append(turn)
-        made(protocol, transport)
-
-    async def serve(life: AbstractAsyncContextManager[None]) -> None:
-        nonlocal turn
-        async with life:
-            while len(accepted) < MANY:
-                await asyncio.sleep(0)
-                turn += 1
-
-    monkeypatch.setattr(server.Protocol, "connection_made", seen)
-    with contextlib.ExitStack() as clients:
-        sock = sockets.listen("127.0.0.1", 0)
-        sock.listen(2 * MANY)
-        address = sock.getsockname()
-        for _ in range(MANY):  # they are there before anybody looks
-            clients.enter_context(socket.create_connection(address))
-        settings = Server(tmp_path, lab, wall).settings(address[1])
-        db.migrate(settings.database_path)
-        service = open_service(Runtime(settings, load_vault(settings), clock=wall))
-        engine = Engine(service)
-        with loops.runner() as runner:
-            runner.run(asyncio.wait_for(serve(both(engine, running(build_app(service, engine), sock))), 30))
-        with pytest.raises(ConnectionRefusedError):  # nobody listens any more
-            socket.create_connection(address)
-    assert len(set(accepted)) <= MANY / 8
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels hand over whoever connects")

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from sanic.http import Stage
 
 from socialpub.web import bodies
+from socialpub.web.sanic_overrides import Protocol
 from tests.kit import Server
+from tests.soak.world import wait_for
+from tests.web import raw
 from tests.web.dripping import Ended, drip
 from tests.web.world import World
 
@@ -52,3 +56,23 @@ def test_a_client_that_asks_again_and_again_is_not_cut_off(server: Server) -> No
     server.restart(REQUEST_TIMEOUT=0.5)
     ended = asyncio.run(drip(server.port, WHOLE, WHOLE, every=0.1, times=15))
     assert ended.answer.count(b"HTTP/1.1 200 ") >= 15
+
+
+def test_a_client_that_asks_for_a_websocket_is_cut_off_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sanic looks at the times of such a connection no more, once it has looked while its request was handled."""
+    world.server.restart(world.alice, KEEP_ALIVE_TIMEOUT=0.5)
+    looked: list[Stage] = []
+    look = Protocol.check_timeouts
+
+    def seen(line: Protocol) -> None:
+        look(line)
+        looked.extend([line.http.stage] if line.http else [])
+
+    monkeypatch.setattr(Protocol, "check_timeouts", seen)
+    head = f"PATCH /v1/posts/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\nUpgrade: websocket\r\n"
+    with raw.connect(world.server) as line:
+        line.sendall(f"{head}Content-Length: 2\r\n\r\n{{".encode())
+        assert wait_for(lambda: Stage.HANDLER in looked, 30)
+        line.sendall(b"}")
+        assert raw.read(line).status == 400
+        assert line.recv(1) == b""

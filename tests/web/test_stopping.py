@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from socialpub.web import app
-from socialpub.web.wire import Stream
+from socialpub.web.server import Protocol
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
 
@@ -52,17 +52,17 @@ def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its handler has come to its end, and nothing is left to wait for but the bytes."""
-    handing, hand_over = threading.Event(), Stream.hand_over
+    handing, send = threading.Event(), Protocol.send
 
-    async def slowly(stream: Stream) -> None:
+    async def slowly(line: Protocol, data: bytes) -> None:
         handing.set()
         while not server.service.hub.is_closed:
             await asyncio.sleep(0.001)
         for _ in range(50):  # rounds of the loop, in which the stop goes on
             await asyncio.sleep(0)
-        await hand_over(stream)
+        await send(line, data)
 
-    monkeypatch.setattr(Stream, "hand_over", slowly)
+    monkeypatch.setattr(Protocol, "send", slowly)
     told: list[int] = []
     asking = threading.Thread(target=lambda: told.append(alice.api.get("/v1/accounts").status_code))
     asking.start()

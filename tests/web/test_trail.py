@@ -47,16 +47,12 @@ def test_an_act_that_is_done_names_its_post_its_key_and_no_refusal(
 def test_a_request_whose_client_has_gone_leaves_one_line(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[bytes] = []
-
     async def gone(line: Protocol, data: bytes) -> None:
-        sent.append(data)
         raise RequestCancelled
 
     monkeypatch.setattr(Protocol, "send", gone)
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.get(f"{world.server.url}/healthz", headers={"X-Request-Id": "the-gone"}, trust_env=False)
-    assert len(sent) == 1
     assert len(lines(caplog, "socialpub.web", "the-gone ")) == 1
 
 
