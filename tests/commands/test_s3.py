@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from huey.exceptions import RetryTask
 
 from socialpub.base import bucket
 from socialpub.base.bucket import Bucket, BucketError
 from socialpub.base.config import Backup, ConfigError, Settings
 from socialpub.base.sockets import listen
 from socialpub.store.jobs import job_queue
+from socialpub.store.jobs.job_queue import RetryTask
 from tests.commands.conftest import Ended, execute
 from tests.commands.test_backup import _post as later
 from tests.commands.test_backup import _upload as upload

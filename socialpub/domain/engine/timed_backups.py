@@ -10,8 +10,6 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from huey.exceptions import RetryTask
-
 from socialpub.base import private, troubles
 from socialpub.base.bucket import BucketError
 from socialpub.base.config import ConfigError
@@ -21,6 +19,7 @@ from socialpub.domain.backups.shelves import Folder, Store, name_at, shelves, th
 from socialpub.domain.backups.spool import SPOOL, working_folder
 from socialpub.domain.core.service import Service
 from socialpub.store import snapshot
+from socialpub.store.jobs.job_queue import RetryTask
 from socialpub.store.locks import StartError
 
 log = logging.getLogger("socialpub.backups")

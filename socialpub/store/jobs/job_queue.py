@@ -18,7 +18,7 @@ from typing import Any
 
 from huey.api import Huey, PeriodicTask, Task, TaskWrapper
 from huey.consumer import Consumer, Scheduler
-from huey.exceptions import RetryTask
+from huey.exceptions import RetryTask as RetryTask
 from huey.storage import BaseStorage
 
 from socialpub.base.errors import ApiError

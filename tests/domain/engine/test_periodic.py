@@ -8,6 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from huey.api import Huey
+from huey.consumer import Consumer, Scheduler
+from huey.storage import BaseStorage
 
 from socialpub.base import metrics
 from socialpub.base.errors import refuse
@@ -119,6 +122,26 @@ def test_a_due_post_goes_out_while_tasks_take_all_their_places(brisk: Server) ->
         brisk.wait(post, "published")
     finally:
         over.set()
+
+
+# --- Huey by its public interface ---
+
+
+def test_the_one_private_name_of_huey_is_its_clock_and_one_file_knows_huey() -> None:
+    pairs = (
+        (job_queue.Jobs, Huey),
+        (job_queue._Storage, BaseStorage),
+        (job_queue._Scheduler, Scheduler),
+        (job_queue._Consumer, Consumer),
+    )
+    private = {
+        name for ours, theirs in pairs for name in vars(ours) if re.match("_[^_]", name) and hasattr(theirs, name)
+    }
+    assert private == {"_get_timestamp"}
+    files = (ROOT / "socialpub").rglob("*.py")
+    assert {path.name for path in files if re.search(r"^(from|import) huey", path.read_text(), re.M)} == {
+        "job_queue.py"
+    }
 
 
 # --- Threads ---------------------------------------------------------------------------------------------------------
