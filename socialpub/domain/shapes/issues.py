@@ -112,7 +112,8 @@ def _sentence(text: str) -> str:
 
 def _issue(entry: Any, at: Sequence[str | int]) -> dict[str, Any]:
     """Convert an issue; a missing or unknown union tag becomes an issue of the tag field."""
-    kind, path, ctx = entry["type"], [*at, *_plain(entry["loc"])], entry.get("ctx", {})
+    kind = _KINDS.get(entry["type"], entry["type"])
+    path, ctx = [*at, *_plain(entry["loc"])], entry.get("ctx", {})
     if kind == "union_tag_not_found":
         tag = ctx["discriminator"].strip("'")
         return issue("missing", [*path, tag], _TAGS[tag], _EXPECTED["missing"], "nothing")
@@ -164,7 +165,6 @@ _EXPECTED = {
     "extra_forbidden": "no such field",
     "value_error": "what the message says",
     "model_type": "object",
-    "model_attributes_type": "object",
     "dict_type": "object",
     "list_type": "array",
     "bool_type": "boolean",
@@ -176,10 +176,11 @@ _TAGS = {
     "platform": f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}",
     "kind": f"Name the kind of channel: {', '.join(TARGETS)}",
 }
+_KINDS = {"model_attributes_type": "dict_type"}  # what pydantic says of Python's values, as it says it of JSON
 _MESSAGES = {
     "missing": "Field required",
     "extra_forbidden": "There is no such field",
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "Input should be an object"),
+    **dict.fromkeys(("model_type", "dict_type"), "Input should be an object"),
     "list_type": "Input should be a valid array",
 }
 _FORMS = {
