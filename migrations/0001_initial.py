@@ -1,317 +1,304 @@
-"""The first schema. These models are a frozen copy: later migrations change the tables, never this file."""
+"""The schema: what `socialpub/store/models.py` describes, and the tables of the text search.
 
-from peewee import *
+Frozen once a version is released: later changes are migrations of their own. A test compares the outcome with the models.
+"""
 
+MODELS = """
+CREATE TABLE job (
+    key TEXT NOT NULL PRIMARY KEY, kind TEXT NOT NULL, lane TEXT NOT NULL, visible_at INTEGER NOT NULL,
+    claims INTEGER NOT NULL, epoch INTEGER, host TEXT NOT NULL, owner TEXT NOT NULL
+);
+CREATE INDEX job_kind_visible_at_key_lane_host_owner ON job (kind, visible_at, key, lane, host, owner);
+CREATE INDEX job_leased ON job (epoch) WHERE epoch IS NOT NULL;
 
-class Base(Model):
-    class Meta:
-        legacy_table_names = False
+CREATE TABLE instance (
+    id INTEGER NOT NULL PRIMARY KEY, uid TEXT NOT NULL, epoch INTEGER NOT NULL, beat INTEGER NOT NULL,
+    mark TEXT NOT NULL, paused TEXT, moved TEXT, seen_at INTEGER NOT NULL, key_id TEXT, client_key TEXT,
+    signing_key TEXT
+);
 
+CREATE TABLE organization (
+    number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, name TEXT NOT NULL, tier TEXT NOT NULL,
+    created_at INTEGER NOT NULL, deleted_at INTEGER
+);
+CREATE UNIQUE INDEX organization_id ON organization (id);
 
-class Job(Base):
-    key = TextField(primary_key=True)
-    kind = TextField()
-    lane = TextField()
-    visible_at = BigIntegerField()
-    claims = IntegerField(default=0)
-    epoch = IntegerField(null=True)
+CREATE TABLE profile (
+    number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, organization TEXT NOT NULL REFERENCES organization (id),
+    name TEXT NOT NULL, slug TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER
+);
+CREATE UNIQUE INDEX profile_id ON profile (id);
+CREATE UNIQUE INDEX profile_organization_slug ON profile (organization, slug);
 
-    class Meta:
-        table_name = "job"
-        indexes = ((("visible_at", "lane", "key"), False),)
+CREATE TABLE user (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), email TEXT NOT NULL,
+    role TEXT NOT NULL, password TEXT, totp TEXT, totp_step INTEGER NOT NULL, zone TEXT, created_at INTEGER NOT NULL
+);
+CREATE INDEX user_organization ON user (organization);
+CREATE UNIQUE INDEX user_email ON user (email);
 
+CREATE TABLE session (
+    id TEXT NOT NULL PRIMARY KEY, user TEXT NOT NULL REFERENCES user (id), profile TEXT REFERENCES profile (id),
+    csrf TEXT NOT NULL, address TEXT NOT NULL, agent TEXT NOT NULL, zone TEXT, proved_at INTEGER NOT NULL, kept TEXT,
+    created_at INTEGER NOT NULL, seen_at INTEGER NOT NULL, ends_at INTEGER NOT NULL
+);
+CREATE INDEX session_user ON session (user);
+CREATE INDEX session_ends_at ON session (ends_at);
 
-def refers_to(model, name, **options):
-    return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False} | options))
+CREATE TABLE device (
+    id TEXT NOT NULL PRIMARY KEY, user TEXT NOT NULL REFERENCES user (id), created_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL
+);
+CREATE INDEX device_user ON device (user);
+CREATE INDEX device_ends_at ON device (ends_at);
 
+CREATE TABLE recovery_code (
+    id TEXT NOT NULL PRIMARY KEY, user TEXT NOT NULL REFERENCES user (id)
+);
+CREATE INDEX recovery_code_user ON recovery_code (user);
 
-class Instance(Base):
-    id = IntegerField(primary_key=True)
-    epoch = IntegerField(default=0)
-    beat = IntegerField(default=0)
-    mark = TextField(default="")
-    paused = TextField(null=True)
-    seen_at = BigIntegerField(default=0)
-    key_id = TextField(null=True)
-    client_key = TextField(null=True)
+CREATE TABLE invitation (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), email TEXT NOT NULL,
+    role TEXT NOT NULL, digest TEXT NOT NULL, invited_by TEXT NOT NULL REFERENCES user (id),
+    created_at INTEGER NOT NULL, ends_at INTEGER NOT NULL
+);
+CREATE INDEX invitation_organization ON invitation (organization);
+CREATE UNIQUE INDEX invitation_digest ON invitation (digest);
+CREATE INDEX invitation_invited_by ON invitation (invited_by);
+CREATE INDEX invitation_ends_at ON invitation (ends_at);
 
+CREATE TABLE former_user (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), email TEXT NOT NULL,
+    removed_at INTEGER NOT NULL
+);
+CREATE INDEX former_user_organization ON former_user (organization);
+CREATE INDEX former_user_removed_at ON former_user (removed_at);
 
-class Organization(Base):
-    id = TextField(primary_key=True)
-    name = TextField()
-    tier = TextField(default="self_host")
-    created_at = BigIntegerField()
+CREATE TABLE api_key (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT REFERENCES profile (id), name TEXT NOT NULL, prefix TEXT NOT NULL, last4 TEXT NOT NULL,
+    digest TEXT NOT NULL, created_at INTEGER NOT NULL, last_used_at INTEGER, revoked_at INTEGER
+);
+CREATE INDEX api_key_organization ON api_key (organization);
+CREATE UNIQUE INDEX api_key_digest ON api_key (digest);
 
+CREATE TABLE account (
+    number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT NOT NULL REFERENCES profile (id), platform TEXT NOT NULL, platform_account_id TEXT NOT NULL,
+    display_name TEXT, status TEXT NOT NULL, secret TEXT, token_expires_at INTEGER, renewed_at INTEGER, ends_at INTEGER,
+    renewal_at INTEGER, extra TEXT NOT NULL, attention TEXT, renewals TEXT, renewal_refused_at INTEGER, renewing TEXT,
+    renewing_until INTEGER, revoked_reason TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+    disconnected_at INTEGER
+);
+CREATE UNIQUE INDEX account_id ON account (id);
+CREATE INDEX account_organization_profile_platform ON account (organization, profile, platform);
+CREATE UNIQUE INDEX account_profile_platform_platform_account_id ON account (profile, platform, platform_account_id);
 
-class Profile(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
-    name = TextField()
-    slug = TextField()
-    created_at = BigIntegerField()
-    updated_at = BigIntegerField()
-    deleted_at = BigIntegerField(null=True)
+CREATE TABLE platform_app (
+    id TEXT NOT NULL PRIMARY KEY, client_id TEXT NOT NULL, secret TEXT NOT NULL, known_at INTEGER,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+);
 
-    class Meta:
-        indexes = ((("organization", "slug"), True),)
+CREATE TABLE connect_attempt (
+    id TEXT NOT NULL PRIMARY KEY, session TEXT NOT NULL, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT NOT NULL REFERENCES profile (id), platform TEXT NOT NULL, secret TEXT NOT NULL, used_at INTEGER,
+    choices TEXT, created_at INTEGER NOT NULL, ends_at INTEGER NOT NULL
+);
+CREATE INDEX connect_attempt_ends_at ON connect_attempt (ends_at);
 
+CREATE TABLE media (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT REFERENCES profile (id), content_type TEXT NOT NULL, kind TEXT NOT NULL, size_bytes INTEGER NOT NULL,
+    sha256 TEXT NOT NULL, width INTEGER, height INTEGER, frames INTEGER, duration_ms INTEGER, frame_rate REAL,
+    bit_rate INTEGER, video_codec TEXT, audio_codec TEXT, has_audio INTEGER, alt_text TEXT, created_at INTEGER NOT NULL,
+    used_at INTEGER NOT NULL, deleted_at INTEGER
+);
+CREATE INDEX media_sha256 ON media (sha256);
+CREATE INDEX media_organization_created_at_id ON media (organization, created_at, id);
+CREATE INDEX media_used ON media (used_at) WHERE deleted_at IS NULL;
+CREATE INDEX media_kept ON media (size_bytes) WHERE deleted_at IS NULL;
+CREATE INDEX media_gone ON media (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX media_held ON media (organization, size_bytes) WHERE deleted_at IS NULL AND size_bytes > 0;
 
-class User(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization", index=True)
-    email = TextField(unique=True)
-    role = TextField()
-    password = TextField(null=True)
-    created_at = BigIntegerField()
+CREATE TABLE batch (
+    id TEXT NOT NULL PRIMARY KEY, organization INTEGER NOT NULL REFERENCES organization (number), request_id TEXT,
+    created_at INTEGER NOT NULL, scheduled_at INTEGER
+) WITHOUT ROWID;
 
+CREATE TABLE post (
+    number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL,
+    organization INTEGER NOT NULL REFERENCES organization (number),
+    profile INTEGER NOT NULL REFERENCES profile (number), account INTEGER NOT NULL REFERENCES account (number),
+    platform TEXT NOT NULL, batch TEXT NOT NULL REFERENCES batch (id), position INTEGER NOT NULL, status TEXT NOT NULL,
+    text TEXT NOT NULL, text_fold TEXT NOT NULL, media TEXT NOT NULL, options TEXT NOT NULL, first_comment TEXT,
+    scheduled_at INTEGER, next_attempt_at INTEGER, due_at INTEGER, published_at INTEGER, platform_uri TEXT,
+    platform_cid TEXT, url TEXT, first_comment_uri TEXT, first_comment_cid TEXT, error TEXT, error_code TEXT,
+    warnings TEXT NOT NULL, attempts INTEGER NOT NULL, tries INTEGER NOT NULL, draft_at INTEGER, draft_nonce INTEGER,
+    saved TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX post_id ON post (id);
+CREATE INDEX post_organization_created_at ON post (organization, created_at);
+CREATE INDEX post_profile_created_at ON post (profile, created_at);
+CREATE INDEX post_organization_status_platform_created_at ON post (organization, status, platform, created_at);
+CREATE INDEX post_profile_status_platform_created_at ON post (profile, status, platform, created_at);
+CREATE INDEX post_number_status_error_code ON post (number, status, error_code);
+CREATE UNIQUE INDEX post_batch_position ON post (batch, position);
+CREATE INDEX post_account_created_at ON post (account, created_at);
+CREATE INDEX post_organization_error_code
+    ON post (organization, error_code, status, platform, created_at) WHERE error_code IS NOT NULL;
+CREATE INDEX post_organization_troubled ON post (organization, updated_at) WHERE status IN ('failed', 'rejected');
+CREATE INDEX post_profile_error_code
+    ON post (profile, error_code, status, platform, created_at) WHERE error_code IS NOT NULL;
+CREATE INDEX post_profile_troubled ON post (profile, updated_at) WHERE status IN ('failed', 'rejected');
+CREATE INDEX post_open
+    ON post (COALESCE(due_at, scheduled_at, created_at)) WHERE status IN ('queued', 'validated', 'publishing');
+CREATE INDEX post_open_account ON post (account, number) WHERE status IN ('queued', 'validated', 'publishing');
+CREATE INDEX post_scheduled ON post (account, status, scheduled_at) WHERE scheduled_at IS NOT NULL;
 
-class Session(Base):
-    id = TextField(primary_key=True)
-    user = refers_to(User, "user", index=True)
-    csrf = TextField()
-    created_at = BigIntegerField()
-    seen_at = BigIntegerField()
-    ends_at = BigIntegerField()
+CREATE TABLE attempt (
+    place INTEGER NOT NULL PRIMARY KEY, id BLOB NOT NULL, post INTEGER NOT NULL REFERENCES post (number),
+    number INTEGER NOT NULL, started_at INTEGER NOT NULL, finished_at INTEGER, succeeded INTEGER, error_code TEXT,
+    error_message TEXT, platform_response TEXT
+);
+CREATE UNIQUE INDEX attempt_post_number ON attempt (post, number);
 
+CREATE TABLE intent (
+    id INTEGER NOT NULL PRIMARY KEY, post INTEGER NOT NULL REFERENCES post (number), attempt INTEGER NOT NULL,
+    account INTEGER NOT NULL REFERENCES account (number), step TEXT NOT NULL, number INTEGER NOT NULL,
+    plan TEXT NOT NULL, epoch INTEGER NOT NULL, intent_at INTEGER NOT NULL, sent_at INTEGER, sends INTEGER NOT NULL,
+    looks INTEGER NOT NULL, answered INTEGER NOT NULL, refusal TEXT, outcome TEXT, remote INTEGER, result TEXT,
+    evidence TEXT, settled_at INTEGER, settled_by TEXT
+);
+CREATE UNIQUE INDEX intent_post_step_number ON intent (post, step, number);
+CREATE UNIQUE INDEX intent_open ON intent (post, step) WHERE outcome IS NULL;
+CREATE UNIQUE INDEX intent_remote ON intent (account, remote) WHERE remote IS NOT NULL;
+CREATE INDEX intent_unknown ON intent (account) WHERE outcome = 'unknown';
 
-class ApiKey(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization", index=True)
-    profile = refers_to(Profile, "profile", null=True)
-    name = TextField()
-    prefix = TextField()
-    last4 = TextField()
-    digest = TextField(unique=True)
-    created_at = BigIntegerField()
-    last_used_at = BigIntegerField(null=True)
-    revoked_at = BigIntegerField(null=True)
+CREATE TABLE event (
+    number INTEGER NOT NULL PRIMARY KEY, former_id BLOB, organization INTEGER NOT NULL REFERENCES organization (number),
+    profile TEXT REFERENCES profile (id), type INTEGER NOT NULL, post INTEGER, scheduled_at INTEGER, data TEXT,
+    request_id TEXT, created_at INTEGER NOT NULL
+);
+CREATE INDEX event_organization_number ON event (organization, number);
+CREATE UNIQUE INDEX event_former_id ON event (former_id) WHERE former_id IS NOT NULL;
+CREATE INDEX event_error ON event (post) WHERE data IS NULL AND type IN (4, 5);
 
+CREATE TABLE webhook_endpoint (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT REFERENCES profile (id), url TEXT NOT NULL, events TEXT NOT NULL, description TEXT,
+    active INTEGER NOT NULL, secret TEXT NOT NULL, previous_secret TEXT, previous_until INTEGER,
+    previous_accepted INTEGER NOT NULL, failing_since INTEGER, last_delivery_at INTEGER, last_failure_reason TEXT,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER
+);
+CREATE INDEX webhook_endpoint_organization ON webhook_endpoint (organization);
 
-class Account(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
-    profile = refers_to(Profile, "profile")
-    platform = TextField()
-    platform_account_id = TextField()
-    display_name = TextField(null=True)
-    status = TextField(default="active")
-    secret = TextField(null=True)
-    token_expires_at = BigIntegerField(null=True)
-    extra = TextField(default="{}")
-    created_at = BigIntegerField()
-    updated_at = BigIntegerField()
-    disconnected_at = BigIntegerField(null=True)
+CREATE TABLE webhook_delivery (
+    number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, endpoint TEXT NOT NULL REFERENCES webhook_endpoint (id),
+    organization TEXT NOT NULL REFERENCES organization (id), profile TEXT REFERENCES profile (id),
+    event INTEGER NOT NULL REFERENCES event (number), type TEXT NOT NULL, post TEXT, status TEXT NOT NULL,
+    attempts INTEGER NOT NULL, tries INTEGER NOT NULL, next_attempt_at INTEGER, last_status_code INTEGER,
+    last_error TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX webhook_delivery_id ON webhook_delivery (id);
+CREATE INDEX webhook_delivery_event ON webhook_delivery (event);
+CREATE INDEX webhook_delivery_organization_number ON webhook_delivery (organization, number);
+CREATE INDEX webhook_delivery_endpoint_status_number ON webhook_delivery (endpoint, status, number);
+CREATE INDEX webhook_delivery_due ON webhook_delivery (endpoint, next_attempt_at, number) WHERE status = 'pending';
 
-    class Meta:
-        indexes = (
-            (("organization", "profile", "platform"), False),
-            (("profile", "platform", "platform_account_id"), True),
-        )
+CREATE TABLE webhook_attempt (
+    id TEXT NOT NULL PRIMARY KEY, delivery INTEGER NOT NULL REFERENCES webhook_delivery (number),
+    started_at INTEGER NOT NULL, duration_ms INTEGER NOT NULL, status_code INTEGER, error TEXT, response_body TEXT
+);
+CREATE INDEX webhook_attempt_delivery ON webhook_attempt (delivery);
 
+CREATE TABLE notification_channel (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT REFERENCES profile (id), kind TEXT NOT NULL, shown TEXT NOT NULL, events TEXT NOT NULL,
+    description TEXT, active INTEGER NOT NULL, secret TEXT NOT NULL, failing_since INTEGER, last_delivery_at INTEGER,
+    last_failure_reason TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER
+);
+CREATE INDEX notification_channel_organization ON notification_channel (organization);
 
-class Media(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
-    profile = refers_to(Profile, "profile", null=True)
-    content_type = TextField()
-    kind = TextField()
-    size_bytes = BigIntegerField()
-    sha256 = TextField(index=True)
-    width = IntegerField(null=True)
-    height = IntegerField(null=True)
-    frames = IntegerField(null=True)
-    duration_ms = BigIntegerField(null=True)
-    alt_text = TextField(null=True)
-    created_at = BigIntegerField()
-    deleted_at = BigIntegerField(null=True)
+CREATE TABLE notification (
+    number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, channel TEXT NOT NULL REFERENCES notification_channel (id),
+    organization TEXT NOT NULL REFERENCES organization (id), profile TEXT REFERENCES profile (id), type TEXT NOT NULL,
+    cause TEXT NOT NULL, data TEXT NOT NULL, count INTEGER NOT NULL, follows INTEGER NOT NULL,
+    window_ms INTEGER NOT NULL, ends_at INTEGER NOT NULL, status TEXT NOT NULL, attempts INTEGER NOT NULL,
+    next_attempt_at INTEGER, last_status_code INTEGER, last_error TEXT, created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX notification_id ON notification (id);
+CREATE INDEX notification_organization_number ON notification (organization, number);
+CREATE INDEX notification_channel_cause_number ON notification (channel, cause, number);
+CREATE INDEX notification_due ON notification (channel, next_attempt_at, number) WHERE status = 'pending';
 
-    class Meta:
-        indexes = ((("organization", "created_at", "id"), False),)
+CREATE TABLE idempotency (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), fingerprint TEXT NOT NULL,
+    status INTEGER, body TEXT, sealed INTEGER NOT NULL, batch TEXT, created_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL
+);
+CREATE INDEX idempotency_ends_at ON idempotency (ends_at);
+CREATE INDEX idempotency_open ON idempotency (batch) WHERE status IS NULL;
+CREATE INDEX idempotency_sealed ON idempotency (id) WHERE sealed = 1;
 
+CREATE TABLE owed (
+    id TEXT NOT NULL PRIMARY KEY, batch TEXT NOT NULL, created_at INTEGER NOT NULL
+) WITHOUT ROWID;
 
-class Batch(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
-    request_id = TextField(null=True)
-    created_at = BigIntegerField()
-    scheduled_at = BigIntegerField(null=True)
+CREATE TABLE usage (
+    id INTEGER NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), period TEXT NOT NULL,
+    posts INTEGER NOT NULL, warned INTEGER NOT NULL, exceeded INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX usage_organization_period ON usage (organization, period);
 
+CREATE TABLE subscription (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), variant TEXT NOT NULL,
+    tier TEXT NOT NULL, ended INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+);
+CREATE INDEX subscription_organization ON subscription (organization);
 
-class Post(Base):
-    number = AutoField()
-    id = TextField(unique=True)
-    organization = refers_to(Organization, "organization")
-    profile = refers_to(Profile, "profile")
-    account = refers_to(Account, "account")
-    platform = TextField()
-    batch = refers_to(Batch, "batch")
-    position = IntegerField()
-    status = TextField()
-    text = TextField()
-    text_fold = TextField()
-    media = TextField()
-    options = TextField()
-    first_comment = TextField(null=True)
-    scheduled_at = BigIntegerField(null=True)
-    next_attempt_at = BigIntegerField(null=True)
-    published_at = BigIntegerField(null=True)
-    platform_uri = TextField(null=True)
-    platform_cid = TextField(null=True)
-    url = TextField(null=True)
-    first_comment_uri = TextField(null=True)
-    first_comment_cid = TextField(null=True)
-    error = TextField(null=True)
-    error_code = TextField(null=True)
-    warnings = TextField(default="[]")
-    attempts = IntegerField(default=0)
-    tries = IntegerField(default=0)
-    draft_at = BigIntegerField(null=True)
-    draft_nonce = BigIntegerField(null=True)
-    saved = TextField(null=True)
-    created_at = BigIntegerField()
-    updated_at = BigIntegerField()
+CREATE TABLE subscription_notice (
+    id INTEGER NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    subscription TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, said_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX subscription_notice_subscription_name ON subscription_notice (subscription, name);
 
-    class Meta:
-        indexes = (
-            (("organization", "created_at", "id"), False),
-            (("profile", "created_at", "id"), False),
-            (("organization", "status", "platform", "created_at", "id"), False),
-            (("profile", "status", "platform", "created_at", "id"), False),
-            (("number", "status", "error_code"), False),
-            (("batch", "position"), True),
-            (("account", "created_at"), False),
-        )
+CREATE TABLE version_told (
+    id INTEGER NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), platform TEXT NOT NULL,
+    pin TEXT NOT NULL, told_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX version_told_organization_platform_pin ON version_told (organization, platform, pin);
 
+CREATE TABLE version_asked (
+    platform TEXT NOT NULL PRIMARY KEY, pin TEXT NOT NULL, heard TEXT NOT NULL, newer TEXT, next_heard TEXT,
+    said TEXT NOT NULL, asked_at INTEGER NOT NULL
+);
 
-for owner in (Post.organization, Post.profile):
-    Post.add_index(
-        Post.index(
-            owner,
-            Post.error_code,
-            Post.status,
-            Post.platform,
-            Post.created_at,
-            Post.id,
-            name=f"post_{owner.column_name}_error_code",
-        ).where(SQL("error_code IS NOT NULL"))
-    )
-Post.add_index(
-    Post.index(Post.status, name="post_open").where(SQL("status IN ('queued', 'validated', 'publishing')"))
-)
-Post.add_index(
-    Post.index(Post.account, Post.scheduled_at, name="post_scheduled").where(SQL("scheduled_at IS NOT NULL"))
-)
+CREATE TABLE audit (
+    number INTEGER NOT NULL PRIMARY KEY, at INTEGER NOT NULL, organization TEXT, key TEXT, user TEXT,
+    verb TEXT NOT NULL, subject TEXT, address TEXT NOT NULL, request_id TEXT NOT NULL
+);
+CREATE INDEX audit_organization_at ON audit (organization, at);
+CREATE INDEX audit_organization_verb_at ON audit (organization, verb, at);
+CREATE INDEX audit_user ON audit (organization, user, at) WHERE user IS NOT NULL;
+"""
 
-
-class Attempt(Base):
-    id = TextField(primary_key=True)
-    post = refers_to(Post, "post", field="id")
-    number = IntegerField()
-    started_at = BigIntegerField()
-    finished_at = BigIntegerField(null=True)
-    succeeded = BooleanField(null=True)
-    error_code = TextField(null=True)
-    error_message = TextField(null=True)
-    platform_response = TextField(null=True)
-
-    class Meta:
-        indexes = ((("post", "number"), True),)
-
-
-class Intent(Base):
-    id = TextField(primary_key=True)
-    post = refers_to(Post, "post", field="id")
-    attempt = refers_to(Attempt, "attempt")
-    account = refers_to(Account, "account")
-    step = TextField()
-    number = IntegerField()
-    plan = TextField()
-    epoch = IntegerField()
-    intent_at = BigIntegerField()
-    sent_at = BigIntegerField(null=True)
-    sends = IntegerField(default=0)
-    looks = IntegerField(default=0)
-    answered = BooleanField(default=False)
-    refusal = TextField(null=True)
-    outcome = TextField(null=True)
-    remote_id = TextField(null=True)
-    result = TextField(null=True)
-    evidence = TextField(null=True)
-    settled_at = BigIntegerField(null=True)
-    settled_by = TextField(null=True)
-
-    class Meta:
-        indexes = ((("post", "step", "number"), True),)
-
-
-Intent.add_index(
-    Intent.index(Intent.post, Intent.step, unique=True, name="intent_open").where(SQL("outcome IS NULL"))
-)
-Intent.add_index(
-    Intent.index(Intent.account, Intent.remote_id, unique=True, name="intent_remote").where(
-        SQL("remote_id IS NOT NULL")
-    )
-)
-
-
-class Event(Base):
-    number = AutoField()
-    id = TextField(unique=True)
-    organization = refers_to(Organization, "organization")
-    profile = refers_to(Profile, "profile", null=True)
-    type = TextField()
-    post = refers_to(Post, "post", field="id", null=True)
-    data = TextField()
-    request_id = TextField(null=True)
-    created_at = BigIntegerField()
-
-    class Meta:
-        indexes = ((("organization", "number"), False), (("post", "number"), False))
-
-
-class Idempotency(Base):
-    id = TextField(primary_key=True)
-    organization = refers_to(Organization, "organization")
-    fingerprint = TextField()
-    status = IntegerField(null=True)
-    body = TextField(null=True)
-    sealed = BooleanField(default=False)
-    batch = TextField(null=True)
-    created_at = BigIntegerField()
-    ends_at = BigIntegerField(index=True)
-
-
-class Usage(Base):
-    organization = refers_to(Organization, "organization")
-    period = TextField()
-    posts = IntegerField(default=0)
-    warned = BooleanField(default=False)
-    exceeded = BooleanField(default=False)
-
-    class Meta:
-        indexes = ((("organization", "period"), True),)
-
-
-TABLES = (
-    Job,
-    Instance,
-    Organization,
-    Profile,
-    User,
-    Session,
-    ApiKey,
-    Account,
-    Media,
-    Batch,
-    Post,
-    Attempt,
-    Intent,
-    Event,
-    Idempotency,
-    Usage,
-)
+# `post_search` is a trigram index over the casefolded texts, filed under `post.number`. Beside the text stand three
+# characters of each owner's id and of the platform, so that a search in one profile does not read other texts.
+# `post_search_order` has by how much `created_at` has ever gone back as `number` went up; `post_search_filed`, up to
+# which number posts are in the index.
+SEARCH = """
+CREATE VIRTUAL TABLE post_search USING fts5(
+    fold, organization, profile, platform, tokenize = 'trigram case_sensitive 1', content = '', columnsize = 0
+);
+CREATE TABLE post_search_order (id INTEGER PRIMARY KEY, disorder INTEGER NOT NULL);
+INSERT INTO post_search_order VALUES (1, 0);
+CREATE TABLE post_search_filed (id INTEGER PRIMARY KEY, texts INTEGER NOT NULL);
+INSERT INTO post_search_filed VALUES (1, 0);
+"""
 
 
 def up(migrator, db):
-    with db.bind_ctx(TABLES):
-        db.create_tables(TABLES, safe=False)
+    for statement in (MODELS + SEARCH).split(";\n"):
+        if statement.strip():
+            db.execute_sql(statement.strip())

@@ -26,7 +26,7 @@ from httpx._transports import default
 from socialpub.base import http as outbound
 from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
-from tests import jitter, media_kit, plans, routing, schemas
+from tests import jitter, media_kit, plans, routing
 from tests.counting import counting as counting
 from tests.kit import Clock, Person, Server
 
@@ -58,7 +58,6 @@ hypothesis.settings.register_profile("socialpub", deadline=None, derandomize="FU
 hypothesis.settings.load_profile("socialpub")
 
 routing.remember()  # hundreds of simulators have the same routes
-schemas.remember()  # and as many databases the same schema
 if share := os.environ.get("JITTER"):
     jitter.shake(float(share))
 

@@ -1,7 +1,7 @@
-"""Databases as earlier versions left them: at any migration, with rows in every table that there was then.
+"""Databases as earlier versions leave them, and the program as a later version: with migrations of tests after its own.
 
-The schema is what the migrations make; its rows are made from the schema, so a table or a column that comes later needs
-no line here, unless it has a word of its own.
+There is one migration so far, so upgrading is proven with those of `tests/migrations/`. The rows of a database are made
+from its schema: a table or a column that comes later needs no line here, unless it has a value of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from unittest import mock
 from socialpub.base import crypto
 from socialpub.base.config import shipped
 from socialpub.store import db
-from socialpub.store.ids import kept
 from socialpub.store.statements import sealed
 from socialpub.store.statements.events import TYPES
 from socialpub.store.statements.ids import told
@@ -74,7 +73,7 @@ WORDS: dict[str, Any] = {  # by table and column, or by column; None where a col
     "notification.status": "delivered",
     "notification_channel.kind": "ntfy",
     "shown": '{"kind": "ntfy", "topic": "t"}',
-    "event.type": "post.published",
+    "event.type": TYPES["post.published"],
     "user.role": "owner",
     "job.kind": "publish",
     "visible_at": LATER_MS,
@@ -86,22 +85,41 @@ WORDS: dict[str, Any] = {  # by table and column, or by column; None where a col
 }
 
 
+SYNTHETIC = tuple(Path(__file__).parent / "migrations" / f"{stem}.py" for stem in ("rebuilt_accounts", "labels"))
+FOLDER = "TESTS_MIGRATIONS"
+"""The variable that tells forked commands (`tests/commands/forks.py`) where their migrations are."""
+
+
 def newest() -> int:
+    """How many migrations the program of a later version has."""
     return len(_files())
 
 
-def _files() -> list[Path]:
-    return sorted(shipped("migrations").glob("[0-9]*.py"))
+def name(number: int) -> str:
+    """The name of a migration."""
+    return _files()[number - 1][0]
+
+
+def _files() -> list[tuple[str, Path]]:
+    """The program's migrations and those of tests after them, by the names under which they are applied."""
+    shipped_ones = sorted(shipped("migrations").glob("[0-9]*.py"))
+    later = [f"{number:04d}_{path.stem}" for number, path in enumerate(SYNTHETIC, len(shipped_ones) + 1)]
+    return [*((path.stem, path) for path in shipped_ones), *zip(later, SYNTHETIC, strict=True)]
 
 
 @contextlib.contextmanager
 def only(number: int, folder: Path) -> Iterator[None]:
-    """The program as it was: with so many migrations."""
+    """While the block runs, the program and the commands forked from it have so many migrations."""
     part = folder / f"migrations-{number}"
     part.mkdir(parents=True, exist_ok=True)
-    for source in _files()[:number]:
-        (part / source.name).write_text(source.read_text())
-    with mock.patch("socialpub.store.migrate.shipped", return_value=part):
+    for stem, source in _files()[:number]:
+        (part / f"{stem}.py").write_text(source.read_text())
+    for path in (part, *part.glob("*.py")):
+        path.chmod(0o755)  # other users' commands read them too
+    with (
+        mock.patch("socialpub.store.migrate.shipped", return_value=part),
+        mock.patch.dict(os.environ, {FOLDER: str(part)}),
+    ):
         yield
 
 
@@ -114,14 +132,8 @@ def made(path: Path, number: int, folder: Path) -> Path:
         for table in _in_order(connection):
             for place in range(1 if table == "instance" else ROWS):
                 _insert(connection, table, place)
-        if number < _number_of("search_behind"):
-            _search(connection)
         connection.commit()
     return path
-
-
-def _number_of(name: str) -> int:
-    return next(place for place, path in enumerate(_files(), 1) if name in path.name)
 
 
 def tables(connection: sqlite3.Connection) -> list[str]:
@@ -129,11 +141,9 @@ def tables(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in found if name != "schema_migration" and not name.startswith("post_search")]
 
 
-def known(connection: sqlite3.Connection, table: str, of: str = "") -> dict[str, str]:
-    """What is asked for each column of a table so that ids are told as text, however this schema keeps them."""
-    info = connection.execute(f"PRAGMA table_info('{table}')").fetchall()
-    shorter = {name for _, name, kind, *_ in info if kind in ("INTEGER", "BLOB")}
-    return {name: told(table, name, of) if name in shorter else f'"{of or table}"."{name}"' for _, name, *_ in info}
+def known(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """What is asked for each column of a table so that ids are told as text."""
+    return {row[1]: told(table, row[1]) for row in connection.execute(f"PRAGMA table_info('{table}')")}
 
 
 def _in_order(connection: sqlite3.Connection) -> list[str]:
@@ -157,17 +167,12 @@ def _insert(connection: sqlite3.Connection, table: str, place: int) -> None:
     columns = connection.execute(f"PRAGMA table_info('{table}')").fetchall()
     references = _references(connection, table)
     row = {
-        name: _stored(_value(connection, references, table, name, kind, place, required=bool(required)), kind)
+        name: _value(connection, references, table, name, kind, place, required=bool(required))
         for _, name, kind, required, _, key in columns
         if not (key and kind == "INTEGER" and table != "instance")
     }
     named = ", ".join(f'"{name}"' for name in row)
     connection.execute(f'INSERT INTO "{table}" ({named}) VALUES ({", ".join("?" * len(row))})', [*row.values()])
-
-
-def _stored(value: Any, kind: str) -> Any:
-    """An id in a column of bytes."""
-    return kept(value) if kind == "BLOB" and isinstance(value, str) else value
 
 
 def _value(
@@ -180,10 +185,8 @@ def _value(
     *,
     required: bool,
 ) -> Any:
-    if (own := _own(connection, table, name, place)) is not None:
+    if (own := _own(table, name, place)) is not None:
         return own
-    if (table, name, kind) == ("event", "type", "INTEGER"):
-        return TYPES[WORDS["event.type"]]
     if name in references and (required or name != "profile"):
         to, column = references[name]
         rows = connection.execute(f'SELECT "{column}" FROM "{to}" ORDER BY rowid').fetchall() if to != "batch" else []
@@ -199,18 +202,10 @@ def _value(
     if name == "secret":
         return VAULT.seal(b"{}", (table, name, _id(table, place)))
     text = f"{table} {name} {place}"
-    return (
-        place + 1
-        if kind in ("INTEGER", "BIGINT")
-        else 1.5
-        if kind == "REAL"
-        else text.encode()
-        if kind == "BLOB"
-        else text
-    )
+    return {"INTEGER": place + 1, "REAL": 1.5, "BLOB": text.encode()}.get(kind, text)
 
 
-def _own(connection: sqlite3.Connection, table: str, name: str, place: int) -> Any:
+def _own(table: str, name: str, place: int) -> Any:
     """What a row needs so that a server can work with it."""
     status = STATUSES[place % len(STATUSES)]
     if (table, name) == ("post", "status"):
@@ -227,7 +222,7 @@ def _own(connection: sqlite3.Connection, table: str, name: str, place: int) -> A
         return _post(place)
     if name == "id" and table not in ("instance",):
         return _id(table, place)
-    if (table, name) == ("intent", "attempt") and not _references(connection, "intent").get("attempt"):
+    if (table, name) == ("intent", "attempt"):
         return place + 1
     return None
 
@@ -245,17 +240,3 @@ def key_file(folder: Path) -> None:
     path = folder / "master.key"
     path.write_bytes(crypto.written([MASTER]))
     path.chmod(0o600)
-
-
-def _search(connection: sqlite3.Connection) -> None:
-    """The index of the search as the server kept it up to date then."""
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'post_search'").fetchone():
-        connection.execute(
-            "INSERT INTO post_search (rowid, fold, organization, profile, platform) "
-            "SELECT number, text_fold, substr(organization, -3), substr(profile, -3), substr(platform, 1, 3) FROM post"
-        )
-
-
-def name(number: int) -> str:
-    """The name of a migration."""
-    return _files()[number - 1].stem

@@ -41,7 +41,7 @@ from socialpub.platforms.contract import Identity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.sessions import service_did
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import db, sql
+from socialpub.store import db, migrate, sql
 from socialpub.store.models import TABLES, Job, Post
 from socialpub.web.app import build_app
 from socialpub.web.sanic_overrides import App
@@ -272,7 +272,7 @@ class Person:
 
 
 @functools.cache
-def _migrated() -> bytes:
+def _migrated(migrations: Path) -> bytes:
     """An empty database with every migration applied, made once for all tests of this process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "socialpub.db"
@@ -322,7 +322,7 @@ class Server:
         sock = sockets.listen("127.0.0.1", self.at_port)
         settings = self.settings(sock.getsockname()[1])
         if not settings.database_path.exists():
-            settings.database_path.write_bytes(_migrated())
+            settings.database_path.write_bytes(_migrated(migrate.shipped("migrations")))
         vault = WatchedVault(load_vault(settings), self.watch)
         self.service = open_service(Runtime(settings, vault, clock=self.clock, host=self.host))
         self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}

@@ -8,17 +8,14 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, get_origin, get_type_hints
+from typing import Any
 
 import peewee
-import pytest
-from typing_extensions import is_typeddict
 
 from socialpub.base.config import shipped
-from socialpub.store import db, rows
+from socialpub.store import db
 from socialpub.store.ids import NumberField, UuidField
-from socialpub.store.locks import StartError
-from socialpub.store.models import TABLES, TypeField
+from socialpub.store.models import TABLES
 from socialpub.store.statements import ids
 
 MIGRATIONS = sorted(path.stem for path in shipped("migrations").glob("*.py"))
@@ -95,42 +92,6 @@ def test_the_schema_has_what_this_comparison_looks_at(tmp_path: Path) -> None:
     assert any(row[0] == "profile" for row in found["post"]["references"])
 
 
-KINDS = {
-    peewee.AutoField: int,
-    peewee.IntegerField: int,
-    peewee.BigIntegerField: int,
-    peewee.FloatField: float,
-    peewee.BooleanField: bool,
-    peewee.TextField: str,
-    peewee.BlobField: bytes,
-    TypeField: str,
-    UuidField: str,
-}
-
-
-def _kind(field: peewee.Field) -> Any:
-    """What Python gets from a column; of a reference, what it refers to."""
-    while isinstance(field, peewee.ForeignKeyField):
-        if isinstance(field, NumberField):
-            return str  # the id of the row that has the number
-        field = field.rel_field
-    return KINDS[type(field)]
-
-
-def _plain(hint: Any) -> Any:
-    """A column that holds one of some words holds text."""
-    return str if get_origin(hint) is Literal else hint
-
-
-@pytest.mark.parametrize("model", TABLES, ids=lambda model: model.__name__)
-def test_the_row_of_a_table_has_its_columns(model: Any) -> None:
-    fields = model._meta.sorted_fields
-    modelled = [(field.name, _kind(field) | None if field.null else _kind(field)) for field in fields]
-    assert [(name, _plain(hint)) for name, hint in get_type_hints(model.row).items()] == modelled
-    assert model.row.__name__ == f"{model.__name__}Row"
-    assert model.row.__required_keys__ == {field.name for field in fields}
-
-
 def test_ids_are_kept_as_the_statements_read_them() -> None:
     """The models and `statements/ids.py` name the same columns."""
     numbered, as_bytes = defaultdict[str, dict[str, str]](dict), defaultdict[str, set[str]](set)
@@ -144,27 +105,10 @@ def test_ids_are_kept_as_the_statements_read_them() -> None:
     assert as_bytes == {table: set(columns) for table, columns in ids.BYTES.items()}
 
 
-def test_every_row_is_that_of_a_table() -> None:
-    written = {value for value in vars(rows).values() if is_typeddict(value)}
-    assert written == {model.row for model in TABLES}
-
-
 def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     assert db.migrate(path) == (None, MIGRATIONS[-1], MIGRATIONS)
     assert db.migrate(path) == (MIGRATIONS[-1], MIGRATIONS[-1], [])
-
-
-def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    db.migrate(path)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_from_the_future', '2030-01-01')")
-        connection.commit()
-    before = path.read_bytes()
-    with pytest.raises(StartError, match="9999_from_the_future"):
-        db.migrate(path)
-    assert path.read_bytes() == before
 
 
 def test_migrations_are_numbered_one_after_the_other() -> None:

@@ -32,15 +32,8 @@ def copy(source: sqlite3.Connection, target: Path, told: Told = lambda done, tot
     with contextlib.closing(sqlite3.connect(target)) as fresh:
         source.backup(fresh, pages=PAGES, progress=lambda _, left, total: told(total - left, total))
         fresh.execute("PRAGMA journal_mode = delete")
-        _pause(fresh)
+        fresh.execute("UPDATE instance SET paused = 'restored', moved = NULL")  # a copy was not moved on purpose
         fresh.commit()
-
-
-def _pause(fresh: sqlite3.Connection) -> None:
-    """It begins paused, and is no folder that was moved on purpose, where its schema knows of such."""
-    fresh.execute("UPDATE instance SET paused = 'restored'")
-    if any(column[1] == "moved" for column in fresh.execute("PRAGMA table_info('instance')")):
-        fresh.execute("UPDATE instance SET moved = NULL")
 
 
 def fold(path: Path) -> None:

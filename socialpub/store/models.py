@@ -1,6 +1,6 @@
 """The tables and their indexes. Times are epoch milliseconds, structures are JSON text.
 
-`migrations/` makes the same schema; a test holds the two together.
+`migrations/` makes the same schema, and a test compares the two. `rows.py` is written from this file by `make fix`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import functools
 import sqlite3
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 from peewee import (
     SQL,
@@ -24,14 +24,30 @@ from peewee import (
     fn,
 )
 
-from socialpub.store import rows
 from socialpub.store.db import BaseModel
 from socialpub.store.ids import NumberField, UuidField
 from socialpub.store.jobs.leases import Job
 from socialpub.store.locks import StartError
-from socialpub.store.rows import R, Rowed
 from socialpub.store.statements import events
 from socialpub.store.statements.ids import told
+
+if TYPE_CHECKING:  # `rows.py` is written from this file
+    from socialpub.store import rows
+
+R = TypeVar("R", covariant=True)
+WORDS = {  # columns that hold one of some words
+    "AccountStatus": ("active", "expiring", "revoked"),
+    "MediaKind": ("image", "video"),
+    "DeliveryStatus": ("pending", "succeeded", "failed"),
+    "PostStatus": ("queued", "validated", "publishing", "published", "failed", "rejected", "canceled"),
+}
+
+
+class Rowed(Protocol[R]):
+    """A model that declares the type of its rows, from which `rows.py` is written."""
+
+    @property
+    def row(self) -> type[R]: ...
 
 
 def refers_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
@@ -47,24 +63,22 @@ def numbers(model: type[BaseModel], name: str) -> NumberField:
 class Instance(BaseModel):
     """One row: which server run owns the file (`epoch`), and whether publishing is paused."""
 
-    row: ClassVar[type[rows.InstanceRow]] = rows.InstanceRow
+    row: ClassVar[type[rows.InstanceRow]]
     id = IntegerField(primary_key=True)
+    uid = TextField(default="")  # of this database, whatever file it is in; a copy that is resumed gets its own
     epoch = IntegerField(default=0)
     beat = IntegerField(default=0)  # counted up at each start, after changes, and hourly; with `mark` also in
     mark = TextField(default="")  # {data_dir}/instance.state and outside it, which tells a copied or restored file
     paused = TextField(null=True)  # why; null: publishing
+    moved = TextField(null=True)  # JSON: it is to run elsewhere from now on, as `socialpub move` left it
     seen_at = BigIntegerField(default=0)
     key_id = TextField(null=True)  # of the master key that seals
     client_key = TextField(null=True)  # sealed: what this server signs with where it is an OAuth client by its address
-    uid = TextField(
-        default="", constraints=[SQL("DEFAULT ''")]
-    )  # of this database, whatever file it is in; a copy that is resumed gets its own
     signing_key = TextField(null=True)  # sealed: what cursors and addresses of media are signed with
-    moved = TextField(null=True)  # JSON: it is to run elsewhere from now on, as `socialpub move` left it
 
 
 class Organization(BaseModel):
-    row: ClassVar[type[rows.OrganizationRow]] = rows.OrganizationRow
+    row: ClassVar[type[rows.OrganizationRow]]
     number = AutoField()  # what rows of which there are many call it
     id = TextField(unique=True)
     name = TextField()
@@ -74,7 +88,7 @@ class Organization(BaseModel):
 
 
 class Profile(BaseModel):
-    row: ClassVar[type[rows.ProfileRow]] = rows.ProfileRow
+    row: ClassVar[type[rows.ProfileRow]]
     number = AutoField()
     id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
@@ -89,40 +103,38 @@ class Profile(BaseModel):
 
 
 class User(BaseModel):
-    row: ClassVar[type[rows.UserRow]] = rows.UserRow
+    row: ClassVar[type[rows.UserRow]]
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     email = TextField(unique=True)
     role = TextField()  # owner, admin, member
     password = TextField(null=True)  # argon2id
-    created_at = BigIntegerField()
-    zone = TextField(null=True)  # the time zone that they chose; null: that of the browser, which its session knows
     totp = TextField(null=True)  # the sealed secret of the app that makes their codes; null: the password is enough
-    totp_step = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # of the last code that was taken
+    totp_step = BigIntegerField(default=0)  # of the last code that was taken
+    zone = TextField(null=True)  # the time zone that they chose; null: that of the browser, which its session knows
+    created_at = BigIntegerField()
 
 
 class Session(BaseModel):
     """A signed-in browser. The id is the SHA-256 of the cookie's value."""
 
-    row: ClassVar[type[rows.SessionRow]] = rows.SessionRow
     id = TextField(primary_key=True)
     user = refers_to(User, "user", index=True)
+    profile = refers_to(Profile, "profile", null=True)  # whose things the pages show; null: everybody's
     csrf = TextField()
+    address = TextField(default="")  # where it signed in from
+    agent = TextField(default="")  # what the browser calls itself
+    zone = TextField(null=True)  # of the browser
+    proved_at = BigIntegerField(default=0)  # when the password was last given
+    kept = TextField(null=True)  # JSON: the form that was on its way when the session before ended
     created_at = BigIntegerField()
     seen_at = BigIntegerField()
     ends_at = BigIntegerField(index=True)
-    zone = TextField(null=True)  # of the browser
-    profile = refers_to(Profile, "profile", null=True)  # whose things the pages show; null: everybody's
-    proved_at = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # when the password was last given
-    kept = TextField(null=True)  # JSON: the form that was on its way when the session before ended
-    address = TextField(default="", constraints=[SQL("DEFAULT ''")])  # where it signed in from
-    agent = TextField(default="", constraints=[SQL("DEFAULT ''")])  # what the browser calls itself
 
 
 class Device(BaseModel):
     """A browser that has signed in before. The id is the SHA-256 of its cookie's value."""
 
-    row: ClassVar[type[rows.DeviceRow]] = rows.DeviceRow
     id = TextField(primary_key=True)
     user = refers_to(User, "user", index=True)
     created_at = BigIntegerField()
@@ -132,7 +144,6 @@ class Device(BaseModel):
 class RecoveryCode(BaseModel):
     """In place of an app's code, once; the id is the SHA-256 of its user and the code."""
 
-    row: ClassVar[type[rows.RecoveryCodeRow]] = rows.RecoveryCodeRow
     id = TextField(primary_key=True)
     user = refers_to(User, "user", index=True)
 
@@ -140,7 +151,6 @@ class RecoveryCode(BaseModel):
 class Invitation(BaseModel):
     """Somebody may become a member, by a link that works once; `digest` is the SHA-256 of its token."""
 
-    row: ClassVar[type[rows.InvitationRow]] = rows.InvitationRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     email = TextField()
@@ -154,7 +164,6 @@ class Invitation(BaseModel):
 class FormerUser(BaseModel):
     """Somebody who was removed: a name for what they did, for as long as that is remembered."""
 
-    row: ClassVar[type[rows.FormerUserRow]] = rows.FormerUserRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     email = TextField()
@@ -164,7 +173,7 @@ class FormerUser(BaseModel):
 class ApiKey(BaseModel):
     """A key's record; `digest` is the SHA-256 of the key, the key itself is nowhere."""
 
-    row: ClassVar[type[rows.ApiKeyRow]] = rows.ApiKeyRow
+    row: ClassVar[type[rows.ApiKeyRow]]
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     profile = refers_to(Profile, "profile", null=True)
@@ -180,7 +189,7 @@ class ApiKey(BaseModel):
 class Account(BaseModel):
     """A connected account. `secret` is sealed tokens; null once disconnected."""
 
-    row: ClassVar[type[rows.AccountRow]] = rows.AccountRow
+    row: ClassVar[type[rows.AccountRow]]
     number = AutoField()
     id = TextField(unique=True)
     organization = refers_to(Organization, "organization")
@@ -188,22 +197,22 @@ class Account(BaseModel):
     platform = TextField()
     platform_account_id = TextField()
     display_name = TextField(null=True)
-    status = TextField(default="active")  # active, expiring, revoked
+    status = TextField(default="active", choices=WORDS["AccountStatus"])
     secret = TextField(null=True)
     token_expires_at = BigIntegerField(null=True)
     renewed_at = BigIntegerField(null=True)  # when the tokens came
     ends_at = BigIntegerField(null=True)  # by then the owner has to connect again; null: the tokens renew themselves
     renewal_at = BigIntegerField(null=True)  # a refresh was begun then, and its end is not known
     extra = TextField(default="{}")
-    created_at = BigIntegerField()
-    updated_at = BigIntegerField()
-    disconnected_at = BigIntegerField(null=True)
     attention = TextField(null=True)  # JSON {code, message, at}: what the platform refuses, though the token is good
     renewals = TextField(null=True)  # JSON: when the last renewals were asked for
     renewal_refused_at = BigIntegerField(null=True)  # when one was refused as if the app's own credentials were wrong
     renewing = TextField(null=True)  # the run that is asking for new tokens now, which nobody else does meanwhile
     renewing_until = BigIntegerField(null=True)  # for so long: a run that has died keeps nobody waiting for ever
     revoked_reason = TextField(null=True)  # why its authorization is over, while it is
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+    disconnected_at = BigIntegerField(null=True)
 
     class Meta:
         indexes = (
@@ -215,7 +224,7 @@ class Account(BaseModel):
 class PlatformApp(BaseModel):
     """The app that this server is registered as at a platform, typed in by an owner. The id is the platform's name."""
 
-    row: ClassVar[type[rows.PlatformAppRow]] = rows.PlatformAppRow
+    row: ClassVar[type[rows.PlatformAppRow]]
     id = TextField(primary_key=True)
     client_id = TextField()
     secret = TextField()  # sealed
@@ -230,7 +239,7 @@ class ConnectAttempt(BaseModel):
     `session` is the SHA-256 of the session's CSRF token; `choices` are sealed accounts, of which the owner picks.
     """
 
-    row: ClassVar[type[rows.ConnectAttemptRow]] = rows.ConnectAttemptRow
+    row: ClassVar[type[rows.ConnectAttemptRow]]
     id = TextField(primary_key=True)
     session = TextField()
     organization = refers_to(Organization, "organization")
@@ -246,27 +255,27 @@ class ConnectAttempt(BaseModel):
 class Media(BaseModel):
     """A stored file's record; the bytes are `{data_dir}/media/{2 characters}/{sha256}`, shared by equal files."""
 
-    row: ClassVar[type[rows.MediaRow]] = rows.MediaRow
+    row: ClassVar[type[rows.MediaRow]]
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     profile = refers_to(Profile, "profile", null=True)
     content_type = TextField()
-    kind = TextField()
+    kind = TextField(choices=WORDS["MediaKind"])
     size_bytes = BigIntegerField()
     sha256 = TextField(index=True)
     width = IntegerField(null=True)
     height = IntegerField(null=True)
     frames = IntegerField(null=True)
     duration_ms = BigIntegerField(null=True)
-    alt_text = TextField(null=True)
-    created_at = BigIntegerField()
-    deleted_at = BigIntegerField(null=True)
     frame_rate = FloatField(null=True)
     bit_rate = BigIntegerField(null=True)
     video_codec = TextField(null=True)
     audio_codec = TextField(null=True)
     has_audio = BooleanField(null=True)
-    used_at = BigIntegerField(default=0, constraints=[SQL("DEFAULT 0")])  # when a post needed it last, or is to
+    alt_text = TextField(null=True)
+    created_at = BigIntegerField()
+    used_at = BigIntegerField(default=0)  # when a post needed it last, or is to
+    deleted_at = BigIntegerField(null=True)
 
     class Meta:
         indexes = ((("organization", "created_at", "id"), False),)
@@ -283,7 +292,7 @@ Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids o
 
 
 class Batch(BaseModel):
-    row: ClassVar[type[rows.BatchRow]] = rows.BatchRow
+    row: ClassVar[type[rows.BatchRow]]
     id = TextField(primary_key=True)
     organization = numbers(Organization, "organization")
     request_id = TextField(null=True)
@@ -297,7 +306,7 @@ class Batch(BaseModel):
 class Post(BaseModel):
     """One target of one batch: the public row of the post log, and what publishing it needs."""
 
-    row: ClassVar[type[rows.PostRow]] = rows.PostRow
+    row: ClassVar[type[rows.PostRow]]
     number = AutoField()  # in the order of the commits: the searchable text is filed under it (`search.py`)
     id = TextField(unique=True)
     organization = numbers(Organization, "organization")
@@ -306,7 +315,7 @@ class Post(BaseModel):
     platform = TextField()
     batch = refers_to(Batch, "batch")
     position = IntegerField()
-    status = TextField()
+    status = TextField(choices=WORDS["PostStatus"])
     text = TextField()
     text_fold = TextField()  # for searching (`folding.fold`); empty where `lower(text)` is that
     media = TextField()  # the items as mediaRefs shows them
@@ -314,6 +323,7 @@ class Post(BaseModel):
     first_comment = TextField(null=True)
     scheduled_at = BigIntegerField(null=True)
     next_attempt_at = BigIntegerField(null=True)
+    due_at = BigIntegerField(null=True)  # of the newest attempt, where that is neither scheduled_at nor created_at
     published_at = BigIntegerField(null=True)
     platform_uri = TextField(null=True)
     platform_cid = TextField(null=True)
@@ -330,7 +340,6 @@ class Post(BaseModel):
     saved = TextField(null=True)  # what `prepare` wants back
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
-    due_at = BigIntegerField(null=True)  # of the newest attempt, where that is neither scheduled_at nor created_at
 
     class Meta:
         # Where the log's order is asked for, every one has the number after the time: SQLite adds it to each entry.
@@ -375,7 +384,7 @@ Post.add_index(
 class Attempt(BaseModel):
     """One run of the publishing protocol for a post, as GET /v1/posts/{id} shows it."""
 
-    row: ClassVar[type[rows.AttemptRow]] = rows.AttemptRow
+    row: ClassVar[type[rows.AttemptRow]]
     place = AutoField()  # in the order of their beginnings
     id = UuidField()  # which is shown, and nobody asks for
     post = numbers(Post, "post")
@@ -397,7 +406,7 @@ class Intent(BaseModel):
     At most one open intent for a post and step; one remote post belongs to one intent of its account.
     """
 
-    row: ClassVar[type[rows.IntentRow]] = rows.IntentRow
+    row: ClassVar[type[rows.IntentRow]]
     id = AutoField()
     post = numbers(Post, "post")
     attempt = IntegerField()  # the number of that attempt of the post
@@ -446,7 +455,6 @@ class Event(BaseModel):
     There are two of each post and more: what their post and its batch tell, or the row's number and time, is not kept.
     """
 
-    row: ClassVar[type[rows.EventRow]] = rows.EventRow
     number = AutoField()
     former_id = BlobField(null=True)  # of events from before ids were made of the number and the time (`events.id_of`)
     organization = refers_to(Organization, "organization", field="number")
@@ -471,7 +479,7 @@ Event.add_index(Event.index(Event.post, name="event_error").where(SQL(events.TEL
 class WebhookEndpoint(BaseModel):
     """An address that events are sent to. `secret` and the one before it are sealed."""
 
-    row: ClassVar[type[rows.WebhookEndpointRow]] = rows.WebhookEndpointRow
+    row: ClassVar[type[rows.WebhookEndpointRow]]
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     profile = refers_to(Profile, "profile", null=True)
@@ -483,7 +491,7 @@ class WebhookEndpoint(BaseModel):
     previous_secret = TextField(null=True)
     previous_until = BigIntegerField(null=True)  # it signs too, until then
     # Deliveries that were refused with the newer secret and accepted with that one.
-    previous_accepted = IntegerField(default=0, constraints=[SQL("DEFAULT 0")])
+    previous_accepted = IntegerField(default=0)
     failing_since = BigIntegerField(null=True)  # every delivery since then has failed
     last_delivery_at = BigIntegerField(null=True)
     last_failure_reason = TextField(null=True)
@@ -495,7 +503,6 @@ class WebhookEndpoint(BaseModel):
 class WebhookDelivery(BaseModel):
     """One event on its way to one endpoint: written with the event, delivered from here."""
 
-    row: ClassVar[type[rows.WebhookDeliveryRow]] = rows.WebhookDeliveryRow
     number = AutoField()
     id = TextField(unique=True)
     endpoint = refers_to(WebhookEndpoint, "endpoint")
@@ -504,7 +511,7 @@ class WebhookDelivery(BaseModel):
     event = refers_to(Event, "event", field="number", index=True)
     type = TextField()
     post = TextField(null=True)  # of one post they go out in order, while none is tried again
-    status = TextField(default="pending")  # pending, succeeded, failed
+    status = TextField(default="pending", choices=WORDS["DeliveryStatus"])
     attempts = IntegerField(default=0)
     tries = IntegerField(default=0)  # of them, since it was last asked for
     next_attempt_at = BigIntegerField(null=True)
@@ -527,7 +534,6 @@ WebhookDelivery.add_index(
 class WebhookAttempt(BaseModel):
     """One call to an endpoint and what it answered."""
 
-    row: ClassVar[type[rows.WebhookAttemptRow]] = rows.WebhookAttemptRow
     id = TextField(primary_key=True)
     delivery = refers_to(WebhookDelivery, "delivery", field="number", index=True)
     started_at = BigIntegerField()
@@ -540,7 +546,7 @@ class WebhookAttempt(BaseModel):
 class NotificationChannel(BaseModel):
     """Where people of an organization are told. `secret` says where, sealed; `shown` what of that may be seen."""
 
-    row: ClassVar[type[rows.NotificationChannelRow]] = rows.NotificationChannelRow
+    row: ClassVar[type[rows.NotificationChannelRow]]
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     profile = refers_to(Profile, "profile", null=True)
@@ -561,7 +567,6 @@ class NotificationChannel(BaseModel):
 class Notification(BaseModel):
     """A message to people about one cause: written with what has happened, sent from here."""
 
-    row: ClassVar[type[rows.NotificationRow]] = rows.NotificationRow
     number = AutoField()
     id = TextField(unique=True)
     channel = refers_to(NotificationChannel, "channel")
@@ -574,7 +579,7 @@ class Notification(BaseModel):
     follows = BooleanField(default=False)  # a message about this cause went before
     window_ms = BigIntegerField()
     ends_at = BigIntegerField()  # until then, more of the cause is told in one message that follows
-    status = TextField(default="pending")  # pending, succeeded, failed
+    status = TextField(default="pending", choices=WORDS["DeliveryStatus"])
     attempts = IntegerField(default=0)
     next_attempt_at = BigIntegerField(null=True)
     last_status_code = IntegerField(null=True)
@@ -596,7 +601,7 @@ Notification.add_index(
 class Idempotency(BaseModel):
     """An Idempotency-Key and the answer it replays; `id` is the SHA-256 of its whole scope."""
 
-    row: ClassVar[type[rows.IdempotencyRow]] = rows.IdempotencyRow
+    row: ClassVar[type[rows.IdempotencyRow]]
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization")
     fingerprint = TextField()
@@ -615,7 +620,6 @@ Idempotency.add_index(Idempotency.index(Idempotency.id, name="idempotency_sealed
 class Owed(BaseModel):
     """A request without an Idempotency-Key that was accepted, and whose answer may not have been heard."""
 
-    row: ClassVar[type[rows.OwedRow]] = rows.OwedRow
     id = TextField(primary_key=True)  # what all equal requests have in common, the run that took it, and its number
     batch = TextField()
     created_at = BigIntegerField()
@@ -627,7 +631,6 @@ class Owed(BaseModel):
 class Usage(BaseModel):
     """Posts accepted in a calendar month, and which notices have gone out."""
 
-    row: ClassVar[type[rows.UsageRow]] = rows.UsageRow
     organization = refers_to(Organization, "organization")
     period = TextField()  # YYYY-MM, UTC
     posts = IntegerField(default=0)
@@ -641,7 +644,6 @@ class Usage(BaseModel):
 class Subscription(BaseModel):
     """What somebody pays for at Lemon Squeezy, whose id it has."""
 
-    row: ClassVar[type[rows.SubscriptionRow]] = rows.SubscriptionRow
     id = TextField(primary_key=True)
     organization = refers_to(Organization, "organization", index=True)
     variant = TextField()
@@ -654,7 +656,6 @@ class Subscription(BaseModel):
 class SubscriptionNotice(BaseModel):
     """The newest notice of one name about a subscription: `said_at` is by the sender's clock."""
 
-    row: ClassVar[type[rows.SubscriptionNoticeRow]] = rows.SubscriptionNoticeRow
     organization = refers_to(Organization, "organization")
     subscription = TextField()  # its payments may be told of before it is
     kind = TextField()  # subscription, invoice: each has its own order
@@ -668,7 +669,6 @@ class SubscriptionNotice(BaseModel):
 class VersionTold(BaseModel):
     """That an organization was told of the end of a version of a platform's API: once, however long ago."""
 
-    row: ClassVar[type[rows.VersionToldRow]] = rows.VersionToldRow
     organization = refers_to(Organization, "organization")
     platform = TextField()
     pin = TextField()
@@ -681,7 +681,6 @@ class VersionTold(BaseModel):
 class VersionAsked(BaseModel):
     """What a platform last said to the pinned version of its API, and to the next one: one row for each platform."""
 
-    row: ClassVar[type[rows.VersionAskedRow]] = rows.VersionAskedRow
     platform = TextField(primary_key=True)
     pin = TextField()
     heard = TextField()  # good, ended, unknown
@@ -694,7 +693,6 @@ class VersionAsked(BaseModel):
 class Audit(BaseModel):
     """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
 
-    row: ClassVar[type[rows.AuditRow]] = rows.AuditRow
     number = AutoField()
     at = BigIntegerField()
     organization = TextField(null=True)

@@ -1,51 +1,30 @@
-"""A row of each table as a dict, column by column: what `.dicts()`, `row_of` and `the_row` of `models` give.
+"""Rows as dicts, column by column: what `.dicts()`, `row_of` and `the_row` of `models` return.
 
-Times are epoch milliseconds, structures are JSON text. A test holds them to the models.
+Times are epoch milliseconds, structures are JSON text. `make fix` writes this file from `models.py`.
 """
 
-from __future__ import annotations
-
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 from typing_extensions import TypedDict
 
-R = TypeVar("R", covariant=True)
 AccountStatus = Literal["active", "expiring", "revoked"]
 MediaKind = Literal["image", "video"]
 DeliveryStatus = Literal["pending", "succeeded", "failed"]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 
 
-class Rowed(Protocol[R]):
-    """A model that says what its rows are."""
-
-    @property
-    def row(self) -> type[R]: ...
-
-
-class JobRow(TypedDict):
-    key: str
-    kind: str
-    lane: str
-    visible_at: int
-    claims: int
-    epoch: int | None
-    host: str
-    owner: str
-
-
 class InstanceRow(TypedDict):
     id: int
+    uid: str
     epoch: int
     beat: int
     mark: str
     paused: str | None
+    moved: str | None
     seen_at: int
     key_id: str | None
     client_key: str | None
-    uid: str
     signing_key: str | None
-    moved: str | None
 
 
 class OrganizationRow(TypedDict):
@@ -74,55 +53,10 @@ class UserRow(TypedDict):
     email: str
     role: str
     password: str | None
-    created_at: int
-    zone: str | None
     totp: str | None
     totp_step: int
-
-
-class SessionRow(TypedDict):
-    id: str
-    user: str
-    csrf: str
-    created_at: int
-    seen_at: int
-    ends_at: int
     zone: str | None
-    profile: str | None
-    proved_at: int
-    kept: str | None
-    address: str
-    agent: str
-
-
-class DeviceRow(TypedDict):
-    id: str
-    user: str
     created_at: int
-    ends_at: int
-
-
-class RecoveryCodeRow(TypedDict):
-    id: str
-    user: str
-
-
-class InvitationRow(TypedDict):
-    id: str
-    organization: str
-    email: str
-    role: str
-    digest: str
-    invited_by: str
-    created_at: int
-    ends_at: int
-
-
-class FormerUserRow(TypedDict):
-    id: str
-    organization: str
-    email: str
-    removed_at: int
 
 
 class ApiKeyRow(TypedDict):
@@ -153,15 +87,15 @@ class AccountRow(TypedDict):
     ends_at: int | None
     renewal_at: int | None
     extra: str
-    created_at: int
-    updated_at: int
-    disconnected_at: int | None
     attention: str | None
     renewals: str | None
     renewal_refused_at: int | None
     renewing: str | None
     renewing_until: int | None
     revoked_reason: str | None
+    created_at: int
+    updated_at: int
+    disconnected_at: int | None
 
 
 class PlatformAppRow(TypedDict):
@@ -198,15 +132,15 @@ class MediaRow(TypedDict):
     height: int | None
     frames: int | None
     duration_ms: int | None
-    alt_text: str | None
-    created_at: int
-    deleted_at: int | None
     frame_rate: float | None
     bit_rate: int | None
     video_codec: str | None
     audio_codec: str | None
     has_audio: bool | None
+    alt_text: str | None
+    created_at: int
     used_at: int
+    deleted_at: int | None
 
 
 class BatchRow(TypedDict):
@@ -234,6 +168,7 @@ class PostRow(TypedDict):
     first_comment: str | None
     scheduled_at: int | None
     next_attempt_at: int | None
+    due_at: int | None
     published_at: int | None
     platform_uri: str | None
     platform_cid: str | None
@@ -250,7 +185,6 @@ class PostRow(TypedDict):
     saved: str | None
     created_at: int
     updated_at: int
-    due_at: int | None
 
 
 class AttemptRow(TypedDict):
@@ -289,19 +223,6 @@ class IntentRow(TypedDict):
     settled_by: str | None
 
 
-class EventRow(TypedDict):
-    number: int
-    former_id: bytes | None
-    organization: int
-    profile: str | None
-    type: str
-    post: int | None
-    scheduled_at: int | None
-    data: str | None
-    request_id: str | None
-    created_at: int
-
-
 class WebhookEndpointRow(TypedDict):
     id: str
     organization: str
@@ -322,35 +243,6 @@ class WebhookEndpointRow(TypedDict):
     deleted_at: int | None
 
 
-class WebhookDeliveryRow(TypedDict):
-    number: int
-    id: str
-    endpoint: str
-    organization: str
-    profile: str | None
-    event: int
-    type: str
-    post: str | None
-    status: DeliveryStatus
-    attempts: int
-    tries: int
-    next_attempt_at: int | None
-    last_status_code: int | None
-    last_error: str | None
-    created_at: int
-    updated_at: int
-
-
-class WebhookAttemptRow(TypedDict):
-    id: str
-    delivery: int
-    started_at: int
-    duration_ms: int
-    status_code: int | None
-    error: str | None
-    response_body: str | None
-
-
 class NotificationChannelRow(TypedDict):
     id: str
     organization: str
@@ -369,28 +261,6 @@ class NotificationChannelRow(TypedDict):
     deleted_at: int | None
 
 
-class NotificationRow(TypedDict):
-    number: int
-    id: str
-    channel: str
-    organization: str
-    profile: str | None
-    type: str
-    cause: str
-    data: str
-    count: int
-    follows: bool
-    window_ms: int
-    ends_at: int
-    status: DeliveryStatus
-    attempts: int
-    next_attempt_at: int | None
-    last_status_code: int | None
-    last_error: str | None
-    created_at: int
-    updated_at: int
-
-
 class IdempotencyRow(TypedDict):
     id: str
     organization: str
@@ -401,67 +271,3 @@ class IdempotencyRow(TypedDict):
     batch: str | None
     created_at: int
     ends_at: int
-
-
-class OwedRow(TypedDict):
-    id: str
-    batch: str
-    created_at: int
-
-
-class UsageRow(TypedDict):
-    id: int
-    organization: str
-    period: str
-    posts: int
-    warned: bool
-    exceeded: bool
-
-
-class SubscriptionRow(TypedDict):
-    id: str
-    organization: str
-    variant: str
-    tier: str
-    ended: bool
-    created_at: int
-    updated_at: int
-
-
-class SubscriptionNoticeRow(TypedDict):
-    id: int
-    organization: str
-    subscription: str
-    kind: str
-    name: str
-    said_at: int
-
-
-class VersionToldRow(TypedDict):
-    id: int
-    organization: str
-    platform: str
-    pin: str
-    told_at: int
-
-
-class VersionAskedRow(TypedDict):
-    platform: str
-    pin: str
-    heard: str
-    newer: str | None
-    next_heard: str | None
-    said: str
-    asked_at: int
-
-
-class AuditRow(TypedDict):
-    number: int
-    at: int
-    organization: str | None
-    key: str | None
-    user: str | None
-    verb: str
-    subject: str | None
-    address: str
-    request_id: str

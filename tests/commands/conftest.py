@@ -19,6 +19,7 @@ import pytest
 
 from socialpub.commands import cli
 from socialpub.simulator.server import SimulatorThread
+from tests import formers
 from tests.commands import forks
 
 
@@ -51,6 +52,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The empty directory in which the commands run."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def later(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The commands are those of a later version, which has more migrations (`tests/formers.py`)."""
+    with formers.only(formers.newest(), tmp_path_factory.mktemp("later")):
+        yield
 
 
 @pytest.fixture

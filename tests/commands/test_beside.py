@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import httpx
-import peewee
 import pytest
-from playhouse.migrations import Runner
 
-from socialpub.base.config import shipped
+from tests import formers
 from tests.commands.conftest import Process, Run
 from tests.commands.test_process import address
 from tests.commands.test_whole_file import damage, grow
@@ -23,17 +20,11 @@ COMMANDS = [("org", "create", "Acme"), ("org", "list"), ("key", "list"), ("resum
 
 
 @pytest.fixture
-def older(folder: Path) -> Path:
-    """The file of a socialpub that had all migrations but the newest two."""
-    some = folder / "some"
-    shutil.copytree(shipped("migrations"), some, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in sorted(some.glob("*.py"))[-2:]:
-        path.unlink()
-    database = peewee.SqliteDatabase(folder / "socialpub.db", pragmas={"journal_mode": "wal"})
-    with closing(database):
-        Runner(database, str(some)).up()
-    shutil.rmtree(some)
-    return folder / "socialpub.db"
+def older(folder: Path, later: None) -> Path:
+    """The file of a socialpub that lacks the newest two migrations."""
+    formers.key_file(folder)
+    (folder / "media").mkdir()
+    return formers.made(folder / "socialpub.db", formers.newest() - 2, folder / "versions")
 
 
 def schema(database: Path) -> list[tuple[str]]:
@@ -55,15 +46,17 @@ def test_a_command_does_not_migrate(run: Run, older: Path, command: tuple[str, .
 
 @pytest.mark.parametrize("command", [*COMMANDS, ("migrate",)], ids=" ".join)
 def test_a_command_does_not_run_beside_an_older_server(
-    run: Run, start: Callable[..., Process], folder: Path, command: tuple[str, ...]
+    run: Run,
+    start: Callable[..., Process],
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    command: tuple[str, ...],
 ) -> None:
     server = start(*SERVE)
     address(server)
-    with closing(sqlite3.connect(folder / "socialpub.db")) as connection, connection:
-        # As the file of an older server, which does not know the newest migration.
-        connection.execute("DELETE FROM schema_migration WHERE name = (SELECT max(name) FROM schema_migration)")
     before = schema(folder / "socialpub.db")
-    ended = run(*command, "--json")
+    with formers.only(formers.newest() - 1, tmp_path_factory.mktemp("later")):
+        ended = run(*command, "--json")
     assert ended.code == 3
     assert ended.error["message"] == (
         "socialpub.db was written by an older socialpub: this one knows 1 more migration. Nothing was changed. "

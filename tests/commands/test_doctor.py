@@ -18,6 +18,7 @@ from socialpub.commands import doctor
 from socialpub.domain.core.sites import sealed
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
+from tests import formers
 from tests.commands.conftest import Run
 from tests.ports import free_port
 
@@ -54,17 +55,16 @@ def test_a_database_is_looked_at_and_left_as_it_is(look: Any, ask: Ask, folder: 
     assert (folder / "socialpub.db").read_bytes() == before
 
 
-def test_an_older_schema_is_told_and_not_migrated(look: Any, ask: Ask, folder: Path) -> None:
-    ask("org", "create", "Acme")
-    with sqlite3.connect(folder / "socialpub.db") as database:
-        database.execute("DELETE FROM schema_migration WHERE name = (SELECT max(name) FROM schema_migration)")
+@pytest.mark.usefixtures("later")
+def test_an_older_schema_is_told_and_not_migrated(look: Any, folder: Path) -> None:
+    formers.made(folder / "socialpub.db", formers.newest() - 1, folder / "versions")
     for _ in range(2):
         assert look("--offline")["schema"]["message"] == "the next start runs 1 migrations that it does not have yet"
 
 
 def _newer(folder: Path) -> None:
     with sqlite3.connect(folder / "socialpub.db") as database:
-        database.execute("UPDATE schema_migration SET name = '9999_later' WHERE name LIKE '0002%'")
+        database.execute("UPDATE schema_migration SET name = '9999_later'")
 
 
 def _damaged(folder: Path) -> None:
@@ -75,7 +75,7 @@ def _damaged(folder: Path) -> None:
 def _paused(folder: Path) -> None:
     with sqlite3.connect(folder / "socialpub.db") as database:
         database.execute(
-            "INSERT INTO instance (id, paused, epoch, beat, mark, seen_at) VALUES (1, 'restored', 1, 1, '', 0)"
+            "INSERT INTO instance (id, uid, paused, epoch, beat, mark, seen_at) VALUES (1, '', 'restored', 1, 1, '', 0)"
         )
 
 

@@ -119,6 +119,7 @@ def test_a_killed_export_leaves_nothing_after_the_next(house: Path, tmp_path: Pa
     assert names(shelf) == {str(shelf / "b.csv")}
 
 
+@pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("point", ["upgrade.part", "upgrade.copied"])
 def test_a_killed_upgrade_leaves_no_part_of_a_copy(point: str, tmp_path: Path) -> None:
     """Not even when the next start is of a version that has nothing to copy."""

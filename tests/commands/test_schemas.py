@@ -18,9 +18,12 @@ from tests.commands.every import ELSEWHERE, LINES, STDIN
 from tests.commands.test_process import address
 from tests.commands.test_trail import commands
 
-OLDER = (1, formers.newest() // 4, formers.newest() // 2, formers.newest() - 1)
+OLDER = range(1, formers.newest())
 WORK = {"migrate", "backup", "verify", "backups", "config example", "doctor", "import"}  # on an older schema
 MIGRATE, INSTALL = "bring it to date: socialpub migrate.", "; install that version"
+
+
+pytestmark = pytest.mark.usefixtures("later")
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, Path], None
 def newer(path: Path) -> None:
     """A file of a version that knows one more migration."""
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        columns = [
-            row[1]
-            for row in connection.execute("PRAGMA table_info('schema_migration')")
-            if row[1] not in ("id", "name")
-        ]
-        connection.execute(
-            f"INSERT INTO schema_migration (name, {', '.join(columns)}) "
-            f"SELECT '9999_to_come', {', '.join(columns)} FROM schema_migration LIMIT 1"
-        )
+        connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_to_come', '2030-01-01')")
 
 
 def schema(path: Path) -> str:
@@ -112,7 +107,7 @@ def test_a_server_starts_on_an_older_database(
     assert schema(folder / "socialpub.db") == formers.name(formers.newest())
 
 
-@pytest.mark.parametrize("number", [formers.newest() // 2, formers.newest()])
+@pytest.mark.parametrize("number", [1, formers.newest()])
 def test_every_command_refuses_a_newer_database(
     number: int, made: Callable[[int, Path], None], run: Run, folder: Path
 ) -> None:

@@ -57,6 +57,13 @@ def data(place: Path, folder: Path) -> Path:
     return data
 
 
+@pytest.fixture
+def later(place: Path) -> Iterator[None]:
+    """As elsewhere, with its migrations where the service's user can read them."""
+    with formers.only(formers.newest(), place):
+        yield
+
+
 def settings(folder: Path, data: Path, more: str = "") -> None:
     (folder / "socialpub.toml").write_text(
         f'[database]\nurl = "{data}/socialpub.db"\n[storage]\ndata_dir = "{data}"\n'
@@ -188,7 +195,7 @@ def test_no_command_of_root_takes_the_data_from_the_service(
     assert missing == set()
 
 
-@pytest.mark.usefixtures("interpreter")
+@pytest.mark.usefixtures("interpreter", "later")
 def test_a_database_that_root_migrates_stays_the_services(data: Path, run: Run) -> None:
     os.chown(formers.made(data / "socialpub.db", formers.newest() - 1, data.parent), SERVICE, SERVICE)
     formers.key_file(data)
@@ -265,6 +272,7 @@ LINKS: dict[str, tuple[str, tuple[str, ...]]] = {  # a name in the data folder, 
 }
 
 
+@pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("what", LINKS)
 def test_root_writes_through_no_link_of_the_service(what: str, data: Path, place: Path, run: Run) -> None:
     name, command = LINKS[what]

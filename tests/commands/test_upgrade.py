@@ -19,6 +19,7 @@ from tests.commands.conftest import Process, Run
 from tests.commands.test_process import address
 
 OLD = formers.newest() - 1
+pytestmark = pytest.mark.usefixtures("later")
 PAGE = Path(__file__).parents[2] / "docs" / "running.md"
 
 

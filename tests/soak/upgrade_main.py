@@ -72,15 +72,16 @@ def said(path: Path) -> list[Any]:
     with contextlib.closing(sqlite3.connect(path)) as found:
         whole = found.execute("PRAGMA integrity_check").fetchall()
         lost = found.execute("PRAGMA foreign_key_check").fetchall()
+        accounts = _known(found, "account", "id organization profile platform platform_account_id secret")
         posts = _known(found, "post", "id batch account status text media")
         attempts = _known(found, "attempt", "post number started_at")
         intents = _known(found, "intent", "post step number outcome")
         batches = _known(found, "batch", "id organization created_at")
         rest = [
             found.execute(f'SELECT count(*) FROM "{table}"').fetchone()
-            for table in ("account", "api_key", "event", "idempotency", "job", "media", "user", "session", "usage")
+            for table in ("api_key", "event", "idempotency", "job", "media", "user", "session", "usage")
         ]
-    return [whole, lost, posts, attempts, intents, batches, rest]
+    return [whole, lost, accounts, posts, attempts, intents, batches, rest]
 
 
 def _known(connection: sqlite3.Connection, table: str, columns: str) -> list[tuple[Any, ...]]:
@@ -96,7 +97,7 @@ def put(source: Path, path: Path) -> None:
     shutil.copy(source, path)
 
 
-def main(source: Path, folder: Path, step: int) -> dict[str, Any]:
+def main(source: Path, folder: Path) -> dict[str, Any]:
     path, before = folder / "socialpub.db", said(source)
     kills, wrong, nth = 0, list[str](), 1
     while True:
@@ -114,9 +115,10 @@ def main(source: Path, folder: Path, step: int) -> dict[str, Any]:
         copies = list(folder.glob("socialpub-before-*.db"))
         if len(copies) != 1 or said(copies[0]) != before:
             wrong.append(f"the copy, after the kill at statement {nth}: {[copy.name for copy in copies]}")
-        nth += step
+        nth += 1
     return {"statements": nth, "kills": kills, "wrong": wrong}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))))
+    with formers.only(formers.newest(), Path(sys.argv[1]).parent):
+        print(json.dumps(main(Path(sys.argv[1]), Path(sys.argv[2]))))

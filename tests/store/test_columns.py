@@ -19,7 +19,7 @@ def test_a_column_under_another_name_is_damage_and_no_traceback(bit: int, why: s
     path = tmp_path / "socialpub.db"
     db.migrate(path)
     models.check_columns(path)
-    _flip(path, b'"events"', bit)
+    _flip(path, b" events ", bit)
     with pytest.raises(StartError) as refused:
         models.check_columns(path)
     assert str(refused.value).startswith(f"{path} is damaged ({why}")

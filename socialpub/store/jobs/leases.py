@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import peewee
 
@@ -20,26 +20,22 @@ from socialpub.store import sql
 from socialpub.store.db import BaseModel, Database, Tx
 from socialpub.store.jobs.serial_groups import Lanes
 from socialpub.store.jobs.worker_slots import NAP_SECONDS, Bell, Places
-from socialpub.store.rows import JobRow
 from socialpub.store.statements import accepting, claiming, queue, sweeps
 
 LEASE_MS = 60_000
 LOOK_SECONDS = 0.5  # between looks for a host that may be tried, and that somebody else is trying
 WORKERS = 32
 
-_EMPTY = peewee.SQL("DEFAULT ''")
-
 
 class Job(BaseModel):
-    row: ClassVar[type[JobRow]] = JobRow
     key = peewee.TextField(primary_key=True)
     kind = peewee.TextField()
     lane = peewee.TextField()  # jobs of one lane run one after the other; "" is no lane
     visible_at = peewee.BigIntegerField()
     claims = peewee.IntegerField(default=0)
     epoch = peewee.IntegerField(null=True)  # of the server that holds the lease; null: free
-    host = peewee.TextField(default="", constraints=[_EMPTY])  # the upstream that it calls; "" is none
-    owner = peewee.TextField(default="", constraints=[_EMPTY])  # the organization whose it is; "" is none
+    host = peewee.TextField(default="")  # the upstream that it calls; "" is none
+    owner = peewee.TextField(default="")  # the organization whose it is; "" is none
 
     class Meta:
         table_name = "job"

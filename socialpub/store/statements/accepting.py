@@ -47,11 +47,9 @@ MEDIA_HELD = """
 """
 
 # `+`: SQLite is to go by the ids, and would read all that the organization has.
-MEDIA = """
-    SELECT
-        id, organization, profile, content_type, kind, size_bytes, sha256, width, height, frames, duration_ms, alt_text,
-        created_at, deleted_at, frame_rate, bit_rate, video_codec, audio_codec, has_audio, used_at
-    FROM media WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
+MEDIA = f"""
+    SELECT {", ".join(rows.MediaRow.__annotations__)} FROM media
+    WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
 """
 
 USED = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?))"

@@ -24,7 +24,7 @@ TYPES = {
     "billing.recovered": 18,
     "webhook.disabled": 19,
 }
-"""What a row has for each type: for ever, since migrations have written them; a new type gets the next number."""
+"""What a row has for each type: rows keep it, so that a new type gets the next one."""
 TYPE_OF = {number: type_ for type_, number in TYPES.items()}
 
 USUAL = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.store import db, folding, search
 from socialpub.store.models import Post
-from tests import formers
 from tests.domain.posts import postlog_kit as kit
 
 WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
@@ -166,44 +163,6 @@ def test_posts_of_one_millisecond_come_in_the_order_of_their_numbers(service: Se
     posts = _add(service, *["needle"] * 9, times=(7,) * 9)
     assert _found(service, "needle", 4) == sorted(posts, reverse=True)[:4]
     assert _disorder(service) == 0
-
-
-def test_posts_that_were_there_before_the_index_are_found(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with formers.only(1, tmp_path):
-        db.migrate(path)
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        _add_former(connection, {20: "Привет", 10: "Привет!", 30: "привет"})
-        connection.commit()
-    service = _open(path)
-    try:
-        assert _found(service, "привет") == [3, 1, 2]
-        assert _disorder(service) == 10
-    finally:
-        close_service(service)
-
-
-def _add_former(connection: sqlite3.Connection, texts: dict[int, str]) -> None:
-    """Posts with these texts, by their times, as the first schema has them."""
-    organization, profile = WHERE["organization"], WHERE["profile"]
-    connection.execute("INSERT INTO organization VALUES (?, '', 'free', 0)", (organization,))
-    connection.execute(
-        "INSERT INTO profile (id, organization, name, slug, created_at, updated_at) VALUES (?, ?, '', 'p', 0, 0)",
-        (profile, organization),
-    )
-    connection.execute(
-        "INSERT INTO account (id, organization, profile, platform, platform_account_id, status, extra, created_at, "
-        "updated_at) VALUES ('a', ?, ?, 'bluesky', 'a', 'active', '{}', 0, 0)",
-        (organization, profile),
-    )
-    connection.execute("INSERT INTO batch (id, organization, created_at) VALUES ('b', ?, 0)", (organization,))
-    for place, (at, text) in enumerate(texts.items()):
-        connection.execute(
-            "INSERT INTO post (id, organization, profile, account, platform, batch, position, status, text, text_fold, "
-            "media, options, warnings, attempts, tries, created_at, updated_at) "
-            "VALUES (?, ?, ?, 'a', 'bluesky', 'b', ?, 'published', ?, ?, '[]', '{}', '[]', 0, 0, ?, ?)",
-            (f"post {place}", organization, profile, place, text, text.casefold(), at, at),
-        )
 
 
 def test_a_post_that_is_gone_is_not_found_though_its_number_is_given_again(service: Service) -> None:
