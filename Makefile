@@ -6,7 +6,7 @@
 #   make test-slow   kill and soak tests, the built wheel, a ninth platform, generated clients
 #   make test-browser  pages in chromium
 #   make screenshots  pictures of every page, in screenshots/ (ARGS="FOLDER" for another; ARGS="--readme" for the README's)
-#   make lint        ruff, mypy, import rules, the example settings
+#   make lint        ruff, mypy, import rules, the example settings, the types of rows
 #   make fix         what can be put right by machine
 #   make audit       the locked packages against the database of known vulnerabilities (needs the package registry, or
 #                    AUDIT_DB=advisories.zip, see docs/security.md)
@@ -48,11 +48,13 @@ lint: $(READY)
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m socialpub config example | diff -u socialpub.toml.example -
+	$(BIN)/python .ci/rows.py | diff -u socialpub/store/rows.py -
 
 fix: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python -m socialpub config example > .venv/example && mv .venv/example socialpub.toml.example
+	$(BIN)/python .ci/rows.py > .venv/rows && mv .venv/rows socialpub/store/rows.py
 
 audit: $(READY)
 	PYTHON=$(PYTHON) .ci/audit
