@@ -175,12 +175,11 @@ CREATE UNIQUE INDEX intent_remote ON intent (account, remote) WHERE remote IS NO
 CREATE INDEX intent_unknown ON intent (account) WHERE outcome = 'unknown';
 
 CREATE TABLE event (
-    number INTEGER NOT NULL PRIMARY KEY, former_id BLOB, organization INTEGER NOT NULL REFERENCES organization (number),
+    number INTEGER NOT NULL PRIMARY KEY, organization INTEGER NOT NULL REFERENCES organization (number),
     profile TEXT REFERENCES profile (id), type INTEGER NOT NULL, post INTEGER, scheduled_at INTEGER, data TEXT,
     request_id TEXT, created_at INTEGER NOT NULL
 );
 CREATE INDEX event_organization_number ON event (organization, number);
-CREATE UNIQUE INDEX event_former_id ON event (former_id) WHERE former_id IS NOT NULL;
 CREATE INDEX event_error ON event (post) WHERE data IS NULL AND type IN (4, 5);
 
 CREATE TABLE webhook_endpoint (

@@ -10,7 +10,7 @@ from socialpub.store.statements.events import DATA, TYPE_OF
 from socialpub.store.statements.ids import told
 
 EVENTS = f"""
-    SELECT event.number, event.created_at, event.former_id, event.type, organization.id AS organization,
+    SELECT event.number, event.created_at, event.type, organization.id AS organization,
         coalesce(event.profile, {told("post", "profile")}) AS profile, post.id AS post, {DATA} AS data,
         coalesce(event.request_id, batch.request_id) AS request_id
     FROM event JOIN organization ON organization.number = event.organization
@@ -36,7 +36,7 @@ class Happened(NamedTuple):
 def happened(rows: Iterable[Sequence[Any]], **wanted: Any) -> list[Happened]:
     """What EVENTS found, in the order of the commits: those that have these values."""
     found = []
-    for number, created_at, former, type_, organization, *rest in rows:
-        id = eventlog.id_of(organization, number, created_at, former)
+    for number, created_at, type_, organization, *rest in rows:
+        id = eventlog.id_of(organization, number, created_at)
         found.append(Happened(id, number, created_at, TYPE_OF[type_], organization, *rest))
     return [event for event in found if all(getattr(event, name) == value for name, value in wanted.items())]

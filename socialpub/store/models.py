@@ -15,7 +15,6 @@ from peewee import (
     SQL,
     AutoField,
     BigIntegerField,
-    BlobField,
     BooleanField,
     FloatField,
     ForeignKeyField,
@@ -455,8 +454,7 @@ class Event(BaseModel):
     There are two of each post and more: what their post and its batch tell, or the row's number and time, is not kept.
     """
 
-    number = AutoField()
-    former_id = BlobField(null=True)  # of events from before ids were made of the number and the time (`events.id_of`)
+    number = AutoField()  # with the time and the organization its id (`eventlog.id_of`)
     organization = refers_to(Organization, "organization", field="number")
     profile = refers_to(Profile, "profile", null=True)
     type = TypeField()
@@ -472,7 +470,6 @@ class Event(BaseModel):
         indexes = ((("organization", "number"), False),)
 
 
-Event.add_index(Event.index(Event.former_id, unique=True, name="event_former_id").where(SQL("former_id IS NOT NULL")))
 Event.add_index(Event.index(Event.post, name="event_error").where(SQL(events.TELLS_ERROR)))
 
 

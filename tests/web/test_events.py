@@ -217,20 +217,6 @@ def test_an_id_of_another_organization_or_time_is_no_place(told: World) -> None:
         assert error_of(told.alice.api.get("/v1/events", params={"cursor": id}))["rule"] == "cursor"
 
 
-def test_an_event_of_before_keeps_the_id_that_it_was_given(told: World) -> None:
-    """Its row has it; the one that would be made of its number is nobody's."""
-    first, second, *_ = shown(pages(told.alice.api))
-    given = uuid.UUID("01a20000-0000-7000-8000-000000000001")
-    told.server.service.write(
-        lambda tx: Event.update(former_id=given.bytes).where(Event.number == 1).execute()
-    ).result()
-    old, *after = shown(pages(told.alice.api))
-    assert old == first | {"id": f"evt_{crypto.base62(given.int, 22)}"}
-    assert after[0] == second
-    assert shown(pages(told.alice.api, cursor=old["id"])) == after
-    assert error_of(told.alice.api.get("/v1/events", params={"cursor": first["id"]}))["rule"] == "cursor"
-
-
 def test_a_row_that_was_changed_by_hand_breaks_no_page(told: World) -> None:
     (post, *_) = [event["data"]["id"] for event in shown(pages(told.alice.api, type="post.published"))]
     told.server.service.write(lambda tx: Post.update(published_at=None).where(Post.id == post).execute()).result()

@@ -49,11 +49,9 @@ class RunFolder:
                 self._release()
 
     def adopt(self) -> None:
-        """Take over what ended runs have left, and directories from before there were runs."""
+        """Take over what ended runs have left."""
         for name in _folders(self._root):
-            if not name.startswith(RUN):
-                self._move(self._root / name)
-            elif name != self._home.name:
+            if name.startswith(RUN) and name != self._home.name:
                 with contextlib.suppress(FileNotFoundError):  # that run has just ended and left nothing
                     self._inherit(self._root / name)
 

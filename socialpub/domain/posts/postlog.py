@@ -188,9 +188,6 @@ def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | N
 
 
 def _continued(service: Service, listing: str, scope: Scope, cursor: str) -> tuple[int, int]:
-    """Decode a cursor to (time, post number). Older cursors hold the post's id."""
-    at, row = cursors.unseal(service, listing, scope.organization, cursor)
-    if row.isdecimal():
-        return at, int(row)
-    statement = reading.PLACE_IN_LOG if listing == LISTING else reading.PLACE_IN_SCHEDULE
-    return at, sql.value(statement, (row, scope.organization, at))
+    """Decode a cursor to (time, post number)."""
+    at, number = cursors.unseal(service, listing, scope.organization, cursor)
+    return at, int(number)

@@ -48,7 +48,6 @@ class Due(NamedTuple):
     post: str | None
     tries: int
     event_number: int
-    former_id: str  # hex; empty for none
     organization: str
     data: str
     created_at: int
@@ -57,8 +56,7 @@ class Due(NamedTuple):
     @property
     def event(self) -> str:
         """Id of the event."""
-        former = bytes.fromhex(self.former_id) or None
-        return eventlog.id_of(self.organization, self.event_number, self.created_at, former)
+        return eventlog.id_of(self.organization, self.event_number, self.created_at)
 
     @property
     def envelope(self) -> bytes:

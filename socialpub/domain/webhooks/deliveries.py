@@ -86,9 +86,9 @@ def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Shown]:
     return row, eventlog.Shown(number, row.event, row.type, scope.organization, data, created_at)
 
 
-def _row(organization: str, number: int, created_at: int, former: bytes | None, *delivery: Any) -> _Row:
+def _row(organization: str, number: int, created_at: int, *delivery: Any) -> _Row:
     """Build the row from `statements.PAGE`; the first columns make up the event id."""
-    return _Row(eventlog.id_of(organization, number, created_at, former), *delivery)
+    return _Row(eventlog.id_of(organization, number, created_at), *delivery)
 
 
 def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> Done:

@@ -24,7 +24,6 @@ from socialpub.store.statements import events as statements
 
 LISTING = "events"
 PREFIX, WIDTH = "evt_", 22
-_BYTES = 16  # of an id
 END = "end"  # cursor for future events only
 LOOKED_AT = 2000
 """Events examined per page at most, so that a filter without matches costs no more."""
@@ -37,32 +36,22 @@ class Place(NamedTuple):
     created_at: int
 
 
-def id_of(organization: str, number: int, created_at: int, former: bytes | None = None) -> str:
+def id_of(organization: str, number: int, created_at: int) -> str:
     """Compute the event id: a UUIDv7 of its time, number, and a CRC of its organization's id.
 
     So no row or index stores it. Within one time and organization the number is unique, and unrelated databases have
-    other organizations. `former`: the stored id of a row from an earlier version.
+    other organizations.
     """
-    if former is not None:
-        return _former_id(former)
     low = zlib.crc32(organization.encode()) << 42 | number
     value = created_at << 80 | 0x7 << 76 | (low >> 62) << 64 | 0b10 << 62 | low & (1 << 62) - 1
     return PREFIX + crypto.base62(value, WIDTH)
 
 
-def _former_id(kept: bytes) -> str:
-    """Decode a stored id; one that is not a UUID (never assigned by any version) is text."""
-    return PREFIX + crypto.base62(int.from_bytes(kept, "big"), WIDTH) if len(kept) == _BYTES else kept.decode()
-
-
-def _value_of(id: str) -> int | None:
-    """Decode an id to its number; None for malformed ids."""
-    value = crypto.of_base62(id.removeprefix(PREFIX)) if len(id) == len(PREFIX) + WIDTH else None
-    return None if value is None or value >> 8 * _BYTES else value
-
-
-def _place_of(organization: str, id: str, value: int) -> Place | None:
+def _place_of(organization: str, id: str) -> Place | None:
     """Extract number and time from an id; None if it was not computed by `id_of`."""
+    value = crypto.of_base62(id.removeprefix(PREFIX)) if len(id) == len(PREFIX) + WIDTH else None
+    if value is None:
+        return None
     place = Place(value & (1 << 42) - 1, value >> 80)
     return place if id_of(organization, *place) == id else None
 
@@ -78,9 +67,9 @@ class Shown(NamedTuple):
     created_at: int
 
 
-def _shown(organization: str, number: int, former: bytes | None, type_: int, data: str, created_at: int) -> Shown:
+def _shown(organization: str, number: int, type_: int, data: str, created_at: int) -> Shown:
     """Build it from the columns of `statements.PAGE`."""
-    id = id_of(organization, number, created_at, former)
+    id = id_of(organization, number, created_at)
     return Shown(number, id, statements.TYPE_OF[type_], organization, data, created_at)
 
 
@@ -122,11 +111,8 @@ def _after(service: Service, scope: Scope, cursor: str) -> int:
         return sql.value(statements.NEWEST, (scope.organization,)) or 0
     if not cursor.startswith(PREFIX):
         return cursors.unseal(service, LISTING, scope.organization, cursor)[0]
-    value = _value_of(cursor)
-    place = None if value is None else _place_of(scope.organization, cursor, value)
-    former = None if value is None else value.to_bytes(_BYTES, "big")
-    asked = (scope.organization, scope.profile, former, *(place or (None, None)))
-    number: int | None = sql.value(statements.NUMBER, asked)
+    place = _place_of(scope.organization, cursor) or (None, None)
+    number: int | None = sql.value(statements.NUMBER, (scope.organization, scope.profile, *place))
     if number is None:
         raise refuse("cursor", "There is no event with this id in the scope.")
     return number

@@ -104,7 +104,7 @@ REACH = f"""
 
 # Of one profile where it is named; of the types (numbers) in a JSON list, or of all where that is empty.
 PAGE = f"""
-    SELECT event.number, event.former_id, event.type, {DATA}, event.created_at
+    SELECT event.number, event.type, {DATA}, event.created_at
     FROM event LEFT JOIN post ON post.number = event.post
     WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = {number_of("organization", "?3")}
         AND (?4 IS NULL OR coalesce(event.profile, {told("post", "profile")}) = ?4)
@@ -112,15 +112,12 @@ PAGE = f"""
     ORDER BY event.number LIMIT ?6
 """
 
-# ?1 organization, ?2 profile or null, of the event that was given this id (?3), or has this number and time (?4, ?5).
-_SEEN = f"""
+# ?1 organization, ?2 profile or null, ?3 number and ?4 time of the event.
+NUMBER = f"""
     SELECT event.number FROM event LEFT JOIN post ON post.number = event.post
     WHERE event.organization = {number_of("organization", "?1")}
         AND (?2 IS NULL OR coalesce(event.profile, {told("post", "profile")}) = ?2)
-"""
-NUMBER = f"""
-    {_SEEN} AND event.former_id = ?3
-    UNION ALL {_SEEN} AND event.number = ?4 AND event.created_at = ?5 AND event.former_id IS NULL
+        AND event.number = ?3 AND event.created_at = ?4
 """
 
 NEWEST = f"SELECT number FROM event WHERE organization = {number_of('organization', '?')} ORDER BY number DESC LIMIT 1"

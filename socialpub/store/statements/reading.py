@@ -140,24 +140,4 @@ def _page(owner: str) -> str:
 # Whose, after and below which place, how many: the posts, whether there are more, and the place of the last.
 PAGE_OF_ORGANIZATION, PAGE_OF_PROFILE = _page("organization"), _page("profile")
 
-# The place of a cursor from before there were numbers in them, which names a post ?1 of the organization ?2 and its
-# time ?3: the post's number, or, where it is gone, one between those that stood before and after it at that time.
-PLACE_IN_LOG = f"""
-    SELECT coalesce(
-        (SELECT number FROM post WHERE id = ?1),
-        (SELECT max(number) + 1 FROM post
-            WHERE organization = {number_of("organization", "?2")} AND created_at = ?3 AND id < ?1),
-        0
-    )
-"""
-PLACE_IN_SCHEDULE = """
-    SELECT coalesce(
-        (SELECT number FROM post WHERE id = ?1),
-        (SELECT min(number) - 1 FROM post
-            WHERE account IN (SELECT number FROM account WHERE organization = ?2) AND scheduled_at = ?3 AND id > ?1
-                AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected', 'canceled')),
-        1 << 62
-    )
-"""
-
 PROFILE_EXISTS = "SELECT 1 FROM profile WHERE id = ?1 AND organization = ?2 AND deleted_at IS NULL"

@@ -29,7 +29,7 @@ ADD = """
 # What is due of one endpoint, but for the numbers ?4, in the order of its times, with all that a call needs: as JSON.
 DUE = f"""
     SELECT json_group_array(json_array(
-        d.number, d.id, d.type, d.post, d.tries, event.number, hex(event.former_id), d.organization, {DATA},
+        d.number, d.id, d.type, d.post, d.tries, event.number, d.organization, {DATA},
         event.created_at, coalesce(event.request_id, batch.request_id)
     ))
     FROM (
@@ -97,7 +97,7 @@ REACH = """
     )
 """
 PAGE = """
-    SELECT v.number, v.created_at, v.former_id, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
+    SELECT v.number, v.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
         d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at
     FROM webhook_delivery d JOIN event v ON v.number = d.event
     WHERE d.organization = ?1 AND d.number < ?2 AND d.number >= ?3
@@ -107,7 +107,7 @@ PAGE = """
     ORDER BY d.number DESC LIMIT ?9
 """
 ONE = f"""
-    SELECT event.number, event.created_at, event.former_id, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
+    SELECT event.number, event.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
         d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at, {DATA}
     FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
     WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)

@@ -78,7 +78,7 @@ def test_what_a_killed_run_has_left_is_taken_over_where_its_batch_goes_on(
 
 def test_a_start_takes_over_what_the_run_before_has_fetched(server: Server, root: Path, batch: str) -> None:
     server.stop()
-    old = root / batch  # as versions before had it
+    old = root / "run-ended" / batch
     old.mkdir(parents=True)
     (old / "picture").write_bytes(b"from before")
     server.start()

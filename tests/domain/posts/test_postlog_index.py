@@ -113,14 +113,6 @@ def test_a_folded_text_is_kept_only_where_sqlite_cannot_tell_it(service: Service
     assert _found(service, folding.fold(text)) == [post]
 
 
-def test_a_folded_text_of_before_is_good_too(service: Service, small: None) -> None:
-    posts = _add(service, "Needle", "Hay")
-    _sql(service, "UPDATE post SET text_fold = lower(text)")
-    for filed in (0, 2):
-        kit.file(service, filed)
-        assert [_found(service, text) for text in ("needle", "ne", "y")] == [[posts[0]], [posts[0]], [posts[1]]]
-
-
 def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: Service, small: None) -> None:
     posts = _add(service, *["needle"] * 5)
     assert service.write(lambda tx: search.file_some()).result()
