@@ -30,7 +30,8 @@ serve: $(READY)
 	$(BIN)/python -m socialpub serve $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -rs -p no:schemathesis -m "not slow and not browser" -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -rs -p no:schemathesis -m "not slow and not browser" --ignore tests/soak --ignore tests/browser \
+		-n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal $(ARGS)

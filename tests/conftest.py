@@ -53,8 +53,10 @@ default.create_ssl_context = functools.cache(default.create_ssl_context)
 
 probe._ask = media_kit.remembered(probe._ask)
 
-# A timing never decides a test. A run fails for what was changed: its examples are those of the last (FUZZ=1: others).
-hypothesis.settings.register_profile("socialpub", deadline=None, derandomize="FUZZ" not in os.environ)
+# A timing never decides a test. A run fails for what was changed: its examples are those of the last. FUZZ=1: others,
+# and more of them.
+FUZZ = "FUZZ" in os.environ
+hypothesis.settings.register_profile("socialpub", deadline=None, derandomize=not FUZZ, max_examples=100 if FUZZ else 40)
 hypothesis.settings.load_profile("socialpub")
 
 routing.remember()  # hundreds of simulators have the same routes

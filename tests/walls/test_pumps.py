@@ -8,8 +8,8 @@ takes many seconds, and is seen at a fraction of the size.
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from pathlib import Path
 
 import pytest
 import regex
@@ -41,7 +41,20 @@ BOUNDED = {
     "platforms/bluesky/rules.py:_LANGUAGE": (200, "_is_language, which looks at the length first"),
 }
 
-FOUND = list(pumps.patterns(EXAMPLES, HANDED_ON))
+# Collecting the tests only looks which files may have patterns: reading them takes seconds, in each process of a run.
+SOURCES = sorted(pumps.ROOT.rglob("*.py"))
+MODULES = [
+    str(path.relative_to(pumps.ROOT))
+    for path in SOURCES
+    if re.search(r"\b(re|regex)\.|\blate\(", path.read_text(encoding="utf-8"))
+]
+
+
+@functools.cache
+def found_in(module: str = "") -> list[Found]:
+    """The patterns of a module, or all."""
+    found = found_in() if module else list(pumps.patterns(EXAMPLES, HANDED_ON))
+    return [each for each in found if module in ("", each.module)]
 
 
 def check(found: Found, size: int) -> float:
@@ -55,15 +68,17 @@ def check(found: Found, size: int) -> float:
     return took
 
 
-@pytest.mark.parametrize("found", FOUND, ids=[found.id for found in FOUND])
-def test_a_pattern_is_linear_in_whatever_it_is_given(found: Found) -> None:
-    check(found, SIZE)
+@pytest.mark.parametrize("module", MODULES)
+def test_a_pattern_is_linear_in_whatever_it_is_given(module: str) -> None:
+    for found in found_in(module):
+        check(found, SIZE)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("found", FOUND, ids=[found.id for found in FOUND])
-def test_a_pattern_goes_over_a_whole_answer_at_once(found: Found) -> None:
-    print(f"{found.id}: {check(found, LARGEST) * 1000:.1f} ms")  # noqa: T201 - what to look at
+@pytest.mark.parametrize("module", MODULES)
+def test_a_pattern_goes_over_a_whole_answer_at_once(module: str) -> None:
+    for found in found_in(module):
+        print(f"{found.id}: {check(found, LARGEST) * 1000:.1f} ms")  # noqa: T201 - what to look at
 
 
 @pytest.mark.parametrize(
@@ -90,19 +105,20 @@ def test_one_that_is_not_is_seen(pattern: object) -> None:
 
 
 def test_every_pattern_is_found() -> None:
-    ids = {found.id for found in FOUND}
+    ids = {found.id for found in found_in()}
+    assert {found.module for found in found_in()} <= set(MODULES)
     assert {"base/http/network.py:_BLANK_LINE", "platforms/bluesky/text.py:_LINK"} <= ids
     assert BOUNDED.keys() <= ids
-    assert len(FOUND) > 120
+    assert len(found_in()) > 120
 
 
-@pytest.mark.parametrize("path", sorted(pumps.ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(pumps.ROOT)))
-def test_patterns_are_made_where_they_are_found(path: Path) -> None:
+def test_patterns_are_made_where_they_are_found() -> None:
     """Under their own names: no `from re import`, no alias, and none of pydantic's that Python would match."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            assert node.module not in ("re", "regex")
-        if isinstance(node, ast.Import):
-            assert all(alias.asname is None for alias in node.names if alias.name in ("re", "regex"))
-        if isinstance(node, ast.keyword):
-            assert node.arg != "regex_engine", "Rust's goes back over nothing"
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module not in ("re", "regex"), path
+            if isinstance(node, ast.Import):
+                assert all(alias.asname is None for alias in node.names if alias.name in ("re", "regex")), path
+            if isinstance(node, ast.keyword):
+                assert node.arg != "regex_engine", f"{path}: Rust's goes back over nothing"

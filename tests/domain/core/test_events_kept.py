@@ -60,7 +60,6 @@ def read(post: dict[str, Any], kept: events.Kept, of: int | None, type_: str, at
 
 
 @pytest.mark.parametrize("type_", moves._DATA)
-@settings(max_examples=100, deadline=None)
 @given(post=posts)
 def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict[str, Any]) -> None:
     data = moves._DATA[type_](cast(PostRow, post), {"previousScheduledAt": "2026-01-01T00:00:00.000Z"})
@@ -108,7 +107,6 @@ def test_every_type_has_a_number_of_its_own() -> None:
     assert list(TYPES.values()) == list(range(1, len(TYPES) + 1))
 
 
-@settings(max_examples=100, deadline=None)
 @given(post=posts, is_bare=st.booleans())
 def test_of_a_post_that_has_just_gone_out_the_same_is_kept_without_making_its_text(
     post: dict[str, Any], is_bare: bool

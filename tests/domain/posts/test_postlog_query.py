@@ -165,7 +165,7 @@ def filters(draw: st.DrawFn) -> Filter:
     "few, candidates", [(0, 0), (0, 2000), (20, 5), (20_000, 2000)], ids=["phrase", "thin", "either", "as it is"]
 )
 @pytest.mark.parametrize("probes", [1, 5, 56])
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(wanted=filters(), count=st.integers(1, 60))
 def test_a_page_is_what_reading_every_row_gives(
     service: Service,
@@ -216,23 +216,27 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "text": (None, "aa", "aaab"),
 }
 COMBINATIONS = [dict(zip(_CHOICES, values, strict=True)) for values in itertools.product(*_CHOICES.values())]
+APART = pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.slow)])
+"""One combination of five, which have every pair of choices; all of them in the slow tests."""
 
 
+@APART
 @pytest.mark.parametrize("few", [-1, 20_000], ids=["one by one", "as it is"])
 def test_no_combination_of_filters_reads_every_row_or_sorts(
-    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int
+    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int, apart: int
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
     monkeypatch.setattr(search, "FEW", few)
-    for choice in COMBINATIONS:
+    for choice in COMBINATIONS[::apart]:
         steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
         bad = [step for step in steps if re.match(r"SCAN post$|SCAN post |.*TEMP B-TREE", step)]
         assert not bad, (choice, bad)
         assert any(step.startswith("SEARCH post USING") for step in steps), (choice, steps)
 
 
-def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[str, Any]]) -> None:
-    for choice in COMBINATIONS:
+@APART
+def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[str, Any]], apart: int) -> None:
+    for choice in COMBINATIONS[::apart]:
         if choice["text"] is None:
             steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
             assert all("COVERING INDEX" in step for step in steps if step.startswith("SEARCH post ")), (choice, steps)
