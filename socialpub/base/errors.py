@@ -3,7 +3,7 @@
     ApiError               everything a caller may see; its code picks the row, the row picks the status
     ├── built by refuse()  a service rule (`post.status`, `body.json`, …): code and status from SERVICE_RULES
     ├── built by a platform row (`platforms.rules`): `<platform>.<check>`
-    └── built by `base.net` and a connector's REPLIES: what an upstream said, with its `outcome`
+    └── built by `base.http` and a connector's REPLIES: what an upstream said, with its `outcome`
 
 Its words stand in `error_codes` and `service_rules`.
 """

@@ -166,14 +166,15 @@ def test_a_head_has_no_body_whatever_it_says(keeper: Callable[..., Keeper]) -> N
     assert (call(server, "HEAD").content, call(server).content, server.connections) == (b"", b"{}", 1)
 
 
-def test_what_a_server_has_said_before_it_hung_up_is_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_what_a_server_has_said_before_it_hung_up_is_its_answer(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     ours, theirs = socket.socketpair()
     theirs.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
     theirs.close()  # so each write fails
     stream = network.Stream(ours, network.Deadline(time.monotonic() + 30))
     monkeypatch.setattr(network.Backend, "connect_tcp", lambda *_, **__: stream)
     with outbound.Client(POLICY) as http:
-        assert http.request("POST", "http://api.test/", content=b"x").status_code == 413
+        assert http.request(method, "http://api.test/", content=b"x" if method == "POST" else None).status_code == 413
     assert ours.fileno() == -1
 
 
