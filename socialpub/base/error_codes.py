@@ -24,7 +24,7 @@ ERRORS: dict[str, ErrorRow] = _rows(
     ErrorRow(
         "validation_failed",
         400,
-        "The request does not match the schema, or breaks a rule of the batch.",
+        "The request does not match the schema or breaks a rule of the batch.",
         "Correct the field that `rule` names and send the request again.",
     ),
     ErrorRow(
@@ -36,13 +36,13 @@ ERRORS: dict[str, ErrorRow] = _rows(
     ErrorRow(
         "platform_auth_failed",
         424,
-        "The platform refused the account's authorization.",
+        "The platform rejected the account's authorization.",
         "Reconnect the account.",
     ),
     ErrorRow(
         "platform_rejected",
         422,
-        "The platform refused the content.",
+        "The platform rejected the content.",
         "Read `platformResponse`, change the content and publish it again.",
     ),
     ErrorRow(
@@ -62,7 +62,7 @@ ERRORS: dict[str, ErrorRow] = _rows(
         "internal_error",
         500,
         "Something went wrong on this server.",
-        "Try again; if it happens again, give the operator the requestId.",
+        "Try again. If it happens again, give the operator of this server the `requestId`.",
         post_status="failed",
     ),
     ErrorRow(
@@ -74,26 +74,26 @@ ERRORS: dict[str, ErrorRow] = _rows(
     ErrorRow(
         "unauthorized",
         403,
-        "The caller is known, but not allowed to do this.",
+        "The caller is not allowed to do this.",
         "Use the dashboard, or a user whose role allows it.",
     ),
     ErrorRow(
         "not_found",
         404,
-        "Nothing with this address or id exists in the caller's organization and profile.",
+        "There is nothing with this address or id in the caller's organization and profile.",
         "Check the id and the key's scope.",
     ),
     ErrorRow(
         "idempotency_conflict",
         409,
         "This Idempotency-Key belongs to another request.",
-        "Use a new Idempotency-Key for a new request; repeat the exact same request to get its answer again.",
+        "Use a new Idempotency-Key for a new request. To get the first answer again, repeat the exact same request.",
     ),
     ErrorRow(
         "rate_limited",
         429,
         "Too many requests in the last minute.",
-        "Wait as long as `Retry-After` says.",
+        "Wait for the number of seconds in `Retry-After`.",
     ),
     ErrorRow(
         "quota_exceeded",

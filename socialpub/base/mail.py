@@ -67,7 +67,7 @@ def hand_over(
     except (httpcore.ConnectError, httpcore.ConnectTimeout):
         return Handed(error="The mail server could not be reached.", kind="unreachable")
     except (OSError, smtplib.SMTPException):
-        return Handed(error="The mail server did not answer in time, or hung up.", kind="timeout")
+        return Handed(error="The mail server did not respond in time, or closed the connection.", kind="timeout")
     finally:
         client.close()
 

@@ -40,16 +40,16 @@ from socialpub.store.models import (
 from socialpub.store.statements import sweeps
 
 WORDS: dict[str, tuple[str, str]] = {
-    "accounts": ("connected account: its tokens are erased", "connected accounts: their tokens are erased"),
+    "accounts": ("connected account: its tokens are deleted", "connected accounts: their tokens are deleted"),
     "posts": ("queued post: it is canceled", "queued posts: they are canceled"),
     "keys": ("API key: it is revoked", "API keys: they are revoked"),
     "webhooks": ("webhook endpoint", "webhook endpoints"),
     "channels": ("notification channel", "notification channels"),
-    "members": ("member: cannot sign in any more", "members: they cannot sign in any more"),
-    "sessions": ("session: it is signed out", "sessions: they are signed out"),
+    "members": ("member: can no longer sign in", "members: they can no longer sign in"),
+    "sessions": ("session: it ends", "sessions: they end"),
     "invitations": ("open invitation", "open invitations"),
     "profiles": ("profile", "profiles"),
-    "mediaFiles": ("stored media file: its bytes are removed", "stored media files: their bytes are removed"),
+    "mediaFiles": ("stored media file: it is deleted", "stored media files: they are deleted"),
 }
 """Parts that a deletion ends, in order of display: text for one and for several."""
 
@@ -136,9 +136,9 @@ def lines(ends: Ends) -> list[str]:
     if counts["mediaBytes"]:
         named[-1] = named[-1].removesuffix(".") + f" ({counts['mediaBytes']:,} bytes)."
     if counts["publishing"]:
-        named.append(f"{_in_flight(counts['publishing'])}: it can be deleted once that has come to its end.")
+        named.append(f"{_in_flight(counts['publishing'])}: it can be deleted after that is finished.")
     if counts["subscriptions"]:
-        named.append("Its subscription at Lemon Squeezy is not ended by this: cancel it there.")
+        named.append("Its subscription at Lemon Squeezy continues: cancel it there.")
     return named
 
 
@@ -182,14 +182,14 @@ def _normal(name: str) -> str:
 
 def _in_flight(count: int) -> str:
     are = "1 post is" if count == 1 else f"{count} posts are"
-    return f"{are} being published, or may have gone out without an answer"
+    return f"{are} being published, or the outcome is unknown"
 
 
 def _publishing(count: int) -> ApiError:
     return ApiError(
         "validation_failed",
         f"{_in_flight(count)}. Nothing was deleted.",
-        remediation="Wait until the server has brought them to their end, and try again.",
+        remediation="Wait until the server has finished them, then try again.",
         status=409,
     )
 

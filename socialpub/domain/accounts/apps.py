@@ -62,8 +62,8 @@ def check_may(scope: Scope) -> None:
     if not may_manage(scope):
         raise ApiError(
             "unauthorized",
-            "The apps of platforms belong to the whole server, which has several organizations.",
-            remediation="Whoever runs this server names them in its settings.",
+            "Only the operator of this server can manage platform apps, because it has several organizations.",
+            remediation="The operator sets them in the settings of the server.",
         )
 
 
@@ -112,7 +112,7 @@ async def check(service: Service, scope: Scope, platform: Platform, app: AppRequ
     Raises ApiError `platform_not_enabled` if the platform refuses it.
     """
     if platform.oauth is None or platform.oauth.app_check is None:
-        said = f"{platform.label} cannot be asked about an app: connecting an account shows whether it is right."
+        said = f"{platform.label} offers no way to check the app. Connect an account to test it."
         return Checked(False, said)
     used = service.sites[platform.name]
     site = service.sites.with_app(platform.name, app.client_id, app.client_secret) if app else used
@@ -121,8 +121,8 @@ async def check(service: Service, scope: Scope, platform: Platform, app: AppRequ
     except ApiError as error:
         if error.code == "platform_not_enabled":
             raise refused(platform, error) from error
-        return Checked(False, f"It is not sure that the app is right: {error.message}")
-    return Checked(True, f"{platform.label} knows this app.")
+        return Checked(False, f"The app could not be checked: {error.message}")
+    return Checked(True, f"{platform.label} accepts this app.")
 
 
 def _ask(service: Service, platform: Platform, site: Site) -> None:
@@ -180,7 +180,7 @@ def remove(tx: Tx, who: Actor, name: str) -> Done:
     """Delete the app that was entered."""
     check_change(who, name)
     if not PlatformApp.delete().where(PlatformApp.id == name).execute():
-        raise ApiError("not_found", "No app has been entered for this platform.")
+        raise ApiError("not_found", "No app was entered for this platform.")
     tx.after_commit(lambda: who.service.sites.forget(name))
     return Done(AppBody(platform=name), subject=name)
 
@@ -192,7 +192,7 @@ def check_change(who: Actor, name: str) -> Platform:
     if who.service.sites.is_set(name):
         raise ApiError(
             "validation_failed",
-            f"The settings name the app at {platform.label}, and they go before what is typed in.",
+            f"The settings name the app at {platform.label}, and they override values entered here.",
             remediation=f"Take platforms.{name}.client_id and .client_secret out of the settings, and start again.",
         )
     return platform

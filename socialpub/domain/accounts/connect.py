@@ -225,7 +225,7 @@ async def by_code(service: Service, scope: Scope, name: str, state: str, code: s
     share = typed if "invited" in secret else Share(name, scope.organization)
     found = await _in(service, share, lambda: _exchange(service, platform, code, secret, iss))
     if not found:
-        raise ApiError("platform_auth_failed", "The login offers no account that can be published to.", platform=name)
+        raise ApiError("platform_auth_failed", "This login gives access to no account that can publish.", platform=name)
     if len(found) == 1:
         return Offer(row["profile"], found)
     await act.write(service, scope, lambda tx: _save_choices(service, tx, row["id"], found))
@@ -240,7 +240,7 @@ async def declined(service: Service, scope: Scope, name: str, state: str, said: 
         "platform_auth_failed",
         f"{platform.label} did not connect the account: {said}",
         platform=name,
-        remediation="Connect again and allow what is asked for.",
+        remediation="Connect again and allow every permission.",
         outcome=Outcome.REJECTED,
     )
 
@@ -262,7 +262,7 @@ async def by_choice(service: Service, scope: Scope, name: str, state: str, choic
         raise refuse("connect.state")
     chosen = tuple(one for one in offer.connected if choice_id(one) == choice)
     if not chosen:
-        raise ApiError("not_found", "The login did not offer this account.")
+        raise ApiError("not_found", "This login does not give access to that account.")
     return Offer(offer.profile, chosen, is_choice=True)
 
 

@@ -62,7 +62,7 @@ def document(service: Service, name: str) -> Mapping[str, Any]:
             documents = _connector(platform.name).client_documents(service.base_url, client(service, platform.name))
             if name in documents:
                 return documents[name]
-    raise ApiError("not_found", "There is no such document here: it needs a base_url that is public and https.")
+    raise ApiError("not_found", "This document needs a base_url that is public and https.")
 
 
 def client(service: Service, platform: str) -> AppClient:

@@ -18,16 +18,16 @@ from socialpub.store.statements import events as statements
 from socialpub.store.statements import webhooks
 
 EVENTS: dict[str, str] = {
-    "post.queued": "A scheduled post was accepted and its job enqueued.",
+    "post.queued": "A scheduled post was accepted and queued.",
     "post.validated": "Preflight passed.",
-    "post.published": "The platform has the post.",
-    "post.rejected": "Preflight or the platform refused the post; it is not tried again.",
-    "post.failed": "The post could not be published; `willRetry` tells whether it is tried again.",
-    "post.canceled": "A queued scheduled post was canceled before it fired.",
-    "post.rescheduled": "A queued scheduled post was moved to another time.",
-    "token.expiring": "An account's token approaches its end and cannot be refreshed by itself.",
-    "token.revoked": "The platform refused an account's token.",
-    "version.deprecated": "A platform announced the end of the API version that is in use.",
+    "post.published": "The post was published.",
+    "post.rejected": "Preflight or the platform rejected the post. It is not retried.",
+    "post.failed": "The post could not be published. `willRetry` tells whether it is retried.",
+    "post.canceled": "A scheduled post was canceled before it was due.",
+    "post.rescheduled": "A scheduled post was moved to another time.",
+    "token.expiring": "An account's token expires soon and cannot be refreshed automatically.",
+    "token.revoked": "The platform rejected an account's token.",
+    "version.deprecated": "A platform announced the end of the API version that this server uses.",
     "subscription.activated": "A subscription began.",
     "subscription.cancelled": "A subscription was cancelled.",
     "subscription.tier_changed": "A subscription moved to another tier.",
@@ -35,8 +35,8 @@ EVENTS: dict[str, str] = {
     "quota.exceeded": "The monthly post quota is used up.",
     "billing.payment_failed": "A payment failed.",
     "billing.delinquent": "The subscription is past due and was downgraded to free.",
-    "billing.recovered": "A failed payment was made good.",
-    "webhook.disabled": "A webhook endpoint was switched off: its receiver is gone, or took nothing for 5 days.",
+    "billing.recovered": "A failed payment was recovered.",
+    "webhook.disabled": "A webhook endpoint was turned off: it answered 410, or every delivery failed for 5 days.",
 }
 """Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
 

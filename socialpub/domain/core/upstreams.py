@@ -90,7 +90,7 @@ def _watched(service: Service, platform: str, name: str, only: str) -> Wrap:
 def _held_back(platform: str, seconds: float) -> ApiError:
     return ApiError(
         "platform_unavailable",
-        f"{platforms.platform(platform).label} did not answer the last calls, so it has not been called again yet.",
+        f"{platforms.platform(platform).label} did not respond to the last calls, so it was not called again yet.",
         outcome=Outcome.NOT_SENT,
         retry_after=max(1, math.ceil(seconds)),
         held_back=True,

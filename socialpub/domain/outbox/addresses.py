@@ -58,5 +58,5 @@ def share_of(url: str, organization: str) -> Share:
 
 
 def _disallowed(reason: str) -> ApiError:
-    remedy = "Use a public https address, or have the operator name the host in webhooks.allowed_hosts."
+    remedy = "Use a public https address, or ask the operator to add the host to webhooks.allowed_hosts."
     return refuse("webhook.url.address", f"Events are not sent to this address: {reason}.", remediation=remedy)

@@ -65,7 +65,7 @@ def timed(service: Service, delivery: str, run: Callable[[], End]) -> Attempt:
         end = unanswered(error)
     except Exception:  # noqa: BLE001 - a bug in a call must not stop the others
         log.exception("call %s stopped", delivery)
-        end = End(error="The call stopped with an error of this server.", name="internal")
+        end = End(error="The call failed with an error of this server.", name="internal")
     took = int((clock.monotonic() - at) * 1000)
     return Attempt(delivery, began, took, end.status, end.error, end.name, end.final, end.response, end.wait)
 
@@ -105,12 +105,12 @@ def answered(reply: outbound.Response) -> End:
 def unanswered(error: ApiError) -> End:
     """Classify a call without a response."""
     if error.rule == "media.url.disallowed":
-        return End(error="Its address is one where events are not sent.", name="address", final=True)
+        return End(error="Its address is not allowed.", name="address", final=True)
     if error.outcome == Outcome.NOT_SENT:
         return End(error="It could not be reached.", name="unreachable")
     if error.unanswered:
-        return End(error="It did not answer in time, or hung up.", name="timeout")
-    return End(error="It was called, but what it answered is not HTTP.", name="answer_lost")
+        return End(error="It did not respond in time, or closed the connection.", name="timeout")
+    return End(error="Its response is not valid HTTP.", name="answer_lost")
 
 
 def again_at(service: Service, tries: int, attempt: Attempt) -> int | None:

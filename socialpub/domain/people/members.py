@@ -115,7 +115,7 @@ def invite(tx: Tx, who: Actor, email: str, role: str) -> Done:
     address = users.address_of(email)
     users.check_role(role)
     if User.select().where(User.email == address, User.organization == organization).exists():
-        raise users.wrong("email", "This is a member already.", status=409)
+        raise users.wrong("email", "This person is already a member.", status=409)
     Invitation.delete().where(Invitation.ends_at <= now).execute()
     Invitation.delete().where(Invitation.organization == organization, Invitation.email == address).execute()
     if _made_lately(who) >= A_DAY_MAX:
@@ -210,7 +210,7 @@ def _used(tx: Tx, service: Service, token: str) -> tuple[str, str, str]:
 def _over() -> ApiError:
     return ApiError(
         "not_found",
-        "This invitation has been used or withdrawn, or is older than a week.",
+        "This invitation was used or withdrawn, or has expired.",
         remediation="Ask an owner of the organization for a new one.",
     )
 
@@ -255,7 +255,7 @@ def _end(tx: Tx, who: Actor, row: UserRow) -> PersonBody:
 
 def _check_owner_stays(scope: Scope, member: str) -> None:
     if is_last_owner(scope, member):
-        raise users.wrong("role", "This is the last owner. Make somebody else an owner first.", status=409)
+        raise users.wrong("role", "This is the last owner. Give another member the role Owner first.", status=409)
 
 
 def _withdraw_all_of(tx: Tx, member: str) -> None:

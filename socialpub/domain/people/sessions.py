@@ -110,7 +110,7 @@ def end_one(tx: Tx, who: Actor, name: str) -> Done:
     mine = [row[0] for row in Session.select(Session.id).where(Session.user == who.scope.user).tuples()]
     found = next((id for id in mine if _name(id) == name), None)
     if found is None:
-        raise ApiError("not_found", "This session is over already.")
+        raise ApiError("not_found", "This session has already ended.")
     end(tx, found)
     return Done({}, subject=who.scope.user)
 

@@ -166,7 +166,7 @@ async def finish(
     def begin(tx: Tx) -> SignedIn:
         taken = totp.spend(service, tx, half.user, code)
         if taken is None:
-            raise ApiError("unauthenticated", "This is not the current code, or it has been used before.")
+            raise ApiError("unauthenticated", "This code is wrong, or it was used already.")
         told = act._replace(verb=f"{act.verb} with a recovery code") if act and taken != totp.CODE else act
         return _begin(service, tx, half, cookie, told, here)
 

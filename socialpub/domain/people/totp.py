@@ -57,10 +57,10 @@ def uri_of(secret: str, email: str) -> str:
 def turn_on(tx: Tx, who: Actor, secret: str, code: str) -> Done:
     """Turn on the second factor; return `{codes}`. Raises ApiError for a wrong code, 409 if on."""
     if is_on(who.scope):
-        raise ApiError("validation_failed", "The second factor is on already.", rule="code", status=409)
+        raise ApiError("validation_failed", "Two-factor authentication is already on.", rule="code", status=409)
     step = _step(who.service, secret, code, 0)
     if step is None:
-        raise ApiError("validation_failed", "This is not the code that the app shows now.", rule="code")
+        raise ApiError("validation_failed", "This is not the current code of the app.", rule="code")
     user = str(who.scope.user)
     sealed = who.service.runtime.vault.seal(secret.encode(), _place(user))
     User.update(totp=sealed, totp_step=step).where(_me(who.scope)).execute()
@@ -70,7 +70,7 @@ def turn_on(tx: Tx, who: Actor, secret: str, code: str) -> Done:
 def renew_codes(tx: Tx, who: Actor) -> Done:
     """Replace the recovery codes; return `{codes}`. Raises ApiError `not_found` if off."""
     if not is_on(who.scope):
-        raise ApiError("not_found", "The second factor is off.")
+        raise ApiError("not_found", "Two-factor authentication is off.")
     return _with_new_codes(tx, who)
 
 

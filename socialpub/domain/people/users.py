@@ -75,7 +75,7 @@ def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dic
     check_role(role)
     profiles.check_organization(who.scope.organization)
     if User.select().where(User.email == address).exists():
-        raise wrong("email", "A user with this e-mail address exists.", status=409)
+        raise wrong("email", "There is already a user with this e-mail address.", status=409)
     row = {"id": who.service.runtime.ids.uuid(), "email": address, "role": role}
     here = {"organization": who.scope.organization, "created_at": who.service.now_ms}
     User.insert(password=password_hash, **here, **row).execute()
@@ -160,7 +160,7 @@ async def set_up(
     """
     service = who.service
     if not setup_is_open(service, token):
-        raise ApiError("not_found", "This set-up link has been used, or belongs to an earlier start of the server.")
+        raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
     if not organization.strip():
         raise wrong("organization", "The organization needs a name.")
     request = parse_object(OrganizationRequest, {"name": organization.strip()[:ORGANIZATION_MAX]})

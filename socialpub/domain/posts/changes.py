@@ -97,7 +97,7 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
     service, row = who.service, postlog.find(who.scope, post)
     error = json.loads(row["error"]) if row["error"] else {}
     if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
-        raise refuse("post.settle.status", f"The post is `{row['status']}` and nothing about it is unknown.")
+        raise refuse("post.settle.status", f"The post is `{row['status']}` and its outcome is known.")
     sent_ms = _sent_ms(post)
     by = json.dumps({"key": who.scope.key, "user": who.scope.user, "published": request.published})
     Intent.update(settled_by=by, settled_at=service.now_ms).where(
@@ -126,6 +126,6 @@ def _published(at_ms: int, request: SettleRequest) -> dict[str, Any]:
 
 def _absent(service: Service, row: PostRow) -> dict[str, Any]:
     plain = ApiError(
-        "platform_unavailable", "A person looked, and the post is not there.", remediation="Retry the post."
+        "platform_unavailable", "You reported that the post was not published.", remediation="Retry the post."
     )
     return records.error_columns(service, plain, row["platform"])

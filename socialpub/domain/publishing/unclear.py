@@ -17,7 +17,7 @@ def not_there(platform: Platform) -> ApiError:
     """Build the error of a post proven absent."""
     return ApiError(
         "platform_unavailable",
-        f"{platform.label} did not accept the post: a later look did not find it there.",
+        f"{platform.label} did not publish the post: a later check did not find it there.",
     )
 
 
@@ -25,22 +25,22 @@ def not_seen(snapshot: Snapshot, platform: Platform, intent: IntentRow, found: A
     """Build the error of a lost or ambiguous response, after lookups found nothing."""
     sent, answer = f"The post was sent to {platform.label} at {iso(intent['sent_at'])}", intents.answer(intent)
     if answer is None:
-        said = f"{sent} and no answer came. It may be live."
+        said = f"{sent}, but no response came. It may be published."
         return _unknown(snapshot.post, snapshot.account, platform, said, found.evidence)
-    said = f"{sent}. {answer['message']} That does not say whether it was published. It may be live."
+    said = f"{sent}. {answer['message']} This does not tell whether the post was published. It may be published."
     return _unknown(snapshot.post, snapshot.account, platform, said, answer["response"])
 
 
 def is_duplicate(snapshot: Snapshot, platform: Platform, error: ApiError) -> ApiError:
     """Build the error of a duplicate that an earlier send may have made."""
-    said = f"{error.message} An earlier attempt may have made that post: whether it did could not be seen."
+    said = f"{error.message} An earlier attempt may have published it; socialpub could not find out."
     return _unknown(snapshot.post, snapshot.account, platform, said, error.platform_response)
 
 
 def told_no_more(post: PostRow, account: AccountRow, error: ApiError) -> ApiError:
     """Build the error of a post the platform accepted, whose result `error` hides."""
     platform = platforms.platform(post["platform"])
-    said = f"{platform.label} has all of the post and did not say what became of it. {error.message}"
+    said = f"{platform.label} received the post but did not report its outcome. {error.message}"
     return _unknown(post, account, platform, said, error.platform_response)
 
 
@@ -50,7 +50,7 @@ def _unknown(post: PostRow, account: AccountRow, platform: Platform, said: str, 
         "publish.outcome_unknown",
         said,
         remediation=(
-            f"{platform.look or f'Look at {name} on {platform.label}.'} If the post is there, send "
+            f"{platform.look or f'Check {name} on {platform.label}.'} If the post is there, send "
             f'{{"published": true}} to POST /v1/posts/{post["id"]}/settle; if it is not, {{"published": false}}, then '
             f"retry it."
         ),

@@ -251,9 +251,9 @@ def _show(service: Service, tx: Tx, endpoint: str, attempts: Sequence[Attempt], 
         if failed:
             long = sql.value(statements.FAILED, (alike[-1].error, now, now - GIVEN_UP_MS, endpoint))
             if any(attempt.status == GONE for attempt in alike):
-                _switch_off(service, tx, endpoint, "The receiver answered 410: it is gone for good.", now)
+                _switch_off(service, tx, endpoint, "The receiver answered 410 (Gone).", now)
             elif long:
-                _switch_off(service, tx, endpoint, f"Every delivery has failed for 5 days. {alike[-1].error}", now)
+                _switch_off(service, tx, endpoint, f"Every delivery failed for 5 days. {alike[-1].error}", now)
         else:
             by_previous = sum(attempt.before is not None for attempt in alike)
             sql.change(statements.DELIVERED, (now, by_previous, endpoint))

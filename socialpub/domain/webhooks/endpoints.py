@@ -77,7 +77,7 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
     if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
         raise refuse(
             "webhook.endpoints.max",
-            f"The organization already has {PER_ORGANIZATION} webhook endpoints, the most that it may have.",
+            f"The organization already has {PER_ORGANIZATION} webhook endpoints, which is the maximum.",
         )
     endpoint, secret = service.runtime.ids.prefixed(PREFIX), new_secret(service)
     row: WebhookEndpointRow = {
