@@ -318,7 +318,7 @@ class _Post:
             "platform": self.platform,
             "platformVersion": "2026-08-20",
             "platformResponse": json.loads(_ANSWER),
-            "remediation": "Read what the server said in `platformResponse`; an older server may have lower limits.",
+            "remediation": "Read the server's response in `platformResponse`. An older server may have lower limits.",
             "docUrl": f"http://127.0.0.1:8080/docs/errors/{self.code}",
             "ruleUrl": f"http://127.0.0.1:8080/docs/rules/{self.platform}.record.invalid",
         }

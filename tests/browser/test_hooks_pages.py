@@ -133,7 +133,7 @@ def test_people_are_told_on_a_channel_that_was_added_by_clicks(
         tab.click("main button:has-text('Send a test')")
         assert "The test failed" in tab.text(".notice")
         tab.ask("document.querySelectorAll('main details').forEach((node) => { node.open = true; })")
-        assert "A post to Bluesky was refused" in tab.text("main .items")
+        assert "A post to Bluesky was rejected" in tab.text("main .items")
         seen(tab, "channel")
         tab.click("main a[href$='/target']")
         seen(tab, "channel-target")

@@ -56,7 +56,7 @@ def test_a_member_is_invited_joins_and_sees_less(server: Server, alice: Person, 
     other.click("nav a[href='/settings']")
     assert "API keys" not in other.page.content()
     other.show(link, width=1000)
-    assert "has been used" in other.text("main")
+    assert "was used" in other.text("main")
     other.complaints.clear()
     tab.reload()
     tab.click(f"tbody tr:has-text('{CAROL}') a")

@@ -124,7 +124,7 @@ def test_what_a_deletion_ends_is_counted_before(
     }
     lines = organizations.lines(planned["ends"])
     assert len(lines) == 10
-    assert lines[0] == "1 connected account: its tokens are erased."
+    assert lines[0] == "1 connected account: its tokens are deleted."
     assert delete(server, alice)["ends"] == planned["ends"]
     with pytest.raises(ApiError) as caught:
         server.service.read(lambda: organizations.plan(server.service, alice.organization)).result()
@@ -305,13 +305,12 @@ def test_it_is_not_deleted_while_a_post_of_it_is_being_published(world: World, m
         delete(server, alice)
     assert (caught.value.status, caught.value.message) == (
         409,
-        "1 post is being published, or may have gone out without an answer. Nothing was deleted.",
+        "1 post is being published, or the outcome is unknown. Nothing was deleted.",
     )
     assert {name: rows for name, rows in belonging(server, alice).items() if name != "Idempotency"} == before
     planned = server.service.read(lambda: organizations.plan(server.service, alice.organization)).result()
     assert organizations.lines(planned["ends"])[-1] == (
-        "1 post is being published, or may have gone out without an answer:"
-        " it can be deleted once that has come to its end."
+        "1 post is being published, or the outcome is unknown: it can be deleted after that is finished."
     )
     goes_on.set()
     sender.join(30)

@@ -94,8 +94,8 @@ def test_a_failure_is_told_in_the_documented_form(world: World, sink: Sink, kind
     assert (row["status"], row["attempts"], row["last_error"]) == ("succeeded", 1, None)
     (text,) = texts(kind, sink)
     title, *lines = text.split("\n")
-    assert title == "A post to Bluesky was refused"
-    assert lines[0] == "A post to Alice on Bluesky was refused, and is not tried again."
+    assert title == "A post to Bluesky was rejected"
+    assert lines[0] == "A post to Alice on Bluesky was rejected. It is not retried."
     assert lines[1].startswith("Why: The account's server did not accept the post.")
     assert lines[2].startswith("What to do: ")
     assert f"{world.server.url}/posts/{post}" in lines[3]
@@ -145,13 +145,13 @@ def test_a_failure_is_told_by_mail(
     assert mailed.secured is (security != "none")
     assert mailed.login == (USERNAME if login else None)
     message = mailed.message
-    assert message["Subject"] == "[socialpub] A post to Bluesky was refused"
+    assert message["Subject"] == "[socialpub] A post to Bluesky was rejected"
     assert (message["To"], message["From"]) == ("newsroom@example.org", f"socialpub <{SENDER}>")
     assert message["Message-ID"] == f"<{row['id']}@example.org>"
     assert message["Auto-Submitted"] == "auto-generated"
     assert message["Date"].datetime.timestamp() * 1000 == pytest.approx(row["created_at"], abs=5000)
     assert message.get_content_type() == "text/plain"
-    assert mailed.text.startswith("A post to Alice on Bluesky was refused, and is not tried again.\nWhy: ")
+    assert mailed.text.startswith("A post to Alice on Bluesky was rejected. It is not retried.\nWhy: ")
     assert f"\n\n{world.server.url}/posts/" in mailed.text
     assert all(len(line) < 998 for line in mailed.content.split(b"\r\n"))
     assert b"\n" not in mailed.content.replace(b"\r\n", b"")
@@ -198,7 +198,7 @@ def test_ten_failures_of_one_cause_are_told_at_once_and_in_one_message_more(worl
     assert texts("slack", slack) == slack_texts(slack, 1)
     world.server.skip(WINDOW)
     _, more = slack_texts(slack, 2)
-    assert more.startswith("A post to Bluesky was refused (9 more)\n")
+    assert more.startswith("A post to Bluesky was rejected (9 more)\n")
     assert re.search(r"\nThis happened 9 more times since \d{4}-\d\d-\d\d \d\d:\d\d UTC\.\n", more)
     assert [(row["count"], bool(row["follows"])) for row in rows(world.server)] == [(1, False), (9, True)]
 
@@ -217,12 +217,12 @@ def test_the_window_doubles_while_the_cause_lasts_and_ends_with_it(world: World,
         *_, row = rows(world.server)
         assert (row["next_attempt_at"] - world.server.clock.now_ms()) / 1000 == pytest.approx(wait, abs=60)
         world.server.skip(wait)
-        assert slack_texts(slack, count)[-1].startswith("A post to Bluesky was refused (1 more)\n")
+        assert slack_texts(slack, count)[-1].startswith("A post to Bluesky was rejected (1 more)\n")
         assert "This happened once more since" in slack_texts(slack, count)[-1]
     settled(world.server)
     world.server.skip(8 * WINDOW)  # nothing came meanwhile: the next is the first of its cause again
     refused(world)
-    assert slack_texts(slack, 5)[-1].startswith("A post to Bluesky was refused\n")
+    assert slack_texts(slack, 5)[-1].startswith("A post to Bluesky was rejected\n")
 
 
 def test_nobody_waits_for_a_time_of_a_clock_that_was_set_back(world: World, slack: Sink) -> None:
@@ -233,7 +233,7 @@ def test_nobody_waits_for_a_time_of_a_clock_that_was_set_back(world: World, slac
     world.server.clock.set_ahead(-10 * 3600)
     for _ in range(2):
         refused(world)
-    assert [text.split("\n")[0] for text in slack_texts(slack, 2)] == ["A post to Bluesky was refused"] * 2
+    assert [text.split("\n")[0] for text in slack_texts(slack, 2)] == ["A post to Bluesky was rejected"] * 2
     assert [(row["count"], bool(row["follows"])) for row in rows(world.server)] == [(1, 0), (1, 1), (1, 0), (1, 1)]
 
 
@@ -253,7 +253,7 @@ def test_another_cause_is_another_message(world: World, slack: Sink) -> None:
     refused(world, error="status:503")  # the platform is down
     refused(world, world.bob, "status:503")  # for another account too
     told = slack_texts(slack, 2)
-    assert [text.split("\n")[0] for text in told] == ["A post to Bluesky was refused", "A post to Bluesky failed"]
+    assert [text.split("\n")[0] for text in told] == ["A post to Bluesky was rejected", "A post to Bluesky failed"]
     assert [(row["count"], row["type"]) for row in rows(world.server)] == [
         (1, "post.rejected"),
         (1, "post.failed"),
@@ -269,12 +269,12 @@ def test_a_broken_account_is_one_cause_whatever_fails_by_it(world: World, slack:
         answer = world.alice.api.publish({"targets": targets, "text": "hello"}).json()["results"][0]
         assert answer["error"]["code"] == "platform_auth_failed"
     (first,) = slack_texts(slack, 1)
-    assert first.startswith("An account on Bluesky needs its owner\n")
-    assert "What to do: Connect the account again." in first
+    assert first.startswith("An account on Bluesky needs attention\n")
+    assert "What to do: Reconnect this account." in first
     assert f"\n{world.server.url}/accounts" in first
     world.server.skip(WINDOW)
     _, more = slack_texts(slack, 2)
-    assert more.startswith("An account on Bluesky needs its owner (4 more)\n")
+    assert more.startswith("An account on Bluesky needs attention (4 more)\n")
 
 
 def test_an_unknown_outcome_says_to_look(world: World, slack: Sink) -> None:
@@ -286,8 +286,8 @@ def test_an_unknown_outcome_says_to_look(world: World, slack: Sink) -> None:
         lambda tx: events.emit(world.server.service, tx, "post.failed", world.alice.organization, {**data, **more})
     ).result()
     (text,) = slack_texts(slack, 1)
-    assert text.startswith("A post to Bluesky may or may not be out\n")
-    assert "What to do: Look at the account on Bluesky, then say here whether the post is there." in text
+    assert text.startswith("A post to Bluesky has an unknown outcome\n")
+    assert "What to do: Check the account on Bluesky, then tell socialpub whether the post is there." in text
 
 
 def test_what_is_tried_again_is_told_to_nobody(world: World, slack: Sink) -> None:
@@ -319,14 +319,14 @@ def test_a_channel_that_names_types_is_told_those_and_one_of_a_batch(world: Worl
     world.post(targets=[world.target(), world.target()])
     refused(world)
     (text,) = slack_texts(slack, 1)
-    assert text.startswith("A post is out\nA post to Alice on Bluesky was published.\nhttp://")
+    assert text.startswith("A post was published\nA post to Alice on Bluesky was published.\nhttp://")
     world.server.skip(WINDOW)
-    assert slack_texts(slack, 2)[1].startswith("A post is out (1 more)\n")
+    assert slack_texts(slack, 2)[1].startswith("A post was published (1 more)\n")
     changed = world.alice.api.patch(f"{CHANNELS}/{made['id']}", json={"events": []}).json()
     assert changed["events"] == []
     world.published()
     refused(world)
-    assert slack_texts(slack, 3)[2].startswith("A post to Bluesky was refused\n")
+    assert slack_texts(slack, 3)[2].startswith("A post to Bluesky was rejected\n")
 
 
 def test_only_the_organization_and_the_profile_are_told(world: World) -> None:
@@ -379,7 +379,7 @@ def test_that_publishing_is_paused_is_told_while_it_is_and_the_rest_after_it(wor
     }
     server.service.write(lambda tx: instance.resume(tx, instance.RESTORED)).result()
     pauses.look_again()
-    assert slack_texts(slack, 3)[2].startswith("An account on Bluesky needs its owner\n")
+    assert slack_texts(slack, 3)[2].startswith("An account on Bluesky needs attention\n")
 
 
 def test_a_pause_that_goes_on_is_told_once(world: World, slack: Sink) -> None:
@@ -388,7 +388,7 @@ def test_a_pause_that_goes_on_is_told_once(world: World, slack: Sink) -> None:
     for reason in (instance.CLOCK, instance.DAMAGED):  # the second is none of its own
         server.service.write(lambda tx, why=reason: instance.pause(server.service, tx, why)).result()
     (text,) = slack_texts(slack, 1)
-    assert "Its clock is not to be trusted" in text
+    assert "Its clock cannot be trusted" in text
     assert len(rows(server)) == 1
     server.service.write(lambda tx: instance.resume(tx, instance.CLOCK)).result()
 
@@ -572,7 +572,7 @@ def test_what_is_gathered_outlives_a_restart(world: World, slack: Sink) -> None:
         refused(world)
     assert len(slack.got) == 1
     world.server.skip(WINDOW)
-    assert slack_texts(slack, 2)[1].startswith("A post to Bluesky was refused (4 more)\n")
+    assert slack_texts(slack, 2)[1].startswith("A post to Bluesky was rejected (4 more)\n")
     assert [row["count"] for row in settled(world.server)] == [1, 4]
 
 
@@ -591,7 +591,7 @@ def test_what_comes_due_while_the_server_is_down_is_told_at_its_start(world: Wor
     world.server.stop()
     world.server.clock.skip(WINDOW)
     world.server.start()
-    assert slack_texts(slack, 2)[1].startswith("A post to Bluesky was refused (1 more)\n")
+    assert slack_texts(slack, 2)[1].startswith("A post to Bluesky was rejected (1 more)\n")
 
 
 def test_what_a_stop_cuts_off_is_sent_again_as_the_same_message(
@@ -621,7 +621,7 @@ def test_a_test_answers_what_the_receiver_said(world: World, sink: Sink, kind: s
     here = f"{CHANNELS}/{add(world.alice, chat.to(sink.origin))['id']}"
     told = world.alice.api.post(f"{here}/test", json={}).json()
     (said,) = texts(kind, sink)
-    assert told["sentText"].split("\n")[0] == said.split("\n")[0] == "A test"
+    assert told["sentText"].split("\n")[0] == said.split("\n")[0] == "Test message"
     assert (told["delivered"], told["nonRetryable"], told["error"], told["errorName"]) == (True, False, None, None)
     assert told["status"] == (204 if kind == "discord" else 200)
     assert rows(world.server) == []  # it is in no log
@@ -636,7 +636,7 @@ def test_a_test_of_every_type_has_whole_words(world: World, slack: Sink) -> None
     for type_ in types:
         told = world.alice.api.post(f"{here}/test", json={"type": type_}).json()
         assert told["delivered"], type_
-        assert told["sentText"].startswith("A test: ")
+        assert told["sentText"].startswith("Test message: ")
         assert not re.search(r"[{}]|None|null|  ", told["sentText"]), told["sentText"]
     assert len(set(texts("slack", slack))) == len(types)
 

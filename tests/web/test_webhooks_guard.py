@@ -17,7 +17,7 @@ from tests.kit import Person, Server, error_of, iso
 from tests.sink import Sink, listening
 
 PUBLIC = "93.184.216.34"
-REFUSAL = "Its address is one where events are not sent."
+REFUSAL = "Its address is not allowed."
 ADDRESSES = [f"https://{address}/" for address in PRIVATE4] + [
     f"https://[{address.replace('%', '%25')}]/" for address in PRIVATE6
 ]

@@ -54,98 +54,100 @@ class Told:
     since: int
 
 
-_RECONNECT = "Connect the account again."
-_PAY = "Look at the payment method of the subscription."
+_RECONNECT = "Reconnect this account."
+_PAY = "Check the payment method of the subscription."
 _HERE = "{account} on {platform}"
 
 # Looked up by the error's rule, then its code, then the event type.
 WORDS: dict[str, Words] = {
-    "post.queued": Words("A post is scheduled", f"A post to {_HERE} goes out at {{scheduledAt}}."),
+    "post.queued": Words("A post is scheduled", f"A post to {_HERE} is scheduled for {{scheduledAt}}."),
     "post.validated": Words("A post was accepted", f"A post to {_HERE} passed all checks."),
-    "post.published": Words("A post is out", f"A post to {_HERE} was published."),
+    "post.published": Words("A post was published", f"A post to {_HERE} was published."),
     "post.rejected": Words(
-        "A post to {platform} was refused",
-        f"A post to {_HERE} was refused, and is not tried again.",
+        "A post to {platform} was rejected",
+        f"A post to {_HERE} was rejected. It is not retried.",
         "{remediation}",
         urgent=True,
     ),
     "post.failed": Words(
         "A post to {platform} failed",
-        f"A post to {_HERE} could not be published, and is not tried again.",
+        f"A post to {_HERE} failed. It is not retried.",
         "{remediation}",
         urgent=True,
     ),
     "publish.outcome_unknown": Words(
-        "A post to {platform} may or may not be out",
-        f"A post to {_HERE} was sent, and its answer was lost. It is not sent again.",
-        "Look at the account on {platform}, then say here whether the post is there.",
+        "A post to {platform} has an unknown outcome",
+        f"A post to {_HERE} was sent, but the response was lost. It is not sent again until you answer.",
+        "Check the account on {platform}, then tell socialpub whether the post is there.",
         urgent=True,
     ),
     "platform_auth_failed": Words(
-        "An account on {platform} needs its owner",
-        f"Posts to {_HERE} are refused.",
+        "An account on {platform} needs attention",
+        f"Posts to {_HERE} are rejected.",
         "{remediation}",
         urgent=True,
     ),
-    "post.canceled": Words("A post was canceled", f"A post to {_HERE} was canceled before it went out."),
-    "post.rescheduled": Words("A post was moved", f"A post to {_HERE} goes out at {{scheduledAt}} now."),
+    "post.canceled": Words("A post was canceled", f"A post to {_HERE} was canceled."),
+    "post.rescheduled": Words("A post was rescheduled", f"A post to {_HERE} is now scheduled for {{scheduledAt}}."),
     "token.expiring": Words(
-        "An account on {platform} needs its owner soon",
-        f"The authorization of {_HERE} ends at {{expiresAt}}. Posts after that will be refused.",
+        "An account on {platform} needs attention soon",
+        f"Access to {_HERE} expires at {{expiresAt}}. Posts after that are rejected.",
         _RECONNECT,
         urgent=True,
     ),
     "token.revoked": Words(
-        "An account on {platform} needs its owner",
-        f"The authorization of {_HERE} has ended. Posts are refused until it is renewed.",
+        "An account on {platform} needs attention",
+        f"Access to {_HERE} expired. Posts are rejected until you reconnect it.",
         _RECONNECT,
         urgent=True,
     ),
     "version.deprecated": Words(
         "{platform} ends a version of its API",
         "{platform} ends version {currentPin} of its API at {sunsetAt}.",
-        "Update this server before that.",
+        "Upgrade this server before then.",
     ),
     "webhook.disabled": Words(
-        "A webhook endpoint is switched off",
-        "Nothing more is sent to the webhook endpoint {name}.",
-        "Correct the receiver, send a sample, then switch the endpoint on.",
+        "A webhook endpoint was turned off",
+        "The webhook endpoint {name} gets no more deliveries.",
+        "Correct the receiver, send a test event, then turn the endpoint on.",
         urgent=True,
     ),
-    "subscription.activated": Words("A subscription began", "The organization is in tier {tier} until {periodEnd}."),
+    "subscription.activated": Words("A subscription started", "The organization is in tier {tier} until {periodEnd}."),
     "subscription.cancelled": Words("A subscription was cancelled", "Tier {tier} ends at {effectiveAt}."),
-    "subscription.tier_changed": Words("The tier has changed", "The organization went from {previousTier} to {tier}."),
+    "subscription.tier_changed": Words(
+        "The tier has changed", "The organization moved from tier {previousTier} to {tier}."
+    ),
     "quota.warning": Words(
-        "Most of this month's posts are used", "{postsCount} of {quota} posts are used; more come at {resetAt}."
+        "Most of this month's posts are used", "{postsCount} of {quota} posts are used. The quota resets at {resetAt}."
     ),
     "quota.exceeded": Words(
         "This month's posts are used up",
-        "All {quota} posts of the month are used; more come at {resetAt}.",
+        "All {quota} posts of the month are used. The quota resets at {resetAt}.",
         "Wait until then, or move to a larger tier.",
         urgent=True,
     ),
     "billing.payment_failed": Words("A payment failed", "A payment for tier {tier} failed.", _PAY, urgent=True),
     "billing.delinquent": Words(
-        "The subscription is past due", "No payment came; the organization is in tier {tier} now.", _PAY, urgent=True
+        "The subscription is past due", "No payment arrived. The organization is now in tier {tier}.", _PAY, urgent=True
     ),
-    "billing.recovered": Words("A payment was made good", "The organization is in tier {tier}."),
+    "billing.recovered": Words("A failed payment was recovered", "The organization is in tier {tier}."),
     PAUSED: Words(
         "Publishing is paused",
-        "Nothing is published by this server now. {reason}",
-        "When you have looked, the operator runs: {command}",
+        "This server publishes nothing at the moment. {reason}",
+        "When you have checked this, the operator runs: {command}",
         urgent=True,
     ),
 }
 
 _PAUSES = {
-    "clock": "Its clock is not to be trusted: it jumped, or the server was away for long.",
-    "damaged": "Its database file is damaged, or could not be looked through.",
-    "restored": "Its database was restored or copied, and may not know what has gone out since. "
-    "If this server is only a copy, there is nothing to do.",
+    "clock": "Its clock cannot be trusted: it jumped, or the server was down for long.",
+    "damaged": "Its database file is damaged or could not be checked.",
+    "restored": "Its database was restored or copied, so it may not know which posts were published since. "
+    "If this server is only a copy, you need not do anything.",
 }
 
 SAMPLE = Words(
-    "A test", "This is a test. Messages about the posts and accounts of your organization will come here.", ""
+    "Test message", "This is a test. You will get messages about your organization's posts and accounts here.", ""
 )
 
 

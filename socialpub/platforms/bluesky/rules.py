@@ -58,7 +58,7 @@ def _langs_count(rule: Rule, subject: Subject) -> Iterator[Hit]:
 
 
 def _langs_format(_: Rule, subject: Subject) -> Iterator[Hit]:
-    yield from (Hit(f"{lang[:64]!r} is none.") for lang in _langs(subject) if not _is_language(lang))
+    yield from (Hit(f"{lang[:64]!r} is not one.") for lang in _langs(subject) if not _is_language(lang))
 
 
 def _is_language(tag: str) -> bool:
@@ -186,7 +186,7 @@ RULES: tuple[Rule, ...] = (
         "bluesky.reply.refs",
         "cheap",
         "A reply must name the post that it replies to by its at:// URI and CID.",
-        "Copy `uri` and `cid` of the post as Bluesky's API gives them.",
+        "Copy `uri` and `cid` of the post from Bluesky's API.",
         _LEXICON + "feed/post.json",
         _refs,
     ),
@@ -294,8 +294,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.video.upload_failed",
         "upstream",
-        "Bluesky's video service refused the video.",
-        "Read what the service said in `platformResponse`; usually another encoding (H.264, AAC, MP4) helps.",
+        "Bluesky's video service rejected the video.",
+        "Read the service's response in `platformResponse`. Usually another encoding (H.264, AAC, MP4) helps.",
         _LEXICON + "video/uploadVideo.json",
     ),
     Rule(
@@ -315,7 +315,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "bluesky.video.job_status_unavailable",
         "upstream",
-        "Bluesky's video service did not report what became of the video.",
+        "Bluesky's video service did not report the outcome of the video.",
         "Publish the video again later.",
         _LEXICON + "video/getJobStatus.json",
         code="platform_unavailable",
@@ -334,14 +334,14 @@ RULES: tuple[Rule, ...] = (
         "bluesky.record.invalid",
         "upstream",
         "The account's server did not accept the post.",
-        "Read what the server said in `platformResponse`; an older server may have lower limits.",
+        "Read the server's response in `platformResponse`. An older server may have lower limits.",
         "github.com/bluesky-social/atproto packages/pds/src/api/com/atproto/repo/putRecord.ts",
     ),
     Rule(
         "bluesky.record.conflict",
         "upstream",
-        "The account already has another post under the key that was chosen for this one.",
-        "Publish the content as a new post; it gets a new key.",
+        "The account already has another post with the key of this post.",
+        "Publish the content as a new post, which gets a new key.",
         "github.com/bluesky-social/atproto packages/pds/src/api/com/atproto/repo/putRecord.ts",
     ),
 )

@@ -288,7 +288,7 @@ RULES: tuple[Rule, ...] = (
         "instagram.container.error",
         "upstream",
         "Instagram could not process the media.",
-        "Read what Instagram said in `platformResponse`; usually another encoding helps.",
+        "Read Instagram's response in `platformResponse`. Usually another encoding helps.",
         _ERRORS,
     ),
     Rule(

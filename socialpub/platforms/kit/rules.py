@@ -175,7 +175,7 @@ def fetch_row(id: str) -> Rule:
         id,
         "deep",
         "The media URL could not be fetched.",
-        "Check that the URL answers anybody with the file itself, or upload the file to this server.",
+        "Check that anyone can download the file from this URL, or upload the file to this server.",
         "this server's own limits for fetching media",
     )
 
@@ -191,22 +191,22 @@ def unreachable(platform: Platform, kind: Kind) -> Rule:
 WARNINGS: dict[str, str] = {
     "first_comment_ignored": "The first comment is ignored here.",
     "first_comment_failed": "The post was published, but its first comment was not.",
-    "still_publishing": "The request stopped waiting, but publishing goes on. Look at the post later; "
-    "do not send it again.",
-    "joined_undelivered_batch": "An identical request made this batch before, and its answer could not be delivered. "
+    "still_publishing": "The request stopped waiting, but publishing continues. Check the post later. "
+    "Do not send it again.",
+    "joined_undelivered_batch": "An identical request created this batch, and its response could not be delivered. "
     "Nothing was published again.",
-    "tiktok_inbox_draft": "The draft is in the creator's inbox; the creator must confirm it in the platform's app.",
-    "tiktok_inbox_options_ignored": "An upload to the creator's inbox cannot carry everything that was given.",
+    "tiktok_inbox_draft": "The draft is in the creator's inbox. The creator must confirm it in the platform's app.",
+    "tiktok_inbox_options_ignored": "An upload to the creator's inbox cannot carry all of the given options.",
     "alt_text_ignored": "The platform accepts no alt text here.",
-    "option_ignored": "An option does nothing here.",
-    "text_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the text is too long.",
-    "media_may_exceed_limit": "The platform does not say how it counts; by its strictest reading the file is too big.",
+    "option_ignored": "An option has no effect here.",
+    "text_may_exceed_limit": "By the strictest reading of the platform's documentation, the text is too long.",
+    "media_may_exceed_limit": "By the strictest reading of the platform's documentation, the file is too large.",
     "media_unmeasured": "A property of the file could not be read, so its limits were not checked.",
-    "animation_still": "The platform shows an animation as a still picture; publish a video if it should move.",
-    "link_card_failed": "The page behind the first link offers no card, so the post has none.",
+    "animation_still": "The platform shows an animation as a still image. Publish a video instead if it should move.",
+    "link_card_failed": "The page behind the first link has no preview card, so the post has none.",
     "token_expires_before_schedule": "The account's authorization ends before the scheduled time.",
     "duplicate_content": "The same text was sent to this account within the last 24 hours.",
-    "daily_cap_near": "The account is close to the number of posts that the platform accepts.",
+    "daily_cap_near": "The account is close to the platform's limit of posts.",
 }
 """Texts by code. Other warning codes are ids of rules with severity warning."""
 

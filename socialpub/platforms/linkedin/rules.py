@@ -93,7 +93,7 @@ RULES: tuple[Rule, ...] = (
         "linkedin.visibility.enum",
         "cheap",
         "The posts of a LinkedIn page are public: `options.visibility` can only be {limit}.",
-        "Leave `options.visibility` out, or make it PUBLIC.",
+        "Leave `options.visibility` out, or set it to PUBLIC.",
         _POSTS,
         holds(_visible),
         "PUBLIC",
@@ -217,7 +217,7 @@ RULES: tuple[Rule, ...] = (
         "linkedin.post.duplicate",
         "upstream",
         "LinkedIn says that the same post was published a few minutes ago.",
-        "Look at the profile; change the text to publish it again.",
+        "Check the profile. To publish again, change the text.",
         _POSTS,
     ),
     Rule(
@@ -239,7 +239,7 @@ RULES: tuple[Rule, ...] = (
         "linkedin.page.role_missing",
         "upstream",
         "The connected member has no role on this LinkedIn page that allows publishing.",
-        "Have an administrator of the page give the member a content role, or connect as one.",
+        "Ask an administrator of the page to give the member a content role, or connect as an administrator.",
         _POSTS,
     ),
 )

@@ -220,7 +220,7 @@ RULES: tuple[Rule, ...] = (
         "threads.container.error",
         "upstream",
         "Threads could not process the media.",
-        "Read what Threads said in `platformResponse`; usually another encoding helps.",
+        "Read Threads' response in `platformResponse`. Usually another encoding helps.",
         _ERRORS,
     ),
     Rule(

@@ -268,7 +268,7 @@ def test_a_refusal_says_why_and_what_to_do(tmp_path: Path, name: str) -> None:
     why, advice = REASONS[name]
     with pytest.raises(ApiError) as caught:
         measured(tmp_path, make())
-    assert caught.value.message == f"The file cannot be read, although it starts like a file of its type. {why}"
+    assert caught.value.message == f"The file is damaged: it cannot be read. {why}"
     assert caught.value.remediation is not None
     assert advice in caught.value.remediation
 
@@ -280,10 +280,7 @@ def test_a_word_in_metadata_makes_no_pdf(tmp_path: Path) -> None:
 def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as caught:
         measured(tmp_path, FILES["JPEG and ZIP"][0]())
-    assert (
-        caught.value.message
-        == "The file cannot be read, although it starts like a file of its type. It is also a ZIP archive."
-    )
+    assert caught.value.message == "The file is damaged: it cannot be read. It is also a ZIP archive."
     with pytest.raises(ApiError) as caught:
         measured(tmp_path, png(10_000, 5_001))
     assert caught.value.message == "The image has more than 50,000,000 pixels. It has 10,000 × 5,001 pixels."

@@ -112,7 +112,7 @@ def test_what_cannot_be_looked_for_stays_unknown(server: Server, ann: Person, na
     server.lab.lab.faults.add([{"fault": "status:503", "operation": LOOK[name]}])
     shown = again(server, ann, lost["postId"])
     assert (shown["status"], shown["error"]["rule"]) == ("failed", UNKNOWN)
-    assert "An earlier attempt may have made that post" in shown["error"]["message"]
+    assert "An earlier attempt may have published it" in shown["error"]["message"]
     assert len(entries(server, name)) == 1
 
 

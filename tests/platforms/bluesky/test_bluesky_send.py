@@ -119,7 +119,7 @@ def test_a_refusal_says_what_bluesky_said_and_what_to_do() -> None:
         "platform": "bluesky",
         "platformVersion": "atproto-xrpc-2026-08-20",
         "platformResponse": {"status": 400, "body": {"error": "InvalidRequest", "message": said}},
-        "remediation": "Read what the server said in `platformResponse`; an older server may have lower limits.",
+        "remediation": "Read the server's response in `platformResponse`. An older server may have lower limits.",
         "docUrl": "https://sp.example/docs/errors/platform_rejected",
         "ruleUrl": "https://sp.example/docs/rules/bluesky.record.invalid",
     }
@@ -201,7 +201,7 @@ def test_another_record_under_the_key_cannot_be_settled_by_looking_again() -> No
     found = settle(OTHER, put(SWAP))
     assert isinstance(found, Unknown)
     assert found.final
-    assert "another post under the key" in found.evidence["compared"]
+    assert "another post with the key" in found.evidence["compared"]
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_a_video_that_is_never_done_is_unknown_and_not_called_failed(server: Ser
     row = server.wait(result["postId"], "failed", seconds=20)
     error = json.loads(row["error"])
     assert error["rule"] == "publish.outcome_unknown"
-    assert "has all of the post" in error["message"]
+    assert "received the post" in error["message"]
     assert "within an hour" in error["message"]
 
 

@@ -196,7 +196,7 @@ def test_a_member_does_not_see_it_and_another_organization_sees_nothing_of_it(
     hers = browser.get(LOG, params={"person": id_of(server, EMAIL)})
     assert "no such member" in hers.text
     cursor = {"cursor": "x"}
-    assert "cursor was not made" in browser.get(LOG, params=cursor).text
+    assert "cursor does not belong" in browser.get(LOG, params=cursor).text
 
 
 def test_what_others_wrote_stays_text(server: Server, owner: httpx.Client, alice: Person) -> None:

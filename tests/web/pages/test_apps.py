@@ -109,12 +109,12 @@ def test_the_platform_is_asked_where_it_can_be_and_the_page_says_which(open_: Op
     told = note(office, type_in(office))
     page = office.browser.get(path).text
     if name in CHECKED:
-        assert f"{label} knows this app." in told
+        assert f"{label} accepts this app." in told
         assert f"{label} confirmed it" in page
     elif platforms.PLATFORMS[name].oauth.app_check:  # type: ignore[union-attr]
         assert f"{label} did not say whether it knows the app" in told
     else:
-        assert f"{label} cannot be asked about an app" in told
+        assert f"{label} offers no way to check the app" in told
         assert f"{path}/check" not in page
 
 
@@ -136,9 +136,9 @@ def test_an_app_that_the_platform_refuses_is_not_kept(open_: Open, name: str) ->
 def test_what_cannot_be_reached_is_no_reason_to_keep_nothing(open_: Open) -> None:
     office = open_("threads")
     office.server.lab.lab.faults.add([{"fault": "status:503", "platform": "threads", "operation": "oauth.token"}])
-    assert "It is not sure that the app is right: Threads could not answer." in note(office, type_in(office))
+    assert "The app could not be checked: Threads could not answer." in note(office, type_in(office))
     office.server.lab.lab.faults.clear()
-    assert "Threads knows this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
+    assert "Threads accepts this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
     assert office.server.rows(PlatformApp)[0]["known_at"] is not None
 
 
@@ -210,7 +210,7 @@ def test_an_app_of_the_settings_counts_whatever_was_typed_in(open_: Open, given:
 
 def test_an_app_of_the_settings_can_be_asked_about(open_: Open) -> None:
     office = open_("threads", threads={"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET})
-    assert "Threads knows this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
+    assert "Threads accepts this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
     assert office.server.rows(PlatformApp) == []
 
 

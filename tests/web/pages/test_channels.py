@@ -153,7 +153,7 @@ def test_what_was_told_stands_there_with_what_became_of_it(world: World, sink: S
     refused(world)
     settled(world.server)
     text = page(browser, f"/{id}")
-    assert "A post to Bluesky was refused" in text
+    assert "A post to Bluesky was rejected" in text
     assert "1 attempt" in text
     assert ">Delivered</span>" in text
     assert "in this state" in page(browser, f"/{id}?status=failed")
@@ -259,7 +259,7 @@ def test_without_a_mail_server_e_mail_says_so(
     world = world_of(make_server())
     browser = sign_in(world.server, world.alice.organization)
     answer = send(browser, f"{PLACE}/new/email", address="a@b.test")
-    assert "its settings name no mail server" in problems(answer)[0]
+    assert "no mail server is set up" in problems(answer)[0]
 
 
 @pytest.mark.parametrize("path", ["/new/sms", f"/{UNKNOWN}", f"/{UNKNOWN_ID}/delete", f"/{UNKNOWN}/target"])

@@ -70,7 +70,7 @@ def test_each_page_has_its_roles(server: Server, alice: Person, role: str, path:
 def test_the_page_says_first_what_a_deletion_ends(server: Server, owner: httpx.Client) -> None:
     with untouched(server):
         page = owner.get(f"{PATH}/delete").text
-    for line in ("1 connected account: its tokens are erased.", "1 API key: it is revoked.", "1 profile."):
+    for line in ("1 connected account: its tokens are deleted.", "1 API key: it is revoked.", "1 profile."):
         assert f"<li>{line}</li>" in page
     assert "queued post" not in page
 
