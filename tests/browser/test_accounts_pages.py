@@ -153,13 +153,13 @@ def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, with_second:
     tab.show(f"{office.server.url}/settings/keys", width=390)
     tab.click(f'a[href="/settings/keys/{office.alice.key_id}/revoke"]')
     tab.click("button.danger")
-    assert "is revoked" in tab.text(".notice")
+    assert "Key revoked" in tab.text(".notice")
     tab.reload()
     assert office.server.rows(ApiKey)[0]["revoked_at"] is not None
     tab.click('a[href="/settings/profiles"]')
     tab.click(f'a[href="/settings/profiles/{second(office)}"]')
     tab.click("button.danger")
-    assert "is deleted" in tab.text(".notice")
+    assert "Profile deleted" in tab.text(".notice")
     assert tab.page.get_by_text("Second").count() == 0
 
 

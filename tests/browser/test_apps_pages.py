@@ -74,7 +74,7 @@ def test_an_app_is_removed_on_a_page_that_says_what_will_stop(tab: Tab, office: 
     seen(tab, "apps-remove")
     tab.click("button.danger")
     assert tab.ask("location.pathname") == "/settings/apps"
-    assert "is removed" in tab.text(".notice")
+    assert "app removed" in tab.text(".notice")
     tab.back()
     tab.complaints.clear()  # 404: there is no such app any more
     assert office.server.rows(PlatformApp) == []

@@ -91,7 +91,7 @@ def test_several_pages_are_chosen_one_after_the_other_and_one_is_disconnected(
     seen(tab, "disconnect")
     tab.click("button.danger")
     assert tab.ask("location.pathname") == "/accounts"
-    assert "is disconnected" in tab.text(".notice")
+    assert "Account disconnected" in tab.text(".notice")
     tab.back()
     tab.complaints.clear()  # 404: there is no such account any more
     tab.show(f"{office.server.url}/accounts", width=1000)

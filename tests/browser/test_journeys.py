@@ -150,7 +150,7 @@ def test_what_is_unknown_failed_scheduled_and_undelivered_is_dealt_with_by_click
     tab.page.locator("main summary:has-text('Reschedule')").click()
     tab.fill(day="2099-05-04", clock="15:30")
     press(tab, "Save the new time")
-    assert "new time" in tab.text(".notice")
+    assert "rescheduled" in tab.text(".notice")
     tab.click("main a.danger")
     press(tab, "Cancel the post")
     assert rows(full, "post", id=queued["id"], status="canceled")

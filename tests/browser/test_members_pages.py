@@ -87,7 +87,7 @@ def test_a_session_is_ended_from_another_browser_and_the_password_changed(
     tab.page.locator("#password-now").fill(PASSWORD)
     tab.fill(new_password="another long password")
     tab.click("form[action='/settings/password'] button")
-    assert "new password" in tab.text(".notice")
+    assert "Password changed" in tab.text(".notice")
     tab.click("main form[action='/logout/everywhere'] button")
     assert tab.ask("location.pathname") == "/login"
 
@@ -129,7 +129,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     tab.show(f"{server.url}/settings/totp", width=1000)
     assert "9 of 10 codes are left" in tab.text("main")
     tab.click("button.danger")
-    assert "password alone" in tab.text(".notice")
+    assert "password only" in tab.text(".notice")
 
 
 def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(server: Server, alice: Person, tab: Tab) -> None:

@@ -41,7 +41,7 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: Server, alice: Per
     seen(tab, "post-scheduled")
     tab.fill(day="2099-05-04", clock="15:30")
     tab.click("main details button")
-    assert "new time" in tab.ask("document.querySelector('.notice').textContent")
+    assert "rescheduled" in tab.ask("document.querySelector('.notice').textContent")
     assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
     tab.reload()
     assert tab.ask("document.querySelector('.notice')") is None
@@ -69,7 +69,7 @@ def test_a_failed_post_is_tried_again_and_an_unknown_one_settled(server: Server,
     tab.click("main .actions a")
     seen(tab, "post-settle")
     tab.click(".panel.warn button")
-    assert "it is not there" in tab.ask("document.querySelector('.notice').textContent")
+    assert "marked as failed" in tab.ask("document.querySelector('.notice').textContent")
     assert alice.api.get(f"/v1/posts/{lost}").json()["status"] == "failed"
 
 

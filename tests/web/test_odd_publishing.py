@@ -139,7 +139,7 @@ def check(world: World, odd: Odd) -> None:
         if name == "tiktok" and odd.delivers == "nothing":  # it lists no drafts
             assert "publish.outcome_unknown" in said, told
             assert f"answered {odd.status or 200}" in said, told
-            assert "no answer came" not in said, told
+            assert "no response came" not in said, told
         else:
             assert row["status"] == "published", told
         assert world.relays[name].answered == 1, told

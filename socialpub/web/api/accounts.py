@@ -119,11 +119,11 @@ START = Operation(
     "Accounts",
     "connectAccount",
     "Start connecting an account",
-    "The answer is either an address at the platform, to send the browser to (it comes back to "
-    "`/connect/{platform}/callback`), or the fields to ask the user for.",
+    "Returns either a URL of the platform to send the browser to (it comes back to `/connect/{platform}/callback`), "
+    "or the fields to ask the user for.",
     body=ConnectRequest,
     requests={"in a profile": {"profileId": PROFILE_ID}},
-    answers={200: Success(ConnectBody, "How to go on.", INVITATION)},
+    answers={200: Success(ConnectBody, "The next step.", INVITATION)},
     errors=(*CONNECT_ERRORS, *UPSTREAM_ERRORS),
 )
 
@@ -152,7 +152,7 @@ COMPLETE = Operation(
     "Accounts",
     "completeAccount",
     "Finish connecting an account",
-    "Send what the login returned. An account that the profile already has keeps its id and gets the new "
+    "Send the values that the login returned. An account that the profile already has keeps its id and gets the new "
     "authorization. If the login offers several accounts, the answer lists them as `choices`; connect each one that "
     "you want by its `choiceId` within ten minutes.",
     body=CompleteRequest,
@@ -162,8 +162,8 @@ COMPLETE = Operation(
         "credentials": {"handle": "bakery.example.org", "password": "abcd-efgh-ijkl-mnop"},
     },
     answers={
-        200: Success(CompletedBody, "The account, connected before; or the choices.", CHOICES),
-        201: Success(AccountBody, "The account, new.", ACCOUNT),
+        200: Success(CompletedBody, "The account, if it was connected before, or the choices.", CHOICES),
+        201: Success(AccountBody, "The new account.", ACCOUNT),
     },
     errors=(*CONNECT_ERRORS, "connect.state", *UPSTREAM_ERRORS),
 )
@@ -184,10 +184,10 @@ DISCONNECT = Operation(
     "Accounts",
     "disconnectAccount",
     "Disconnect an account",
-    "Erases its secrets, cancels its queued posts, and ends its authorization at the platform where that is "
-    "possible. Its posts stay in the log, and if it is connected again it gets its old id.",
+    "Deletes its secrets, cancels its queued posts and ends its authorization on the platform where possible. Its "
+    "posts stay in the log. If you connect the account again, it gets its old id.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The account is disconnected.", DISCONNECTED)},
+    answers={200: Success(DeletedBody, "The disconnected account.", DISCONNECTED)},
     errors=("not_found",),
 )
 
@@ -235,7 +235,7 @@ CHOOSE_BOARD = Operation(
     "Accounts",
     "chooseBoard",
     "Choose an account's default board",
-    "Posts that name no board go to it. It must be one of the account's own boards.",
+    "Posts that name no board go to this board. It must be one of the account's boards.",
     query=Narrowing,
     body=BoardRequest,
     requests={"choose": {"boardId": BOARD["id"]}},

@@ -28,9 +28,9 @@ LISTING = Operation(
     "Events",
     "listEvents",
     "List events",
-    "What happened, oldest first: the same envelopes that a webhook endpoint gets. Ask again with `endCursor` as "
-    "`cursor` for what happened since; no event is skipped or shown twice. A page that a filter empties may still have "
-    "a `nextCursor`.",
+    "Events, oldest first, in the envelope that a webhook endpoint gets. To read newer events, send `endCursor` as "
+    "`cursor`: no event is skipped or listed twice. A page that is empty because of a filter may still have a "
+    "`nextCursor`.",
     query=EventsQuery,
     answers={200: Success(EventPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),

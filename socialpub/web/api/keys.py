@@ -42,8 +42,8 @@ MINTED: MintedKeyBody = {**KEY, "key": "svc_live_…cQ7x"}
 MINT = Operation(
     "API keys",
     "mintKey",
-    "Make an API key",
-    "The key is in this answer and nowhere else. Its scope cannot be changed later.",
+    "Create an API key",
+    "The key is shown only in this response. Its scope cannot be changed later.",
     body=KeyRequest,
     requests={"make": {"name": "Newsletter"}, "bind": {"name": "Newsletter", "profileId": PROFILE_ID}},
     answers={201: Success(MintedKeyBody, "The new key.", MINTED)},
@@ -63,7 +63,7 @@ REVOKE = Operation(
     "Revoke an API key",
     "It stops working at once.",
     query=Narrowing,
-    answers={200: Success(RevokedKeyBody, "The key is revoked.", REVOKED)},
+    answers={200: Success(RevokedKeyBody, "The revoked key.", REVOKED)},
     errors=("not_found",),
 )
 

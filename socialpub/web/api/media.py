@@ -236,7 +236,7 @@ READ = Operation(
     "Media",
     "readMedia",
     "Read a file's record",
-    "The bytes are at its `url`.",
+    "The content is at its `url`.",
     query=Narrowing,
     answers={200: Success(MediaBody, "The record.", MEDIA)},
     errors=("media.unknown",),
@@ -254,10 +254,10 @@ DELETE = Operation(
     "Media",
     "deleteMedia",
     "Delete a file",
-    "Its address stops working at once. Refused while a queued post uses the file. A key that is bound to a profile "
-    "can delete only the files of that profile.",
+    "Its address stops working at once. Rejected while a queued post uses the file. A key that is limited to a "
+    "profile can delete only the files of that profile.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The file is gone.", DELETED)},
+    answers={200: Success(DeletedBody, "The file was deleted.", DELETED)},
     errors=("media.unknown", "media.in_use"),
 )
 

@@ -47,7 +47,7 @@ REQUESTS = {
     "Slack": {"to": {"kind": "slack", "url": "https://hooks.slack.com/services/T0/B0/XXXXXXXX"}},
     "Discord": {"to": {"kind": "discord", "url": "https://discord.com/api/webhooks/1/XXXXXXXX"}},
     "Telegram": {"to": {"kind": "telegram", "botToken": "1:XXXXXXXXXXXXXXXXXXXXXXXX", "chatId": "-1001"}},
-    "ntfy, of your own, for all that is published": {
+    "your own ntfy server, for every outcome": {
         "to": {"kind": "ntfy", "url": "https://ntfy.example.org", "topic": "posts"},
         "events": ["post.published", "post.failed", "post.rejected"],
     },
@@ -57,7 +57,7 @@ LISTING = Operation(
     TAG,
     "listNotificationChannels",
     "List channels",
-    "A key that is bound to a profile sees that profile's.",
+    "A key that is limited to a profile sees only the channels of that profile.",
     answers={200: Success(ChannelList, "The channels.", ChannelList(data=[CHANNEL]))},
     links={"readNotificationChannel": "/data/0/id"},
 )
@@ -72,9 +72,9 @@ CREATE = Operation(
     TAG,
     "createNotificationChannel",
     "Add a channel",
-    "People are told there of what happens from now on: the first failure of a cause at once, and what else it causes "
-    "within the next minutes in one message. What in `to` is as good as a password is kept encrypted and never shown "
-    "in full again. A key that is bound to a profile adds a channel for that profile's events.",
+    "The channel is notified of events from now on: the first failure of a cause at once, and later failures of the "
+    "same cause in one message. Secrets in `to` are stored encrypted and never shown in full again. A key that is "
+    "limited to a profile adds a channel for the events of that profile.",
     body=ChannelRequest,
     requests=REQUESTS,
     answers={201: Success(ChannelBody, "The new channel.", NEW)},
@@ -112,11 +112,11 @@ CHANGE = Operation(
     TAG,
     "changeNotificationChannel",
     "Change a channel",
-    "What the body leaves out stays as it is.",
+    "Fields that the body leaves out keep their value.",
     query=Narrowing,
     body=ChannelChange,
-    requests={"switch off": {"active": False}, "what needs somebody": {"events": []}},
-    answers={200: Success(ChannelBody, "The channel as it is now.", CHANNEL)},
+    requests={"turn off": {"active": False}, "everything that needs attention": {"events": []}},
+    answers={200: Success(ChannelBody, "The changed channel.", CHANNEL)},
     errors=("not_found", *TARGET_ERRORS),
 )
 
@@ -137,9 +137,9 @@ DELETE = Operation(
     TAG,
     "deleteNotificationChannel",
     "Delete a channel",
-    "Nothing more is told there, nor what was still on its way.",
+    "The channel gets no more messages, including those that are pending.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The channel is gone.", DeletedBody(id=CHANNEL["id"], deleted=True))},
+    answers={200: Success(DeletedBody, "The channel was deleted.", DeletedBody(id=CHANNEL["id"], deleted=True))},
     errors=("not_found",),
 )
 
@@ -157,19 +157,20 @@ TESTED: ChannelTestBody = {
     "nonRetryable": False,
     "error": None,
     "errorName": None,
-    "sentText": "A test\nThis is a test. Messages about the posts and accounts of your organization will come here.\n"
+    "sentText": "Test message\nThis is a test. You will get messages about your organization's posts and accounts "
+    "here.\n"
     f"{BASE}/",
 }
 TEST = Operation(
     TAG,
     "testNotificationChannel",
-    "Send a test",
-    "Sends a test message now, and answers with what the receiver said. It is not tried again. A channel that is "
-    "switched off can be tested, too.",
+    "Send a test message",
+    "Sends a test message now and returns the receiver's response. It is not retried. You can also test a channel "
+    "that is turned off.",
     query=Narrowing,
     body=ChannelTestRequest,
     requests={"a test": {}, "of a failure": {"type": "post.failed"}},
-    answers={200: Success(ChannelTestBody, "What the receiver did.", TESTED)},
+    answers={200: Success(ChannelTestBody, "The result of the test.", TESTED)},
     errors=("not_found",),
 )
 
@@ -217,9 +218,10 @@ MESSAGE: NotificationBody = {
 TOLD = Operation(
     TAG,
     "listNotifications",
-    "List what people were told",
-    "What became of each message on each channel, newest first. What is pending and has no attempts yet may gather "
-    "more of its cause. A key that is bound to a profile sees what was told on that profile's channels.",
+    "List notifications",
+    "Every message on every channel with its outcome, newest first. A pending message without attempts may still "
+    "collect more events of its cause. A key that is limited to a profile sees only the messages of that profile's "
+    "channels.",
     query=NotificationsQuery,
     answers={200: Success(NotificationPage, "One page.", NotificationPage(data=[MESSAGE], nextCursor=None))},
     errors=("cursor", "not_found", "api_key.profile_scope"),

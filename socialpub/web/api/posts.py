@@ -161,24 +161,24 @@ PUBLISH = Operation(
     "Posts",
     "publishPosts",
     "Publish or schedule",
-    "Sends one piece of content to 1 to 25 targets: at the time given by `scheduledAt` (202), or now (200). Whatever "
-    "can be checked in advance is checked for every target first, and one failure refuses the whole batch and lists "
-    "every failure of every target. After that each target stands alone; see its entry in `results`. A target that "
-    "is not finished when the wait is over has the status `publishing` and goes on: look it up at `Location` later "
-    "and do not send it again. As long as nothing has failed, such a batch is `queued` (202). If a request without an "
-    "Idempotency-Key could not be answered, and the same bytes come again with the same API key within 5 minutes, they "
-    "get the answer to the first request, with the warning `joined_undelivered_batch`.",
+    "Publishes one piece of content to 1 to 25 targets: at `scheduledAt` (202), or now (200). Preflight checks every "
+    "target first. One failure rejects the whole batch, and the error lists every failure of every target. After "
+    "that, each target has its own outcome in `results`. A target that is not finished when the wait ends has the "
+    "status `publishing` and continues: read it later at `Location`, and do not send the request again. If no target "
+    "has failed by then, the batch is `queued` (202). If the response to a request without an Idempotency-Key could "
+    "not be delivered, the same request with the same API key within 5 minutes gets the response to the first one, "
+    "with the warning `joined_undelivered_batch`.",
     body=PublishRequest,
     requests={"publish now": NOW_REQUEST, "schedule": LATER_REQUEST, "one target differs": DIFFERENT_REQUEST},
     answers={
         200: Success(
             BatchBody,
-            "Every target is finished, or one has failed; `status` and `results` say what became of them.",
+            "Every target is finished, or one has failed. `status` and `results` have the outcomes.",
             BATCH,
         ),
         202: Success(
             BatchBody,
-            "Accepted and not finished: scheduled, or still being published. Nothing has failed.",
+            "Accepted, not finished: scheduled, or still being published. No target has failed.",
             SCHEDULED_BATCH,
         ),
     },
@@ -278,11 +278,15 @@ VALIDATE = Operation(
     "Posts",
     "validatePosts",
     "Check without publishing",
-    "Takes the body of a publish request, runs every check on every target, and stores and publishes nothing.",
+    "Takes the body of a publish request and runs every check on every target. It stores and publishes nothing.",
     body=ValidateRequest,
     requests={"check": NOW_REQUEST},
     answers={
-        200: Success(ValidationBody, "Checked; `valid` says whether a publish request would be accepted.", VALIDATION)
+        200: Success(
+            ValidationBody,
+            "The result of the check. `valid` tells whether a publish request would be accepted.",
+            VALIDATION,
+        )
     },
     errors=BATCH_ERRORS,
 )
@@ -300,11 +304,11 @@ PAGE: PostPage = {"data": [PUBLISHED], "nextCursor": None}
 LISTING = Operation(
     "Posts",
     "listPosts",
-    "List the post log",
-    "One row for each target of each batch, newest first, or by the scheduled time (`order`). Filters can be combined. "
-    "For the next page send `nextCursor` as `cursor`, in the same order, until it is null; posts that are added "
-    "meanwhile are neither skipped nor shown twice. By the scheduled time, a post that is moved meanwhile may be "
-    "either.",
+    "List posts",
+    "One row for each target of each batch, newest first, or by the scheduled time (`order`). Filters can be "
+    "combined. For the next page send `nextCursor` as `cursor`, in the same order, until it is null; posts that are "
+    "added meanwhile are neither skipped nor listed twice. In scheduled order, a post that is rescheduled meanwhile "
+    "may be skipped or listed twice.",
     query=PostsQuery,
     answers={200: Success(PostPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),
@@ -339,7 +343,7 @@ READ = Operation(
     "Posts",
     "readPost",
     "Read one post",
-    "The row of the post log with its first comment and every attempt at publishing it.",
+    "The post with its first comment and every attempt to publish it.",
     query=Narrowing,
     answers={200: Success(PostDetail, "The post.", DETAIL)},
     errors=("not_found",),
@@ -355,9 +359,9 @@ async def read(call: Call) -> Reply:
 RESCHEDULE = Operation(
     "Posts",
     "reschedulePost",
-    "Move a scheduled post",
-    "Possible while the post is `queued` and its time has not come. After a successful answer it is not published "
-    "before the new time.",
+    "Reschedule a post",
+    "Possible while the post is `queued` and not yet due. After a successful response, it is not published before the "
+    "new time.",
     query=Narrowing,
     body=RescheduleRequest,
     requests={"tomorrow": RESCHEDULE_REQUEST},
@@ -379,9 +383,9 @@ CANCEL = Operation(
     "Posts",
     "cancelPost",
     "Cancel a scheduled post",
-    "Possible while the post is `queued` and its time has not come. After a successful answer it is never published.",
+    "Possible while the post is `queued` and not yet due. After a successful response, it is never published.",
     query=Narrowing,
-    answers={200: Success(CanceledBody, "The post is canceled.", CANCELED)},
+    answers={200: Success(CanceledBody, "The canceled post.", CANCELED)},
     errors=WINDOW_ERRORS,
 )
 
@@ -396,13 +400,13 @@ async def cancel(call: Call) -> Reply:
 RETRY = Operation(
     "Posts",
     "retryPost",
-    "Try a failed post again",
+    "Retry a post",
     "Publishes a `failed` or `rejected` post from its stored content, as a new attempt that uses no quota: at "
-    "`scheduledAt`, or at once in the background. A post whose outcome is unknown must be settled first.",
+    "`scheduledAt`, or at once in the background. Settle a post with an unknown outcome first.",
     query=Narrowing,
     body=RetryRequest,
     requests={"at once": {}, "later": RESCHEDULE_REQUEST},
-    answers={202: Success(PostBody, "The post will be tried again.", QUEUED)},
+    answers={202: Success(PostBody, "The retry is scheduled.", QUEUED)},
     errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future"),
 )
 
@@ -417,13 +421,14 @@ SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
 SETTLE = Operation(
     "Posts",
     "settlePost",
-    "Say what became of a lost answer",
-    "A post that failed with rule `publish.outcome_unknown` may be live: its answer was lost and the platform "
-    "could not tell. Look at the account, then say here what you found. A post that is not there may be retried.",
+    "Settle an unknown outcome",
+    "A post that failed with rule `publish.outcome_unknown` may be published: the platform's response was lost, and "
+    "the post could not be found. Check the account, then report whether the post is there. If it is not, you can "
+    "retry it.",
     query=Narrowing,
     body=SettleRequest,
-    requests={"it is there": {"published": True, "uri": AT_URI}, "it is not": {"published": False}},
-    answers={200: Success(PostBody, "The post, `published` or plainly `failed`.", SETTLED)},
+    requests={"it was published": {"published": True, "uri": AT_URI}, "it was not published": {"published": False}},
+    answers={200: Success(PostBody, "The post, which is now `published` or `failed`.", SETTLED)},
     errors=("not_found", "post.settle.status"),
 )
 

@@ -27,7 +27,7 @@ LISTING = Operation(
     "Profiles",
     "listProfiles",
     "List profiles",
-    "A key that is bound to a profile sees that one.",
+    "A key that is limited to a profile sees only that profile.",
     answers={200: Success(ProfileList, "The profiles.", PROFILES)},
 )
 
@@ -60,7 +60,7 @@ RENAME = Operation(
     query=Narrowing,
     body=ProfileRequest,
     requests={"rename": {"name": "Main Street Bakery"}},
-    answers={200: Success(ProfileBody, "The profile with its new name.", RENAMED)},
+    answers={200: Success(ProfileBody, "The renamed profile.", RENAMED)},
     errors=("not_found", "profile.slug.unique"),
 )
 
@@ -76,9 +76,9 @@ DELETE = Operation(
     "Profiles",
     "deleteProfile",
     "Delete a profile",
-    "Only one that owns no accounts; keys that are bound to it are revoked.",
+    "The profile must have no accounts. API keys that are limited to it are revoked.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The profile is gone.", DELETED)},
+    answers={200: Success(DeletedBody, "The profile was deleted.", DELETED)},
     errors=("not_found", "profile.delete.not_empty"),
 )
 

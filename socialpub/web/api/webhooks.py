@@ -56,7 +56,7 @@ LISTING = Operation(
     TAG,
     "listWebhookEndpoints",
     "List endpoints",
-    "A key that is bound to a profile sees that profile's.",
+    "A key that is limited to a profile sees only the endpoints of that profile.",
     answers={200: Success(EndpointList, "The endpoints.", EndpointList(data=[ENDPOINT]))},
     links={"readWebhookEndpoint": "/data/0/id"},
 )
@@ -70,9 +70,9 @@ async def listing(call: Call) -> Reply:
 REGISTER = Operation(
     TAG,
     "registerWebhookEndpoint",
-    "Register an endpoint",
-    "Events that happen from now on are sent there, each at least once. The signing secret is in this answer and "
-    "nowhere else. A key that is bound to a profile registers for that profile's events.",
+    "Add an endpoint",
+    "The endpoint gets events from now on, each at least once. The signing secret is shown only in this response. A "
+    "key that is limited to a profile adds an endpoint for the events of that profile.",
     body=EndpointRequest,
     requests={"some types": REGISTRATION, "everything": {"url": ENDPOINT["url"]}},
     answers={201: Success(SignedEndpointBody, "The new endpoint, with its signing secret.", NEW)},
@@ -110,11 +110,11 @@ CHANGE = Operation(
     TAG,
     "changeWebhookEndpoint",
     "Change an endpoint",
-    "What the body leaves out stays as it is.",
+    "Fields that the body leaves out keep their value.",
     query=Narrowing,
     body=EndpointChange,
-    requests={"switch off": {"active": False}, "everything": {"events": []}},
-    answers={200: Success(EndpointBody, "The endpoint as it is now.", ENDPOINT)},
+    requests={"turn off": {"active": False}, "everything": {"events": []}},
+    answers={200: Success(EndpointBody, "The changed endpoint.", ENDPOINT)},
     errors=("not_found", *URL_ERRORS),
 )
 
@@ -135,9 +135,9 @@ DELETE = Operation(
     TAG,
     "deleteWebhookEndpoint",
     "Delete an endpoint",
-    "Nothing more is sent there, nor what was still on its way.",
+    "The endpoint gets no more deliveries, including those that are pending.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The endpoint is gone.", DeletedBody(id=ENDPOINT["id"], deleted=True))},
+    answers={200: Success(DeletedBody, "The endpoint was deleted.", DeletedBody(id=ENDPOINT["id"], deleted=True))},
     errors=("not_found",),
 )
 
@@ -160,13 +160,13 @@ TESTED: TestBody = {
 TEST = Operation(
     TAG,
     "testWebhookEndpoint",
-    "Send a sample",
-    "Sends a sample event now, signed like every other, and answers with what the endpoint did. It is not in the log "
-    "of events or deliveries, and is not tried again. An endpoint that is switched off can be tested, too.",
+    "Send a test event",
+    "Sends a signed test event now and returns the endpoint's response. It does not appear in the lists of events or "
+    "deliveries, and it is not retried. You can also test an endpoint that is turned off.",
     query=Narrowing,
     body=TestRequest,
-    requests={"a published post": {}, "of your own": {"type": "post.failed", "data": {"id": "42"}}},
-    answers={200: Success(TestBody, "What the endpoint did.", TESTED)},
+    requests={"a published post": {}, "your own data": {"type": "post.failed", "data": {"id": "42"}}},
+    answers={200: Success(TestBody, "The result of the test.", TESTED)},
     errors=("not_found",),
 )
 
@@ -193,9 +193,9 @@ async def try_out(call: Call, endpoint: str, request: TestRequest) -> Deed:
 ROTATE = Operation(
     TAG,
     "rotateWebhookSecret",
-    "Exchange the signing secret",
-    "The new secret is in this answer and nowhere else. For 24 hours every delivery is signed with both; a receiver "
-    "that answers 401 or 403 meanwhile is called once more at once with the two signatures exchanged.",
+    "Rotate the signing secret",
+    "The new secret is shown only in this response. For 24 hours, every delivery is signed with both secrets. If the "
+    "receiver answers 401 or 403 in this time, it is called again at once with the two signatures swapped.",
     query=Narrowing,
     answers={200: Success(SignedEndpointBody, "The endpoint, with its new secret.", NEW)},
     errors=("not_found",),
@@ -211,12 +211,12 @@ REDELIVERED: RedeliveredBody = {"count": 1000}
 REDELIVER_SINCE = Operation(
     TAG,
     "redeliverSince",
-    "Deliver again what has failed",
-    "Every failed delivery since a time goes out again, under the same event id and with all its attempts.",
+    "Redeliver failed deliveries",
+    "Redelivers every delivery that failed since the given time, with the same event id and a full set of attempts.",
     query=Narrowing,
     body=RedeliverRequest,
-    requests={"what has failed": {"since": "2026-11-20T09:00:00Z"}},
-    answers={202: Success(RedeliveredBody, "How many go out again.", REDELIVERED)},
+    requests={"failed deliveries": {"since": "2026-11-20T09:00:00Z"}},
+    answers={202: Success(RedeliveredBody, "The number of deliveries.", REDELIVERED)},
     errors=("not_found",),
 )
 
@@ -248,7 +248,7 @@ DELIVERIES = Operation(
     TAG,
     "listWebhookDeliveries",
     "List deliveries",
-    "What became of each event at each endpoint, newest first.",
+    "Every delivery of every event with its outcome, newest first.",
     query=DeliveriesQuery,
     answers={200: Success(DeliveryPage, "One page.", DeliveryPage(data=[DELIVERY_ROW], nextCursor=None))},
     errors=("cursor", "not_found", "api_key.profile_scope"),
@@ -280,7 +280,7 @@ DELIVERY = Operation(
     TAG,
     "readWebhookDelivery",
     "Read one delivery",
-    "The delivery with the event that is sent, and every call that was made.",
+    "The delivery with its event and every attempt.",
     query=Narrowing,
     answers={200: Success(DeliveryDetail, "The delivery.", DETAIL)},
     errors=("not_found",),
@@ -296,8 +296,8 @@ PENDING: DeliveryBody = {**DELIVERY_ROW, "status": "pending", "nextAttemptAt": D
 REDELIVER = Operation(
     TAG,
     "redeliverWebhookDelivery",
-    "Deliver again",
-    "The delivery goes out again, under the same event id, with all its attempts.",
+    "Redeliver a delivery",
+    "Redelivers with the same event id and a full set of attempts.",
     query=Narrowing,
     answers={202: Success(DeliveryBody, "The delivery, pending again.", PENDING)},
     errors=("not_found",),

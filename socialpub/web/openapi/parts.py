@@ -35,25 +35,25 @@ _WINDOW: dict[str, tuple[str, str, Json]] = {
     "windowReset": ("RateLimit-Reset", "Seconds until the oldest request leaves the window.", _COUNT),
     "windowPolicy": (
         "RateLimit-Policy",
-        "The window in the words of the newer draft.",
+        "The window, in the format of the newer draft.",
         {"type": "string", "examples": ['"default";q=120;w=60']},
     ),
     "window": (
         "RateLimit",
-        "Where you stand in it, in the words of the newer draft.",
+        "Your current usage, in the format of the newer draft.",
         {"type": "string", "examples": ['"default";r=119;t=60']},
     ),
 }
 _CEILING: tuple[str, str, Json] = (
     "X-RateLimit-Limit",
-    "The ceiling of this route, a minute.",
+    "The limit of this route, per minute.",
     {"type": "integer", "minimum": 1},
 )
 # Component: (header, description, schema, always there).
 HEADERS: dict[str, tuple[str, str, Json, bool]] = {
     "requestId": (
         "X-Request-Id",
-        "The caller's own id when it is well-formed, else a new one.",
+        "The request id that the caller sent, if it is well-formed, else a new one.",
         {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
         True,
     ),
@@ -63,26 +63,26 @@ HEADERS: dict[str, tuple[str, str, Json, bool]] = {
     **{f"{name}Maybe": (*row, False) for name, row in _WINDOW.items()},
     "tag": (
         "ETag",
-        "Names these bytes. Send it as `If-None-Match`: for as long as the answer would be the same you get 304.",
+        "Identifies this response. Send it as `If-None-Match`: while the response is unchanged, you get 304.",
         {"type": "string", "examples": ['"5c1f0a9b3e7d2468"']},
         True,
     ),
     "replayed": (
         "Idempotency-Replayed",
-        "There when this is the kept answer of an earlier request with the same Idempotency-Key.",
+        "Present if this is the stored response to an earlier request with the same Idempotency-Key.",
         {"type": "string", "const": "true"},
         False,
     ),
     "retryAfter": ("Retry-After", "Seconds to wait.", _COUNT, False),
     "location": (
         "Location",
-        "Where the posts of the batch are listed, with what has become of each.",
+        "The list of the batch's posts with their outcomes.",
         {"type": "string", "examples": ["/v1/posts?batchId=01999c41-7e30-7c68-a1f5-3b8d07e4c952"]},
         True,
     ),
     "applied": (
         "Preference-Applied",
-        "There when a preference of the request was followed, and which.",
+        "The preference of the request that was applied, if any.",
         {"type": "string", "examples": ["respond-async", "wait=10"]},
         False,
     ),
@@ -97,7 +97,7 @@ DELIVERY_HEADERS: tuple[tuple[str, str, bool], ...] = (
     ),
     (
         "{prefix}-Signature-Previous",
-        "The same, keyed with the secret before the last `rotate-secret`: only while both are valid.",
+        "The signature with the secret before the last `rotate-secret`, while both are valid.",
         False,
     ),
     ("{prefix}-Event", "The event's type.", True),
@@ -121,8 +121,8 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
-        "description": "Makes the write safe to repeat: the same key and body get the same answer for 24 hours, and "
-        "the work is done once. The same key with another body is refused.",
+        "description": "Makes the write safe to repeat: the same key and body get the same response for 24 hours, and "
+        "the work is done once. The same key with another body is rejected.",
         "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
         "example": "3f8a1c1e-launch-post",
     }
@@ -131,7 +131,7 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "in": "header",
         "required": False,
         "description": f"How long to wait for targets that are published now (RFC 7240): `wait=N`, 1 to {WAIT_MAX} "
-        "seconds, or `respond-async` for not at all. What is malformed or out of range is ignored.",
+        "seconds, or `respond-async` to not wait. Malformed or out-of-range values are ignored.",
         "schema": {"type": "string"},
         "example": "wait=10",
     }
@@ -139,7 +139,7 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "name": "If-None-Match",
         "in": "header",
         "required": False,
-        "description": "The `ETag` of an answer that you have: where nothing has changed, you are told so (304).",
+        "description": "The `ETag` of a response that you have: if nothing has changed, the response is 304.",
         "schema": {"type": "string"},
         "example": '"5c1f0a9b3e7d2468"',
     }

@@ -27,8 +27,8 @@ _WELL = Reply(dumps(WELL))
 HEALTHZ = Operation(
     "Health",
     "readHealth",
-    "The process answers",
-    answers={200: Success(HealthBody, "It does.", WELL)},
+    "Check that the process runs",
+    answers={200: Success(HealthBody, "The process runs.", WELL)},
 )
 
 
@@ -41,9 +41,9 @@ ACTIVE: ReadyBody = {"status": "ok", "publishing": "active"}
 READYZ = Operation(
     "Health",
     "readReadiness",
-    "The server can do its work",
-    "The database takes writes and the scheduler is alive.",
-    answers={200: Success(ReadyBody, "It can.", ACTIVE)},
+    "Check that the server is ready",
+    "The database accepts writes and the scheduler is running.",
+    answers={200: Success(ReadyBody, "The server is ready.", ACTIVE)},
     errors=("storage.unavailable",),
 )
 
@@ -58,7 +58,7 @@ async def readyz(call: Call) -> Reply:
     )
     why = await asyncio.to_thread(_trouble, service, named, key or service.runtime.vault.key_id)
     if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
-        why = "the scheduler does not answer"
+        why = "the scheduler is not responding"
     if why:
         raise refuse("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
     silent = [found.name for found in service.breakers.open() if found.name in service.sites]
