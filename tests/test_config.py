@@ -170,7 +170,7 @@ def test_variables_that_are_read_elsewhere_are_no_settings(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("[platforms.myspace]\nenabled = true", "platforms.myspace: there is no such platform; known: bluesky, "),
+        ("[platforms.myspace]\nenabled = true", "platforms.myspace: unknown platform; known: bluesky, "),
         (
             "[platforms.bluesky]\nservcie = 'x'",
             "platforms.bluesky.servcie: there is no such setting; did you mean platforms.bluesky.service?",

@@ -85,19 +85,19 @@ class Section(BaseModel):
 
 class Server(Section):
     host: str = "127.0.0.1"
-    """The address to listen on. Leave it on loopback behind a reverse proxy that does TLS."""
+    """The address to listen on. Keep the loopback address behind a reverse proxy that handles TLS."""
     port: int = Field(8080, ge=0, le=65535)
-    """The port to listen on; 0: any free port."""
+    """The port to listen on. 0: any free port."""
     base_url: str = ""
-    """The public address of this server, as users and platforms see it; empty: http://{host}:{port}.
-    Once it is set, requests for any other host are refused, except health checks and calls from this machine to itself.
+    """The public address of this server, as users and platforms see it. Empty: http://{host}:{port}.
+    If it is set, requests for other hosts are rejected, except health checks and requests from this machine to itself.
     """
     trusted_proxies: list[str] = ["127.0.0.1", "::1"]
-    """Addresses and networks (10.0.0.0/8) whose X-Forwarded-For is believed."""
+    """Addresses and networks (10.0.0.0/8) of proxies whose X-Forwarded-For header is trusted."""
 
     metrics_token: str = ""
-    """Sent as a Bearer token to read /metrics from another machine, through a proxy, or, once `base_url` names another
-    host than this machine, from anywhere; empty: only this machine reads them, while it has no such `base_url`.
+    """The Bearer token for /metrics. Needed from other machines, through a proxy, and from anywhere if `base_url` is
+    not an address of this machine. Empty: only this machine can read /metrics, and only without such a `base_url`.
     """
 
     @field_validator("trusted_proxies")
@@ -116,21 +116,21 @@ class Server(Section):
 
 class DatabaseSection(Section):
     url: str = "socialpub.db"
-    """The SQLite file. (postgresql://… is planned, and refused today.)"""
+    """The SQLite file. (postgresql://… is not supported yet.)"""
 
 
 class Storage(Section):
     data_dir: str = ""
-    """Media, key file and lock; empty: beside the database."""
+    """The directory of media, key file and lock. Empty: the directory of the database."""
 
 
 class Security(Section):
     encryption_keys: list[str] = []
-    """Master keys, each 32 random bytes in base64: the first encrypts, all decrypt. Empty: the key file."""
+    """Master keys, each 32 random bytes in base64. The first one encrypts, all of them decrypt. Empty: the key file."""
     encryption_key_file: str = ""
-    """The key file, made at first start with mode 0600; empty: master.key in the data directory."""
+    """The key file, created at the first start with mode 0600. Empty: master.key in the data directory."""
     allow_private_networks: bool = False
-    """Let outbound calls reach private addresses over http. For labs and tests only."""
+    """Allow outbound calls to private addresses over http. For labs and tests only."""
     key_prefix: str = Field("svc", pattern=r"^[a-z][a-z0-9]{1,15}$")
     """API keys begin with {key_prefix}_live_ or {key_prefix}_test_."""
 
@@ -150,25 +150,25 @@ class Limits(Section):
 
 class Media(Section):
     max_bytes: int = Field(512 * 1024 * 1024, ge=1)
-    """The largest file taken by upload or fetched by URL."""
+    """The largest file, in bytes, that is accepted as an upload or fetched from a URL."""
     organization_bytes: int = Field(0, ge=0)
-    """How many bytes the media of one organization may take in total; 0: no quota. Set it if the organizations on
-    this server do not trust each other, so that none of them can fill the disk.
+    """The total size of one organization's media, in bytes. 0: no quota. Set a quota if the organizations on this
+    server do not trust each other, so that none of them can fill the disk.
     """
 
 
 class Webhooks(Section):
     header_prefix: str = Field("X-Service", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")
-    """The headers of a delivery begin with this: {header_prefix}-Signature, {header_prefix}-Event and so on."""
+    """The prefix of the headers of a delivery: {header_prefix}-Signature, {header_prefix}-Event and so on."""
     allowed_hosts: list[str] = []
-    """Receivers that may be private or plain http: names ("n8n"), addresses, and networks ("10.0.0.0/8", which lifts
-    the check of the address alone: a name that resolves into it must still be https). This is for webhooks, and for
-    notification channels that have an address, such as an ntfy server of your own; for nothing else.
+    """Receivers that may have a private address or use plain http: names ("n8n"), addresses, and networks
+    ("10.0.0.0/8", which allows only the address: a name that resolves to it still needs https). Applies only to
+    webhooks and to notification channels with a URL, such as your own ntfy server.
     """
     timeout: Duration = Field(10.0, ge=1, le=60)
-    """How long a receiver may take to answer, in all."""
+    """The time limit of a delivery, from connecting to the end of the response."""
     waits: list[Duration] = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0]
-    """Waits before a delivery is tried again; up to a tenth is added to each. One more attempt than waits is made."""
+    """The waits between the attempts of a delivery, each extended by up to a tenth. Seven waits make eight attempts."""
 
     @field_validator("allowed_hosts")
     @classmethod
@@ -179,21 +179,21 @@ class Webhooks(Section):
 
 class Smtp(Section):
     host: str = Field("", pattern=r"^[A-Za-z0-9.:_-]{0,253}$")
-    """The mail server that takes notifications by e-mail; empty: none are sent by e-mail."""
+    """The mail server for notifications by e-mail. Empty: no e-mail is sent."""
     port: int = Field(587, ge=1, le=65535)
-    """Its port: usually 587 with starttls, 465 with tls, 25 with none."""
+    """The port of the mail server: usually 587 with starttls, 465 with tls, 25 with none."""
     security: Literal["starttls", "tls", "none"] = "starttls"
-    """How the connection is secured: by STARTTLS, by TLS from the first byte, or not at all (a relay on this machine).
-    The server's certificate must be that of its host.
+    """How the connection is encrypted: with STARTTLS, with TLS from the start, or not at all (a relay on this machine).
+    The certificate must match the host.
     """
     username: str = ""
-    """The name to log in with; empty: without a login. A login needs `starttls` or `tls`."""
+    """The user name for the mail server. Empty: no login. A login needs `starttls` or `tls`."""
     password: str = ""
-    """The password for it."""
+    """The password for the mail server."""
     sender: str = ""
-    """The address that notifications come from."""
+    """The sender address of notifications."""
     ca_file: str = ""
-    """A file with certificates that are trusted too, for a mail server with a certificate of its own; empty: none."""
+    """A file with additional trusted certificates, for a mail server with a self-signed certificate. Empty: none."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -212,50 +212,50 @@ class Smtp(Section):
 
 class Notifications(Section):
     window: Duration = Field(seconds("15m"), ge=1, le=seconds("1d"))
-    """The first failure of a cause is told at once; what else it causes within this time is told in one message at its
-    end. While the cause lasts, each such message comes after twice the time of the one before, up to a day.
+    """The first failure of a cause is sent at once. Later failures of the same cause are collected for this time, then
+    sent in one message. While the cause lasts, the time doubles with each message, up to a day.
     """
     telegram_api: str = Field("https://api.telegram.org", pattern=r"^https?://[^/\s?#]+$")
-    """Where bots of Telegram are reached."""
+    """The address of the Telegram Bot API."""
 
 
 class Tokens(Section):
     expiring: Duration = seconds("7d")
-    """How long before its end a token that cannot be refreshed counts as expiring."""
+    """How long before its expiry a token that cannot be refreshed counts as expiring."""
 
 
 class Publishing(Section):
     immediate_wait: Duration = Field(25.0, ge=0.1, le=55)
-    """How long an immediate POST /v1/posts waits for its targets (at most 55 s); `Prefer: wait=N` asks otherwise.
-    Whatever is not finished by then goes on, and the answer is 202. Many tools give up after 30 s.
+    """How long an immediate POST /v1/posts waits for its targets (at most 55 s). `Prefer: wait=N` overrides it.
+    Targets that are not finished by then continue, and the response is 202. Many clients time out after 30 s.
     """
     join_undelivered: bool = True
-    """If the client of a request without an Idempotency-Key is gone before the answer, and the same bytes are sent
-    again within 5 minutes, the second request gets the answer to the first, and nothing is published twice.
+    """If the client of a request without an Idempotency-Key disconnects before the response, and the same request
+    arrives again within 5 minutes, it gets the response to the first one, and nothing is published twice.
     """
     refuse_duplicates: bool = False
-    """Refuse the same text on the same account within 24 hours, unless the request says `"onDuplicate": "warn"`."""
+    """Reject the same text for the same account within 24 hours, unless the request has `"onDuplicate": "warn"`."""
     threads: int = Field(1500, ge=1, le=4096)
-    """Upstream calls at the same time for immediate posts. Of one platform at most two thirds, of one organization at
-    most six sevenths: whoever comes later still finds a place. A place that nobody needs costs nothing.
+    """The number of concurrent platform calls for immediate posts. One platform may use at most two thirds, one
+    organization at most six sevenths, so that some are always left for others. Unused ones cost nothing.
     """
     workers: int = Field(1500, ge=1, le=4096)
-    """Queued posts published at the same time, with the same shares."""
+    """The number of scheduled posts that are published concurrently, with the same shares."""
     retry_waits: list[Duration] = [30.0, 120.0, 480.0]
-    """Waits before a scheduled post is tried again after platform_unavailable."""
+    """The waits between the attempts of a scheduled post after platform_unavailable."""
     version_checks: bool = True
-    """Ask each platform that has a connected account, once a day and with one harmless call, whether it still answers
-    the version of its API that this server calls, and with one more whether it answers the next one already.
+    """Check once a day, with one harmless call to each platform that has a connected account, whether the platform
+    still supports the API version that this server uses, and with another call whether it supports the next one.
     """
     settle_horizon: Duration = Field(180.0, ge=1)
-    """How long to look for a post whose answer was lost, on platforms without idempotency keys."""
+    """How long to search for a post whose response was lost, on platforms without idempotency keys."""
 
 
 class Scheduling(Section):
     overdue_grace: Duration = 3600.0
-    """A post is published at most this late, whatever delayed it; after that it fails. Never less than 5 seconds."""
+    """How late a post may be published. After that it fails. At least 5 seconds."""
     overdue_spacing: Duration = 2.0
-    """Pause between two overdue posts of one account."""
+    """The pause between two overdue posts of one account."""
 
 
 PaidTier = Literal["free", "pro", "business"]
@@ -265,44 +265,44 @@ class Billing(Section):
     free: int = 50
     """Posts per calendar month (UTC) in the tier `free`."""
     pro: int = 5_000
-    """The same in the tier `pro`."""
+    """Posts per calendar month (UTC) in the tier `pro`."""
     business: int = 25_000
-    """The same in the tier `business`."""
+    """Posts per calendar month (UTC) in the tier `business`."""
     lemonsqueezy_secret: str = Field("", repr=False)
-    """The signing secret of the webhook at Lemon Squeezy that calls POST /billing/lemonsqueezy. Empty: there is no
-    such address, and every organization has the tier that the operator gave it.
+    """The signing secret of the Lemon Squeezy webhook that calls POST /billing/lemonsqueezy. Empty: this address does
+    not exist, and every organization has the tier that the operator set.
     """
     variants: dict[str, PaidTier] = {}
-    """The tier of each variant of your products at Lemon Squeezy, by the variant's id: { "12345" = "pro" }. Its
-    checkout has to carry the custom data `organization_id`.
+    """The tier of each variant of your Lemon Squeezy products, by variant id: { "12345" = "pro" }. The checkout must
+    carry the custom data `organization_id`.
     """
 
 
 class Retention(Section):
     idempotency: Duration = seconds("24h")
-    """How long an Idempotency-Key replays its answer."""
+    """How long the response to an Idempotency-Key is replayed."""
     audit: Duration = seconds("365d")
-    """How long the audit trail is kept: who did what, when and from where."""
+    """How long the audit log is kept: who did what, when and from where."""
     events: Duration = Field(seconds("90d"), ge=seconds("1d"))
-    """How long events are kept, and their deliveries to webhooks: `GET /v1/events` and redelivery reach back so far.
-    Those of posts that are still open stay, and so do deliveries that are still to be made.
+    """How long events and their webhook deliveries are kept, for `GET /v1/events` and redelivery. Events of unfinished
+    posts and pending deliveries stay.
     """
     notifications: Duration = Field(seconds("90d"), ge=seconds("2d"))
-    """How long it is kept what people were told; what is still to be sent stays."""
+    """How long notifications are kept. Pending notifications stay."""
     intents: Duration = Field(seconds("365d"), ge=seconds("7d"))
-    """How long it is kept what was sent for a published post, so that nothing is sent or bound twice; at least 7 days.
-    Of a post that is not published it stays.
+    """How long the record of a published post's send is kept, so that nothing is sent twice; at least 7 days. Records
+    of posts that are not published stay.
     """
     attempts: Duration = Field(seconds("365d"), ge=seconds("7d"))
-    """How long the attempts of a published post are shown; at least as long as `intents` in fact, which name them."""
+    """How long the attempts of a published post are kept; at least as long as `intents`, which refer to them."""
     media: Duration = Field(seconds("180d"), ge=0)
-    """How long media are kept that nothing needs any more: neither uploaded nor named by a post in this time. What a
-    post needs that is still to go out stays, however old it is. 0: media stay until somebody deletes them.
+    """How long unused media are kept: media that were neither uploaded nor used by a post in this time. Media that an
+    unpublished post needs stay, however old they are. 0: media stay until you delete them.
     """
     posts: Duration = Field(0, ge=0)
-    """How long a post is kept after its last change; then it goes with its attempts, what was sent for it and its place
-    in the search, once all posts of its request are past their time. One that is still to go out, or of which nobody
-    has said whether it is out, stays. 0: posts are kept for ever. Else at least 7 days, `events` and `idempotency`.
+    """How long a post is kept after its last change. Then it is deleted with its attempts, its records and its search
+    entry, together with the other posts of its request. Unfinished posts and posts with an unknown outcome stay.
+    0: posts are kept forever. Otherwise at least 7 days, `events` and `idempotency`.
     """
 
     @model_validator(mode="after")
@@ -315,52 +315,52 @@ class Retention(Section):
 
 class Log(Section):
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is told, at least: each request and outcome (info), or only what needs a look."""
+    """The lowest level that is logged. `info` logs each request and outcome; `warning` only what needs attention."""
     format: Literal["text", "json"] = "text"
-    """Lines for people, or an object a line for programs. Times are UTC in both."""
+    """`text` is for people, `json` writes one object a line. Times are in UTC in both."""
 
 
 class Tracing(Section):
     endpoint: str = Field("", pattern=r"^(https?://[^\s]+)?$")
-    """Where an OpenTelemetry collector takes traces by OTLP over HTTP, such as http://localhost:4318/v1/traces; empty:
-    there are none. Needs the packages of `socialpub[tracing]`. What the collector wants to be told in headers stands in
-    the environment, as OTEL_EXPORTER_OTLP_HEADERS.
+    """The OTLP/HTTP address of an OpenTelemetry collector, such as http://localhost:4318/v1/traces. Empty: no traces.
+    Needs the packages of `socialpub[tracing]`. Set headers for the collector in the environment variable
+    OTEL_EXPORTER_OTLP_HEADERS.
     """
     service_name: str = Field("socialpub", min_length=1)
-    """What this server is called there."""
+    """The name of this server in traces."""
     ratio: float = Field(1.0, ge=0, le=1)
-    """Which share of the traces that begin here is sent; a request that comes with a trace says so itself."""
+    """The share of traces to send, from 0 to 1. A request with trace context decides for itself."""
 
 
 class Backup(Section):
     directory: str = ""
-    """Where the server puts backups of database and media by itself; empty: it makes none. Best on another disk.
-    The master key is not in them: keep a copy of it somewhere else.
+    """The folder for automatic backups of database and media, ideally on another disk. Empty: no backups in a folder.
+    Backups do not contain the master key: keep a copy of it in another place.
     """
     every: Duration = Field(seconds("24h"), ge=seconds("10m"))
-    """How long after a backup the next one is made."""
+    """The time between two backups."""
     keep: int = Field(14, ge=1)
-    """How many are kept in the folder, and how many in the bucket; older ones are removed once a new one was looked
-    through.
+    """How many backups are kept in the folder, and how many in the bucket. Older ones are deleted after a new one was
+    verified.
     """
     before_upgrade: int = Field(2, ge=0)
-    """How many copies of the database from before an upgrade are kept beside it, as `socialpub-before-….db`. A start
-    makes one before it brings the file to a newer schema, and does not begin without room for it. 0: it makes none.
+    """How many copies of the database from before an upgrade are kept beside it, as `socialpub-before-….db`. The server
+    makes one before it upgrades the schema, and does not start without space for it. 0: no copies.
     """
     s3_endpoint: str = Field("", pattern=r"^(https?://[^/\s?#@]+)?$")
-    """An S3-compatible store to which backups go too, such as https://s3.eu-central-1.amazonaws.com; empty: to none.
-    Without a `directory` they are made on the way there, beside the data. Needs the package minio (`socialpub[s3]`).
+    """An S3-compatible store for backups, such as https://s3.eu-central-1.amazonaws.com. Empty: none. Without a
+    `directory`, backups are prepared beside the data. Needs the package minio (`socialpub[s3]`).
     """
     s3_bucket: str = Field("", pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$|^$")
-    """The bucket; it has to be there. Best one whose objects cannot be deleted for a while by the key below."""
+    """The bucket, which must exist. Ideally the access key below cannot delete recent objects in it."""
     s3_prefix: str = Field("", pattern=r"^[A-Za-z0-9._/-]{0,200}$")
-    """What the names in the bucket begin with, as a folder; empty: nothing."""
+    """The prefix of the object names, such as a folder. Empty: none."""
     s3_region: str = Field("us-east-1", pattern=r"^[A-Za-z0-9-]{1,64}$")
-    """The region that requests are signed for; many stores take any."""
+    """The region for signing requests. Many stores accept any."""
     s3_access_key: str = ""
-    """The key that may put, get, list and delete there."""
+    """The access key, which may put, get, list and delete objects."""
     s3_secret_key: str = Field("", repr=False)
-    """Its secret."""
+    """The secret of the access key."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

@@ -122,7 +122,7 @@ def org_delete(options: Options) -> Body:
         planned = service.read(lambda: organizations.plan(service, organization)).result()
     options.exit_code = REFUSED
     options.sentences = [f"Deleting the organization {planned['name']} ends:", *_ended(planned)]
-    print("socialpub: Nothing was deleted. To delete it for good, repeat the command with --yes.", file=sys.stderr)
+    print("socialpub: Nothing was deleted. To delete it permanently, repeat the command with --yes.", file=sys.stderr)
     return dict(planned)
 
 
@@ -324,7 +324,7 @@ def _agree(options: Options, happens: str) -> None:
     if options.yes:
         return
     if not sys.stdin.isatty():
-        options.usage("nobody can be asked here: confirm it with --yes")
+        options.usage("standard input is not a terminal: confirm with --yes")
     click.confirm("Disconnect it?", abort=True, err=True)
 
 

@@ -67,8 +67,8 @@ def restore(options: Options) -> dict[str, Any]:
         there = restoring.in_the_way(settings)
         if there:
             raise RefusedError(
-                f"{there} is there already, and a restore writes over nothing. Move it away with what lies beside it, "
-                "or name other places: --database FILE --data-dir DIR"
+                f"{there} is there already, and a restore overwrites nothing. Move it and the files beside it away, "
+                "or choose other paths: --database FILE --data-dir DIR"
             )
         with _here(options) as file:
             restored = restoring.restore(settings, file, told(options))
@@ -89,7 +89,7 @@ def listed(options: Options) -> list[dict[str, Any]]:
     settings = settings_of(options)
     named = shelves(settings.backup)
     if not named:
-        raise RefusedError("The settings name no place for backups: backup.directory, or backup.s3_endpoint")
+        raise RefusedError("No backups are set up: set backup.directory or backup.s3_endpoint")
     if settings.backup.directory:
         sweep(Path(settings.backup.directory))
     return [
@@ -113,7 +113,7 @@ def _in_bucket(file: Path) -> str | None:
 def bucket_of(settings: Settings) -> Bucket:
     """Open the configured bucket. Raises RefusedError without one."""
     if not settings.backup.s3_endpoint:
-        raise RefusedError("The settings name no bucket: backup.s3_endpoint, s3_bucket, s3_access_key, s3_secret_key")
+        raise RefusedError("No bucket is set up: set backup.s3_endpoint, s3_bucket, s3_access_key and s3_secret_key")
     return Bucket(settings.backup)
 
 

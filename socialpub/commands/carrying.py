@@ -75,7 +75,7 @@ def _to_file(options: Options, rows: Iterable[Json]) -> int:
     """Write a new file, which gets its name once complete."""
     file: Path = options.file
     if file.exists():
-        raise RefusedError(f"{file} is there already, and an export writes over nothing")
+        raise RefusedError(f"{file} already exists, and an export overwrites nothing")
     try:
         with working_folder(file.parent, BESIDE) as desk:
             with os.fdopen(private.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
@@ -164,7 +164,7 @@ def _json_lines(raw: BinaryIO) -> Iterator[Line]:
     while line := raw.readline(LINE_MAX + 1):
         number += 1
         if len(line) > LINE_MAX:
-            yield number, unreadable(f"The line is longer than {LINE_MAX} bytes; what follows is not looked at.")
+            yield number, unreadable(f"The line is longer than {LINE_MAX} bytes. The rest of the file was not checked.")
             return
         if line.strip():
             yield number, _json(line)
@@ -206,7 +206,7 @@ def _held(file: Path) -> Iterator[BinaryIO]:
         raise StartError(f"{file} cannot be read: {troubles.why(error)}") from error
     with raw:
         if not try_lock(raw):
-            raise RefusedError(f"{file} is being imported already")
+            raise RefusedError(f"{file} is already being imported")
         try:
             yield raw
         finally:

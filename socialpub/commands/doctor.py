@@ -90,9 +90,9 @@ def _database(settings: Settings) -> Iterator[Check]:
     except StartError as error:
         yield Check("database", False, str(error), 'See "Restore" in docs/running.md.')
         return
-    looked = "all of it was looked at" if whole else "its beginning was looked at; the server looks at the rest"
+    looked = "all of it was checked" if whole else "its beginning was checked; the server checks the rest"
     yield Check("database", True, f"{path} is whole as far as it was seen ({looked})")
-    told = f"the next start runs {behind} migrations that it does not have yet" if behind else "it is the newest"
+    told = f"the next start runs {behind} migrations that it does not have yet" if behind else "it is up to date"
     yield Check("schema", True, told)
     if not behind:
         yield from _inside(settings)
@@ -122,7 +122,7 @@ _WELL = {
     standing.SERVER: "a server runs on this database",
     standing.PUBLISHING: "it is not paused",
     standing.POSTS: "none is overdue, and none failed within a day",
-    standing.ACCOUNTS: "none needs its owner",
+    standing.ACCOUNTS: "none needs attention",
 }
 
 
@@ -144,13 +144,13 @@ def _version(asked: versions.Asked) -> Check:
         use = f" or set platforms.{asked.platform}.api_version to {asked.newer}" if newer else ""
         said = f"{label} does not answer version {asked.pin} of its API any more ({asked.said}, {when}){newer}"
         return Check(f"{label} version", False, said, f"Install a newer socialpub{use}.")
-    heard = "answered" if asked.heard == "good" else "could not be asked for"
+    heard = "answered" if asked.heard == "good" else "could not be checked"
     return Check(f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.said}, {when}){newer}")
 
 
 def _key(settings: Settings, needed: set[str]) -> Check:
     if not needed:
-        return Check("master key", True, "nothing is sealed yet")
+        return Check("master key", True, "nothing is encrypted yet")
     try:
         load_vault(settings, needed=needed)
     except ConfigError as error:
@@ -165,7 +165,7 @@ def _disk(settings: Settings) -> Iterator[Check]:
         "disk",
         free >= ROOM,
         f"{free / 1e9:.1f} GB are free at {folder}",
-        "" if free >= ROOM else "Make room: below 0.2 GB uploads are refused.",
+        "" if free >= ROOM else "Free some space: below 0.2 GB, uploads are rejected.",
     )
 
 
@@ -261,7 +261,7 @@ def _proxy(seen: outbound.Response) -> Check:
         "proxy",
         False,
         "the proxy in front adds no X-Forwarded-For: all clients count as one, in limits and in the log",
-        'Have it add the header; docs/running.md, "Proxy", has the lines for Caddy and nginx.',
+        'Configure it to add the header: docs/running.md, "Proxy", has the lines for Caddy and nginx.',
     )
 
 

@@ -68,7 +68,7 @@ def forget(options: Options) -> dict[str, Any]:
         with copies.changed_by_us(settings), _with_what_there_is(settings) as service:
             lost_key.forget(service)
             done = act.do_now(acting(options, service), lost_key.finish)
-    return {**done, **counts, "next": "socialpub serve, then connect the accounts again"}
+    return {**done, **counts, "next": "socialpub serve, then reconnect the accounts"}
 
 
 def _lost(settings: Settings) -> dict[str, int]:
@@ -78,7 +78,7 @@ def _lost(settings: Settings) -> dict[str, int]:
         held = load_vault(settings)
         lacking = {key for key in lacking if not held.holds(key)}
     if not lacking:
-        raise RefusedError("every master key that this database needs is here: there is nothing to forget")
+        raise RefusedError("every master key that this database needs is available: there is nothing to forget")
     database = db.Database(settings.database_path).open()
     try:
         found = database.read(lambda: lost_key.lost(lacking)).result()
@@ -114,7 +114,7 @@ def _agreed(options: Options, counts: dict[str, int]) -> None:
     if not sys.stdin.isatty():
         raise RefusedError(f"{given_up} To go on: --yes")
     print(given_up, file=sys.stderr)
-    if input("Type forget to go on: ").strip() != "forget":
+    if input("Type forget to continue: ").strip() != "forget":
         raise RefusedError("Nothing was changed.")
 
 

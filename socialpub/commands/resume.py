@@ -36,8 +36,8 @@ def resume(options: Options) -> dict[str, Any]:
 
 
 _WHY = (
-    "This database was restored or copied: posts that it calls queued may have been published since. When you have "
-    "compared it with the platforms: socialpub resume --after-restore [--skip-overdue]"
+    "This database was restored or copied: posts that it lists as queued may have been published since. Compare "
+    "them with the platforms, then run: socialpub resume --after-restore [--skip-overdue]"
 )
 
 
@@ -65,7 +65,7 @@ def _overdue(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> lis
         return ["No post is overdue."]
     return [
         f"Post {row['id']} on {row['platform']}, due {iso(overdue.due_of(row))}, {then}."
-        for then, rows in (("is published now", publish), ("fails: it is too late (schedule.overdue)", skip))
+        for then, rows in (("is published now", publish), ("fails: it is overdue (schedule.overdue)", skip))
         for row in rows
     ]
 

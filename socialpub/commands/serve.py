@@ -65,7 +65,7 @@ def _say_ready(settings: Settings, setup_token: str | None) -> None:
     print(f"socialpub serves {settings.base_url}\n", end="", file=sys.stderr)
     if setup_token:
         print(
-            f"Nobody can sign in yet. Make the first owner, once: {settings.base_url}/setup/{setup_token}",
+            f"There are no users yet. To become the owner, open: {settings.base_url}/setup/{setup_token}",
             file=sys.stderr,
         )
         if not settings.server.base_url:
@@ -190,7 +190,7 @@ def check_platforms(settings: Settings) -> None:
     """Raise ConfigError for an unknown platform section or one with errors."""
     for name, table in settings.platforms.items():
         if name not in platforms.PLATFORMS:
-            raise ConfigError(f"platforms.{name}: there is no such platform; known: {', '.join(platforms.PLATFORMS)}")
+            raise ConfigError(f"platforms.{name}: unknown platform; known: {', '.join(platforms.PLATFORMS)}")
         try:
             platforms.site(name, table)
         except ValidationError as error:
@@ -284,7 +284,7 @@ def older(path: Path, lacking: int) -> str:
     wrote = f"{path} was written by an older socialpub: this one knows {more}. Nothing was changed."
     if is_served(path):
         return f"{wrote} A server runs on it: stop that one first, or use the commands of its version."
-    return f"{wrote} Make a backup, then bring it to date: socialpub migrate."
+    return f"{wrote} Make a backup, then upgrade it: socialpub migrate."
 
 
 def _in_order(settings: Settings) -> Path:

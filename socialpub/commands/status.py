@@ -39,9 +39,9 @@ def _found(settings: Settings) -> Standing:
 def _sentences(found: Standing) -> Iterator[str]:
     wrong = standing.findings(found)
     if not any(finding.about == standing.SERVER for finding in wrong):
-        yield f"A server runs on this database; its last sign of life was at {found['server']['seenAt']}."
+        yield f"A server runs on this database. It last responded at {found['server']['seenAt']}."
     if not found["paused"]:
-        yield f"Publishing goes on; {standing.posts(found['publishing'])} on their way."
+        yield f"Publishing is active; {standing.posts(found['publishing'])} on their way."
     if not found["overdue"]["count"]:
         yield "No post is overdue."
     yield from _backlog(found)

@@ -11,11 +11,11 @@ import click
 from socialpub import __version__
 from socialpub.commands.parts import Command, Group, LateGroup, OneOf, Options, argument, file, flag, option
 
-ONE_ORG = "the organization, by id or name; optional where there is only one"
-ONE_PROFILE = "the profile, by id or name; optional where there is only one"
+ONE_ORG = "the organization, by id or name; optional if there is only one"
+ONE_PROFILE = "the profile, by id or name; optional if there is only one"
 ID_OR_NAME = "its id or its name"
 WITHIN = "the organization to look in"
-ALL_ORGS = "only those of this organization"
+ALL_ORGS = "only this organization"
 
 
 def parsed(arguments: Sequence[str] | None = None) -> Options | None:
@@ -62,53 +62,55 @@ def _serving() -> Iterator[click.Command]:
     yield Command(
         "serve",
         "serve.serve",
-        "migrate, then run API, queue and scheduler in one process",
+        "run the server: migrate the database, then start API, dashboard and scheduler",
         option("host"),
         option("port", type=int),
     )
     yield Command(
         "demo",
         "demo.demo",
-        "serve on a fresh database with the built-in platform simulator",
+        "run a server with sample data and a simulator of each platform",
         option("port", type=int),
-        flag("once", "publish one batch, print its result, exit"),
+        flag("once", "publish one batch, print the result and exit"),
     )
     yield Command(
         "simulator",
         "demo.simulator",
-        "the platform simulator alone",
+        "run only the platform simulator",
         option("host", default="127.0.0.1"),
         option("port", _ports, type=int, default=8090),
-        option("ledger", "append what is published to this file, a JSON line each", type=click.Path(path_type=Path)),
+        option("ledger", "append each published post to this file, as one JSON line", type=click.Path(path_type=Path)),
     )
 
 
 def _keeping() -> Iterator[click.Command]:
-    yield Command("migrate", "admin.migrate", "bring the database to the newest schema", act="migrate", done="applied")
+    yield Command(
+        "migrate", "admin.migrate", "upgrade the database to the newest schema", act="migrate", done="applied"
+    )
     yield Command(
         "resume",
         "resume.resume",
-        "resume publishing after a pause; shows first what is overdue",
-        flag("after-restore", "confirm that the restored database is the one to go on with"),
-        flag("skip-overdue", "fail every overdue post instead of publishing it"),
+        "resume publishing after a pause; lists overdue posts first",
+        flag("after-restore", "confirm that you compared the restored database with the platforms"),
+        flag("skip-overdue", "mark overdue posts as failed instead of publishing them"),
         act="resume",
         done="was",
     )
     yield Command(
         "backup",
         "backup.backup",
-        "write database and media to one file, beside a running server",
-        file("a new file, such as socialpub-2026-11-22.zip, or s3:NAME, in the bucket of the settings"),
-        flag("with-keys", "the master key too: who has the file can read all tokens"),
+        "back up database and media to one file; the server may be running",
+        file("a new file, such as socialpub-2026-11-22.zip, or s3:NAME for the bucket in the settings"),
+        flag("with-keys", "include the master key: anyone who has the file can read all tokens"),
         act="backup",
         done="file",
     )
-    yield Command("verify", "backup.verify", "read all of a backup, as a restore would", file())
-    yield Command("backups", "backup.listed", "the backups that the server made by itself, in its folder and bucket")
+    yield Command("verify", "backup.verify", "check a backup by reading all of it", file())
+    yield Command("backups", "backup.listed", "list the automatic backups in the folder and the bucket")
     yield Command(
         "restore",
         "backup.restore",
-        "put a backup in its place; the server then starts paused",
+        "restore a backup; the server then starts paused",
         file(),
         act="restore",
         done="database",
@@ -116,39 +118,39 @@ def _keeping() -> Iterator[click.Command]:
     yield Command(
         "move",
         "move.move",
-        "hand the data over to another place: it starts no more here, and its copy starts there without a pause",
-        flag("back", "it stays here after all, and was started nowhere else"),
+        "prepare a move to another machine: the data no longer starts here, and its copy starts there unpaused",
+        flag("back", "undo the move: the data stays here and was not started elsewhere"),
         act="move",
         done="database",
     )
     yield Command(
         "status",
         "status.status",
-        "what is due, overdue, failing or in need of somebody; exit code 1 where something is",
+        "show what is due, overdue, failing or needs attention; exit code 1 if anything does",
     )
     yield Command(
         "doctor",
         "doctor.doctor",
-        "look at all that a server needs, and say what is wrong",
-        flag("offline", "only what is on this machine"),
+        "check settings, files, clock and platforms, and report problems",
+        flag("offline", "check only this machine"),
     )
 
 
 def _master_key() -> Group:
     return Group(
         "keys",
-        "the master key, which seals the accounts' tokens and all other secrets",
+        "the master key, which encrypts account tokens and all other secrets",
         Command(
             "rotate",
             "keys.rotate",
-            "a new master key; seals everything anew, beside a running server",
+            "create a new master key and re-encrypt everything; the server may be running",
             act="keys rotate",
             done="keyId",
         ),
         Command(
             "forget",
             "keys.forget",
-            "start without a master key that is lost: every account then has to be connected again",
+            "replace a lost master key; you must then reconnect every account",
             flag("yes", "do not ask"),
             act="keys forget",
             done="keyId",
@@ -160,12 +162,12 @@ def _carrying() -> Iterator[click.Command]:
     yield Command(
         "export",
         "carrying.export",
-        "write posts with what became of them to a new file: a JSON object a line, or CSV",
+        "export posts with their outcomes to a new file, as NDJSON or CSV",
         file("a new file; .csv is CSV, anything else NDJSON; - is standard output"),
         option("org", ONE_ORG),
-        flag("accounts", "the accounts in place of the posts, without their tokens"),
-        flag("csv", "CSV, whatever the file is called"),
-        option("status", "only posts with this status; may be given several times", multiple=True, type=OneOf(_states)),
+        flag("accounts", "export accounts, without their tokens, instead of posts"),
+        flag("csv", "write CSV, regardless of the file name"),
+        option("status", "only posts with this status; repeat for several", multiple=True, type=OneOf(_states)),
         option("account", "only posts to this account, by id or name"),
         option("after", "only posts created after this time", metavar="TIME"),
         option("before", "only posts created before this time", metavar="TIME"),
@@ -173,11 +175,11 @@ def _carrying() -> Iterator[click.Command]:
     yield Command(
         "import",
         "carrying.bring",
-        "schedule the posts of a file; looks through all of it first, and imports what is not there yet",
-        file("NDJSON, or CSV where it is called .csv: account, scheduledAt, text, media, options"),
+        "schedule posts from a file; checks all of it first and skips posts that were imported before",
+        file("NDJSON, or CSV if its name ends in .csv: account, scheduledAt, text, media, options"),
         option("org", ONE_ORG),
-        flag("check", "only look through it"),
-        flag("skip-invalid", "import the lines that are right, though others are not"),
+        flag("check", "only check the file"),
+        flag("skip-invalid", "import valid lines even if others are invalid"),
         act="import",
         done="imported",
     )
@@ -187,22 +189,22 @@ def _webhooks() -> Iterator[click.Command]:
     yield Command(
         "listen",
         "listen.listen",
-        "forward every event that happens from now on to an address of this machine, signed like a delivery",
+        "forward new events to a URL on this machine, signed like webhook deliveries",
         *_over_the_api(),
         option("forward-to", "such as http://localhost:3000/hook", metavar="URL"),
         option("types", "only these types, separated by commas"),
-        flag("print", "print the events themselves, too"),
-        option("secret", "sign with this secret (whsec_ and base64), not with a new one"),
+        flag("print", "also print each event"),
+        option("secret", "sign with this secret (whsec_ and base64) instead of a new one"),
         option("header-prefix", "webhooks.header_prefix of the server", default="X-Service"),
     )
     yield Command(
         "trigger",
         "listen.trigger",
-        "send a sample event to the webhook endpoints that want its type",
+        "send a sample event to the webhook endpoints for its type",
         argument("type", type_=OneOf(_events)),
         *_over_the_api(),
-        option("endpoint", "to this endpoint, also if it is off or wants other types", metavar="ID"),
-        option("data", "what the sample carries in place of its example data", metavar="JSON"),
+        option("endpoint", "only this endpoint, even if it is off or takes other types", metavar="ID"),
+        option("data", "data of the event, instead of the example data", metavar="JSON"),
     )
 
 
@@ -216,7 +218,7 @@ def _administration() -> Iterator[click.Command]:
     yield Group("org", "organizations", *_organizations())
     yield Group("profile", "profiles of an organization", *_profiles())
     yield Group("key", "API keys", *_keys())
-    yield Group("user", "people who sign in", *_users())
+    yield Group("user", "users who sign in", *_users())
     yield Group("account", "connected accounts", *_accounts())
 
 
@@ -224,14 +226,14 @@ def _organizations() -> Iterator[click.Command]:
     yield Command(
         "create",
         "admin.org_create",
-        "a new organization with its first profile",
+        "create an organization with its first profile",
         argument("name"),
         act="org create",
     )
     yield Command(
         "rename",
         "admin.org_rename",
-        "give an organization another name",
+        "rename an organization",
         argument("id", ID_OR_NAME),
         argument("name"),
         act="org rename",
@@ -239,17 +241,17 @@ def _organizations() -> Iterator[click.Command]:
     yield Command(
         "delete",
         "admin.org_delete",
-        "delete an organization for good; without --yes it only says what that ends",
+        "delete an organization permanently; without --yes, only list what would be deleted",
         argument("id", ID_OR_NAME),
         flag("yes", "delete it"),
         act="org delete",
     )
-    yield Command("list", "admin.org_list", "every organization with its id")
-    yield Command("show", "admin.org_show", "an organization, and how much it has of what", argument("id", ID_OR_NAME))
+    yield Command("list", "admin.org_list", "list organizations")
+    yield Command("show", "admin.org_show", "show an organization and what it contains", argument("id", ID_OR_NAME))
     yield Command(
         "set-tier",
         "admin.org_set_tier",
-        "the tier that decides how many posts a month an organization may make; enterprise, self_host: any number",
+        "set the tier, which limits the posts per month; enterprise and self_host have no limit",
         argument("id", ID_OR_NAME),
         argument("tier", type_=OneOf(_tiers)),
         act="org set-tier",
@@ -260,16 +262,16 @@ def _profiles() -> Iterator[click.Command]:
     yield Command(
         "create",
         "admin.profile_create",
-        "a new profile",
+        "create a profile",
         argument("name"),
         option("org", ONE_ORG),
         act="profile create",
     )
-    yield Command("list", "admin.profile_list", "the profiles of an organization", option("org", ONE_ORG))
+    yield Command("list", "admin.profile_list", "list the profiles of an organization", option("org", ONE_ORG))
     yield Command(
         "show",
         "admin.profile_show",
-        "a profile, and how much it has of what",
+        "show a profile and what it contains",
         argument("id", ID_OR_NAME),
         option("org", WITHIN),
     )
@@ -279,24 +281,24 @@ def _keys() -> Iterator[click.Command]:
     yield Command(
         "create",
         "admin.key_create",
-        "a new API key, shown this once",
+        "create an API key, which is shown once",
         option("org", ONE_ORG),
-        option("profile", "only for this profile, by id or name"),
+        option("profile", "limit the key to this profile, by id or name"),
         option("name", default="command line"),
-        flag("test", "label it as a test key; it works like any other"),
+        flag("test", "label it as a test key; it works like a live key"),
         act="key create",
     )
     named = (argument("id", "its id, its name or its last four characters"), option("org", WITHIN))
     yield Command("revoke", "admin.key_revoke", "revoke an API key", *named, act="key revoke")
-    yield Command("list", "admin.key_list", "every API key, without its secret", option("org", ALL_ORGS))
-    yield Command("show", "admin.key_show", "an API key, without its secret", *named)
+    yield Command("list", "admin.key_list", "list API keys, without their secrets", option("org", ALL_ORGS))
+    yield Command("show", "admin.key_show", "show an API key, without its secret", *named)
 
 
 def _users() -> Iterator[click.Command]:
     yield Command(
         "create",
         "admin.user_create",
-        "a new user; asks for the password, or reads it from standard input",
+        "create a user; asks for the password, or reads it from standard input",
         option("org", ONE_ORG),
         option("email", required=True),
         option("role", required=True, type=OneOf(_roles)),
@@ -312,12 +314,12 @@ def _users() -> Iterator[click.Command]:
     yield Command(
         "reset-totp",
         "admin.user_reset_totp",
-        "turn off the second factor of somebody who has lost it",
+        "turn off two-factor authentication for a user who lost access to it",
         option("email", required=True),
         act="user reset-totp",
     )
-    yield Command("list", "admin.user_list", "the users who can sign in", option("org", ALL_ORGS))
-    yield Command("show", "admin.user_show", "a user", argument("email", "the e-mail address, or the id"))
+    yield Command("list", "admin.user_list", "list users", option("org", ALL_ORGS))
+    yield Command("show", "admin.user_show", "show a user", argument("email", "the e-mail address, or the id"))
 
 
 def _accounts() -> Iterator[click.Command]:
@@ -334,20 +336,20 @@ def _accounts() -> Iterator[click.Command]:
     yield Command(
         "list",
         "admin.account_list",
-        "connected accounts, without their tokens",
+        "list connected accounts, without their tokens",
         option("org", ALL_ORGS),
-        option("profile", "only those of this profile"),
+        option("profile", "only this profile"),
         option("platform", type=OneOf(_platforms)),
         option("status", type=OneOf(_statuses)),
     )
-    named = (argument("id", "its id, its name or handle, or its id at the platform"), option("org", WITHIN))
-    yield Command("show", "admin.account_show", "an account, without its tokens", *named)
+    named = (argument("id", "its id, its name or handle, or its id on the platform"), option("org", WITHIN))
+    yield Command("show", "admin.account_show", "show an account, without its tokens", *named)
     yield Command(
         "disconnect",
         "admin.account_disconnect",
-        "erase an account's tokens; says what happens, and asks",
+        "disconnect an account and delete its tokens; asks for confirmation",
         *named,
-        flag("cancel", "cancel the posts that wait for it; they are kept otherwise"),
+        flag("cancel", "cancel its scheduled posts; without this option they are kept"),
         flag("yes", "do not ask"),
         act="account disconnect",
     )

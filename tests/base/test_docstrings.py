@@ -36,7 +36,7 @@ class Large(Small):
 def test_they_are_of_the_class_and_of_those_that_it_extends() -> None:
     told = docstrings.of(Mine)
     assert told["own"] == "Of its own,\nin two lines."
-    assert told["port"] == docstrings.of(Server)["port"] == "The port to listen on; 0: any free port."
+    assert told["port"] == docstrings.of(Server)["port"] == "The port to listen on. 0: any free port."
     assert "unsaid" not in told
     assert docstrings.of(Section) == {}
 

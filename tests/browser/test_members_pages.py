@@ -118,7 +118,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     seen(tab, "login-code")
     tab.fill(code="000000")
     tab.click("main form button")
-    assert "not the current code" in tab.text("[role=alert]")
+    assert "code is wrong" in tab.text("[role=alert]")
     tab.complaints.clear()
     tab.fill(code=app.generate_otp(server.clock.now_ms() // totp.STEP_MS))
     tab.click("main form button")

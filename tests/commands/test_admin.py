@@ -162,7 +162,7 @@ def test_what_a_deletion_ends_is_said_and_nothing_done_without_yes(run: Run, ask
     ended = run("org", "delete", "Acme")
     assert ended.code == 3
     assert ended.out == ("Deleting the organization Acme ends:\n  1 API key: it is revoked.\n  1 profile.\n")
-    said = "socialpub: Nothing was deleted. To delete it for good, repeat the command with --yes.\n"
+    said = "socialpub: Nothing was deleted. To delete it permanently, repeat the command with --yes.\n"
     assert ended.err == said
     told = run("org", "delete", house.org, "--json")
     assert (told.code, told.err) == (3, said)

@@ -201,7 +201,7 @@ def test_a_restore_writes_over_nothing(server: Server, alice: Person, home_of: P
     for name in ("socialpub.db", "socialpub.db-wal"):
         (home_of / name).write_text("mine")
         refused = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
-        assert (refused.code, "writes over nothing" in refused.error["message"]) == (3, True)
+        assert (refused.code, "overwrites nothing" in refused.error["message"]) == (3, True)
         assert (home_of / name).read_text() == "mine"
         (home_of / name).unlink()
 

@@ -39,7 +39,7 @@ def test_a_command_does_not_migrate(run: Run, older: Path, command: tuple[str, .
     assert ended.code == 3
     assert ended.error["message"] == (
         "socialpub.db was written by an older socialpub: this one knows 2 more migrations. Nothing was changed. "
-        "Make a backup, then bring it to date: socialpub migrate."
+        "Make a backup, then upgrade it: socialpub migrate."
     )
     assert schema(older) == before
 

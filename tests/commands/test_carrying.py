@@ -113,7 +113,7 @@ def test_an_export_writes_over_nothing(run: Run, house: str, folder: Path) -> No
     (folder / "out.ndjson").write_text("mine")
     ended = run("--json", "export", "out.ndjson")
     assert (ended.code, (folder / "out.ndjson").read_text()) == (3, "mine")
-    assert "writes over nothing" in ended.error["message"]
+    assert "overwrites nothing" in ended.error["message"]
 
 
 # --- In ------------------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_an_account_is_disconnected_once_somebody_agrees(ask: Ask, run: Run, fol
     made = account(ask, profile, "twitter", "7")
     ended = run("account", "disconnect", "7", "--json")
     assert (ended.code, disconnected(folder)) == (2, [])
-    assert "confirm it with --yes" in ended.err
+    assert "confirm with --yes" in ended.err
     ended = run("account", "disconnect", "7", "--yes", "--json")
     assert (ended.code, ended.json) == (0, {"id": made["id"], "deleted": True})
     assert ended.err.startswith("X account 7: its tokens are erased here, and its authorization ends at X where ")

@@ -20,7 +20,7 @@ from tests.commands.test_trail import commands
 
 OLDER = range(1, formers.newest())
 WORK = {"migrate", "backup", "verify", "backups", "config example", "doctor", "import"}  # on an older schema
-MIGRATE, INSTALL = "bring it to date: socialpub migrate.", "; install that version"
+MIGRATE, INSTALL = "upgrade it: socialpub migrate.", "; install that version"
 
 
 pytestmark = pytest.mark.usefixtures("later")

@@ -117,7 +117,7 @@ def test_beside_a_running_server_it_says_that_all_is_well(start: Callable[..., P
     ended = asked(folder, "--json")
     assert (ended.code, ended.json["ok"], ended.json["server"]["running"]) == (0, True, True)
     ended = asked(folder)
-    assert ended.out.startswith("A server runs on this database; its last sign of life was at 20")
+    assert ended.out.startswith("A server runs on this database. It last responded at 20")
     assert ended.out.splitlines()[-2] == "Nothing needs attention."
     assert server.stop() == 0
 

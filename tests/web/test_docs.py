@@ -430,7 +430,7 @@ def test_a_schema_in_a_few_words(schema: dict[str, object], words: str) -> None:
 
 
 def test_who_may_call_in_words() -> None:
-    assert reference.callers([]) == "anybody"
+    assert reference.callers([]) == "anyone"
     assert reference.callers([{"apiKey": []}, {"session": []}]) == "API key or session cookie"
     assert reference.callers([{"session": [], "csrf": []}]) == "session cookie with CSRF token"
 
