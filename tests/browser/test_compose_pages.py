@@ -64,7 +64,7 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     assert tab.ask("document.querySelector('#text').value") == "The door is open"
     assert tab.ask("document.querySelector('.chosen textarea').value") == "A teal door"
     tab.page.locator("button:has-text('Check')").click()
-    wait_for(tab, "#verdict", "it can be published on the account")
+    wait_for(tab, "#verdict", "Ready to publish to the account")
     seen(tab, "compose-with-file")
     tab.click("button[value=send]")
     (post,) = server.rows(Post)
@@ -93,7 +93,7 @@ def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab
         tab.click("button[value=add]")
         assert tab.page.locator(".chosen img").count() == 1
         tab.click("button:has-text('Check')")
-        assert "it can be published" in tab.text("#verdict")
+        assert "Ready to publish" in tab.text("#verdict")
         tab.page.locator("#later").check()
         day = (datetime.now(UTC) + timedelta(days=200)).date().isoformat()
         tab.fill(day=day, clock="15:30")
