@@ -73,7 +73,7 @@ class Budget:
 class Budgets:
     """What bodies may take up before their requests are answered: memory, and room on the disk."""
 
-    memory: Budget = field(default_factory=lambda: Budget(96 * MIB, 24 * MIB))
+    memory: Budget = field(default_factory=lambda: Budget(64 * MIB, 16 * MIB))
     disk: Budget = field(default_factory=lambda: Budget(1024 * MIB, 256 * MIB))
 
 

@@ -33,8 +33,8 @@ log = logging.getLogger("socialpub.web")
 
 NOBODY = Scope("")
 STOPPING_RETRY_SECONDS = 5
-REFUSED_SECONDS = 0.025  # between two large bodies of one organization that are refused
-REFUSED_LONGEST = 1.0  # seconds
+REFUSED_SECONDS = 0.025  # for each MiB of an organization's large bodies that are refused
+REFUSED_LONGEST = 5.0  # seconds
 
 
 class Door:
@@ -92,8 +92,8 @@ class Door:
                 reply = await self._handle(call)
                 return (tags.tagged(reply, call.request.headers) if route.tagged else reply).response()
             return (await self._to_its_end(call)).response(call.lose)
-        except ApiError:
-            await self._slow_down(call)
+        except ApiError as error:
+            await self._slow_down(call, error)
             raise
 
     async def _sign_in(self, request: Arrival, route: Route) -> Reply:
@@ -136,11 +136,14 @@ class Door:
         call.body = await call.json.read(call.request, call.route.body_max)
         call.sent = await call.json.fingerprint(call.request.query_string, call.body)
 
-    async def _slow_down(self, call: Call) -> None:
-        """Space out the refusals of an owner's large bodies: to read and parse them costs time too."""
-        if int(call.request.headers.get("content-length") or "0") > bodies.LIGHT_MAX:
+    async def _slow_down(self, call: Call, error: ApiError) -> None:
+        """Space out the refusals of an owner's large bodies by their size: to read and parse them costs time too."""
+        size = int(call.request.headers.get("content-length") or "0")
+        if size > bodies.LIGHT_MAX:
+            error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold the body meanwhile
             owner = call.scope.organization or ANYBODY.owner
-            await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time()))
+            turns = max(1.0, size / bodies.MIB)
+            await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time(), turns))
 
     def _work(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """What the handler does, to be awaited."""

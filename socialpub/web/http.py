@@ -200,6 +200,7 @@ class Call:
 
     def close(self) -> None:
         """The request is answered: let go of what it brought and nobody kept."""
+        self.body = b""
         if self.json:
             self.json.close()
 

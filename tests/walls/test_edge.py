@@ -231,7 +231,7 @@ def test_large_bodies_that_are_refused_are_answered_at_a_pace(
 ) -> None:
     """Small ones are not, nor those that are taken."""
     asked: list[str] = []
-    monkeypatch.setattr(Pacer, "wait", lambda pacer, owner, now: asked.append(owner) or 0.0)
+    monkeypatch.setattr(Pacer, "wait", lambda pacer, owner, now, turns=1.0: asked.append(owner) or 0.0)
     many = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": ["media_x"] * 3000}
     few = many | {"media": ["media_x"] * 41}
     with untouched(server):

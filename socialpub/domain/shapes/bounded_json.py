@@ -16,6 +16,7 @@ from socialpub.base.errors import refuse
 
 VALUES_MAX = 15_000  # 25 targets with all that they may have come to 5,000
 DEPTH_MAX = 32
+ESCAPES_MAX = 2_500_000  # 25 texts of 100,000 characters; more of them would keep the interpreter for 100 ms
 TOLD_MAX = 64 * 1024  # bytes of a body of which is told what stands twice in it
 NAME_MAX = 100  # characters of a name that are shown
 
@@ -28,6 +29,8 @@ def load(body: bytes) -> Any:
     written, each between two quotation marks.
     """
     body = body.removeprefix(codecs.BOM_UTF8)
+    if body.count(b"\\") > ESCAPES_MAX:
+        raise refuse("body.json", f"The body has more than {ESCAPES_MAX:,} backslashes.")
     marks = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is left of `"` begins and ends strings
     quotes = marks.count(b'"')
     if quotes > 4 * VALUES_MAX or (_values(marks) > VALUES_MAX and _values(_outside_strings(marks)) > VALUES_MAX):
@@ -68,7 +71,10 @@ def _strings(value: Any, depth: int) -> int:
         raise refuse("body.json", f"The body is more than {DEPTH_MAX} levels deep.")
     if isinstance(value, list):
         return sum([_strings(item, depth - 1) for item in value])
-    return len(value) + sum([_strings(item, depth - 1) for item in value.values()])
+    names = len(value)
+    for name in [name for name in value if len(name) > NAME_MAX]:
+        value[f"{name[:NAME_MAX]}…"] = value.pop(name)  # no field has one: it is copied with each issue of it
+    return names + sum([_strings(item, depth - 1) for item in value.values()])
 
 
 def _twice(body: bytes) -> str:
