@@ -163,8 +163,13 @@ async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
 
 def _leave(service: Service) -> None:
     """Record a clean shutdown for the next start, unless the file is still to be checked."""
-    if service.owed is None and service.beat and not service.db.fenced.is_set() and not service.db.place.lost:
-        copies.leave_whole(service.runtime.settings, service.beat)
+    if (
+        service.process.owed is None
+        and service.process.beat
+        and not service.db.fenced.is_set()
+        and not service.db.place.lost
+    ):
+        copies.leave_whole(service.runtime.settings, service.process.beat)
 
 
 def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
@@ -227,7 +232,7 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
     service = open_service(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
     service.db.guard = lambda: instance.follow_key(service)
     _check_folders(service)
-    service.owed = owed
+    service.process.owed = owed
     return service
 
 

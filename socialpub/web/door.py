@@ -73,7 +73,7 @@ class Door:
         if route.api:
             self._rate(request, route, scope)
         owner = scope.organization or ANYBODY.owner
-        with await self.service.admission.enter(owner) as permit:
+        with await self.service.admission.requests.enter(owner) as permit:
             if route.api:
                 self._open()
             return await self._let_in(Call(request, route, self.service, self.engine, scope, permit=permit))
@@ -203,7 +203,7 @@ class Door:
 
     def _open(self) -> None:
         if self._closed:
-            raise refuse("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
+            raise refuse("service.process.stopping", retry_after=STOPPING_RETRY_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Wait for the handlers that are still running, at most `seconds`."""

@@ -132,7 +132,7 @@ class Call:
     @property
     def pool(self) -> Executor:
         """For what takes long, in the caller's share."""
-        return self.service.reading.of(Share(owner=self.scope.organization))
+        return self.service.executors.reading.of(Share(owner=self.scope.organization))
 
     async def read_inline(self, run: Callable[[], T]) -> T:
         """`Service.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
@@ -159,7 +159,7 @@ class Call:
 
     async def turn(self) -> Permit:
         """One of the permits of the caller's organization to check what it asks: others need not wait for all of it."""
-        return await self.service.checking.enter(self.scope.organization)
+        return await self.service.admission.checking.enter(self.scope.organization)
 
     def rest(self) -> None:
         """What follows waits for others: the next of this organization may come in."""

@@ -88,7 +88,7 @@ def test_who_keeps_too_much_waiting_is_refused_and_nobody_else(
 
 def test_what_was_accepted_is_never_refused(world: World, over: threading.Event) -> None:
     """A post that waits behind all the others goes out; what may wait is used up, and a scheduled one is taken."""
-    alice, pool = world.alice, world.server.service.pool
+    alice, pool = world.alice, world.server.service.executors.immediate
     share = Share("bluesky", alice.organization)
     pool.withdraw(share, fill(pool, share, over).pop())
     with ThreadPoolExecutor(1) as client:
@@ -135,7 +135,7 @@ def test_connecting_to_a_server_that_a_user_names_does_not_run_among_the_calls_t
     office.login_exists()
     service = office.server.service
     threads = service.runtime.settings.publishing.threads
-    held = [service.pool.submit_for(NOBODY, over.wait, 60) for _ in range(threads)]
+    held = [service.executors.immediate.submit_for(NOBODY, over.wait, 60) for _ in range(threads)]
     assert office.connect().status_code == 201
     assert not any(each.done() for each in held)
 
@@ -180,7 +180,7 @@ def test_media_that_do_not_come_keep_no_thread_of_an_immediate_post(world: World
     with ThreadPoolExecutor(1) as client:
         answer = client.submit(world.alice.api.publish, world.body(media=media))
         assert wait_for(lambda: shelf.asked == ["/slow.png"], 30)
-        assert wait_for(lambda: not service.pool.busy and not service.jobs.held(), 30)
+        assert wait_for(lambda: not service.executors.immediate.busy and not service.jobs.held(), 30)
         assert not answer.done()
         shelf.open.set()
         assert answer.result(60).json()["status"] == "published"

@@ -403,7 +403,7 @@ def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server:
     posts = schedule(server, "plain", 60)
     server.lab.lab.faults.add([{"fault": "reset_before", "platform": "plain"}])
     server.skip(3601)
-    assert wait_for(lambda: server.service.breakers.open() != [], 30)
+    assert wait_for(lambda: server.service.upstream.breakers.open() != [], 30)
     engine, clock = server.engine, server.clock
     assert wait_for(lambda: clock.monotonic() - engine.heartbeat < 60, 30)
     assert server.api().get("/readyz").json()["silent"] == ["plain"]
@@ -428,14 +428,14 @@ def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server:
     assert all(server.post(post)["attempts"] == 1 for post in untried)
     texts = [entry.text for entry in server.lab.lab.ledger.posts()]
     assert max(Counter(texts).values()) == 1
-    assert server.service.breakers.open() == []
+    assert server.service.upstream.breakers.open() == []
 
 
 def silenced(server: Protocol, posts: list[str]) -> list[str]:
     """`plain` falls silent when these posts are due; those of them that nobody has begun."""
     server.lab.lab.faults.add([{"fault": "reset_before", "platform": "plain"}])
     server.skip(3601)
-    assert wait_for(lambda: server.service.breakers.open() != [] and not server.service.jobs.held(), 30)
+    assert wait_for(lambda: server.service.upstream.breakers.open() != [] and not server.service.jobs.held(), 30)
     return [post for post in posts if server.post(post)["attempts"] == 0]
 
 
@@ -443,7 +443,7 @@ def test_a_try_that_fails_on_our_side_tells_nothing_of_the_platform(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connector, tries = fakes.CONNECTORS["plain"], list[list[str]]()
-    prepare, opened = connector.prepare, lambda: [found.name for found in server.service.breakers.open()]
+    prepare, opened = connector.prepare, lambda: [found.name for found in server.service.upstream.breakers.open()]
 
     def broken() -> Iterator[bytes]:
         yield b"some"
@@ -502,7 +502,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server.skip(GRACE + periodic.SWEEP_SECONDS)
     assert wait_for(lambda: statuses(server, waiting) == {"failed": len(waiting)}, 30), statuses(server, waiting)
     assert wait_for(lambda: server.service.jobs.held() == [trying], 30), server.service.jobs.held()
-    assert [found.name for found in server.service.breakers.open()] == ["plain"]
+    assert [found.name for found in server.service.upstream.breakers.open()] == ["plain"]
     assert {json.loads(server.post(post)["error"])["rule"] for post in waiting} == {"schedule.overdue"}
     assert all([type_ for type_, _ in server.events(post)].count("post.failed") == 1 for post in waiting)
     assert len(server.lab.lab.calls) == calls

@@ -196,7 +196,7 @@ def test_links_are_not_looked_for_beyond_what_anybody_may_post(monkeypatch: pyte
 def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
     """They are measured in threads of their own: while those are all taken, others read, check and publish."""
     service, over = world.server.service, threading.Event()
-    held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
     target = world.target()
     answers: list[httpx.Response] = []
     body = {"targets": [target], "text": "long " * LIGHT, "deep": False}
@@ -217,7 +217,7 @@ def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
 def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) -> None:
     """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
     service, over = world.server.service, threading.Event()
-    held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
     body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
     answers: list[int] = []
 
@@ -230,25 +230,25 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) ->
     for each in asking:
         each.start()
     try:
-        assert wait_for(lambda: service.checking.waiting(world.alice.organization) == 8, 30)
+        assert wait_for(lambda: service.admission.checking.waiting(world.alice.organization) == 8, 30)
         assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
         assert world.charlie.api.get("/v1/posts").status_code == 200
-        assert service.checking.waiting(world.alice.organization) == 8
+        assert service.admission.checking.waiting(world.alice.organization) == 8
         assert not answers
     finally:
         over.set()
         for each in asking:
             each.join(60)
     assert answers == [200] * len(asking)
-    assert service.checking.waiting(world.alice.organization) == 0
+    assert service.admission.checking.waiting(world.alice.organization) == 0
     assert all(each.result(60) for each in held)
 
 
 def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another's request is there, two of an organization are let in at a time, of however many it asks."""
     service, over = world.server.service, threading.Event()
-    monkeypatch.setattr(service.admission, "counted", 3600)  # however slow the machine is, what is here counts
-    held = [service.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    monkeypatch.setattr(service.admission.requests, "counted", 3600)  # however slow the machine is, what is here counts
+    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
     body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
     answers: list[int] = []
 
@@ -261,17 +261,17 @@ def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monke
     for each in asking:
         each.start()
     try:
-        assert wait_for(lambda: service.admission.waiting(mine) == MOST - MANY, 60)
+        assert wait_for(lambda: service.admission.requests.waiting(mine) == MOST - MANY, 60)
         assert world.charlie.api.get("/v1/posts").status_code == 200
         assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
-        assert service.admission.waiting(mine) == MOST - MANY
+        assert service.admission.requests.waiting(mine) == MOST - MANY
         assert not answers
     finally:
         over.set()
         for each in asking:
             each.join(60)
     assert answers == [200] * MOST
-    assert service.admission.waiting(mine) == 0
+    assert service.admission.requests.waiting(mine) == 0
     assert all(each.result(60) for each in held)
 
 
@@ -374,7 +374,7 @@ def test_bodies_are_parsed_in_turn(world: World, monkeypatch: pytest.MonkeyPatch
     plain = Pool.submit_for
 
     def spy(pool: Pool, share: Share, *work: Any) -> Any:
-        if pool is world.server.service.reading:
+        if pool is world.server.service.executors.reading:
             shares.append(share)
         return plain(pool, share, *work)
 

@@ -108,7 +108,14 @@ def test_the_errors_of_a_route_are_rules_of_the_service_or_codes(route: Route) -
 
 def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() -> None:
     told = {name for route in ROUTES for names in openapi.refusals(route).values() for name in names}
-    from_the_socket = {"http.method", "http.timeout", "http.host", "http.busy", "http.deadline", "service.stopping"}
+    from_the_socket = {
+        "http.method",
+        "http.timeout",
+        "http.host",
+        "http.busy",
+        "http.deadline",
+        "service.process.stopping",
+    }
     later = (
         "metrics.",
         "account.",

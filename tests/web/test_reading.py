@@ -124,7 +124,7 @@ def test_a_tag_opens_nothing(world: World) -> None:
 
 def test_reads_keep_to_a_pace_while_posts_go_out(world: World) -> None:
     service, claim = world.server.service, Claim("a post", 1, "publish", Share())
-    asked = lambda: service.reads._next.get(world.alice.organization)  # noqa: E731
+    asked = lambda: service.admission.reads._next.get(world.alice.organization)  # noqa: E731
     assert wait_for(lambda: not service.jobs.busy, 30)
     assert world.alice.api.get("/v1/posts").status_code == 200
     assert asked() is None

@@ -39,7 +39,7 @@ def narrow(make_server: Callable[..., Server], world_of: Callable[[Server], Worl
 def busy(world: World) -> Iterator[None]:
     """Nothing immediate is published while the block runs."""
     done = threading.Event()
-    (held,) = kept_busy(world.server.service.pool.submit, 1, done)
+    (held,) = kept_busy(world.server.service.executors.immediate.submit, 1, done)
     try:
         yield
     finally:
@@ -231,7 +231,7 @@ def test_an_answer_that_could_not_be_kept_is_kept_soon(world: World, monkeypatch
         breathe()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})
     assert (again.status_code, again.json()) == (200, first.json())
-    assert (world.server.service.unkept, len(world.server.lab.lab.ledger.posts())) == (set(), 1)
+    assert (world.server.service.lost.unkept, len(world.server.lab.lab.ledger.posts())) == (set(), 1)
 
 
 def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: World) -> None:

@@ -44,14 +44,14 @@ def send(world: World, person: Person, body: dict[str, Any]) -> httpx.Response:
 
 def drop(world: World, body: dict[str, Any], person: Person | None = None, *headers: str) -> None:
     """Send a request and go away before its answer, as a tool does whose time limit is over."""
-    before, seen = len(world.server.rows(Post)), set(world.server.service.unheard)
+    before, seen = len(world.server.rows(Post)), set(world.server.service.lost.unheard)
     line = raw.connect(world.server)
     line.sendall(bytes_of(world, person or world.alice, body, *headers))
     while len(world.server.rows(Post)) == before:
         breathe()
     line.shutdown(socket.SHUT_RDWR)
     line.close()
-    while not headers and seen.issuperset(world.server.service.unheard):
+    while not headers and seen.issuperset(world.server.service.lost.unheard):
         breathe()
 
 
@@ -117,7 +117,7 @@ def test_two_honest_requests_are_two_batches(world: World) -> None:
     assert len({answer.json()["id"] for answer in answers}) == 3
     assert not any(is_joined(answer) for answer in answers)
     forgotten(world)
-    assert world.server.service.unheard == {}
+    assert world.server.service.lost.unheard == {}
 
 
 def test_twins_at_once_whose_clients_wait_are_two_batches(narrow: World) -> None:
@@ -173,7 +173,7 @@ def test_what_counts_no_more_is_forgotten(narrow: World) -> None:
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
     periodic.sweep(narrow.server.service, narrow.server.engine.fetched)
-    assert len(narrow.server.service.unheard) == len(narrow.server.rows(Owed)) == 1
+    assert len(narrow.server.service.lost.unheard) == len(narrow.server.rows(Owed)) == 1
 
 
 def test_a_scheduled_batch_is_joined_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_a_scheduled_batch_is_joined_too(world: World, monkeypatch: pytest.Monke
     line.sendall(bytes_of(world, world.alice, body))
     entered.wait()
     line.close()
-    while not world.server.service.unheard:
+    while not world.server.service.lost.unheard:
         breathe()
     gate.set()
     faults.plan("")
@@ -201,7 +201,7 @@ def test_a_request_that_died_with_its_server_is_joined_after_the_restart(narrow:
         drop(narrow, narrow.body())
     narrow.server.wait(narrow.server.rows(Post)[0]["id"], "published")
     narrow.server.restart(narrow.alice)
-    assert narrow.server.service.unheard == {}
+    assert narrow.server.service.lost.unheard == {}
     assert is_joined(send(narrow, narrow.alice, narrow.body()))
     assert not is_joined(send(narrow, narrow.alice, narrow.body()))
 
@@ -227,7 +227,7 @@ def test_a_client_that_goes_while_its_answer_is_handed_over_is_owed_it_again(
         with raw.connect(world.server) as line:
             line.sendall(bytes_of(world, world.alice, world.body()))
             assert handed.wait(10)
-        assert wait_for(lambda: bool(world.server.service.unheard), 10)
+        assert wait_for(lambda: bool(world.server.service.lost.unheard), 10)
     assert is_joined(send(world, world.alice, world.body()))
     assert posts(world) == 1
 

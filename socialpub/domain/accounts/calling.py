@@ -69,7 +69,7 @@ class Caller:
 
     def _was_revoked(self) -> bool:
         """Read the revocation only where this process, its only writer, may know of one."""
-        known = self.account["status"] == "revoked" or self.account["id"] in self.service.revoked
+        known = self.account["status"] == "revoked" or self.account["id"] in self.service.upstream.revoked
         return known and self.is_revoked()
 
     def scrubbed(self, response: Any) -> Any:

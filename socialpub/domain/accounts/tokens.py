@@ -133,7 +133,7 @@ def renewed(service: Service, account: str, stale: Tokens) -> Tokens:
     A refusal marks the account revoked (event `token.revoked`) and raises rule `account.reconnect_required`; any other
     error is raised as it is and leaves the account unchanged.
     """
-    mine = service.renewals.setdefault(account, Renewal())
+    mine = service.upstream.renewals.setdefault(account, Renewal())
     seen = _state(_connected(service, account), mine)
     with mine.lock:
         while True:
@@ -180,7 +180,7 @@ def _state(row: AccountRow, mine: Renewal) -> object:
 
 def _wait_for_others(service: Service) -> None:
     """Wait while another process refreshes. Raises ApiError when this server stops."""
-    if service.stopping.wait(OTHERS_SECONDS):
+    if service.process.stopping.wait(OTHERS_SECONDS):
         said = "The account's authorization is being renewed by another process, and this one ends."
         raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT)
 
@@ -219,7 +219,7 @@ def _asked(service: Service, row: AccountRow, current: Tokens) -> Tokens:
 
 def _release(service: Service, tx: Tx, account: str) -> None:
     Account.update(renewing=None, renewing_until=None).where(
-        Account.id == account, Account.renewing == service.run
+        Account.id == account, Account.renewing == service.process.run
     ).execute()
 
 
@@ -249,7 +249,7 @@ def _begun(service: Service, row: AccountRow, current: Tokens) -> bool:
 
     Raises ApiError if it must not be sent, or the claim cannot be written.
     """
-    now, mine = service.now_ms, Account.renewing.is_null() | (Account.renewing == service.run)
+    now, mine = service.now_ms, Account.renewing.is_null() | (Account.renewing == service.process.run)
     # A claim that ends later than possible was written before the clock was set back.
     over = (Account.renewing_until <= now) | (Account.renewing_until > now + RENEWING_MS)
 
@@ -257,7 +257,7 @@ def _begun(service: Service, row: AccountRow, current: Tokens) -> bool:
         if rotates(row["platform"], current) and instance.paused() == instance.RESTORED:
             # The original may have used this refresh token already; a second use may end the whole session.
             raise ApiError("platform_unavailable", "This is a restored copy: no token is renewed until it is resumed.")
-        claimed = Account.update(renewal_at=now, renewing=service.run, renewing_until=now + RENEWING_MS)
+        claimed = Account.update(renewal_at=now, renewing=service.process.run, renewing_until=now + RENEWING_MS)
         return bool(claimed.where(Account.id == row["id"], _holds_still(row["secret"]), mine | over).execute())
 
     _check_often(service, row)
@@ -389,12 +389,12 @@ def _rescued(service: Service, row: AccountRow, mine: Renewal) -> Tokens | None:
 
 def has_unsaved(service: Service) -> bool:
     """Return whether new tokens are still to be stored."""
-    return any(known.unsaved for known in list(service.renewals.values()))
+    return any(known.unsaved for known in list(service.upstream.renewals.values()))
 
 
 def save_unsaved(service: Service) -> int:
     """Retry to store unsaved tokens; return how many accounts remain."""
-    waiting = [(account, known) for account, known in list(service.renewals.items()) if known.unsaved]
+    waiting = [(account, known) for account, known in list(service.upstream.renewals.items()) if known.unsaved]
     for account, known in waiting:
         if not known.lock.acquire(blocking=False):
             continue  # a refresh holds it, and stores them first
@@ -417,7 +417,7 @@ def mark_revoked(service: Service, tx: Tx, account: str, reason: str, *, secret:
     if secret is not None:
         mine &= _holds_still(secret)
     if Account.update(status="revoked", revoked_reason=reason[:REASON_MAX], updated_at=now).where(mine).execute():
-        tx.after_commit(lambda: service.revoked.add(account))
+        tx.after_commit(lambda: service.upstream.revoked.add(account))
         sent = Intent.select(Intent.post).where(Intent.account == account, Intent.outcome.is_null())
         service.jobs.hasten(tx, sent, now)  # a later lookup would show no more
         tell_revoked(service, tx, account, now, reason)
@@ -495,7 +495,7 @@ def open_upstream(
         runtime.open_http(runtime.http_policy(guarded=True), upstreams.named(service, platform, account)) as guarded,
     ):
         mint = Mint(runtime.clock.now_ms, runtime.entropy)
-        yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, mint, service.notes)
+        yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, mint, service.upstream.notes)
 
 
 def scrub(value: Any, tokens: Tokens) -> Any:

@@ -96,7 +96,7 @@ def fence(service: Service) -> None:
     epoch, beat, key = sql.first(keys.FENCE)
     if epoch != service.jobs.epoch:
         raise FencedError("another server has taken over this database; nothing more is written here")
-    if beat < service.beat:
+    if beat < service.process.beat:
         raise FencedError("an older state was written into this database; nothing more is written here")
     _follow(service, key)
 
@@ -111,10 +111,10 @@ def beat(service: Service, *, seen: bool = True) -> None:
         row = service.write(lambda tx: _count(service, tx, seen)).result()
         faults.hit("beat.mid")
         counted = copies.Beat(row["beat"], row["mark"])
-        service.beat = counted.number
+        service.process.beat = counted.number
         settings, host = service.runtime.settings, service.runtime.host
         with disk.told():
-            doubted = service.owed.why if service.owed and service.owed.first else ""
+            doubted = service.process.owed.why if service.process.owed and service.process.owed.first else ""
             outside = row["paused"] != RESTORED
             copies.leave(settings, host, row["uid"], counted, outside=outside, doubted=doubted)
 

@@ -1,4 +1,4 @@
-"""What the verbs of the domain are handed: database, queue, runtime, threads, and who waits for what."""
+"""The context that domain functions are given: settings, database, queue, threads and shared state."""
 
 from __future__ import annotations
 
@@ -146,50 +146,104 @@ class Heard:
 
 
 @dataclass
-class Service:
-    """One running socialpub. `pool` has the places of immediate posts, `jobs` those of due ones: both call upstreams in
-    threads of `crew`, which hold no connection.
+class Executors:
+    """The threads of the process, which hold no connection to the database.
 
-    `steered` runs what users point at addresses of their choice: it can hang without keeping the rest. `measuring` runs
-    the rules over texts, which may be long: no reader of the database waits for it. `reading` looks through bodies.
-    `delivering` calls webhooks.
-    `admission`: requests of the API and of pages. `checking`, `writing`: those that are checked, and written.
+    `immediate`: publishing calls of immediate posts, in threads of `crew`, which due posts share. `steered`: calls to
+    addresses that users choose, which may hang. `measuring`: rules over long texts. `reading`: parsing of large bodies.
+    `delivering`: calls to webhooks and notification channels.
     """
 
-    runtime: Runtime
-    db: Database
-    jobs: Jobs
     crew: Crew
-    pool: Pool
+    immediate: Pool
     steered: Pool
     measuring: Pool
     reading: Pool
     delivering: Pool
-    breakers: Breakers
-    sites: Sites
-    hub: Hub = field(default_factory=Hub)
-    beat: int = 0  # the newest of this run: a database that does not know it is not the one that it wrote to
-    unheard: dict[str, int] = field(default_factory=dict)  # requests whose client has gone, and when
-    heard: Heard = field(default_factory=Heard)
-    unkept: set[str] = field(default_factory=set)  # batches whose answer could not be kept for their key
-    admission: AdmissionController = field(
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        return (self.immediate, self.steered, self.measuring, self.reading, self.delivering)
+
+    def close(self) -> None:
+        """Cancel what waits, and let threads end with what they run."""
+        for pool in self.pools:
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.crew.close(wait=False)
+
+
+@dataclass
+class Admission:
+    """Permits of each organization: for requests, their checks and their writes; `reads` spaces reads."""
+
+    requests: AdmissionController = field(
         default_factory=lambda: AdmissionController(MANY, FEW, counted=THERE_SECONDS, recent=LATELY_SECONDS)
     )
     checking: AdmissionController = field(default_factory=lambda: AdmissionController(CHECKED_AT_ONCE))
     writing: AdmissionController = field(default_factory=lambda: AdmissionController(WRITTEN_AT_ONCE))
+    reads: Pacer = field(default_factory=lambda: Pacer(GIVE_WAY_SECONDS, GIVE_WAY_LONGEST))
+
+
+@dataclass
+class UpstreamState:
+    """State of upstream calls that lives as long as the process.
+
+    `revoked`: accounts whose authorization has ended. `renewals`: token renewals by account.
+    """
+
+    breakers: Breakers
+    revoked: set[str] = field(default_factory=set)
+    renewals: dict[str, Renewal] = field(default_factory=dict)
+    notes: Notes = field(default_factory=Notes)
+
+
+@dataclass
+class LostResponses:
+    """Responses that a client did not receive.
+
+    `unheard`: when the client of a request disconnected, by request. `unkept`: batches whose response could not be
+    stored for their Idempotency-Key.
+    """
+
+    unheard: dict[str, int] = field(default_factory=dict)
+    heard: Heard = field(default_factory=Heard)
+    unkept: set[str] = field(default_factory=set)
+
+
+@dataclass
+class ProcessState:
+    """Facts about this run of the server.
+
+    `run`: its name, in rows that one of several processes may hold. `beat`: its newest heartbeat; a database without it
+    is not the one that it wrote to. `owed`: a check of the whole file that is still to be made. `setup_digest`: of the
+    one-time link for the first owner.
+    """
+
+    run: str
+    beat: int = 0
+    owed: Owed | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    setup_digest: str | None = None
+
+
+@dataclass
+class Service:
+    """The context that domain functions are given: settings, database, queue, threads and shared state."""
+
+    runtime: Runtime
+    db: Database
+    jobs: Jobs
+    executors: Executors
+    upstream: UpstreamState
+    sites: Sites
+    process: ProcessState
+    admission: Admission = field(default_factory=Admission)
+    lost: LostResponses = field(default_factory=LostResponses)
+    hub: Hub = field(default_factory=Hub)
+    ring_receivers: Callable[[list[str]], None] = lambda receivers: None  # wakes the delivery of these endpoints
     lately: Lately = field(init=False)
-    revoked: set[str] = field(default_factory=set)  # accounts whose authorization has ended in this run
-    renewals: dict[str, Renewal] = field(default_factory=dict)  # by account
-    notes: Notes = field(default_factory=Notes)  # of all calls to accounts
-    ring_receivers: Callable[[list[str]], None] = lambda receivers: None  # something is due for these
-    setup_digest: str | None = None  # of the one-time link that makes the first owner
-    stopping: threading.Event = field(default_factory=threading.Event)  # the process is about to end
-    owed: Owed | None = None  # a look at the whole file, since it was not left by a clean stop
-    reads: Pacer = field(default_factory=lambda: Pacer(GIVE_WAY_SECONDS, GIVE_WAY_LONGEST))  # by organization
-    run: str = field(init=False)  # the name of this run, in what only one of several may hold
 
     def __post_init__(self) -> None:
-        self.run = self.runtime.entropy(8).hex()
         self.lately = Lately(self.runtime.clock)
 
     @property
@@ -202,7 +256,8 @@ class Service:
 
     def is_busy(self) -> bool:
         """Whether upstream calls are still under way; the interpreter would wait for them."""
-        return bool(self.jobs.held()) or self.pool.busy or self.steered.busy or self.delivering.busy
+        threads = self.executors
+        return bool(self.jobs.held()) or threads.immediate.busy or threads.steered.busy or threads.delivering.busy
 
     def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
         return self.db.write(run)
@@ -217,7 +272,7 @@ class Service:
     async def give_way(self, organization: str) -> None:
         """Reads go at a pace while posts go out: these have the interpreter before who reads all the time."""
         if self.jobs.busy:
-            seconds = self.reads.wait(organization, self.runtime.clock.monotonic())
+            seconds = self.admission.reads.wait(organization, self.runtime.clock.monotonic())
             if seconds > 0:
                 await asyncio.sleep(seconds)
 
@@ -241,23 +296,22 @@ def open_service(runtime: Runtime) -> Service:
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     crew = Crew("upstream")
-    pool = Pool(width(publishing.threads), "upstream", WAITING, crew=crew)
-    steered = Pool(STEERED, "steered", STEERED_WAITING)
-    measuring = Pool(MEASURING, "measuring", MEASURING_WAITING)
-    reading = Pool(READING, "reading")
-    delivering = Pool(DELIVERING, "delivering")
+    executors = Executors(
+        crew,
+        immediate=Pool(width(publishing.threads), "upstream", WAITING, crew=crew),
+        steered=Pool(STEERED, "steered", STEERED_WAITING),
+        measuring=Pool(MEASURING, "measuring", MEASURING_WAITING),
+        reading=Pool(READING, "reading"),
+        delivering=Pool(DELIVERING, "delivering"),
+    )
     sites = Sites(runtime.settings)
     sites.load(db.read(typed_in).result(), runtime.vault)
-    pools = (pool, steered, measuring, reading, delivering)
-    return Service(runtime, db, jobs, crew, *pools, breakers, sites)
+    process = ProcessState(run=runtime.entropy(8).hex())
+    return Service(runtime, db, jobs, executors, UpstreamState(breakers), sites, process)
 
 
 def close_service(service: Service) -> None:
-    service.pool.shutdown(wait=False, cancel_futures=True)
-    service.steered.shutdown(wait=False, cancel_futures=True)
-    service.measuring.shutdown(wait=False, cancel_futures=True)
-    service.reading.shutdown(wait=False, cancel_futures=True)
-    service.delivering.shutdown(wait=False, cancel_futures=True)
-    service.crew.close(wait=False)
+    """Release the threads, idle connections and the database of a service."""
+    service.executors.close()
     outbound.close_idle(0)
     service.db.close()

@@ -52,7 +52,7 @@ def typed(platform: str, organization: str) -> Share:
 
 def threads(service: Service, share: Share) -> Pool:
     """Where calls of a share run: those to a server of somebody's own choice hang apart from those to the platforms."""
-    return service.steered if ":" in share.host else service.pool
+    return service.executors.steered if ":" in share.host else service.executors.immediate
 
 
 def _name(service: Service, platform: str, extra: Mapping[str, Any]) -> str:
@@ -84,7 +84,7 @@ def named(service: Service, platform: str, account: Who) -> Wrap | None:
 
 def _watched(service: Service, platform: str, name: str, only: str) -> Wrap:
     held_back, observe = functools.partial(_held_back, platform), metrics.UPSTREAM_SECONDS.labels(platform).observe
-    return lambda inner: BreakerTransport(inner, service.breakers, name, only, held_back, observe)
+    return lambda inner: BreakerTransport(inner, service.upstream.breakers, name, only, held_back, observe)
 
 
 def _held_back(platform: str, seconds: float) -> ApiError:

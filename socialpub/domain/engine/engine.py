@@ -86,7 +86,7 @@ class Engine:
         self._workers.stop(seconds)
         self._deliverer.stop(DELIVERING_SECONDS)
         self.wholeness.stop()
-        self.service.stopping.set()
+        self.service.process.stopping.set()
         self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
         tried(lambda: tokens.save_unsaved(self.service))
         if not self.service.db.fenced.is_set():

@@ -138,7 +138,7 @@ class Pauses:
         now = self._service.runtime.clock.monotonic()
         if now - self._probed >= PROBE_SECONDS and (self._asking is None or self._asking.done()):
             self._probed = now
-            self._asking = self._service.pool.submit(self._asked)
+            self._asking = self._service.executors.immediate.submit(self._asked)
             concurrent.futures.wait([self._asking], wait)
 
     def _asked(self) -> None:

@@ -63,7 +63,7 @@ class Periodic:
         add = functools.partial(_add, service)
         add("file_posts", lambda now: self._filed != self._heartbeat.news, self.file_posts)
         add("save_tokens", lambda now: tokens.has_unsaved(service), lambda: tokens.save_unsaved(service))
-        add("keep_answers", lambda now: bool(service.unkept), lambda: recovery.keep_unkept(service))
+        add("keep_answers", lambda now: bool(service.lost.unkept), lambda: recovery.keep_unkept(service))
         add("sweep", Interval(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
         add("end_overdue", Interval(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
         hourly, on = Interval(FORGET_SECONDS, SWEEP_SECONDS), Interval(SWEEP_SECONDS, SWEEP_SECONDS)
@@ -104,7 +104,7 @@ class Periodic:
 
     def _end_overdue(self) -> None:
         """What a silent upstream holds back is told once it is too late, not only once the upstream is back."""
-        if self._service.breakers.open() and not self._pauses.held_back:
+        if self._service.upstream.breakers.open() and not self._pauses.held_back:
             recovery.fail_overdue(self._service)
 
     def _tidy(self) -> None:

@@ -60,9 +60,9 @@ def _answer_interrupted(service: Service, within_ms: int = 0) -> None:
 
 def keep_unkept(service: Service) -> None:
     """The answers of this process that could not be kept when they were given: soon, not after minutes."""
-    for batch in list(service.unkept):
+    for batch in list(service.lost.unkept):
         _ring(service, "answer", f"answer:{batch}", service.now_ms)
-        service.unkept.discard(batch)
+        service.lost.unkept.discard(batch)
 
 
 def _ring(service: Service, kind: str, key: str, due: int, account: str = "") -> None:

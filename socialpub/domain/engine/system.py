@@ -95,7 +95,9 @@ def look(engine: Engine, scope: Scope) -> System:
         silent_seconds=int(silent) if silent > HEARTBEAT_SECONDS else 0,
         paused=instance.paused(),
         breakers=[
-            platforms.platform(each.name).label for each in service.breakers.open() if each.name in service.sites
+            platforms.platform(each.name).label
+            for each in service.upstream.breakers.open()
+            if each.name in service.sites
         ],
         versions=list(_versions(service)),
         house=_house(engine) if profiles.is_alone(scope.organization) else None,
@@ -103,7 +105,7 @@ def look(engine: Engine, scope: Scope) -> System:
 
 
 def _silent(service: Service) -> list[str]:
-    return [found.name for found in service.breakers.open() if found.name in service.sites]
+    return [found.name for found in service.upstream.breakers.open() if found.name in service.sites]
 
 
 def _versions(service: Service) -> Iterator[Version]:

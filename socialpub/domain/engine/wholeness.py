@@ -22,14 +22,14 @@ class Wholeness:
     def __init__(self, service: Service) -> None:
         self._service, self._look = service, Look(service.db.path)
         self.on_known: Callable[[], None] = lambda: None
-        self.holds = service.owed is not None and service.owed.first
+        self.holds = service.process.owed is not None and service.process.owed.first
         self._thread = threading.Thread(target=self._run, name="whole-file", daemon=True)
 
     def start(self) -> None:
         """Begin, where a look is owed."""
-        if self._service.owed is not None:
+        if self._service.process.owed is not None:
             waits = "what is due waits for it" if self.holds else "publishing goes on meanwhile"
-            log.warning("all of %s is looked at (%s); %s", self._service.db.path, self._service.owed.why, waits)
+            log.warning("all of %s is looked at (%s); %s", self._service.db.path, self._service.process.owed.why, waits)
             self._thread.start()
 
     def stop(self) -> None:
@@ -45,7 +45,7 @@ class Wholeness:
             self._damaged("; ".join(problems))
         elif problems is not None:
             log.info("all of %s was looked at: it is whole", self._service.db.path)
-            self._service.owed, self.holds = None, False
+            self._service.process.owed, self.holds = None, False
             self.on_known()
 
     def _damaged(self, why: str) -> None:

@@ -50,7 +50,7 @@ class Fetched:
         self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
         self._owners: dict[str, str] = {}
         self._guard = threading.Lock()
-        self._folder = RunFolder(service.runtime.settings.data_dir / "fetched", service.run)
+        self._folder = RunFolder(service.runtime.settings.data_dir / "fetched", service.process.run)
         self._tidied: float | None = None
 
     def owned(self, batch: str, organization: str) -> None:
@@ -73,7 +73,7 @@ class Fetched:
             entry = self._entries[batch].setdefault(_name(url), _Entry())
             if entry.coming is None or (entry.coming.done() and not self._is_known(entry)):
                 share = Share(urlsplit(url).netloc.lower(), self._owners.get(batch, batch))
-                entry.coming = self._service.steered.submit_for(share, self._come, batch, url)
+                entry.coming = self._service.executors.steered.submit_for(share, self._come, batch, url)
             return entry.coming
 
     def _come(self, batch: str, url: str) -> None:

@@ -92,7 +92,7 @@ async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> 
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise refuse("profile.scope_mismatch")
     await service.read(lambda: profiles.check(who.scope, asked))
-    threads = service.pool.of(Share(owner=who.scope.organization))
+    threads = service.executors.immediate.of(Share(owner=who.scope.organization))
     facts = await asyncio.get_running_loop().run_in_executor(threads, take, service, arriving, who.scope.organization)
     async with bound(service, [facts]):
         return await act.answer(act.deed(who, _record, facts, fields))
@@ -113,7 +113,7 @@ async def bound(service: Service, kept: Collection[Facts]) -> AsyncIterator[None
     try:
         yield
     except Exception:
-        await asyncio.get_running_loop().run_in_executor(service.pool, give_up, service, kept)
+        await asyncio.get_running_loop().run_in_executor(service.executors.immediate, give_up, service, kept)
         raise
 
 
@@ -303,7 +303,7 @@ def _forget(service: Service, tx: Tx, media: str, sha256: str) -> None:
 
 
 def _remove(service: Service, sha256: str) -> None:
-    service.pool.submit(files.remove_unneeded, service, sha256)
+    service.executors.immediate.submit(files.remove_unneeded, service, sha256)
 
 
 # --- Unused media ------------------------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ class Deliverer:
 
     def _begin(self, receiver: str, share: Share, errand: Errand) -> None:
         try:
-            self._service.delivering.submit_for(share, self._deliver, receiver, errand)
+            self._service.executors.delivering.submit_for(share, self._deliver, receiver, errand)
         except RuntimeError:  # the pool is closed: the server stops
             self._give_back(receiver, errand, None)
 

@@ -136,7 +136,7 @@ def offer_setup(service: Service) -> str | None:
     if service.read(lambda: User.select().exists()).result():
         return None
     token = link_token(service)
-    service.setup_digest = crypto.digest(token)
+    service.process.setup_digest = crypto.digest(token)
     return token
 
 
@@ -147,7 +147,7 @@ def link_token(service: Service) -> str:
 
 def setup_is_open(service: Service, token: str) -> bool:
     """Return whether this is the unused setup token."""
-    offered = service.setup_digest
+    offered = service.process.setup_digest
     return offered is not None and crypto.same(offered.encode(), crypto.digest(token).encode())
 
 
@@ -175,5 +175,5 @@ async def set_up(
         return sessions.begin(service, tx, user["id"], here=here)
 
     signed_in = await service.write(make)
-    service.setup_digest = None
+    service.process.setup_digest = None
     return signed_in

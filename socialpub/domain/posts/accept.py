@@ -180,7 +180,7 @@ async def _store_inline(
             raise
         return stored
 
-    threads = service.pool.of(Share(owner=organization))
+    threads = service.executors.immediate.of(Share(owner=organization))
     return await asyncio.get_running_loop().run_in_executor(threads, store)
 
 
@@ -305,7 +305,7 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
     service, scope = order.who.service, order.who.scope
     beginning = begin and Beginning(service, begin)
     entry = _Entry(order, beginning)
-    with await service.writing.enter(scope.organization):
+    with await service.admission.writing.enter(scope.organization):
         if beginning:
             beginning.hold(order.jobs)
         if preflight.refuses_duplicates(service, order.request):  # depends on earlier writes

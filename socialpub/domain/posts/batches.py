@@ -263,7 +263,7 @@ async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) 
 
     kept = await afterwards(service, keep)
     if kept is None:
-        service.unkept.add(str(answer.batch))
+        service.lost.unkept.add(str(answer.batch))
     return kept or answer
 
 

@@ -78,7 +78,7 @@ def _are_short(texts: Sequence[str]) -> bool:
 
 
 async def _aside(service: Service, scope: Scope, measure: Callable[[], T]) -> T:
-    threads = service.measuring.of(Share(owner=scope.organization))
+    threads = service.executors.measuring.of(Share(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
 
 
@@ -413,16 +413,16 @@ async def _deep_results(
     fetched.owned(batch, scope.organization)
     loop = asyncio.get_running_loop()
     share = Share(owner=scope.organization)
-    service.steered.admit(share, len(aims))
-    await loop.run_in_executor(service.pool.of(share), fetched.bring, batch, inline)
-    begun = [service.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]
+    service.executors.steered.admit(share, len(aims))
+    await loop.run_in_executor(service.executors.immediate.of(share), fetched.bring, batch, inline)
+    begun = [service.executors.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]
     runs = [asyncio.wrap_future(each) for each in begun]
     try:
         await _ended(service, batch, runs)
         return [run.result() if run.done() else _UNSEEN for run in runs]
     finally:
         for each in begun:
-            service.steered.withdraw(share, each)
+            service.executors.steered.withdraw(share, each)
         forgotten = _forget(service, fetched, batch, runs)
         if all(run.done() for run in runs):
             await forgotten
@@ -447,7 +447,7 @@ def _forget(
 
     async def drop() -> None:
         await asyncio.gather(*runs, return_exceptions=True)
-        await asyncio.get_running_loop().run_in_executor(service.pool, fetched.drop, batch)
+        await asyncio.get_running_loop().run_in_executor(service.executors.immediate, fetched.drop, batch)
 
     return asyncio.ensure_future(drop())
 

@@ -57,7 +57,7 @@ def ear_of(service: Service, scope: Scope, address: tuple[str, ...], fingerprint
         return None
     asked = _asked(scope.organization, scope.profile, scope.key, *address)
     same = hashlib.sha256(asked + fingerprint.encode()).hexdigest()[:SAME_DIGITS]
-    return Ear(f"{same}:{service.jobs.epoch}:{next(service.heard.numbers)}")
+    return Ear(f"{same}:{service.jobs.epoch}:{next(service.lost.heard.numbers)}")
 
 
 @functools.lru_cache(ASKED_KEPT)
@@ -74,9 +74,9 @@ def find(service: Service, ear: Ear) -> Ear | None:
 def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
     """Pick the first undelivered one of these (id, batch) pairs."""
     for id_, batch in same:
-        if id_ in service.heard.ids:
+        if id_ in service.lost.heard.ids:
             continue
-        if id_ in service.unheard or int(id_.split(":")[1]) != service.jobs.epoch:
+        if id_ in service.lost.unheard or int(id_.split(":")[1]) != service.jobs.epoch:
             return Ear(id_, batch)
     return None
 
@@ -93,26 +93,26 @@ def listen_all(tx: Tx, owed: Sequence[tuple[Ear, str]], now: int) -> None:
 
 def heard(service: Service, ear: Ear) -> None:
     """Mark a response delivered (on the loop); its row is deleted soon, together with others."""
-    service.heard.ids.add(ear.id)
-    if not service.heard.is_soon:
-        service.heard.is_soon = True
+    service.lost.heard.ids.add(ear.id)
+    if not service.lost.heard.is_soon:
+        service.lost.heard.is_soon = True
         asyncio.get_running_loop().call_later(SOON_SECONDS, _soon, service)
 
 
 def _soon(service: Service) -> None:
-    service.heard.is_soon = False
+    service.lost.heard.is_soon = False
     forget(service)
 
 
 def forget(service: Service) -> DbFuture[None] | None:
     """Delete the rows of delivered responses."""
-    return service.write(lambda tx: _forget(service, tx)) if service.heard.ids else None
+    return service.write(lambda tx: _forget(service, tx)) if service.lost.heard.ids else None
 
 
 def _forget(service: Service, tx: Tx) -> None:
-    if known := service.heard.ids.copy():
+    if known := service.lost.heard.ids.copy():
         sql.execute(accepting.HEARD, (sql.json_of(list(known)),))
-        tx.after_commit(lambda: service.heard.ids.difference_update(known))
+        tx.after_commit(lambda: service.lost.heard.ids.difference_update(known))
 
 
 def purge(service: Service, tx: Tx) -> int:
@@ -123,13 +123,13 @@ def purge(service: Service, tx: Tx) -> int:
 def lost(service: Service, ear: Ear) -> None:
     """Record, in memory, that the client has disconnected; kept while it counts."""
     now = service.now_ms
-    for id_ in [id_ for id_, at in service.unheard.items() if at < now - WINDOW_MS]:
-        del service.unheard[id_]
-    service.unheard[ear.id] = now
+    for id_ in [id_ for id_, at in service.lost.unheard.items() if at < now - WINDOW_MS]:
+        del service.lost.unheard[id_]
+    service.lost.unheard[ear.id] = now
 
 
 def lost_after_all(service: Service, ear: Ear, batch: str) -> None:
     """Record that the client disconnected during delivery: the response is pending again."""
-    service.heard.ids.discard(ear.id)
+    service.lost.heard.ids.discard(ear.id)
     lost(service, ear)
     service.write(lambda tx: listen(service, tx, ear, batch))

@@ -167,7 +167,7 @@ class _Run:
         over, self.over, self.is_left = self.over, None, True
         assert over is not None, "whoever leaves it to other threads has nothing to do after them"
         try:
-            self.service.crew.run(functools.partial(self._through, go, over))
+            self.service.executors.crew.run(functools.partial(self._through, go, over))
         except RuntimeError:  # no thread available: the lease expires, and the send is looked up
             log.exception("post %s: what follows its send could not be done", self.post["id"])
             over()
@@ -458,7 +458,7 @@ class _Run:
                 return _written(ask)
             except StorageError:
                 wait = RECORD_WAITS[min(number, len(RECORD_WAITS) - 1)]
-                if self.service.db.fenced.is_set() or self.service.stopping.wait(wait):
+                if self.service.db.fenced.is_set() or self.service.process.stopping.wait(wait):
                     raise
         raise StorageError("the result could not be written for hours")
 

@@ -40,13 +40,13 @@ def begin(service: Service, fetched: library.Fetched, claim: Claim, over: Over) 
         else:
             _run(service, fetched, snapshot, over)
 
-    service.crew.run(work)
+    service.executors.crew.run(work)
 
 
 def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
     """Execute a claimed post, after the commit of the claim."""
     try:
-        service.crew.run(functools.partial(_run, service, fetched, snapshot, over))
+        service.executors.crew.run(functools.partial(_run, service, fetched, snapshot, over))
     except RuntimeError:  # no thread available: the post is resumed when its lease expires
         log.exception("post %s could not be published now; it follows within a minute", snapshot.claim.key)
         over(False)

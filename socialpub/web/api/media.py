@@ -170,7 +170,7 @@ async def _hear_out(call: Call, most: int) -> None:
 
 
 async def _in_pool(call: Call, run: Callable[..., T], *arguments: Any) -> T:
-    threads = call.service.pool.of(Share(owner=call.scope.organization))
+    threads = call.service.executors.immediate.of(Share(owner=call.scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, run, *arguments)
 
 

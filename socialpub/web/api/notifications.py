@@ -190,7 +190,7 @@ async def try_out(call: Call, channel: str, request: ChannelTestRequest) -> Deed
     """Send a test on a channel now; to be written down, what came of it."""
     data, scope = data_of(request.type) if request.type else {}, call.who.scope
     to = await call.service.read(lambda: samples.receiver(scope, call.service, channel))
-    sending = call.service.delivering.of(outbox.share_of(call.service, to))
+    sending = call.service.executors.delivering.of(outbox.share_of(call.service, to))
     tried = await asyncio.get_running_loop().run_in_executor(
         sending, samples.send, call.service, to, request.type, data
     )

@@ -183,7 +183,7 @@ async def try_out(call: Call, endpoint: str, request: TestRequest) -> Deed:
     data = request.data if request.data is not None else example_of(type_)["data"]
     scope = call.who.scope
     to = await call.service.read(lambda: samples.receiver(scope, call.service, endpoint))
-    sending = call.service.delivering.of(to.share)
+    sending = call.service.executors.delivering.of(to.share)
     tried = await asyncio.get_running_loop().run_in_executor(
         sending, samples.send, call.service, to, type_, data, call.request_id
     )

@@ -61,7 +61,7 @@ async def readyz(call: Call) -> Reply:
         why = "the scheduler is not responding"
     if why:
         raise refuse("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
-    silent = [found.name for found in service.breakers.open() if found.name in service.sites]
+    silent = [found.name for found in service.upstream.breakers.open() if found.name in service.sites]
     state: ReadyBody = {
         "status": "ok",
         "publishing": "paused" if paused else "active",

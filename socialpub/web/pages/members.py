@@ -63,7 +63,7 @@ async def _mailed(call: Call, to: str, link: str) -> str:
         return f"Send this link to {to}."
     found = await service.read(lambda: desks.of(scope))
     by, house = (found.email, found.organization) if found else ("A member", "an organization")
-    sending = service.delivering.of(share)
+    sending = service.executors.delivering.of(share)
     wrong = await asyncio.get_running_loop().run_in_executor(sending, invitations.send, service, to, by, house, link)
     return f"The link was mailed to {to}." if wrong is None else f"The e-mail failed: {wrong} Send the link to {to}."
 

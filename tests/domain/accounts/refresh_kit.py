@@ -73,7 +73,7 @@ class Holder:
 
     def crash(self) -> None:
         """What a process that dies takes with it."""
-        self.server.service.renewals.clear()
+        self.server.service.upstream.renewals.clear()
         self.upkeep = renewal.Upkeep(self.server.service)
 
     def look(self) -> int:

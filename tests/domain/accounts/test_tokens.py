@@ -283,7 +283,7 @@ def test_who_writes_what_could_not_be_written_does_not_wait_for_a_renewal_that_i
     faults.plan("db.commit=enospc@2")
     home.renewed()
     faults.plan("")
-    with concurrent.futures.ThreadPoolExecutor(1) as pool, home.service.renewals[home.account].lock:
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, home.service.upstream.renewals[home.account].lock:
         saving = pool.submit(tokens.save_unsaved, home.service)
         done, _ = concurrent.futures.wait([saving], timeout=5)
     assert done == {saving}
@@ -368,7 +368,7 @@ def claim(home: Home, seconds: float) -> Watched:
     """Another process renews the account's tokens, for so long at most; tells when this one waits for it."""
     claimed = Account.update(renewing="another", renewing_until=home.clock.ms + int(seconds * 1000))
     home.service.write(lambda tx: claimed.execute()).result()
-    home.service.stopping = watched = Watched()
+    home.service.process.stopping = watched = Watched()
     return watched
 
 

@@ -43,7 +43,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def home(*args: Any, **manners: Any) -> Home:
         made.append(open_home(tmp_path, monkeypatch, *args, **manners))
-        made[-1].service.pool = Now()  # type: ignore[assignment]
+        made[-1].service.executors.immediate = Now()  # type: ignore[assignment]
         return made[-1]
 
     yield home

@@ -115,7 +115,7 @@ class Home:
 
     def crash(self) -> None:
         """What a process that dies takes with it."""
-        self.service.renewals.clear()
+        self.service.upstream.renewals.clear()
 
 
 def _home(service: Service, tx: Tx) -> tuple[str, str]:

@@ -420,8 +420,8 @@ def test_an_older_state_written_into_the_open_database_stops_the_server(place: P
     with contextlib.closing(sqlite3.connect(place.database)) as source:
         source.execute("VACUUM INTO ?", (str(older),))
     schedule(place.server, place.alice, "later")
-    beat = place.server.service.beat
-    assert wait_for(lambda: place.server.service.beat > beat, 10)
+    beat = place.server.service.process.beat
+    assert wait_for(lambda: place.server.service.process.beat > beat, 10)
     with (
         contextlib.closing(sqlite3.connect(older)) as source,
         contextlib.closing(sqlite3.connect(place.database)) as live,

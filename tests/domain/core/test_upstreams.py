@@ -24,7 +24,7 @@ def test_only_a_body_that_does_not_come_in_time_counts_as_silence(server: Server
         for _ in range(ENOUGH):
             http.request("GET", url, timeout=0.2 if name == LATE else 30)
     upstream.close()
-    assert server.service.breakers.may_call("bluesky") == (name != LATE)
+    assert server.service.upstream.breakers.may_call("bluesky") == (name != LATE)
 
 
 def test_an_upstream_that_is_held_back_is_not_called(server: Server) -> None:
@@ -38,7 +38,7 @@ def test_an_upstream_that_is_held_back_is_not_called(server: Server) -> None:
     with outbound.Client(outbound.UNGUARDED, transport=transport) as http:
         assert http.request("GET", "http://bluesky.test/").is_success
         for _ in range(ENOUGH):
-            server.service.breakers.unanswered("bluesky")
+            server.service.upstream.breakers.unanswered("bluesky")
         with pytest.raises(ApiError) as caught:
             http.request("GET", "http://bluesky.test/")
     assert (caught.value.outcome, caught.value.held_back, len(called)) == (Outcome.NOT_SENT, True, 1)

@@ -145,7 +145,7 @@ def claims(server: Protocol, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_burst_is_claimed_in_few_transactions_and_is_under_way_at_once(
     server: Protocol, gate: Gate, claims: list[int]
 ) -> None:
-    crew = server.service.crew
+    crew = server.service.executors.crew
     idle = crew.threads
     schedule(server)
     assert crew.threads == idle == 0  # nothing is under way, so nobody waits for it

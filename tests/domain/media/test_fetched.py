@@ -71,7 +71,7 @@ def test_what_a_killed_run_has_left_is_taken_over_where_its_batch_goes_on(
     other.kill()
     other.wait()
     periodic.sweep(server.service, server.engine.fetched)
-    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    assert held(root) == [f"run-{server.service.process.run}/{batch}/picture"]
     place, _ = server.engine.fetched.brought(batch, "picture")
     assert place.read_bytes() == b"of another run"
 
@@ -82,9 +82,9 @@ def test_a_start_takes_over_what_the_run_before_has_fetched(server: Server, root
     old.mkdir(parents=True)
     (old / "picture").write_bytes(b"from before")
     server.start()
-    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    assert held(root) == [f"run-{server.service.process.run}/{batch}/picture"]
     server.restart()
-    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    assert held(root) == [f"run-{server.service.process.run}/{batch}/picture"]
 
 
 def test_two_runs_keep_the_files_of_one_batch_apart(server: Server, root: Path, batch: str) -> None:
@@ -98,9 +98,9 @@ def test_two_runs_keep_the_files_of_one_batch_apart(server: Server, root: Path, 
     assert len(held(root)) == 2
     mine.adopt()
     mine.drop(batch)
-    assert held(root) == [f"run-{service.run}/{batch}/picture"]
+    assert held(root) == [f"run-{service.process.run}/{batch}/picture"]
     others.close()
     mine.adopt()
-    assert held(root) == [f"run-{server.service.run}/{batch}/picture"]
+    assert held(root) == [f"run-{server.service.process.run}/{batch}/picture"]
     mine.drop(batch)
     assert list(root.iterdir()) == []

@@ -367,7 +367,7 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, p
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
     faults.plan("db.commit=enospc")
     assert wait_for(lambda: server.ledger("found later"), 5, 0.01)
-    server.service.stopping.set()
+    server.service.process.stopping.set()
     assert wait_for(lambda: not server.service.jobs.held(), 10)
     server.stop()
     faults.plan("")

@@ -169,7 +169,7 @@ ADDED_SERVICE = {
     "metrics.unforwarded",
     "notification.channels.max",
     "notification.email.off",
-    "service.stopping",
+    "service.process.stopping",
     "session.proof",
     "webhook.endpoints.max",
 }

@@ -312,7 +312,7 @@ def renewing(open_: Open) -> Office:
     assert office.connect().status_code == 201
     office.upstream.client_secret = NEW
     office.server.watch.secrets.add(NEW)
-    office.server.service.pool = Now()  # type: ignore[assignment]
+    office.server.service.executors.immediate = Now()  # type: ignore[assignment]
     return office
 
 

@@ -92,7 +92,7 @@ def test_every_platform_has_its_version_and_one_that_ends_soon_or_has_ended_says
 def test_an_upstream_that_does_not_answer_is_named(alone: Callable[..., tuple[Server, Api]]) -> None:
     server, browser = alone()
     for _ in range(5):
-        server.service.breakers.unanswered("bluesky")
+        server.service.upstream.breakers.unanswered("bluesky")
     assert "Unreachable platforms Retrying soon Bluesky" in words(browser)
 
 
