@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import click
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
@@ -258,10 +258,7 @@ class TokensInput(BaseModel):
 
 def account_add(options: Options) -> Body:
     """Add an account with given tokens; return it as the API does."""
-    try:
-        given = TokensInput.model_validate_json(sys.stdin.buffer.read())
-    except ValidationError as error:
-        raise issues.validation_failed(TokensInput, error) from error
+    given = issues.parse_body(TokensInput, sys.stdin.buffer.read())
     identity = Identity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     return _connect(options, identity, tokens)
