@@ -27,6 +27,7 @@ _LENGTH = re.compile(rb"[0-9]{1,20}")
 # What Sanic has of a chunk when it reads its size: the line end of what came before, then the line itself.
 _CHUNK = re.compile(rb"\r\n[0-9A-Fa-f]{1,16}+(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r\n")
 _CHUNK_BEGUN = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}+(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r?)?+)?+)?+")
+_LONE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 
 
 class FramingError(ValueError):
@@ -53,6 +54,15 @@ def check_head(head: bytes) -> None:
         raise FramingError("the body is not framed by `Transfer-Encoding: chunked` alone")
     if lengths and (len(lengths) > 1 or not _LENGTH.fullmatch(lengths[0])):
         raise FramingError("the Content-Length is not one number")
+
+
+def has_lone_line_feed(before: bytes, data: bytes) -> bool:
+    """Return whether `data`, a part of a head after its last three bytes `before`, has an LF without its CR.
+
+    False where the head ends in it.
+    """
+    head = before + data
+    return b"\n" in data and b"\r\n\r\n" not in head and _LONE_LINE_FEED.search(head, len(before) // 3) is not None
 
 
 def _framing_fields(head: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:

@@ -135,11 +135,17 @@ class Protocol(HttpProtocol):
 
     def data_received(self, data: bytes) -> None:
         began, stream = self._time, self.http
+        if self._waits_for_head() and framing.has_lone_line_feed(bytes(self.recv_buffer[-3:]), data):
+            data += b"\r\n\r\n"  # such a head has no end for Sanic; it is refused as soon as it has one
         super().data_received(data)
         if stream is not None and (
             stream.stage is Stage.REQUEST or (stream.stage is Stage.IDLE and stream.request_body)
         ):
             self._time = began
+
+    def _waits_for_head(self) -> bool:
+        stream = self.http
+        return stream is None or (stream.stage in (Stage.IDLE, Stage.REQUEST) and not stream.request_body)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)  # type: ignore[no-untyped-call]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import socket
 from collections import Counter
 from collections.abc import Iterator
 
@@ -67,7 +68,7 @@ def differences(data: bytes, line: Line) -> Iterator[str]:
     if line.refused is not None and REFUSED not in others:
         yield reason_of(data, start, line.refused, others[0]) or f"REFUSED at {start}, others: {others}"
     elif line.starved and start < len(data) and not {MORE, REFUSED} & set(others):
-        # Nothing is taken: what cannot become a request is refused once its end is there, or its time is over (408).
+        # Nothing is taken: what cannot become a request is refused once its end is there.
         yield f"WAITS at {start}, others: {others}"
     elif line.refused is None and not line.starved:
         yield f"CLOSED at {start}, others: {others}"
@@ -221,11 +222,24 @@ def test_no_body_is_waited_for_behind_a_head_that_is_refused(server: Server) -> 
         assert (raw.read(sock).status, sock.recv(1)) == (400, b"")
 
 
-def test_a_head_that_ends_with_lone_line_feeds_is_refused_when_its_time_is_over(server: Server) -> None:
-    """Its end, by RFC 9112, never comes."""
-    server.restart(REQUEST_TIMEOUT=0.2)
-    answer = raw.exchange(server, b"GET /healthz HTTP/1.1\nHost: x\n\n")
-    assert (answer.status, answer.error()["rule"], answer.headers["connection"]) == (408, "http.timeout", "close")
+@pytest.mark.parametrize("head", [b"GET /healthz HTTP/1.1\nHost: x\n\n", b"GET /healthz HTTP/1.1\r\nHost: x\n\n"])
+def test_a_head_with_lone_line_feeds_is_refused_at_once(head: bytes, server: Server) -> None:
+    """In one piece or byte by byte: its end, by RFC 9112, never comes."""
+    answer = raw.exchange(server, head)
+    assert (answer.status, answer.error()["rule"], answer.headers["connection"]) == (400, "http.request", "close")
+    with raw.connect(server) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in head[:-1]:
+            sock.sendall(bytes([byte]))
+        assert raw.read(sock).status == 400
+
+
+def test_a_head_that_comes_byte_by_byte_is_taken(server: Server) -> None:
+    with raw.connect(server) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n":
+            sock.sendall(bytes([byte]))
+        assert raw.read(sock).status == 200
 
 
 @pytest.mark.parametrize("told", [["close", "keep-alive"], ["keep-alive", "close"], ["keep-alive", "x"]])
