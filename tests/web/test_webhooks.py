@@ -318,7 +318,7 @@ def test_an_organization_has_no_more_endpoints_than_it_may(
     refused = error_of(world.bob.api.post(ENDPOINTS, json={"url": sink.url}))
     assert (refused["rule"], refused["message"]) == (
         "webhook.endpoints.max",
-        "The organization already has 2 webhook endpoints, the most that it may have.",
+        "The organization already has 2 webhook endpoints, which is the maximum.",
     )
     world.alice.api.delete(f"{ENDPOINTS}/{made[0]}")
     register(world.bob, sink.url)

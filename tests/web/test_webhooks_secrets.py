@@ -122,7 +122,7 @@ def test_a_receiver_that_answers_410_is_switched_off_and_its_owner_told_once(wor
         "endpointId": gone["id"],
         "profileId": None,
         "description": "Old bot",
-        "reason": "The receiver answered 410: it is gone for good.",
+        "reason": "The receiver answered 410 (Gone).",
         "disabledAt": told.event["data"]["disabledAt"],
     }
     ended(world.server, world.alice, 1, "failed")

@@ -120,7 +120,7 @@ EXAMPLES: dict[str, Json] = {
         "endpointId": "whe_0WnLKDOSC7lvGKl4nUiYNb",
         "profileId": None,
         "description": "Newsroom bot",
-        "reason": "The receiver answered 410: it is gone for good.",
+        "reason": "The receiver answered 410 (Gone).",
         "disabledAt": NOW,
     },
     "subscription.activated": {"tier": "pro", "previousTier": "free"} | _PERIOD,
