@@ -419,7 +419,7 @@ def test_what_a_silent_platform_holds_back_goes_out_once_when_it_answers(server:
     bodies = [call.body for call in list(server.lab.lab.calls)[calls:]]
     waited = [text for text in refused if not any(text.encode() in body for body in bodies)]
     assert len(waited) >= 2
-    assert all("did not answer the last calls" in refused[text]["message"] for text in waited)
+    assert all("did not respond to the last calls" in refused[text]["message"] for text in waited)
     server.lab.lab.faults.clear()
     untried = [post for post in untried if server.post(post)["attempts"] == 0]
     assert len(untried) > 10
@@ -515,5 +515,5 @@ def test_who_is_refused_while_another_tries_is_to_come_again_soon(
     silenced(server, schedule(server, "plain", 30))
     one_tries(server)
     refused = server.publish("plain", "at once")["error"]
-    assert "did not answer the last calls" in refused["message"]
+    assert "did not respond to the last calls" in refused["message"]
     assert refused["retryAfter"] <= LONGEST_WAIT
