@@ -182,7 +182,7 @@ def test_whoever_belongs_to_another_organization_is_told_so_by_the_link(server: 
     add_user(server, bob, CAROL, "owner")
     path = invite(owner)  # and nothing is told to whoever invites
     refused = join(server, path, "another password")
-    assert (refused.status_code, "exists" in refused.text) == (409, True)
+    assert (refused.status_code, "already a user" in refused.text) == (409, True)
     assert sign_in(server.api(), CAROL).status_code == 303  # the password is what it was
     assert server.rows(User, email=CAROL)[0]["organization"] == bob.organization
     assert len(server.rows(Invitation)) == 1
@@ -398,7 +398,7 @@ def test_nobody_ends_the_session_of_another(server: Server, owner: httpx.Client)
     for wrong in (name, "", "x", "\u00e9"):
         assert send(owner, "/settings/sessions/end", session=wrong).status_code == 303
     assert len(server.rows(Session)) == before
-    assert "over already" in owner.get("/settings").text
+    assert "This session has already ended." in owner.get("/settings").text
 
 
 def test_what_a_browser_calls_itself_stays_text_and_is_cut(server: Server, owner: httpx.Client) -> None:
