@@ -177,7 +177,10 @@ def _insert(world: World, posts: int, late_seconds: int) -> None:
                 scheduled_at=due + number, warnings="[]",
                 attempts=0, tries=0, created_at=made, updated_at=made,
             )  # fmt: skip
-            _row(connection, "job", key=post, kind="publish", lane=account, visible_at=due + number, claims=0)
+            _row(
+                connection, "job", key=post, kind="publish", lane=account, visible_at=due + number, claims=0,
+                host=platform, owner=organization,
+            )  # fmt: skip
             for kind in ("post.queued", "post.validated"):
                 _row(
                     connection, "event", organization=owner, type=TYPES[kind], post=number + 1,
