@@ -24,7 +24,6 @@ OURS = {
     "base/compact.py": "the one reader, and what `dumps` has just written",
     "base/config.py": "a value of the settings, which a check of its own reads",
     "base/docstrings.py": "a file of the package",
-    "commands/admin.py": "tokens that the operator types: a model without floats",
     "commands/listen.py": "data that the operator types: it is sent to the server, which checks it",
     "web/errors.py": "what `capped` has written",
     "domain/shapes/bounded_json.py": "a request: orjson takes no number that is not finite",

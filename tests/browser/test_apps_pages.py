@@ -48,7 +48,7 @@ def test_an_app_is_typed_in_and_an_account_connected_with_it(tab: Tab, office: O
     assert office.server.rows(PlatformApp) == []
     tab.fill(client_secret=CLIENT_SECRET)
     tab.click("main form.form button")
-    assert "Threads knows this app." in tab.text(".notice")
+    assert "Threads accepts this app." in tab.text(".notice")
     tab.reload()
     assert tab.page.locator(".notice").count() == 0
     assert CLIENT_SECRET not in tab.ask("document.documentElement.outerHTML")
@@ -100,4 +100,4 @@ def test_the_keyboard_alone_types_an_app_in(tab: Tab, office: Office) -> None:
         tab.page.keyboard.type(typed)
     with tab.page.expect_navigation():
         tab.press("Enter")
-    assert "Threads knows this app." in tab.text(".notice")
+    assert "Threads accepts this app." in tab.text(".notice")

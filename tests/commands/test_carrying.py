@@ -198,7 +198,7 @@ def test_a_file_that_is_not_there_or_is_being_imported_is_named(run: Run, house:
     name = written(folder, post(1))
     with carrying._held(folder / name):
         ended = run("--json", "import", name)
-    assert (ended.code, ended.error["message"]) == (3, "posts.ndjson is being imported already")
+    assert (ended.code, ended.error["message"]) == (3, "posts.ndjson is already being imported")
 
 
 def test_csv_lines_are_named_where_they_begin(run: Run, house: str, folder: Path) -> None:

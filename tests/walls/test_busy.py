@@ -69,13 +69,13 @@ MEASURE: Ask = lambda who: who.api.post("/v1/posts/validate", json=body_of(who, 
 PUBLISH: Ask = lambda who: who.api.publish(body_of(who))  # noqa: E731
 
 
-@pytest.mark.parametrize(("name", "ask"), [("steered", VALIDATE), ("measuring", MEASURE), ("pool", PUBLISH)])
+@pytest.mark.parametrize(("name", "ask"), [("steered", VALIDATE), ("measuring", MEASURE), ("immediate", PUBLISH)])
 def test_who_keeps_too_much_waiting_is_refused_and_nobody_else(
     world: World, over: threading.Event, name: str, ask: Ask
 ) -> None:
     """Alice's organization has all that may wait: she is told to come back later, and Charlie is answered."""
     server, alice, charlie = world.server, world.alice, world.charlie
-    held = fill(getattr(server.service, name), Share("hangs", alice.organization), over)
+    held = fill(getattr(server.service.executors, name), Share("hangs", alice.organization), over)
     with alice.api.expecting_failure():
         assert is_busy(ask(alice))
     assert server.service.read(lambda: Post.select().count()).result() == 0
