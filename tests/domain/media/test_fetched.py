@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.domain.core.service import ProcessState
 from socialpub.domain.engine import periodic
 from socialpub.domain.media.fetched import Fetched
 from socialpub.domain.media.files import Arriving
@@ -88,7 +89,8 @@ def test_a_start_takes_over_what_the_run_before_has_fetched(server: Server, root
 
 
 def test_two_runs_keep_the_files_of_one_batch_apart(server: Server, root: Path, batch: str) -> None:
-    mine, service = server.engine.fetched, dataclasses.replace(server.service)
+    another_run = ProcessState(run="another")
+    mine, service = server.engine.fetched, dataclasses.replace(server.service, process=another_run)
     others = Fetched(service)
     for fetched in (mine, others):
         with Arriving(server.home / "arriving") as arriving:
