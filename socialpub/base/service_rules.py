@@ -395,7 +395,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _service(
         status=503,
     ),
     ServiceRule(
-        "service.process.stopping",
+        "service.stopping",
         "internal_error",
         "The server is stopping.",
         "Send the request again in a few seconds.",

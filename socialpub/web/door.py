@@ -203,7 +203,7 @@ class Door:
 
     def _open(self) -> None:
         if self._closed:
-            raise refuse("service.process.stopping", retry_after=STOPPING_RETRY_SECONDS)
+            raise refuse("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Wait for the handlers that are still running, at most `seconds`."""

@@ -235,6 +235,6 @@ def test_a_stopping_server_lets_no_more_requests_of_the_api_in(world: World) -> 
     (answer,) = refused
     publishing.join()
     stopping.join()
-    assert (answer.status_code, error_of(answer)["rule"]) == (503, "service.process.stopping")
+    assert (answer.status_code, error_of(answer)["rule"]) == (503, "service.stopping")
     assert answer.headers["Retry-After"] == "5"
     assert answers[0].json()["status"] == "published"

@@ -114,7 +114,7 @@ def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() 
         "http.host",
         "http.busy",
         "http.deadline",
-        "service.process.stopping",
+        "service.stopping",
     }
     later = (
         "metrics.",

@@ -116,7 +116,7 @@ ELSEWHERE = {
     "metrics.unforwarded": "web/test_metrics.py",
     "billing.posts.monthly_cap": "web/test_limits.py",
     "service.paused": "web/test_results.py",
-    "service.process.stopping": "web/test_http.py",
+    "service.stopping": "web/test_http.py",
     "storage.unavailable": "web/test_results.py",
     "media.url.disallowed": "web/test_results.py",
     "media.size_max": "web/test_results.py",

@@ -34,7 +34,7 @@ TROUBLES = {
         "request ID below.",
     ),
     "storage.unavailable": Trouble("The server cannot save changes now", AGAIN),
-    "service.process.stopping": Trouble("The server is restarting", AGAIN),
+    "service.stopping": Trouble("The server is restarting", AGAIN),
     "http.method": Trouble("This address has no page", "It only accepts forms."),
     "http.request": Trouble("The server did not understand this request", "Go back, reload the page and try again."),
     "http.content_encoding": Trouble("The server cannot read this request", "Send the form without compression."),

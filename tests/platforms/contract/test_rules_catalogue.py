@@ -169,7 +169,7 @@ ADDED_SERVICE = {
     "metrics.unforwarded",
     "notification.channels.max",
     "notification.email.off",
-    "service.process.stopping",
+    "service.stopping",
     "session.proof",
     "webhook.endpoints.max",
 }
