@@ -81,7 +81,7 @@ class AdmissionController:
             raise
 
     def end(self, permit: Permit, *, is_present: bool = False) -> None:
-        """Count a permit as active no more, and unless `is_present` as present no more."""
+        """Stop counting a permit as active, and unless `is_present` as present."""
         if permit.is_active:
             permit.is_active = False
             _decrement(self._active, permit.owner)

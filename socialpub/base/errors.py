@@ -70,6 +70,11 @@ class ApiError(Exception):
         super().__init__(self.message)
 
 
+def is_storage_unavailable(error: BaseException) -> bool:
+    """Return whether an error says that the database cannot be used now, which the store has logged."""
+    return isinstance(error, ApiError) and error.rule == "storage.unavailable"
+
+
 def refuse(
     rule: str,
     message: str | None = None,

@@ -29,7 +29,6 @@ from socialpub.simulator.wire import Fake, Operation, http_date
 
 PORTS = len(FAKES) + 1
 """How many ports the simulator takes: its control page's, and one for each platform."""
-_MAX_CONTROL_BODY = 1024 * 1024
 _PATIENCE = 24 * 3600  # seconds; faults may hold a call for as long
 _LAST_PORT = 65_535
 _numbers = itertools.count(1)

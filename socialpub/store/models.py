@@ -742,11 +742,6 @@ def row_where(model: Rowed[R], *conditions: Any) -> R | None:
     return cast("R | None", cast(Any, model).select().where(*conditions).dicts().first())
 
 
-def columns_of(model: type[BaseModel], part: Any) -> tuple[Any, ...]:
-    """The columns that a part of a row (a TypedDict) has: for a select of them alone."""
-    return tuple(model._meta.fields[name] for name in part.__annotations__)
-
-
 @functools.cache
 def _by_id(model: Any) -> tuple[str, tuple[Any, ...]]:
     meta = model._meta

@@ -57,12 +57,12 @@ def check_head(head: bytes) -> None:
 
 
 def has_lone_line_feed(before: bytes, data: bytes) -> bool:
-    """Return whether `data`, a part of a head after its last three bytes `before`, has an LF without its CR.
+    """Return whether `data`, the next bytes of a head, has an LF without its CR; False where the head ends in it.
 
-    False where the head ends in it.
+    `before`: the three bytes of the head that came before `data`, or as many as there were.
     """
     head = before + data
-    return b"\n" in data and b"\r\n\r\n" not in head and _LONE_LINE_FEED.search(head, len(before) // 3) is not None
+    return b"\n" in data and b"\r\n\r\n" not in head and _LONE_LINE_FEED.search(head, len(before)) is not None
 
 
 def _framing_fields(head: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:

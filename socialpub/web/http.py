@@ -121,7 +121,7 @@ class Call:
     scope: Scope
     body: bytes = b""
     json: JsonBody | None = None
-    sent: str = ""  # a hash over the query and the body as it was sent, where there is an Idempotency-Key
+    sent: str = ""  # a hash over the query and the JSON body as it was sent
     permit: Permit | None = None
     key: limits.Key | None = None
     received: Any = None

@@ -18,14 +18,13 @@ from typing import Any
 from sanic import Sanic
 
 from socialpub.base import loops
-from socialpub.base.host import DESCRIPTORS_MOST, descriptors
+from socialpub.base.host import descriptors
 from socialpub.domain.core.service import FILES
 from socialpub.web.sanic_overrides import Protocol
 
 Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 
 START_SECONDS, STOP_SECONDS = 30.0, 60.0
-CONNECTIONS_MOST = DESCRIPTORS_MOST
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
 SENDING_SECONDS = 1.0  # that a stop waits for responses that are being sent
 LOOK_SECONDS = 0.002

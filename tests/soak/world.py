@@ -236,14 +236,13 @@ class World:
         self.key, self.accounts = self._settle(settings, "Soak", dict.fromkeys(self.platforms, each))
         return self
 
-    def another(self, name: str, wanted: dict[str, int]) -> tuple[str, dict[str, list[str]]]:
-        """One more organization with so many accounts on each platform, while no server runs: its key, and they."""
-        return self._settle(load(self.folder / "socialpub.toml"), name, wanted)
-
-    def a_stranger(
-        self, name: str, wanted: dict[str, int], others: list[tuple[str, Identity, Tokens]]
+    def another(
+        self, name: str, wanted: dict[str, int], others: Iterable[tuple[str, Identity, Tokens]] = ()
     ) -> tuple[str, dict[str, list[str]]]:
-        """`another`, with accounts that the simulator does not have after those that it has."""
+        """One more organization with so many accounts on each platform, while no server runs: its key, and they.
+
+        `others`: accounts that the simulator does not have, which come after those.
+        """
         return self._settle(load(self.folder / "socialpub.toml"), name, wanted, others)
 
     def _settle(

@@ -8,9 +8,10 @@ import socket
 
 import pytest
 
+from socialpub.base.host import DESCRIPTORS_MOST
 from socialpub.web import shelf
 from socialpub.web.pages import html
-from socialpub.web.server import CONNECTIONS_MOST, connections_max
+from socialpub.web.server import connections_max
 from tests.kit import Server
 from tests.web import raw
 from tests.web.world import World
@@ -52,8 +53,8 @@ def test_the_room_is_below_the_limit_of_descriptors(monkeypatch: pytest.MonkeyPa
     for limit, reserved, wanted in (
         (1024, 288, 636),
         (256, 288, 128),
-        (10**9, 288, CONNECTIONS_MOST - 388),
-        (resource.RLIM_INFINITY, 0, CONNECTIONS_MOST - 100),
+        (10**9, 288, DESCRIPTORS_MOST - 388),
+        (resource.RLIM_INFINITY, 0, DESCRIPTORS_MOST - 100),
     ):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
         assert connections_max(reserved) == wanted

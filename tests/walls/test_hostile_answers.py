@@ -196,7 +196,7 @@ def test_the_worst_answers_hold_nobody_else_up(part: str, tmp_path: Path, strang
     names = list(HEADS if part == "heads" else BODIES)
     numbers = [list(ANSWERS).index(name) for name in names]
     with a_world(tmp_path, OWN, on=("bluesky",)) as world:
-        key, accounts = world.a_stranger("Mallory", {"bluesky": 2 * PART}, stranger_accounts(stranger, numbers))
+        key, accounts = world.another("Mallory", {"bluesky": 2 * PART}, stranger_accounts(stranger, numbers))
         world.start()
         probe, busy, dues = HealthProbe(world.url), pressure(), dict[str, int]()
         with world.client() as client, world.client() as hers:

@@ -150,10 +150,10 @@ class Breakers:
 
 @dataclass
 class BreakerTransport(httpx.BaseTransport):
-    """Calls one upstream as its breaker allows, and tells the breaker what became of each call.
+    """Calls one upstream as its breaker allows, and reports the outcome of each call to it.
 
     `only`: the one server that is meant, by its URL; "" is any. `held_back`: the error of a call that is not made, by
-    the seconds to wait. `observe`: is told how many seconds each call took, its body included.
+    the seconds to wait. `observe`: called with the seconds that each call took, its body included.
     """
 
     inner: httpx.BaseTransport

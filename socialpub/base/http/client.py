@@ -2,7 +2,7 @@
 
 No environment proxies, no cookies, no redirects but in `download`, and for addresses that users name a guard
 (`base.http.ssrf`): resolve once, check every answer, connect to the checked address. A failure before the head of a
-response is an ApiError with the outcome that is known: nothing was sent, or nobody can tell. A failure after it is a
+response is an ApiError with the outcome that is known: not sent, or ambiguous. A failure after it is a
 `Response` that says why its body is missing.
 """
 

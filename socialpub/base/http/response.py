@@ -1,4 +1,4 @@
-"""The response of an upstream: httpx's, and what that lacks for bodies that nobody can trust."""
+"""The response of an upstream: httpx's, with bounds and errors for bodies that cannot be trusted."""
 
 from __future__ import annotations
 

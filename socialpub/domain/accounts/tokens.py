@@ -467,10 +467,6 @@ def tell_expiring(service: Service, tx: Tx, account: str, ends_ms: int) -> None:
     events.emit(service, tx, "token.expiring", row["organization"], data, profile=row["profile"])
 
 
-_ENDED = "account %s, %s: its authorization has ended; it has to be connected again"
-_ENDS = "account %s, %s: its authorization ends at %s unless it is connected again"
-
-
 def _common(row: AccountRow) -> TokenEvent:
     return {
         "accountId": row["id"],

@@ -78,21 +78,6 @@ class Lately:
             posts.texts = array("I", sorted([*map(_part, texts), *posts.texts]))
             posts.until = self._clock.now_ms() + DAY_MS
 
-    def are_new(self, texts: Iterable[tuple[str, str]], platforms: Iterable[str]) -> bool:
-        """Whether it is known without a read that each of these accounts has not had its text, and nothing is to be
-        read of these platforms. To be without a text is nothing that an account may have had.
-        """
-        with self._lock:
-            now = self._clock.now_ms()
-            for platform in platforms:
-                if self._read(platform, now) is None:
-                    return False
-            for account, text in texts:
-                posts = self._read(account, now)
-                if posts is None or (text and posts.has(text)):
-                    return False
-            return True
-
     def _read(self, name: str, now: int) -> _Posts | None:
         """What is known of a name that is in use; None where it is to be read."""
         posts = self._known.get(name)

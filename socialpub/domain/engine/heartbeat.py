@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import is_storage_unavailable
 from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine.pauses import Pauses
@@ -15,7 +15,7 @@ log = logging.getLogger("socialpub.jobs")
 
 
 class Heartbeat:
-    """What must go on whatever the workers do. `fenced` is called in each round once another server has taken over."""
+    """Work of each scheduler round that no worker may delay. `fenced` is called once another server has taken over."""
 
     def __init__(self, service: Service, pauses: Pauses, fenced: Callable[[], None]) -> None:
         self._service, self._pauses, self._fenced = service, pauses, fenced
@@ -48,11 +48,8 @@ def tried(step: Callable[[], Any]) -> bool:
     """Whether a step was done; a full disk must not end what goes on for ever."""
     try:
         step()
-    except ApiError as error:
-        if error.rule != "storage.unavailable":  # which the store has said
+    except Exception as error:  # noqa: BLE001 - it is tried again in the next round
+        if not is_storage_unavailable(error):
             log.exception("the scheduler could not do its round")
-        return False
-    except Exception:  # noqa: BLE001 - it is tried again in the next round
-        log.exception("the scheduler could not do its round")
         return False
     return True

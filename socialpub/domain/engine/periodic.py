@@ -81,8 +81,8 @@ class Periodic:
     def file_posts(self) -> None:
         """Put what was accepted into the indexes of the search; as much as a run allows.
 
-        While many posts come it can wait for a later run, as long as what a search reads besides is little: whoever
-        posts has the disk first.
+        While many posts come it waits for a later run, as long as a search has few unindexed rows to read: new posts
+        have the disk first.
         """
         news = self._heartbeat.news
         filed = self._service.read(search.filed).result()
@@ -103,7 +103,7 @@ class Periodic:
             self.retention.look(self._service.now_ms)
 
     def _end_overdue(self) -> None:
-        """What a silent upstream holds back is told once it is too late, not only once the upstream is back."""
+        """Fail posts that a silent upstream holds back once they are overdue, not only once it responds again."""
         if self._service.upstream.breakers.open() and not self._pauses.held_back:
             recovery.fail_overdue(self._service)
 
@@ -146,6 +146,6 @@ def sweep(service: Service, fetched: library.Fetched) -> None:
     for batch in fetched.held():
         if service.read(functools.partial(batches.has_ended, batch)).result():
             fetched.drop(batch)
-    # A database that was put back may be the wrong one: its media are left alone until somebody has looked.
+    # A database that was put back may be the wrong one: its media are kept until `socialpub resume`.
     if service.read(instance.paused).result() is None:
         fetched.tidy()

@@ -104,10 +104,6 @@ def look(engine: Engine, scope: Scope) -> System:
     )
 
 
-def _silent(service: Service) -> list[str]:
-    return [found.name for found in service.upstream.breakers.open() if found.name in service.sites]
-
-
 def _versions(service: Service) -> Iterator[Version]:
     said = {each.platform: each for each in versions.all_asked()}
     for name, platform in platforms.PLATFORMS.items():

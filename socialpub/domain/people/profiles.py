@@ -221,11 +221,3 @@ def check(scope: Scope, profile: str | None) -> None:
 def unknown() -> ApiError:
     """Build the error for a profile id the organization does not have."""
     return ApiError("not_found", "The organization has no profile with this id.")
-
-
-def organization_of(profile: str) -> str:
-    """Return the organization of a profile. Raises ApiError `not_found`."""
-    found = Profile.select(Profile.organization).where(Profile.id == profile, Profile.deleted_at.is_null()).scalar()
-    if found is None:
-        raise ApiError("not_found", "There is no profile with this id.")
-    return str(found)

@@ -14,7 +14,7 @@ import peewee
 from typing_extensions import TypedDict
 
 from socialpub.base.compact import dumps
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import is_storage_unavailable
 from socialpub.base.runtime import iso
 from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service, rung_within
@@ -243,12 +243,9 @@ async def as_it_is(service: Service, opening: BatchBody) -> BatchBody:
     try:
         return await service.read(lambda: batch_body(service, opening["id"]))
     except Exception as error:  # noqa: BLE001 - it may be public already: after an error the client would send it again
-        log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=not _is_storage(error))
+        traced = not is_storage_unavailable(error)
+        log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=traced)
         return opening
-
-
-def _is_storage(error: Exception) -> bool:
-    return isinstance(error, ApiError) and error.rule == "storage.unavailable"
 
 
 async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) -> limits.Answer:
@@ -276,7 +273,7 @@ async def afterwards(
     except TimeoutError:
         log.warning("an answer was not kept yet: the database is busy")
     except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
-        log.error("an answer could not be kept: %s", error, exc_info=not _is_storage(error))
+        log.error("an answer could not be kept: %s", error, exc_info=not is_storage_unavailable(error))
     return None
 
 

@@ -21,7 +21,7 @@ from huey.consumer import Consumer, Scheduler
 from huey.exceptions import RetryTask as RetryTask
 from huey.storage import BaseStorage
 
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, is_storage_unavailable
 from socialpub.base.fair import Shares
 from socialpub.base.runtime import Clock
 from socialpub.store.db import Database
@@ -107,7 +107,7 @@ def patient(run: Callable[..., Any]) -> Callable[..., None]:
         try:
             run(*given)
         except ApiError as error:
-            if error.rule == "storage.unavailable":
+            if is_storage_unavailable(error):
                 raise RetryTask from error
             raise
 
