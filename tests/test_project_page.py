@@ -25,6 +25,9 @@ for name in dev sys; do mount --rbind "/$name" "$1/root/$name"; done
 mount -t proc proc "$1/root/proc"
 mount -t tmpfs run "$1/root/run"
 mount -t tmpfs tmp "$1/root/tmp"
+if [ ! -e "$1/root$3" ]; then  # a checkout under /tmp
+    mkdir -p "$1/root$3" && mount --bind "$3" "$1/root$3" && mount -o remount,bind,ro "$1/root$3"
+fi
 ip link set lo up
 cd / && exec chroot "$1/root" sh -euc "$2" sh
 """
@@ -73,7 +76,21 @@ def test_the_page_is_executed_line_by_line_as_root_with_the_service_as_another_u
     machine.mkdir()
     script = MACHINE.replace("ip link", f'mkdir -p "$1/root/opt" && cp -a {program} "$1/root/opt/socialpub"\nip link')
     done = subprocess.run(
-        ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-euc", script, "sh", machine, inside],
+        [
+            "unshare",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-euc",
+            script,
+            "sh",
+            machine,
+            inside,
+            ROOT,
+        ],
         capture_output=True,
         text=True,
         timeout=900,

@@ -12,6 +12,7 @@ import pytest
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import network, transport
+from socialpub.base.http.network import FIELDS_MAX, HEADS_MAX
 from tests.base.test_net_kept import LOOPBACK, Act, Keeper, leaves, says
 from tests.walls.pumps import seconds
 
@@ -56,6 +57,12 @@ KEPT = {
     "no words": (b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\n{}", b"{}"),
     "said twice": (OK.replace(b"\r\n\r\n", b"\r\nContent-Length: 2\r\n\r\n"), b"{}"),
     "after others": (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n" + OK, b"{}"),
+    "after as many others as there may be": (b"HTTP/1.1 100 Continue\r\n\r\n" * (HEADS_MAX - 1) + OK, b"{}"),
+    "as many fields as there may be": (OK.replace(b"\r\n\r\n", b"\r\nX: y" * (FIELDS_MAX - 1) + b"\r\n\r\n"), b"{}"),
+    "many chunks of ten": (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"a\r\n0123456789\r\n" * 3_000 + b"0\r\n\r\n",
+        b"0123456789" * 3_000,
+    ),
     "nothing": (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
     "unchanged": (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", b""),
     "chunks": (
@@ -116,8 +123,11 @@ BROKEN = {
     "only others": b"HTTP/1.1 103 Early\r\n\r\n",
     "half a head": b"HTTP/1.1 200 OK\r\nContent-Le",
     "a head without an end": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 100_000,
+    "too many fields": OK.replace(b"\r\n\r\n", b"\r\nX: y" * FIELDS_MAX + b"\r\n\r\n"),
+    "too many others": b"HTTP/1.1 100 Continue\r\n\r\n" * HEADS_MAX + OK,
 }
 MALFORMED = {
+    "tiny chunks": b"1\r\n{\r\n" * 20_000 + b"0\r\n\r\n",
     "no size": b"-2\r\n{}\r\n0\r\n\r\n",
     "longer than its size": b"2\r\n{} \r\n0\r\n\r\n",
     "no last chunk": b"2\r\n{}\r\n",

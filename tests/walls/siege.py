@@ -26,7 +26,7 @@ ATTACK_SECONDS = float(os.environ.get("WALLS_SECONDS", "10"))
 BEFORE_SECONDS = max(3.0, ATTACK_SECONDS / 2)
 AFTER_SECONDS = 2.0
 WARM_SECONDS = 1.5
-COMES_BACK_SECONDS = 12.0
+COMES_BACK_SECONDS = 75.0  # the server gives back what is free once a minute
 GIVE_UP_SECONDS = 30.0  # of one request; it has then failed
 HANGING_ACCOUNTS = 150
 OWN_ACCOUNTS = 6
@@ -259,7 +259,7 @@ class Siege:
             pause(AFTER_SECONDS)
             victim.stop()
             usual = memory.most(marks[0], marks[1])
-            wait_for(lambda: memory.now() - usual <= KEPT_MIB / 2, COMES_BACK_SECONDS, 0.2)
+            wait_for(lambda: memory.now() - usual <= KEPT_MIB * 3 / 4, COMES_BACK_SECONDS, 0.2)
             late = self._late(victim)
             memory.stop()
             kept = memory.now() - usual

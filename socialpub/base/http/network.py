@@ -31,7 +31,11 @@ ADDRESSES_MAX = 8  # of a name that are tried
 REACHED_MAX = 1024  # names of which the address that answered is remembered
 CHUNK = 64 * 1024
 HEAD_MAX = 100 * 1024  # bytes of a response head
+FIELDS_MAX = 512  # header fields of a response: each costs h11 a few microseconds of the interpreter
+HEADS_MAX = 16  # informational responses before a response, and that itself
 FRAMING_MAX = 1024  # bytes of chunk sizes, extensions and trailers without any content between them
+FRAMING_FREE = 16 * 1024  # bytes of them in one body, besides a sixteenth of its content
+FRAMING_SHARE = 1 / 16
 RESOLVERS = 32
 
 # h11's patterns take time quadratic in a run of white space before a byte that they refuse: 100 KB of it hold the
@@ -102,7 +106,8 @@ class Stream(httpcore.NetworkStream):
         self._received, self._at = bytearray(), 0  # what has arrived, and how much of it was handed on
         self._last = b""  # the last bytes that were handed on
         self._left: float = 0  # bytes of the body
-        self._is_chunked, self._framing = False, 0
+        self._is_chunked, self._framing, self._framing_left = False, 0, 0.0
+        self._heads = 0  # since the last request
         self.has_head = self.is_broken = False
 
     # --- Writing ---
@@ -110,6 +115,7 @@ class Stream(httpcore.NetworkStream):
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         if self._is_between_requests:
             self._is_between_requests, self._is_before_body, self.has_head = False, True, False
+            self._heads = 0
             if len(buffer) < CHUNK:
                 self._pending = buffer
                 return
@@ -138,12 +144,14 @@ class Stream(httpcore.NetworkStream):
 
     def begin_body(self, length: int | None, *, chunked: bool) -> None:
         """Read a body from now on, of `length` bytes where that is known. Call `count_content` for each piece of it."""
-        self._is_before_body, self._is_chunked, self._framing = False, chunked, 0
+        self._is_before_body, self._is_chunked = False, chunked
+        self._framing, self._framing_left = 0, FRAMING_FREE
         self._left = float("inf") if length is None else length
 
-    def count_content(self) -> None:
-        """Note that a piece of content was found in what was read."""
+    def count_content(self, size: int) -> None:
+        """Note that so many bytes of content were found in what was read."""
         self._framing = 0
+        self._framing_left += size + size * FRAMING_SHARE
 
     @property
     def has_surplus(self) -> bool:
@@ -162,6 +170,11 @@ class Stream(httpcore.NetworkStream):
         head = self._hand_on(blank.end() - self._at)
         if _WHITE_SPACE.search(head):
             raise httpcore.RemoteProtocolError("the head of the response is mostly white space")
+        if head.count(b"\n") - 2 > FIELDS_MAX:  # besides the first line and the last
+            raise httpcore.RemoteProtocolError("the response has too many header fields")
+        self._heads += 1
+        if self._heads > HEADS_MAX:
+            raise httpcore.RemoteProtocolError("too many informational responses came before the response")
         self.has_head = True
         return head
 
@@ -169,12 +182,15 @@ class Stream(httpcore.NetworkStream):
         if self._is_chunked:
             if self._framing >= FRAMING_MAX:
                 raise httpcore.RemoteProtocolError("a chunk size or a trailer of the response has no end")
+            if self._framing_left < 0:
+                raise httpcore.RemoteProtocolError("the chunks of the response are too small")
             max_bytes = FRAMING_MAX
         if not self._received and not self._receive(timeout):
             return b""
         piece = self._hand_on(int(min(max_bytes, self._left)))
         self._left -= len(piece)
         self._framing += len(piece)
+        self._framing_left -= len(piece)
         return piece
 
     def _receive(self, timeout: float | None) -> bool:

@@ -243,7 +243,7 @@ class _Body(httpx.SyncByteStream):
         with _httpx_errors():
             for piece in self.response.iter_stream():
                 if stream is not None:
-                    stream.count_content()
+                    stream.count_content(len(piece))
                 yield piece
 
     def close(self) -> None:
