@@ -325,7 +325,7 @@ class _Post:
         return dumps(told)
 
     def _plan(self) -> str:
-        text = "\x01"  # which stands for the post's
+        text = json.dumps(self.text, ensure_ascii=False)
         repo = f"did:plc:{self.number:024d}"
         return (
             f'{{"repo": "{repo}", "collection": "app.bsky.feed.post", "rkey": "{self.number:013d}", "record": '

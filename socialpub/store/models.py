@@ -412,7 +412,7 @@ class Intent(BaseModel):
     account = numbers(Account, "account")
     step = TextField()  # publish, comment
     number = IntegerField()
-    plan = TextField()  # without the post's text (`intents.kept_plan`); emptied once its post is published
+    plan = TextField()  # JSON; emptied once its post is published
     epoch = IntegerField()
     intent_at = BigIntegerField()
     sent_at = BigIntegerField(null=True)  # of the newest send
@@ -462,7 +462,7 @@ class Event(BaseModel):
     # post goes.
     post = BigIntegerField(null=True)
     scheduled_at = BigIntegerField(null=True)  # when its post was to go out, where that is told and `data` is empty
-    data = TextField(null=True)  # of a post's event only what its row does not tell (`statements/events.py`)
+    data = TextField(null=True)  # JSON; null where the row of its post tells it (`events.kept_of`)
     request_id = TextField(null=True)  # of a post's event, where that is not the one that made its batch
     created_at = BigIntegerField()
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from socialpub.base.compact import dumps
-from socialpub.base.runtime import iso
 from socialpub.domain.core import notices
 from socialpub.domain.core.service import Service
-from socialpub.domain.shapes.common import parse_instant
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.statements import events as statements
@@ -99,19 +96,19 @@ def emit(
     *,
     profile: str | None = None,
     post: str | None = None,
-    error: str | None = None,
+    kept: Kept | None = None,
     request_id: str | None = None,
     receivers: Sequence[Receiver] | None = None,
     now: int | None = None,
 ) -> None:
     """Write an event in the caller's transaction; KeyError for a type that EVENTS does not have.
 
-    `error`: that of a post's row, which keeps it as long as the event needs it (`keep_error`). `now`: when it happened.
-    `receivers`: who is told, where the caller has read that already.
+    `kept`: of a post's event, what its row stores. `now`: when it happened. `receivers`: who is told, where the caller
+    has read that already.
     """
     now = service.now_ms if now is None else now
-    kept = kept_of(type_, data, now, error) if post else Kept(None, dumps(data))
-    row = (organization, None if post else profile, statements.TYPES[type_], post, *kept, request_id, now)
+    stored = kept or Kept(None, dumps(data))
+    row = (organization, None if post else profile, statements.TYPES[type_], post, *stored, request_id, now)
     number = sql.execute(statements.ADD, row).lastrowid
     assert number is not None, "a row was written"
     told = sql.every(webhooks.RECEIVERS_OF, (organization,)) if receivers is None else receivers
@@ -123,54 +120,21 @@ def keep_error(tx: Tx, post: str) -> None:
     sql.execute(statements.KEEP_ERROR, (post,))
 
 
-_OF_POST = frozenset(("id", "batchId", "platform", "accountId", "profileId"))  # with which its events begin
-_LINKS = ("uri", "cid", "url")
-
-
 class Kept(NamedTuple):
-    """What is kept of an event's data: when its post was to go out, where the rest is the usual; else the text."""
+    """Columns of a post's event: `data` is its JSON, or None if the post's row and `scheduled_at` tell all of it."""
 
     scheduled_at: int | None
     data: str | None
 
 
-def usual_of(scheduled_at: int | None) -> Kept:
-    """What `kept_of` gives for data that is what its type tells as a rule, as all is of a new post."""
-    return Kept(scheduled_at, None)
+_NOT_OF_ROW = ("firstCommentUri", "firstCommentCid", "warnings", "willRetry", "nextAttemptAt")
 
 
-def kept_of(type_: str, data: Mapping[str, object], at: int, error: str | None = None) -> Kept:
-    """What is kept of a post's event: its data without what the post's row tells ever after.
-
-    Nothing where it is what the type tells as a rule (`statements.USUAL`): then the row has the time for which the post
-    was scheduled, and `error` is in the post's row. Else two characters that no JSON has stand for what is told twice:
-    U+0001 for the links of what is published, which nothing changes any more, and U+0002 for the time of the event.
-    """
-    text = dumps({name: value for name, value in data.items() if name not in _OF_POST})[1:]
-    now, links = f'"{iso(at)}"', _links(data)
-    scheduled = data.get("scheduledAt")
-    parts = {"at": now, "published": f'"{data.get("publishedAt")}"', "links": links, "error": error or ""}
-    usual = f'"scheduledAt":{dumps(scheduled)}' + _usual(type_, parts)
-    if text == usual:
-        return usual_of(_instant(scheduled) if isinstance(scheduled, str) else None)
-    if links:
-        text = text.replace(links, "\x01", 1)
-    return Kept(None, text.replace(now, "\x02", 1))
-
-
-def _links(data: Mapping[str, object]) -> str:
-    return dumps({name: data[name] for name in _LINKS})[1:-1] if "uri" in data else ""
-
-
-def _usual(type_: str, parts: Mapping[str, str]) -> str:
-    """How the data of a post's event ends as a rule; nothing for a type that has no rule."""
-    end = statements.USUAL.get(type_, "")
-    for name, text in parts.items():
-        end = end.replace("{" + name + "}", text)
-    return end
-
-
-_instant = functools.lru_cache(64)(parse_instant)  # a batch's posts have one time
+def kept_of(type_: str, data: Mapping[str, object], scheduled_at: int | None) -> Kept:
+    """Return what the row of a post's event stores (`statements.USUAL`)."""
+    if type_ in statements.USUAL and not any(data.get(name) for name in _NOT_OF_ROW):
+        return Kept(scheduled_at, None)
+    return Kept(None, dumps(data))
 
 
 class Emitted(NamedTuple):

@@ -207,8 +207,7 @@ def _told_of(row: PostRow) -> events.Told:
     """The event of a post that is out."""
     (type_,) = MOVES["publish"].events
     data = functools.partial(_DATA[type_], row, {})
-    tells_more = row["first_comment_uri"] or row["first_comment_cid"] or row["warnings"] != "[]"
-    kept = events.kept_of(type_, data(), row["updated_at"]) if tells_more else events.usual_of(row["scheduled_at"])
+    kept = events.kept_of(type_, data(), row["scheduled_at"])
     return events.Told(type_, row["profile"], row["id"], row["number"], kept, data)
 
 
@@ -269,7 +268,7 @@ def accepted(rows: Sequence[NewPost]) -> list[events.Told]:
     """The events of posts that their requests have just made."""
     told = []
     for row in rows:
-        kept = events.usual_of(row["scheduled_at"])
+        kept = events.Kept(row["scheduled_at"], None)
         for type_ in ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated"):
             data = functools.partial(_ACCEPTED[type_], row, {})
             told.append(events.Told(type_, row["profile"], row["id"], row["number"], kept, data))
@@ -294,7 +293,7 @@ def _tell(
         data,
         profile=row["profile"],
         post=row["id"],
-        error=row["error"],
+        kept=events.kept_of(type_, data, row["scheduled_at"]),
         request_id=request_id,
         receivers=receivers,
         now=now,

@@ -99,8 +99,7 @@ def intend(
 ) -> IntentRow:
     """Record a send before its first mutating byte; the caller has checked the claim."""
     row = _row_of(service, snapshot, step, plan)
-    plan_kept = kept_plan(row["plan"], snapshot.post["text"])
-    told = (row["post"], row["attempt"], row["account"], step, plan_kept, row["epoch"], row["intent_at"])
+    told = (row["post"], row["attempt"], row["account"], step, row["plan"], row["epoch"], row["intent_at"])
     row["id"], row["number"] = sql.first(publishing.INTEND, told)
     add_warnings(tx, row["post"], warnings)
     return row
@@ -123,7 +122,7 @@ def intend_all(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[Int
 def _intend_first(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
     rows = [_row_of(service, snapshot, "publish", plan) for snapshot, plan, _ in planned]
     kept = [
-        (snapshot.post["number"], snapshot.account["number"], kept_plan(row["plan"], snapshot.post["text"]))
+        (snapshot.post["number"], snapshot.account["number"], row["plan"])
         for row, (snapshot, *_) in zip(rows, planned, strict=True)
     ]
     last = sql.insert(publishing.INTEND_FIRST, kept, (1, "publish", service.jobs.epoch, service.now_ms))
@@ -158,11 +157,6 @@ def _row_of(service: Service, snapshot: Snapshot, step: str, plan: dict[str, Any
         "settled_at": None,
         "settled_by": None,
     }
-
-
-def kept_plan(plan: str, text: str) -> str:
-    """Compact the plan for storage: U+0001, never in JSON, replaces the text of the post."""
-    return plan.replace(json.dumps(text, ensure_ascii=False), "\x01", 1) if len(text) > 1 else plan
 
 
 def open_intent(post: str) -> IntentRow | None:

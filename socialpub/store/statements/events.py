@@ -27,55 +27,45 @@ TYPES = {
 """What a row has for each type: rows keep it, so that a new type gets the next one."""
 TYPE_OF = {number: type_ for type_, number in TYPES.items()}
 
-USUAL = {
-    "post.queued": ',"queuedAt":{at}}',
-    "post.validated": ',"validatedAt":{at}}',
-    "post.published": ',"publishedAt":{published},{links}}',
-    "post.rejected": ',"rejectedAt":{at},"error":{error}}',
-    "post.failed": ',"failedAt":{at},"error":{error},"willRetry":false,"nextAttemptAt":null}',
-    "post.canceled": ',"canceledAt":{at}}',
-}
-"""How the data of a post's event ends as a rule, after `scheduledAt`: then nothing of it is kept (`events.kept_of`)."""
-
 
 def _time(column: str) -> str:
-    return f"""strftime('"%Y-%m-%dT%H:%M:%fZ"', {column} / 1000.0, 'unixepoch')"""
+    return f"strftime('%Y-%m-%dT%H:%M:%fZ', {column} / 1000.0, 'unixepoch')"
 
 
-_LINKS = """'"uri":' || json_quote(post.platform_uri)
-                || ',"cid":' || json_quote(post.platform_cid) || ',"url":' || json_quote(post.url)"""
-_PARTS = {
-    "at": _time("event.created_at"),
-    "published": f"coalesce({_time('post.published_at')}, 'null')",  # whatever was done to a row by hand
-    "links": _LINKS,
-    "error": "post.error",
+_AT = _time("event.created_at")
+
+USUAL = {
+    "post.queued": f"'queuedAt', {_AT}",
+    "post.validated": f"'validatedAt', {_AT}",
+    "post.published": f"""'publishedAt', {_time("post.published_at")},
+                'uri', post.platform_uri, 'cid', post.platform_cid, 'url', post.url""",
+    "post.rejected": f"'rejectedAt', {_AT}, 'error', json(post.error)",
+    "post.failed": f"""'failedAt', {_AT}, 'error', json(post.error),
+                'willRetry', json('false'), 'nextAttemptAt', NULL""",
+    "post.canceled": f"'canceledAt', {_AT}",
 }
+"""Fields after `scheduledAt` that the post's row tells, by type: an event with only these stores no data."""
 
+_COMMON = f"""'id', post.id, 'batchId', post.batch, 'platform', post.platform,
+                'accountId', {told("post", "account")}, 'profileId', {told("post", "profile")},
+                'scheduledAt', {_time("event.scheduled_at")}"""
+_USUAL = "".join(
+    f"""
+            WHEN {TYPES[type_]} THEN json_object(
+                {_COMMON},
+                {fields}
+            )"""
+    for type_, fields in USUAL.items()
+)
 
-def _usual(end: str) -> str:
-    """The SQL of one of USUAL: its text, and in it what stands in braces."""
-    text = "'" + end + "'"
-    for name, part in _PARTS.items():
-        text = text.replace("{" + name + "}", f"' || {part} || '")
-    return text
-
-
-_ENDS = "\n                ".join(f"WHEN {TYPES[type_]} THEN {_usual(end)}" for type_, end in USUAL.items())
-
-# The data of `event`, whole: of a post's, what its row tells is not kept with the event (`events.kept_of`).
+# JSON of the data of `event`: stored, or built from the row of its post (`events.kept_of`). `|| ''`: within another
+# JSON function it is a text.
 DATA = f"""
-    CASE WHEN substr(event.data, 1, 1) = '{{' THEN event.data ELSE
-        '{{"id":"' || post.id || '","batchId":"' || post.batch || '","platform":"' || post.platform
-        || (SELECT '","accountId":"' || account.id || '","profileId":"' || account.profile || '",'
-            FROM account WHERE account.number = post.account)
-        || CASE WHEN event.data IS NULL THEN
-            '"scheduledAt":' || coalesce({_time("event.scheduled_at")}, 'null') || CASE event.type
-                {_ENDS}
-            END
-        ELSE
-            replace(replace(event.data, char(1), {_LINKS}), char(2), {_time("event.created_at")})
-        END
-    END
+    coalesce(
+        event.data,
+        CASE event.type {_USUAL}
+        END || ''
+    )
 """
 
 

@@ -46,12 +46,7 @@ MAY_HAVE_SENT = f"SELECT 1 FROM intent WHERE post = {_POST} AND (outcome IS NULL
 
 # --- Intents ---------------------------------------------------------------------------------------------------------
 
-# A plan as it was made: the text of its post is kept with the post (`intents.kept_plan`).
-_PLAN = "replace(intent.plan, char(1), json_quote(post.text))"
-_INTENT = f"""
-    SELECT {_columns(rows.IntentRow, "intent").replace("intent.plan", _PLAN)}
-    FROM intent JOIN post ON post.number = intent.post
-"""
+_INTENT = f"SELECT {_columns(rows.IntentRow, 'intent')} FROM intent"
 INTENTS = f"{_INTENT} WHERE intent.post = {_POST} AND intent.attempt = ? ORDER BY intent.number"
 OPEN_INTENT = f"{_INTENT} WHERE intent.post = {_POST} AND intent.outcome IS NULL"
 EARLIER_INTENTS = f"""
@@ -115,9 +110,9 @@ NOBODY = "'[]'"
 # --- What was lost ---------------------------------------------------------------------------------------------------
 
 _TWIN = f"""
-    SELECT 1 FROM intent JOIN post ON post.number = intent.post
+    SELECT 1 FROM intent
     WHERE intent.account = {number_of("account", "?1")} AND intent.id != ?3
-        AND intent.intent_at BETWEEN ?4 AND ?5 AND {_PLAN} = ?2
+        AND intent.intent_at BETWEEN ?4 AND ?5 AND intent.plan = ?2
 """
 LOST_TWIN = f"""
     {_TWIN} AND outcome IS NULL
