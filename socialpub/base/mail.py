@@ -1,22 +1,23 @@
-"""Handing a message to a mail server (SMTP), within one deadline; it goes to the server of the settings alone."""
+"""Submission of a message to the configured mail server (SMTP) within one deadline."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import functools
-import smtplib
 import socket
 import ssl
 import time
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, cast
 
+import aiosmtplib
 import httpcore
 import httpx
 
 from socialpub.base.http.network import Backend, Deadline, Policy, Resolver
 
-LINE_MAX = 8 * 1024
-SAID_MAX = 64 * 1024  # of all that a server says
+SAID_MAX = 8 * 1024
 Security = Literal["starttls", "tls", "none"]
 
 
@@ -50,120 +51,66 @@ class Handed:
 def hand_over(
     server: MailServer, resolver: Resolver, sender: str, to: str, message: bytes, *, deadline: float
 ) -> Handed:
-    """Hand a message to a mail server. It waits no longer than `deadline` seconds, and raises nothing.
+    """Submit a message to a mail server. Waits at most `deadline` seconds, and raises nothing.
 
     `message` is whole, headers and all, in lines that end with CRLF.
     """
-    client = _Client(server, resolver, Deadline(time.monotonic() + deadline))
+    ends = Deadline(time.monotonic() + deadline)
     try:
-        client.greet()
-        return client.hand(sender, to, message)
-    except smtplib.SMTPResponseException as error:
+        stream = Backend(Policy(False, resolver), ends).connect_tcp(server.host, server.port)
+        with contextlib.closing(stream.get_extra_info("socket")) as connected:
+            return asyncio.run(_submit(server, connected, sender, to, message, ends))
+    except aiosmtplib.SMTPResponseException as error:
         return _refused(error)
-    except smtplib.SMTPNotSupportedError:
-        return Handed(error="The mail server does not offer what the settings ask for.", kind="smtp_settings")
-    except ssl.SSLError:
-        return Handed(error="No secure connection to the mail server came about.", kind="smtp_tls")
     except (httpcore.ConnectError, httpcore.ConnectTimeout):
         return Handed(error="The mail server could not be reached.", kind="unreachable")
-    except (OSError, smtplib.SMTPException):
+    except OSError as error:  # the library's own for timeouts and lost connections are among these
+        if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
+            return Handed(error="No secure connection to the mail server came about.", kind="smtp_tls")
         return Handed(error="The mail server did not respond in time, or closed the connection.", kind="timeout")
-    finally:
-        client.close()
+    except aiosmtplib.SMTPException:  # no STARTTLS, or no way to log in
+        return Handed(error="The mail server does not offer what the settings ask for.", kind="smtp_settings")
 
 
-def _refused(error: smtplib.SMTPResponseException) -> Handed:
-    """A login that is refused may be mended in the settings; a message that is refused for good is final."""
-    code, said = error.smtp_code, _text(error.smtp_error)
-    if isinstance(error, smtplib.SMTPAuthenticationError):
-        return Handed(code, said, "The mail server refused the login.", "smtp_login")
-    if isinstance(error, _MessageRefusedError):
-        return Handed(code, said, f"The mail server answered {code}.", f"smtp_{code // 100}xx", code >= 500)
-    return Handed(code, said, f"The mail server answered {code}.", f"smtp_{code // 100}xx")
-
-
-class _MessageRefusedError(smtplib.SMTPResponseException):
-    """The server takes no such message, or none for this address."""
-
-
-class _Client(smtplib.SMTP):
-    """The library's client, over a connection whose every wait ends with the deadline."""
-
-    def __init__(self, server: MailServer, resolver: Resolver, deadline: Deadline) -> None:
-        super().__init__(local_hostname=server.name)
-        self._server, self._resolver, self._deadline = server, resolver, deadline
-        self._host = server.host  # the name that the certificate must have
-
-    def greet(self) -> None:
-        """Connect, secure the connection as the settings say, and log in."""
-        server = self._server
-        code, said = self.connect(server.host, server.port)
-        if code != 220:
-            raise smtplib.SMTPConnectError(code, said)
-        if server.security == "starttls":
-            self.starttls(context=_context(server.ca_file))
-        self.ehlo_or_helo_if_needed()
-        if server.username:
-            self.login(server.username, server.password)
-
-    def hand(self, sender: str, to: str, message: bytes) -> Handed:
-        """The message, for one address."""
-        _expect(*self.mail(sender), 250)
-        _expect(*self.rcpt(to), 250, 251)
-        try:
-            code, said = self.data(message)
-        except smtplib.SMTPDataError as error:  # the command, before anything of the message
-            raise _MessageRefusedError(error.smtp_code, error.smtp_error) from error
-        _expect(code, said, 250)
-        self.putcmd("quit")
+async def _submit(
+    server: MailServer, connected: socket.socket, sender: str, to: str, message: bytes, ends: Deadline
+) -> Handed:
+    """Hold the conversation. The library limits a response to 32 KiB."""
+    client = aiosmtplib.SMTP(
+        hostname=server.host,  # the name that the certificate must have
+        local_hostname=server.name,
+        sock=connected,
+        timeout=None,
+        use_tls=server.security == "tls",
+        start_tls=False,  # done below, so that the transport is still there to abort when it fails
+        tls_context=_context(server.ca_file),
+    )
+    try:
+        async with asyncio.timeout(ends.remaining(None, TimeoutError)):
+            await client.connect()
+            if server.security == "starttls":
+                await client.starttls()
+            if server.username:
+                await client.login(server.username, server.password)
+            await client.mail(sender)
+            await client.rcpt(to)
+            code, said = await client.data(message)
+        if client.transport:
+            cast(asyncio.WriteTransport, client.transport).write(b"QUIT\r\n")  # the message is accepted: no waiting
         return Handed(code, _text(said))
-
-    def connect(self, host: str = "", port: int = 0, source_address: Any = None) -> tuple[int, bytes]:
-        stream = Backend(Policy(False, self._resolver), self._deadline).connect_tcp(host, port)
-        sock = stream.get_extra_info("socket")
-        sock.settimeout(self._deadline.remaining(None, TimeoutError))
-        secured = self._server.security == "tls"
-        self.sock = _context(self._server.ca_file).wrap_socket(sock, server_hostname=host) if secured else sock
-        self.file = None
-        return self.getreply()
-
-    def send(self, s: Any) -> None:
-        if self.sock:
-            self.sock.settimeout(self._deadline.remaining(None, TimeoutError))
-        super().send(s)
-
-    def getreply(self) -> tuple[int, bytes]:
-        if self.file is None and self.sock:
-            self.file = _Lines(self.sock, self._deadline)
-        return super().getreply()
+    finally:
+        if client.transport:  # closing TLS would wait for the server
+            cast(asyncio.WriteTransport, client.transport).abort()
 
 
-def _expect(code: int, said: bytes, *good: int) -> None:
-    if code not in good:
-        raise _MessageRefusedError(code, said)
-
-
-class _Lines:
-    """What a server says, line by line: as much as is allowed, and as long."""
-
-    def __init__(self, sock: socket.socket, deadline: Deadline) -> None:
-        self._sock, self._deadline = sock, deadline
-        self._read, self._all = b"", 0
-
-    def readline(self, most: int) -> bytes:
-        """The next line with its end; an OSError where none comes."""
-        while b"\n" not in self._read and len(self._read) < most:
-            self._sock.settimeout(self._deadline.remaining(None, TimeoutError))
-            piece = self._sock.recv(LINE_MAX)
-            self._all += len(piece)
-            if not piece or self._all > SAID_MAX:
-                raise ConnectionError("the server hung up, or talks on and on")
-            self._read += piece
-        line, end, self._read = self._read.partition(b"\n")
-        return line + end
-
-    def close(self) -> None:
-        """The connection is closed beside it."""
+def _refused(error: aiosmtplib.SMTPResponseException) -> Handed:
+    """A login that is refused may be mended in the settings; a message that is refused for good is final."""
+    code, said = error.code, _text(error.message)
+    if isinstance(error, aiosmtplib.SMTPAuthenticationError):
+        return Handed(code, said, "The mail server refused the login.", "smtp_login")
+    of_message = (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPRecipientRefused, aiosmtplib.SMTPDataError)
+    final = isinstance(error, of_message) and code >= 500
+    return Handed(code, said, f"The mail server answered {code}.", f"smtp_{code // 100}xx", final)
 
 
 @functools.lru_cache(4)
@@ -175,6 +122,6 @@ def _context(ca_file: str) -> ssl.SSLContext:
     return context
 
 
-def _text(said: bytes | str) -> str:
-    text = said if isinstance(said, str) else said.decode("utf-8", "replace")
-    return " ".join(text.split())[:LINE_MAX]
+def _text(said: str) -> str:
+    text = said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return " ".join(text.split())[:SAID_MAX]

@@ -142,3 +142,21 @@ def test_whatever_a_server_does_it_ends(talk: Callable[[socket.socket], None], s
         handed = hand(server(port, security), deadline=1)
     assert handed.error is not None
     assert not handed.final
+
+
+def test_an_accepted_message_does_not_wait_for_the_end() -> None:
+    """Waiting for the response to QUIT could make a failure of it, and the message would be sent twice."""
+    said = []
+
+    def accepting(connection: socket.socket) -> None:
+        responses = iter((b"250 mail.test", b"250 Ok", b"250 Ok", b"354 Go", b"250 Taken \xff"))
+        connection.sendall(b"220 mail.test\r\n")
+        with connection.makefile("rb") as lines:
+            for line in lines:
+                said.append(line.strip().partition(b" ")[0])
+                if said[-1] in (b"EHLO", b"MAIL", b"RCPT", b"DATA", b"."):
+                    connection.sendall(next(responses) + b"\r\n")
+
+    with speaking(accepting) as port:
+        assert hand(server(port), deadline=30) == mail.Handed(250, "Taken \ufffd")
+    assert said[-1] == b"QUIT"

@@ -35,7 +35,7 @@ def begun() -> list[str]:
         "opentelemetry",
         "minio",
         "segno",
-        "smtplib",
+        "aiosmtplib",
         "email.headerregistry",
         "tzdata",
         "jinja2",
