@@ -19,8 +19,8 @@ from socialpub.commands import admin, serve
 def main() -> None:
     asked: list[tuple[list[str], str]] = json.load(sys.stdin)
     parse, answers = _parser(), []
-    service = serve.start_service(serve.settings_of(parse(asked[0][0])))
-    admin.opened = lambda _: contextlib.nullcontext(service)  # type: ignore[assignment,return-value]
+    service = serve.start_service(serve.load_settings(parse(asked[0][0])))
+    admin.open_database = lambda _: contextlib.nullcontext(service)  # type: ignore[assignment,return-value]
     try:
         for arguments, given in asked:
             sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
@@ -35,12 +35,12 @@ def main() -> None:
 def _parser() -> Callable[[list[str]], Any]:
     """What reads a line: of checkouts from before click as well."""
     try:
-        from socialpub.commands import table
+        from socialpub.commands import command_table
     except ImportError:
         from socialpub.commands import cli
 
         return cli.parser().parse_args  # type: ignore[attr-defined,no-any-return]
-    return table.parsed
+    return command_table.parse
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from socialpub.base.crypto import Vault
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.state import SimulatorState
 
 SEALED = ("access", "refresh", "key", "dpopKey", "clientKey", "verifier")  # what of a sealed value is secret
 SHORTEST = 8  # of what counts as a secret
@@ -82,7 +82,7 @@ def _but_shown_once(response: httpx.Response) -> str:
 class Watch:
     """One server's secrets, log and answers, over all its restarts. `leaks` says what stands where it must not."""
 
-    lab: Lab
+    lab: SimulatorState
     secrets: set[str] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Watch:
         return {secret for secret in given if len(secret) >= SHORTEST}
 
 
-def _accounts(lab: Lab) -> Iterator[Any]:
+def _accounts(lab: SimulatorState) -> Iterator[Any]:
     """The accounts of the fake Bluesky, in the order of their making."""
     fake: Any = lab.fakes.get("bluesky")
     return iter(fake.accounts if fake else ())

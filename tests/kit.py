@@ -27,7 +27,7 @@ from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.host import Host
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.commands.serve import both
+from socialpub.commands.serve import run_engine_and_web
 from socialpub.domain.accounts import accounts
 from socialpub.domain.core.service import Service, open_service
 from socialpub.domain.engine.engine import Engine
@@ -37,15 +37,15 @@ from socialpub.domain.posts import unheard
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.bluesky import xrpc
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.sessions import service_did
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db, migrate, sql
 from socialpub.store.models import TABLES, Job, Post
 from socialpub.web.app import build_app
-from socialpub.web.sanic_overrides import App
-from socialpub.web.server import in_thread, running
+from socialpub.web.http.sanic_overrides import ServerApp
+from socialpub.web.server import run_in_thread, serve_app
 from tests.canaries import Watch, WatchedVault
 from tests.happened import EVENTS, Happened, happened
 
@@ -293,7 +293,7 @@ class Server:
     url: str = ""
     service: Service = field(init=False)
     engine: Engine = field(init=False)
-    app: App = field(init=False)
+    app: ServerApp = field(init=False)
     watch: Watch = field(init=False)
     _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _apis: list[Api] = field(default_factory=list)
@@ -330,7 +330,7 @@ class Server:
         self.engine = Engine(self.service)
         self.app = build_app(self.service, self.engine)
         self.app.config.update(config)
-        self._running.enter_context(in_thread(both(self.engine, running(self.app, sock))))
+        self._running.enter_context(run_in_thread(run_engine_and_web(self.engine, serve_app(self.app, sock))))
         self.url = settings.base_url
         return self
 
@@ -448,8 +448,8 @@ class Server:
         with self.lab.lab.lock:
             account, password = upstream.accounts.login(made["handle"], made["appPassword"])
             session = upstream.accounts.open_session(account, password, service_did(at))
-        ends_at = xrpc.claims(session["accessJwt"])["exp"] * 1000
-        identity = Identity(account.did, person.name, {"handle": account.handle, "pds": at})
+        ends_at = xrpc.decode_claims(session["accessJwt"])["exp"] * 1000
+        identity = AccountIdentity(account.did, person.name, {"handle": account.handle, "pds": at})
         tokens = Tokens(session["accessJwt"], session["refreshJwt"], ends_at)
         return self._keep(person, name, "bluesky", identity, tokens)
 
@@ -458,11 +458,13 @@ class Server:
     ) -> dict[str, Any]:
         """An account of any platform, with made-up tokens: good for everything but publishing."""
         number = len(person.accounts) + 1
-        identity = Identity(f"{platform}-{person.name}-{number}", f"{person.name} {number}", extra)
+        identity = AccountIdentity(f"{platform}-{person.name}-{number}", f"{person.name} {number}", extra)
         tokens = tokens or Tokens("made-up-access", "made-up-refresh")
         return self._keep(person, name or platform, platform, identity, tokens)
 
-    def _keep(self, person: Person, name: str, platform: str, identity: Identity, tokens: Tokens) -> dict[str, Any]:
+    def _keep(
+        self, person: Person, name: str, platform: str, identity: AccountIdentity, tokens: Tokens
+    ) -> dict[str, Any]:
         account, _ = self.service.write(
             lambda tx: accounts.connect(
                 self.service, tx, person.organization, person.profile, platform, identity, tokens

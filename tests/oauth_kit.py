@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Account, OAuth, Platform, Site, Tokens, Upstream
-from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, Manners, OAuthServer
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.platforms.contract import ConnectorAccount, OAuthFlow, Platform, Site, Tokens, Upstream
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthQuirks, OAuthServer
 from tests.platforms.upstream_kit import Line
 
 NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
@@ -74,7 +74,7 @@ class Wire(Line):
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
         data: Mapping[str, str] | None = None,
-    ) -> Answer:
+    ) -> FakeResponse:
         parts = urlsplit(url)
         query = {**parse_qs(parts.query, keep_blank_values=True), **{name: [v] for name, v in (params or {}).items()}}
         kept = {name.lower(): value for name, value in (headers or {}).items()}
@@ -88,7 +88,7 @@ class Wire(Line):
             return refused.answer
 
 
-def reply_of(answer: Answer) -> Response:
+def reply_of(answer: FakeResponse) -> Response:
     return Response(answer.status, dict(answer.headers), answer.content())
 
 
@@ -99,7 +99,7 @@ def reply(status: int, body: Any, **headers: str) -> Response:
 
 def platform(**row: Any) -> Platform:
     """A platform with nothing but an OAuth row."""
-    oauth = OAuth(**{"scopes": ("read", "write"), **row})
+    oauth = OAuthFlow(**{"scopes": ("read", "write"), **row})
     made: Any = SimpleNamespace(name="demo", label="Demo", oauth=oauth)
     return made  # type: ignore[no-any-return]
 
@@ -129,7 +129,7 @@ class Stage:
         where = urlsplit(answer.headers["location"])
         return dict(parse_qsl(where.query))
 
-    def look(self, url: str, **form: str) -> Answer:
+    def look(self, url: str, **form: str) -> FakeResponse:
         if form:
             asked = dict(parse_qsl(urlsplit(url).query))
             return self.wire.answer("POST", url.partition("?")[0], data=asked | form)
@@ -139,9 +139,9 @@ class Stage:
 def stage(**manners: Any) -> Stage:
     clock = SetClock()
     given = {"authorize_path": "/authorize", "token_path": "/token", "revoke_path": "/revoke", **manners}
-    server = OAuthServer(clock, Manners(**given), lambda: ("alice", "bob"))
+    server = OAuthServer(clock, OAuthQuirks(**given), lambda: ("alice", "bob"))
     return Stage(clock, server, Wire(server.operations()))
 
 
 def upstream(wire: Wire, tokens: Tokens, **changes: Any) -> Upstream:
-    return Upstream(wire, wire, site(**changes), Account("alice"), tokens)
+    return Upstream(wire, wire, site(**changes), ConnectorAccount("alice"), tokens)

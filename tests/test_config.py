@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from socialpub.base import config
 from socialpub.base.config import ConfigError, Settings
-from socialpub.commands import example
+from socialpub.commands import config_example
 from socialpub.commands.serve import check_platforms
 from socialpub.platforms import PLATFORMS, site
 
@@ -256,14 +256,14 @@ def _defaults(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def test_the_example_in_the_repository_is_what_the_settings_say() -> None:
-    assert (ROOT / "socialpub.toml.example").read_text(encoding="utf-8") == example.text()
+    assert (ROOT / "socialpub.toml.example").read_text(encoding="utf-8") == config_example.build()
 
 
 def test_the_example_as_it_is_changes_nothing() -> None:
-    assert tomllib.loads(example.text()) == {name: {} for name in _sections()} | {
+    assert tomllib.loads(config_example.build()) == {name: {} for name in _sections()} | {
         "platforms": {name: {} for name in PLATFORMS}
     }
-    assert load(example.text()).model_copy(update={"platforms": {}}).model_dump() == config.load().model_dump()
+    assert load(config_example.build()).model_copy(update={"platforms": {}}).model_dump() == config.load().model_dump()
 
 
 def test_what_is_not_set_is_closed() -> None:
@@ -274,7 +274,7 @@ def test_what_is_not_set_is_closed() -> None:
 
 
 def test_the_example_shows_every_setting_with_its_default() -> None:
-    shown = tomllib.loads(_uncommented(example.text()))
+    shown = tomllib.loads(_uncommented(config_example.build()))
     for name, section in _sections().items():
         assert shown[name] == _defaults(section), name
     assert {name: shown["platforms"][name] for name in PLATFORMS} == {
@@ -284,7 +284,7 @@ def test_the_example_shows_every_setting_with_its_default() -> None:
 
 
 def test_the_example_switched_on_is_accepted_and_changes_nothing() -> None:
-    settings = load(_uncommented(example.text()))
+    settings = load(_uncommented(config_example.build()))
     check_platforms(settings)
     assert settings.model_copy(update={"platforms": {}}).model_dump() == config.load().model_dump()
 

@@ -103,7 +103,7 @@ def test_a_ninth_platform_touches_two_dicts_and_makes_six_files(copy: Path, befo
         "tests/platforms/ninth/test_ninth.py",
     ]
     changed = [name for name in before if before[name] != after[name]]
-    assert sorted(changed) == ["socialpub/platforms/__init__.py", "socialpub/simulator/catalogue.py"]
+    assert sorted(changed) == ["socialpub/platforms/__init__.py", "socialpub/simulator/registry.py"]
     for name in changed:
         added = after[name].count(b"\n") - before[name].count(b"\n")
         assert added == 2  # its import, and its line in the dict

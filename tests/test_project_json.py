@@ -25,7 +25,7 @@ OURS = {
     "base/config.py": "a value of the settings, which a check of its own reads",
     "base/docstrings.py": "a file of the package",
     "commands/listen.py": "data that the operator types: it is sent to the server, which checks it",
-    "web/errors.py": "what `capped` has written",
+    "web/error_responses.py": "what `capped` has written",
     "domain/shapes/bounded_json.py": "a request: orjson takes no number that is not finite",
     **dict.fromkeys(
         ("accounts", "channels", "compose", "hooks", "inside", "people", "postlog"),

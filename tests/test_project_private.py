@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "socialpub"
 LIBRARIES = ("sanic", "sanic_routing", "httpx", "httpcore", "huey")
-TOUCHED = {("web/sanic_overrides.py", "_time")}
+TOUCHED = {("web/http/sanic_overrides.py", "_time")}
 MOST = 5  # in all
 
 

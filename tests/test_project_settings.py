@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from socialpub.base import config
 from socialpub.base.config import Section, Settings
-from socialpub.commands import example
+from socialpub.commands import config_example
 from socialpub.platforms import PLATFORMS
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ LOOKED_AT = (ast.keyword, ast.Dict, ast.ImportFrom, ast.Constant, ast.arg, ast.A
 
 @pytest.mark.parametrize(("name", "section"), (SECTIONS | SITES).items(), ids=[*SECTIONS, *SITES])
 def test_every_setting_says_what_it_is_for(name: str, section: type[BaseModel]) -> None:
-    shown = example.text().partition(f"\n[{name}]\n")[2].partition("\n[")[0]
+    shown = config_example.build().partition(f"\n[{name}]\n")[2].partition("\n[")[0]
     for key in section.model_fields:
         assert re.search(rf"^# .+\n#{key} = ", shown, re.MULTILINE), f"{name}.{key} has no words in the example"
 

@@ -47,7 +47,7 @@ SPELT_OUT = {
 }
 ACCOUNT_BLOCKS = {"domain/shapes/accounts.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
 
-SAMPLES = {"web/examples.py"}  # what the reference shows as examples; like a template, read by people only
+SAMPLES = {"web/openapi/examples.py"}  # what the reference shows as examples; like a template, read by people only
 
 CLOCKS_AND_CHANCE = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"},
@@ -226,7 +226,7 @@ def test_what_is_answered_is_made_where_the_type_checker_knows_its_keys() -> Non
     """A dict that is handed over as it is written may have any keys: its shape makes it, or a function that says so."""
 
     def check(module: str) -> None:
-        bare = [call.lineno for call in _calls_of(parsed(module), "Reply", "Done") if _is_bare(call)]
+        bare = [call.lineno for call in _calls_of(parsed(module), "HandlerResponse", "Done") if _is_bare(call)]
         assert bare == []
 
     all_hold([name for name in MODULES if name.startswith(("web/", "domain/"))], check)

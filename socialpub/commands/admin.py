@@ -16,8 +16,15 @@ from pydantic.alias_generators import to_camel
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, join_service, make_private, older, only_server, settings_of
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import (
+    CommandRefusedError,
+    describe_older_schema,
+    hold_server_lock,
+    join_service,
+    load_settings,
+    make_private,
+)
 from socialpub.domain import act, organizations
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
@@ -32,7 +39,7 @@ from socialpub.domain.shapes.common import Instant
 from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.keys import KeyBody, KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
-from socialpub.platforms.contract import Connected, Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
 from socialpub.store import db
 from socialpub.store.locks import is_served
 from socialpub.store.migrate import standing
@@ -44,9 +51,9 @@ P = ParamSpec("P")
 
 
 @contextlib.contextmanager
-def opened(options: Options) -> Iterator[Service]:
+def open_database(options: CommandOptions) -> Iterator[Service]:
     """Open the service over the configured database, for one command."""
-    settings = settings_of(options)
+    settings = load_settings(options)
     with copies.changed_by_us(settings):
         service = join_service(settings)
         try:
@@ -55,37 +62,37 @@ def opened(options: Options) -> Iterator[Service]:
             close_service(service)
 
 
-def acting(options: Options, service: Service) -> Actor:
+def make_actor(options: CommandOptions, service: Service) -> Actor:
     """Return the operator as actor, within the organization named by the command, if any."""
-    who = by_operator(options, service)
+    who = make_operator(options, service)
     if not hasattr(options, "org"):
         return who
     return who.within(service.read(lambda: named.organization(options.org)).result())
 
 
-def by_operator(options: Options, service: Service) -> Actor:
+def make_operator(options: CommandOptions, service: Service) -> Actor:
     """Return the operator as actor, without an organization."""
     return operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
 
 
-def _done(options: Options, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
+def _execute(options: CommandOptions, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
     """Execute an action as the operator; return its body."""
-    with opened(options) as service:
-        return act.do_now(acting(options, service), verb, *args, **kwargs)
+    with open_database(options) as service:
+        return act.do_now(make_actor(options, service), verb, *args, **kwargs)
 
 
-def _read(options: Options, run: Callable[[], T]) -> T:
-    with opened(options) as service:
+def _run_read(options: CommandOptions, run: Callable[[], T]) -> T:
+    with open_database(options) as service:
         return service.read(run).result()
 
 
-def migrate(options: Options) -> dict[str, Any]:
+def migrate(options: CommandOptions) -> dict[str, Any]:
     """Migrate; return `{from, to, applied}`. Raises RefusedError beside a server, if pending."""
-    settings = settings_of(options)
+    settings = load_settings(options)
     make_private(settings)
     with contextlib.ExitStack() as held, copies.changed_by_us(settings):
         if _is_behind(settings.database_path):
-            held.enter_context(only_server(settings))  # no server may start meanwhile
+            held.enter_context(hold_server_lock(settings))  # no server may start meanwhile
         before, after, applied = db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     return {"from": before, "to": after, "applied": applied}
 
@@ -94,69 +101,71 @@ def _is_behind(path: Path) -> bool:
     """Return whether migrations are pending. Raises RefusedError if a server runs on that file."""
     there, lacking = standing(path) if path.exists() else (0, 1)
     if there and lacking and is_served(path):
-        raise RefusedError(older(path, lacking))
+        raise CommandRefusedError(describe_older_schema(path, lacking))
     return bool(lacking)
 
 
-def org_create(options: Options) -> Body:
-    return _done(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
+def org_create(options: CommandOptions) -> Body:
+    return _execute(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
 
 
-def org_rename(options: Options) -> Body:
+def org_rename(options: CommandOptions) -> Body:
     """Rename an organization; return `{id, name}`."""
     request = parse_object(OrganizationRequest, {"name": options.name})
-    with opened(options) as service:
+    with open_database(options) as service:
         organization = service.read(lambda: named.organization(options.id)).result()
-        who = by_operator(options, service).within(organization)
+        who = make_operator(options, service).within(organization)
         return act.do_now(who, profiles.rename_organization, request)
 
 
-def org_delete(options: Options) -> Body:
+def org_delete(options: CommandOptions) -> Body:
     """Show what a deletion ends, with exit code 3; with `--yes` delete the organization."""
-    with opened(options) as service:
+    with open_database(options) as service:
         organization = service.read(lambda: named.organization(options.id)).result()
         if options.yes:
-            deleted = act.do_now(by_operator(options, service).within(organization), organizations.delete)
-            options.sentences = [*_ended(deleted), f"The organization {deleted['name']} is deleted."]
+            deleted = act.do_now(make_operator(options, service).within(organization), organizations.delete)
+            options.sentences = [*_describe_deletion(deleted), f"The organization {deleted['name']} is deleted."]
             return deleted
         planned = service.read(lambda: organizations.plan(service, organization)).result()
     options.exit_code = REFUSED
-    options.sentences = [f"Deleting the organization {planned['name']} ends:", *_ended(planned)]
+    options.sentences = [f"Deleting the organization {planned['name']} ends:", *_describe_deletion(planned)]
     print("socialpub: Nothing was deleted. To delete it permanently, repeat the command with --yes.", file=sys.stderr)
     return dict(planned)
 
 
-def _ended(told: Mapping[str, Any]) -> list[str]:
+def _describe_deletion(told: Mapping[str, Any]) -> list[str]:
     return [f"  {line}" for line in organizations.lines(told["ends"])]
 
 
-def org_set_tier(options: Options) -> Body:
+def org_set_tier(options: CommandOptions) -> Body:
     """Set the tier; return `{id, name, tier}`."""
-    with opened(options) as service:
+    with open_database(options) as service:
         organization = service.read(lambda: named.organization(options.id)).result()
-        return act.do_now(by_operator(options, service), billing.set_tier, organization, options.tier)
+        return act.do_now(make_operator(options, service), billing.set_tier, organization, options.tier)
 
 
-def org_list(options: Options) -> list[dict[str, Any]]:
-    return _read(options, profiles.list_organizations)
+def org_list(options: CommandOptions) -> list[dict[str, Any]]:
+    return _run_read(options, profiles.list_organizations)
 
 
-def org_show(options: Options) -> Body:
+def org_show(options: CommandOptions) -> Body:
     """Show an organization with its tier and counts."""
-    return _read(options, lambda: profiles.describe(named.organization(options.id)))
+    return _run_read(options, lambda: profiles.describe(named.organization(options.id)))
 
 
-def profile_create(options: Options) -> Body:
-    return _done(options, profiles.create, parse_object(ProfileRequest, {"name": options.name}))
+def profile_create(options: CommandOptions) -> Body:
+    return _execute(options, profiles.create, parse_object(ProfileRequest, {"name": options.name}))
 
 
-def profile_list(options: Options) -> list[ProfileBody]:
-    return _read(options, lambda: profiles.listed(Scope(named.organization(options.org))))
+def profile_list(options: CommandOptions) -> list[ProfileBody]:
+    return _run_read(options, lambda: profiles.listed(Scope(named.organization(options.org))))
 
 
-def profile_show(options: Options) -> Body:
+def profile_show(options: CommandOptions) -> Body:
     """Show a profile as the API does, with counts."""
-    return _read(options, lambda: _profile(named.profile(options.org and named.organization(options.org), options.id)))
+    return _run_read(
+        options, lambda: _profile(named.profile(options.org and named.organization(options.org), options.id))
+    )
 
 
 def _profile(row: ProfileRow) -> Body:
@@ -164,9 +173,9 @@ def _profile(row: ProfileRow) -> Body:
     return {**profiles.body(row), "organizationId": row["organization"], "accounts": held.accounts, "keys": held.keys}
 
 
-def key_create(options: Options) -> Body:
-    with opened(options) as service:
-        who = acting(options, service)
+def key_create(options: CommandOptions) -> Body:
+    with open_database(options) as service:
+        who = make_actor(options, service)
         profile = options.profile and service.read(lambda: _profile_in(who, options.profile)).result()
         given = {"name": options.name} | ({"profileId": profile} if profile else {})
         request = parse_object(KeyRequest, given)
@@ -177,18 +186,18 @@ def _profile_in(who: Actor, profile: str) -> str:
     return named.profile(who.scope.organization, profile)["id"]
 
 
-def key_revoke(options: Options) -> Body:
-    with opened(options) as service:
+def key_revoke(options: CommandOptions) -> Body:
+    with open_database(options) as service:
         row = service.read(lambda: _key(options)).result()
-        return act.do_now(by_operator(options, service).within(row["organization"]), keys.revoke, row["id"])
+        return act.do_now(make_operator(options, service).within(row["organization"]), keys.revoke, row["id"])
 
 
-def key_show(options: Options) -> Body:
+def key_show(options: CommandOptions) -> Body:
     """Show a key as the API does, without its secret."""
-    return _read(options, lambda: _key_body(_key(options)))
+    return _run_read(options, lambda: _key_body(_key(options)))
 
 
-def _key(options: Options) -> ApiKeyRow:
+def _key(options: CommandOptions) -> ApiKeyRow:
     return named.key(named.organization_or_all(options.org), options.id)
 
 
@@ -196,43 +205,45 @@ def _key_body(row: ApiKeyRow) -> Body:
     return {**keys.body(row), "organizationId": row["organization"]}
 
 
-def key_list(options: Options) -> list[KeyBody]:
-    return _read(options, lambda: keys.listed(named.organization_or_all(options.org)))
+def key_list(options: CommandOptions) -> list[KeyBody]:
+    return _run_read(options, lambda: keys.listed(named.organization_or_all(options.org)))
 
 
-def user_create(options: Options) -> Body:
+def user_create(options: CommandOptions) -> Body:
     """Create a user; return `{id, email, role}`."""
-    return _done(options, users.create, options.email, options.role, users.hashed(_secret("Password", new=True)))
+    return _execute(
+        options, users.create, options.email, options.role, users.hashed(_read_secret("Password", new=True))
+    )
 
 
-def user_list(options: Options) -> list[dict[str, Any]]:
-    return _read(options, lambda: users.list_users(named.organization_or_all(options.org)))
+def user_list(options: CommandOptions) -> list[dict[str, Any]]:
+    return _run_read(options, lambda: users.list_users(named.organization_or_all(options.org)))
 
 
-def user_set_password(options: Options) -> Body:
+def user_set_password(options: CommandOptions) -> Body:
     """Set a user's password, which ends their sessions; return `{id, email, role}`."""
-    hash_ = users.hashed(_secret("Password", new=True))
-    with opened(options) as service:
-        row, who = _person(options, service)
+    hash_ = users.hashed(_read_secret("Password", new=True))
+    with open_database(options) as service:
+        row, who = _find_user(options, service)
         return act.do_now(who, users.set_password, row["email"], hash_)
 
 
-def user_reset_totp(options: Options) -> Body:
+def user_reset_totp(options: CommandOptions) -> Body:
     """Turn off a user's second factor; return `{id, email}`."""
-    with opened(options) as service:
-        row, who = _person(options, service)
+    with open_database(options) as service:
+        row, who = _find_user(options, service)
         return act.do_now(who, totp.reset, row["email"])
 
 
-def _person(options: Options, service: Service) -> tuple[UserRow, Actor]:
+def _find_user(options: CommandOptions, service: Service) -> tuple[UserRow, Actor]:
     """Find a user, and act within their organization, so that its audit log has the entry."""
     row = service.read(lambda: named.user(None, options.email)).result()
-    return row, by_operator(options, service).within(row["organization"])
+    return row, make_operator(options, service).within(row["organization"])
 
 
-def user_show(options: Options) -> Body:
+def user_show(options: CommandOptions) -> Body:
     """Show `{id, email, role, organizationId, createdAt, sessions}` of a user."""
-    with opened(options) as service:
+    with open_database(options) as service:
         return service.read(lambda: _user(service, named.user(None, options.email))).result()
 
 
@@ -256,20 +267,20 @@ class TokensInput(BaseModel):
     extra: dict[str, Any] = {}
 
 
-def account_add(options: Options) -> Body:
+def account_add(options: CommandOptions) -> Body:
     """Add an account with given tokens; return it as the API does."""
     given = issues.parse_body(TokensInput, sys.stdin.buffer.read())
-    identity = Identity(options.platform_account_id, options.display_name, given.extra)
+    identity = AccountIdentity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     return _connect(options, identity, tokens)
 
 
-def account_list(options: Options) -> list[AccountBody]:
+def account_list(options: CommandOptions) -> list[AccountBody]:
     """List the accounts as the API does, oldest first."""
-    return _read(options, lambda: _accounts(options))
+    return _run_read(options, lambda: _accounts(options))
 
 
-def _accounts(options: Options) -> list[AccountBody]:
+def _accounts(options: CommandOptions) -> list[AccountBody]:
     organization = named.organization_or_all(options.org)
     profile = options.profile and named.profile(None, options.profile)["id"]
     wanted = {"profileId": profile, "platform": options.platform, "status": options.status}
@@ -279,13 +290,13 @@ def _accounts(options: Options) -> list[AccountBody]:
     return accounts.list_everywhere(organization, query)
 
 
-def account_show(options: Options) -> Body:
+def account_show(options: CommandOptions) -> Body:
     """Show an account as the API does, with the number of queued posts."""
-    with opened(options) as service:
+    with open_database(options) as service:
         return service.read(lambda: _account_body(service, _account(options))).result()
 
 
-def _account(options: Options) -> AccountRow:
+def _account(options: CommandOptions) -> AccountRow:
     return named.account(named.organization_or_all(options.org), options.id)
 
 
@@ -294,17 +305,17 @@ def _account_body(service: Service, row: AccountRow) -> Body:
     return {**accounts.body(row), "organizationId": row["organization"], "waiting": waiting}
 
 
-def account_disconnect(options: Options) -> Body:
+def account_disconnect(options: CommandOptions) -> Body:
     """Disconnect after confirmation; keeps the queued posts without `--cancel`."""
-    with opened(options) as service:
+    with open_database(options) as service:
         row = service.read(lambda: _account(options)).result()
         waiting = service.read(lambda: accounts.waiting(service, Scope(row["organization"]), row["id"])).result()
-        _agree(options, _what_happens(row, waiting, keep=not options.cancel))
-        who = by_operator(options, service).within(row["organization"])
+        _confirm(options, _describe_disconnect(row, waiting, keep=not options.cancel))
+        who = make_operator(options, service).within(row["organization"])
         return act.do_now(who, connect.disconnect, row["id"], keep=not options.cancel)
 
 
-def _what_happens(row: AccountRow, waiting: int, *, keep: bool) -> str:
+def _describe_disconnect(row: AccountRow, waiting: int, *, keep: bool) -> str:
     label = platforms.platform(row["platform"]).label
     posts = {0: "No post waits", 1: "1 post waits"}.get(waiting, f"{waiting} posts wait")
     then = "kept, and to go out if it is connected again in time" if keep else "canceled"
@@ -315,7 +326,7 @@ def _what_happens(row: AccountRow, waiting: int, *, keep: bool) -> str:
     )
 
 
-def _agree(options: Options, happens: str) -> None:
+def _confirm(options: CommandOptions, happens: str) -> None:
     """Print the consequences and ask for confirmation, if interactive."""
     print(happens, file=sys.stderr)
     if options.yes:
@@ -325,36 +336,36 @@ def _agree(options: Options, happens: str) -> None:
     click.confirm("Disconnect it?", abort=True, err=True)
 
 
-def account_connect(options: Options) -> Body:
+def account_connect(options: CommandOptions) -> Body:
     """Check the credentials at the platform, then connect."""
     fields = {
-        field.name: _secret(field.label) if field.secret else getattr(options, field.name)
+        field.name: _read_secret(field.label) if field.secret else getattr(options, field.name)
         for field in platforms.platform(options.platform).credentials
     }
-    with opened(options) as service:
+    with open_database(options) as service:
         identity, tokens = accounts.login(service, options.platform, fields)
-        return _connected(service, options, identity, tokens)
+        return _store_account(service, options, identity, tokens)
 
 
-def _connect(options: Options, identity: Identity, tokens: Tokens) -> Body:
-    with opened(options) as service:
-        return _connected(service, options, identity, tokens)
+def _connect(options: CommandOptions, identity: AccountIdentity, tokens: Tokens) -> Body:
+    with open_database(options) as service:
+        return _store_account(service, options, identity, tokens)
 
 
-def _connected(service: Service, options: Options, identity: Identity, tokens: Tokens) -> Body:
-    row = service.read(lambda: _home(options)).result()
-    offer = Offer(row["id"], (Connected(identity, tokens),))
-    who = by_operator(options, service).within(row["organization"])
+def _store_account(service: Service, options: CommandOptions, identity: AccountIdentity, tokens: Tokens) -> Body:
+    row = service.read(lambda: _find_profile(options)).result()
+    offer = Offer(row["id"], (OfferedAccount(identity, tokens),))
+    who = make_operator(options, service).within(row["organization"])
     return act.do_now(who, connect.store, options.platform, offer)
 
 
-def _home(options: Options) -> ProfileRow:
+def _find_profile(options: CommandOptions) -> ProfileRow:
     """Find the named profile, or the only one."""
     organization = None if options.profile and not options.org else named.organization(options.org)
     return named.profile(organization, options.profile) if options.profile else named.only_profile(organization or "")
 
 
-def _secret(words: str, *, new: bool = False) -> str:
+def _read_secret(words: str, *, new: bool = False) -> str:
     """Read a secret: prompted without echo (a new one twice), or from standard input."""
     if sys.stdin.isatty():
         return str(click.prompt(words, hide_input=True, confirmation_prompt=new, err=True))

@@ -13,8 +13,8 @@ from socialpub.base import private
 from socialpub.base.bucket import Bucket
 from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock, iso
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError, existing, make_private, only_server, settings_of
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import CommandRefusedError, find_database, hold_server_lock, load_settings, make_private
 from socialpub.domain.backups import checking, restoring, taking
 from socialpub.domain.backups.archive import Manifest, counted
 from socialpub.domain.backups.shelves import shelves
@@ -22,57 +22,57 @@ from socialpub.domain.backups.spool import SPOOL, sweep, working_folder
 from socialpub.domain.core import copies, instance, overdue
 from socialpub.store import db, snapshot
 
-BAR = 30
+BAR_WIDTH = 30
 FAILED = 1
 
 
-def backup(options: Options) -> dict[str, Any]:
+def backup(options: CommandOptions) -> dict[str, Any]:
     """Create a backup; return `{file, bytes, sha256, ok, …}`. Exit code 1 for problems."""
-    settings = settings_of(options)
-    existing(settings)
+    settings = load_settings(options)
+    find_database(settings)
     make_private(settings)
-    name = _in_bucket(options.file)
+    name = _object_name(options.file)
     if name is None:
-        return _shown_as(options, str(options.file), _taken(options, settings, options.file))
-    bucket = bucket_of(settings)
+        return _report(options, str(options.file), _create(options, settings, options.file))
+    bucket = open_bucket(settings)
     with working_folder(settings.data_dir, SPOOL) as folder:
-        made = _taken(options, settings, folder / name)
-        bucket.put(made.file, name, counted("sending", made.size, told(options)))
-    return _shown_as(options, bucket.where(name), made)
+        made = _create(options, settings, folder / name)
+        bucket.put(made.file, name, counted("sending", made.size, make_progress(options)))
+    return _report(options, bucket.where(name), made)
 
 
-def _taken(options: Options, settings: Settings, file: Path) -> taking.Taken:
+def _create(options: CommandOptions, settings: Settings, file: Path) -> taking.Taken:
     source, now_ms = snapshot.of_file(settings.database_path), SystemClock().now_ms()
     with copies.changed_by_us(settings):
-        return taking.take(source, settings, file, now_ms, told(options), with_key=options.with_keys)
+        return taking.take(source, settings, file, now_ms, make_progress(options), with_key=options.with_keys)
 
 
-def _shown_as(options: Options, where: str, made: taking.Taken) -> dict[str, Any]:
-    return _shown(options, where, made.size, made.sha256, made.manifest, made.problems)
+def _report(options: CommandOptions, where: str, made: taking.Taken) -> dict[str, Any]:
+    return _describe(options, where, made.size, made.sha256, made.manifest, made.problems)
 
 
-def verify(options: Options) -> dict[str, Any]:
+def verify(options: CommandOptions) -> dict[str, Any]:
     """Read a whole backup; return as `backup`."""
-    with _here(options) as file:
-        found = checking.check(file, told(options))
-    return _shown(options, str(options.file), found.size, found.sha256, found.manifest, found.problems)
+    with _local_file(options) as file:
+        found = checking.check(file, make_progress(options))
+    return _describe(options, str(options.file), found.size, found.sha256, found.manifest, found.problems)
 
 
-def restore(options: Options) -> dict[str, Any]:
+def restore(options: CommandOptions) -> dict[str, Any]:
     """Restore; return `{database, takenAt, mediaFiles, key, paused, overdue, next}`."""
-    settings = settings_of(options)
+    settings = load_settings(options)
     for folder in (settings.data_dir, settings.data_dir / "media", settings.key_file.parent):
         sweep(folder)
-    with only_server(settings):
+    with hold_server_lock(settings):
         there = restoring.in_the_way(settings)
         if there:
-            raise RefusedError(
+            raise CommandRefusedError(
                 f"{there} is there already, and a restore overwrites nothing. Move it and the files beside it away, "
                 "or choose other paths: --database FILE --data-dir DIR"
             )
-        with _here(options) as file:
-            restored = restoring.restore(settings, file, told(options))
-    keys, late = _looked_at(settings)
+        with _local_file(options) as file:
+            restored = restoring.restore(settings, file, make_progress(options))
+    keys, late = _inspect(settings)
     return {
         "database": str(restored.database),
         "takenAt": restored.manifest.taken_at,
@@ -84,12 +84,12 @@ def restore(options: Options) -> dict[str, Any]:
     }
 
 
-def listed(options: Options) -> list[dict[str, Any]]:
+def list_backups(options: CommandOptions) -> list[dict[str, Any]]:
     """List the server's own backups as `[{madeAt, bytes, file}]`, newest first per place."""
-    settings = settings_of(options)
+    settings = load_settings(options)
     named = shelves(settings.backup)
     if not named:
-        raise RefusedError("No backups are set up: set backup.directory or backup.s3_endpoint")
+        raise CommandRefusedError("No backups are set up: set backup.directory or backup.s3_endpoint")
     if settings.backup.directory:
         sweep(Path(settings.backup.directory))
     return [
@@ -104,33 +104,35 @@ def listed(options: Options) -> list[dict[str, Any]]:
 IN_BUCKET = "s3:"
 
 
-def _in_bucket(file: Path) -> str | None:
+def _object_name(file: Path) -> str | None:
     """Return the object name of `s3:NAME`; None for a file."""
     text = str(file)
     return text.removeprefix(IN_BUCKET).lstrip("/") if text.startswith(IN_BUCKET) else None
 
 
-def bucket_of(settings: Settings) -> Bucket:
+def open_bucket(settings: Settings) -> Bucket:
     """Open the configured bucket. Raises RefusedError without one."""
     if not settings.backup.s3_endpoint:
-        raise RefusedError("No bucket is set up: set backup.s3_endpoint, s3_bucket, s3_access_key and s3_secret_key")
+        raise CommandRefusedError(
+            "No bucket is set up: set backup.s3_endpoint, s3_bucket, s3_access_key and s3_secret_key"
+        )
     return Bucket(settings.backup)
 
 
 @contextmanager
-def _here(options: Options) -> Iterator[Path]:
+def _local_file(options: CommandOptions) -> Iterator[Path]:
     """Provide the backup as a file, downloaded if it is in the bucket."""
-    name = _in_bucket(options.file)
+    name = _object_name(options.file)
     if name is None:
         sweep(options.file.parent)
         yield options.file
         return
-    settings = settings_of(options)
-    bucket = bucket_of(settings)
+    settings = load_settings(options)
+    bucket = open_bucket(settings)
     with working_folder(settings.data_dir, SPOOL) as folder:
         file = folder / Path(name).name
         with os.fdopen(private.create(file), "wb") as into:
-            bucket.get(name, into, counted("fetching", bucket.size(name), told(options)))
+            bucket.get(name, into, counted("fetching", bucket.size(name), make_progress(options)))
         yield file
 
 
@@ -138,7 +140,7 @@ def _has_key(settings: Settings) -> bool:
     return bool(settings.security.encryption_keys) or settings.key_file.exists()
 
 
-def _looked_at(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
+def _inspect(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
     """Read the master key ids that the database needs, and its overdue posts."""
     database = db.Database(settings.database_path).open()
     try:
@@ -148,8 +150,8 @@ def _looked_at(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
         database.close()
 
 
-def _shown(
-    options: Options, file: str, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
+def _describe(
+    options: CommandOptions, file: str, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
 ) -> dict[str, Any]:
     options.exit_code = FAILED if problems else 0
     return {
@@ -164,7 +166,7 @@ def _shown(
     }
 
 
-def told(options: Options) -> Callable[[str, int, int], None]:
+def make_progress(options: CommandOptions) -> Callable[[str, int, int], None]:
     """Return a progress callback: a bar on a terminal, otherwise nothing."""
     if options.json or not sys.stderr.isatty():
         return lambda what, done, total: None
@@ -173,7 +175,7 @@ def told(options: Options) -> Callable[[str, int, int], None]:
     def tell(what: str, done: int, total: int) -> None:
         nonlocal before
         share = min(1.0, done / max(1, total))
-        line = f"{what:<20} [{'#' * int(share * BAR):<{BAR}}] {share:4.0%}"
+        line = f"{what:<20} [{'#' * int(share * BAR_WIDTH):<{BAR_WIDTH}}] {share:4.0%}"
         if line != before:
             end = "\n" if share == 1.0 else ""
             print(f"\r{line}", end=end, file=sys.stderr, flush=True)

@@ -13,8 +13,8 @@ from typing import NoReturn
 import click
 
 from socialpub.base import private
-from socialpub.commands import ending, table
-from socialpub.commands.parts import Options
+from socialpub.commands import command_table, process_exit
+from socialpub.commands.click_types import CommandOptions
 
 DONE, FAILED = 0, 1
 
@@ -23,14 +23,14 @@ def program() -> NoReturn:
     """Run one command as this process, and end it."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else pydantic scans all packages for plugins
     gc.disable()  # until all is imported: collections during imports take a sixth of the startup
-    ending.end(main())
+    process_exit.exit_now(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     private.begin()
     try:
-        options = table.parsed(arguments)
+        options = command_table.parse(arguments)
         return DONE if options is None else _done(options)
     except click.UsageError as error:
         error.show()
@@ -39,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED
 
 
-def _done(options: Options) -> int:
-    from socialpub.commands import doing  # imports the whole program: not needed for help and version
+def _done(options: CommandOptions) -> int:
+    from socialpub.commands import runner  # imports the whole program: not needed for help and version
 
     if not gc.isenabled():
         gc.freeze()  # imported objects stay
         gc.enable()
-    return doing.do(options)
+    return runner.run(options)

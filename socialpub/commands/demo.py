@@ -23,9 +23,9 @@ from socialpub.base import http as outbound
 from socialpub.base.config import Settings
 from socialpub.base.host import Host, take_descriptors
 from socialpub.base.runtime import Clock
-from socialpub.commands.lived import EarlierClock, Lived
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import bind, both, run, set_up_logging, settings_of, start_service
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.demo_history import DemoHistory, ReplayClock
+from socialpub.commands.serve import bind, load_settings, run, run_engine_and_web, set_up_logging, start_service
 from socialpub.domain import act
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.accounts.connect import Offer
@@ -36,25 +36,25 @@ from socialpub.domain.people.actor import Actor, Body, operator
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
-from socialpub.platforms.contract import Connected, Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
 from socialpub.simulator import server as simulator_server
-from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
-from socialpub.simulator.story import BAKERY, ENDS_MS
+from socialpub.simulator.demo_story import BAKERY, ENDS_MS
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
 from socialpub.store.locks import StartError
 from socialpub.web.app import build_app
-from socialpub.web.server import in_thread, running
+from socialpub.web.server import run_in_thread, serve_app
 
 EMAIL = "demo@example.com"
 IMAGE_TEXT = "Hello from socialpub! https://example.com #hello"
 VIDEO_TEXT = "Six seconds of video from socialpub! #hello"
 
 
-def simulator(options: Options) -> None:
+def simulator(options: CommandOptions) -> None:
     """Serve the simulator until a signal, after printing its addresses."""
 
-    def ready(running: simulator_server.Running) -> None:
+    def ready(running: simulator_server.RunningSimulator) -> None:
         shown = {"url": running.url, "platforms": running.origins}
-        print(json.dumps(shown) if options.json else _addresses(shown), flush=True)
+        print(json.dumps(shown) if options.json else _describe_addresses(shown), flush=True)
 
     try:
         simulator_server.run(options.host, options.port, ledger=options.ledger, ready=ready)
@@ -62,13 +62,13 @@ def simulator(options: Options) -> None:
         raise StartError(str(error)) from error
 
 
-def _addresses(shown: dict[str, Any]) -> str:
+def _describe_addresses(shown: dict[str, Any]) -> str:
     lines = [f"The platform simulator: {shown['url']} shows what was published."]
     lines += [f"  {name}: api_base = {origin}" for name, origin in shown["platforms"].items()]
     return "\n".join(lines)
 
 
-def demo(options: Options) -> dict[str, Any] | None:
+def demo(options: CommandOptions) -> dict[str, Any] | None:
     """Serve until a signal, or (`--once`) publish one batch to every platform and return it.
 
     For people the demo has a history of days, and a schedule; for programs (`--json`, `--once`) it is empty.
@@ -79,59 +79,59 @@ def demo(options: Options) -> dict[str, Any] | None:
         if not options.json:
             print("Publishing a text with a picture to simulated platforms …", file=sys.stderr, flush=True)
     take_descriptors()
-    clock = EarlierClock()
-    with _folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
+    clock = ReplayClock()
+    with _open_folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
         options.database = str(folder / "socialpub.db")
         options.data_dir = str(folder)
-        sock, bound = bind(settings(options, lab, options.port))
+        sock, bound = bind(build_settings(options, lab, options.port))
         if options.once or options.json:
-            service = start(bound)
-            shown = furnish(service, lab)
+            service = start_isolated(bound)
+            shown = create_sample_data(service, lab)
         else:
-            shown = live(settings(options, lab, 0), lab, clock) | {"url": bound.base_url}
-            service = start(bound)
+            shown = create_with_history(build_settings(options, lab, 0), lab, clock) | {"url": bound.base_url}
+            service = start_isolated(bound)
         if options.once:
-            with served(service, sock):
+            with serve_in_thread(service, sock):
                 batch = _publish_once(shown)
             options.exit_code = 0 if batch.get("status") == "published" else 1
-            options.sentences = _outcomes(batch)
+            options.sentences = _describe_outcomes(batch)
             return batch
         _write_bodies(folder, shown, lab.url)
-        run(service, sock, lambda: _tell(options, shown, lab.url, folder))
+        run(service, sock, lambda: _print_instructions(options, shown, lab.url, folder))
         return None
 
 
-def start(settings: Settings, clock: Clock | None = None) -> Service:
+def start_isolated(settings: Settings, clock: Clock | None = None) -> Service:
     """Start a service that leaves nothing outside its directory."""
     return start_service(settings, Host(), clock)
 
 
 @contextlib.contextmanager
-def served(service: Service, sock: socket.socket) -> Iterator[None]:
+def serve_in_thread(service: Service, sock: socket.socket) -> Iterator[None]:
     """Run the service while the block runs, then close it."""
     engine = Engine(service)
-    with in_thread(both(engine, running(build_app(service, engine), sock))):
+    with run_in_thread(run_engine_and_web(engine, serve_app(build_app(service, engine), sock))):
         yield
 
 
-def live(wanted: Settings, lab: simulator_server.SimulatorThread, clock: EarlierClock) -> dict[str, Any]:
+def create_with_history(wanted: Settings, lab: simulator_server.SimulatorThread, clock: ReplayClock) -> dict[str, Any]:
     """Create a database with a history of days; log messages about that are suppressed."""
     sock, bound = bind(wanted)
     logging.disable(logging.CRITICAL)
     try:
         clock.begin()
-        service = start(bound, clock)
-        shown = furnish(service, lab)
-        bakery = _open_bakery(service, lab, shown)
-        with sock, served(service, sock):
-            Lived(service, lab.lab, lab.url, clock, shown["key"], bakery).live()
+        service = start_isolated(bound, clock)
+        shown = create_sample_data(service, lab)
+        bakery = _create_second_profile(service, lab, shown)
+        with sock, serve_in_thread(service, sock):
+            DemoHistory(service, lab.lab, lab.url, clock, shown["key"], bakery).live()
     finally:
         logging.disable(logging.NOTSET)
     return shown
 
 
 @contextlib.contextmanager
-def _folder(options: Options) -> Iterator[Path]:
+def _open_folder(options: CommandOptions) -> Iterator[Path]:
     """Provide the demo's directory: temporary, unless it was named."""
     if options.data_dir is None:
         with tempfile.TemporaryDirectory(prefix="socialpub-demo-") as name:
@@ -147,11 +147,11 @@ def _folder(options: Options) -> Iterator[Path]:
     yield folder
 
 
-def settings(options: Options, lab: simulator_server.SimulatorThread, port: int | None) -> Settings:
+def build_settings(options: CommandOptions, lab: simulator_server.SimulatorThread, port: int | None) -> Settings:
     """Build the settings of a server that uses this simulator."""
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     sites = {name: {"api_base": lab.origin(name), **app} for name in platforms.CONNECTORS}
-    return settings_of(
+    return load_settings(
         options,
         server={"port": port},
         security={"allow_private_networks": True},
@@ -159,7 +159,7 @@ def settings(options: Options, lab: simulator_server.SimulatorThread, port: int 
     )
 
 
-def furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
+def create_sample_data(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
     """Create organization, key and accounts; return `{url, login, key, accounts}`.
 
     The key is bound to the accounts' profile, so that a platform's name identifies the account. Connecting more
@@ -175,22 +175,22 @@ def furnish(service: Service, lab: simulator_server.SimulatorThread) -> dict[str
     act.do_now(here, users.create, EMAIL, "owner", users.hashed(login["password"]))
     connected = [_connect(here, lab, name, profile) for name in platforms.CONNECTORS]
     for fake in lab.lab.fakes.values():
-        if (server := server_of(fake)) is not None:
+        if (server := find_server(fake)) is not None:
             server.consent.mode = "form"
     return {"url": service.base_url, "login": login, "key": key, "accounts": connected}
 
 
 def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> Body:
     made = lab.lab.add_account(name, handle="demo.test", displayName="Café Nord")
-    return keep(who, name, profile, credentials(who.service, name, made))
+    return connect_account(who, name, profile, find_credentials(who.service, name, made))
 
 
-def keep(who: Actor, name: str, profile: str, found: tuple[Identity, Tokens]) -> Body:
+def connect_account(who: Actor, name: str, profile: str, found: tuple[AccountIdentity, Tokens]) -> Body:
     """Connect an account."""
-    return act.do_now(who, connect.store, name, Offer(profile, (Connected(*found),)))
+    return act.do_now(who, connect.store, name, Offer(profile, (OfferedAccount(*found),)))
 
 
-def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
+def _create_second_profile(service: Service, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
     """Create a second profile with accounts that have problems; return its key."""
     organization = service.read(lambda: profiles.list_organizations()[0]["id"]).result()
     here = operator(service, "command demo").within(str(organization))
@@ -198,21 +198,21 @@ def _open_bakery(service: Service, lab: simulator_server.SimulatorThread, shown:
     for number, second in enumerate(BAKERY):
         handle = f"nord-bakery-{number}.test"
         made = lab.lab.add_account(second.platform, handle=handle, displayName=second.name)
-        identity, tokens = credentials(service, second.platform, made)
+        identity, tokens = find_credentials(service, second.platform, made)
         if second.ends == "soon":
             tokens = replace(tokens, refresh=None, expires_at_ms=service.now_ms + ENDS_MS)
-        keep(here, second.platform, profile, (identity, tokens))
+        connect_account(here, second.platform, profile, (identity, tokens))
         if second.ends == "revoked":
             lab.lab.end_tokens(second.platform, handle, refresh=True)  # the login's too, which would refresh the Page's
     act.do_now(here, users.create, "mira@example.com", "member", users.hashed(service.runtime.entropy(8).hex()))
     return str(act.do_now(here, keys.mint, KeyRequest(name="The bakery's website", profileId=profile))["key"])
 
 
-def credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[Identity, Tokens]:
+def find_credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[AccountIdentity, Tokens]:
     """Return identity and tokens of a simulator account."""
     if "appPassword" in made:
         return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})
-    identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
     ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
     return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 
@@ -252,20 +252,22 @@ def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
         return http.request("POST", f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90).record()
 
 
-def _outcomes(batch: dict[str, Any]) -> list[str]:
+def _describe_outcomes(batch: dict[str, Any]) -> list[str]:
     """Describe the result of each target, and the total."""
     results = batch.get("results", [])
-    lines = [f"{platforms.platform(each['platform']).label}: {each['status']}{_where(each)}" for each in results]
+    lines = [
+        f"{platforms.platform(each['platform']).label}: {each['status']}{_describe_result(each)}" for each in results
+    ]
     done = sum(each["status"] == "published" for each in results)
     return [*lines, f"{done} of {len(results)} were published." if results else f"Nothing was published: {batch}"]
 
 
-def _where(result: dict[str, Any]) -> str:
+def _describe_result(result: dict[str, Any]) -> str:
     why = result.get("error", {}).get("message") or result.get("url") or ""
     return f", {why}" if why else ""
 
 
-def _tell(options: Options, shown: dict[str, Any], lab_url: str, folder: Path) -> None:
+def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url: str, folder: Path) -> None:
     if options.json:
         print(json.dumps(shown), flush=True)
         return

@@ -16,8 +16,8 @@ from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.host import this_host
 from socialpub.base.runtime import SystemClock, iso, load_vault
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import network_troubles, settings_of
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import find_network_paths, load_settings
 from socialpub.domain.accounts import versions
 from socialpub.domain.core import instance
 from socialpub.domain.core.sites import Sites, typed_in
@@ -30,12 +30,12 @@ from socialpub.store.locks import StartError, is_served
 
 CALL_SECONDS = 10.0
 DRIFT_SECONDS = 30.0
-ROOM = 1024 * 1024 * 1024
+FREE_DISK_MIN = 1024 * 1024 * 1024
 FAILED = 1
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """Result of a check. `remediation`: for a failure, or if ok for a warning."""
 
     name: str
@@ -52,9 +52,9 @@ class Check:
         return {"name": self.name, "ok": self.ok, "message": self.message, "remediation": self.remediation}
 
 
-def doctor(options: Options) -> dict[str, Any]:
+def doctor(options: CommandOptions) -> dict[str, Any]:
     """Run all checks; return `{ok, checks: […]}`. Exit code 1 on failure."""
-    checks = list(_checks(options))
+    checks = list(_run_checks(options))
     ok = all(check.ok for check in checks)
     options.exit_code = 0 if ok else FAILED
     options.sentences = [line for check in checks for line in check.lines()]
@@ -62,43 +62,43 @@ def doctor(options: Options) -> dict[str, Any]:
     return {"ok": ok, "checks": [check.body() for check in checks]}
 
 
-def _checks(options: Options) -> Iterator[Check]:
+def _run_checks(options: CommandOptions) -> Iterator[DoctorCheck]:
     try:
-        settings = settings_of(options)
+        settings = load_settings(options)
     except ConfigError as error:
-        yield Check("settings", False, str(error), "Correct it; the server does not start until then.")
+        yield DoctorCheck("settings", False, str(error), "Correct it; the server does not start until then.")
         return
-    yield Check("settings", True, f"read from {settings.read_from}")
+    yield DoctorCheck("settings", True, f"read from {settings.read_from}")
     yield from _database(settings)
     yield from _disk(settings)
     yield from _file_system(settings)
     if not options.offline:
-        yield from _outside(settings, _sites(settings))
+        yield from _check_upstreams(settings, _sites(settings))
 
 
 # --- Local checks --------------------------------------------------------------------------------------------------
 
 
-def _database(settings: Settings) -> Iterator[Check]:
+def _database(settings: Settings) -> Iterator[DoctorCheck]:
     path = settings.database_path
     if not path.exists():
-        yield Check("database", True, f"{path} is not there; the first start makes it")
+        yield DoctorCheck("database", True, f"{path} is not there; the first start makes it")
         return
     try:
         behind = migrate.missing(path)
         whole = db.check_start(path)
     except StartError as error:
-        yield Check("database", False, str(error), 'See "Restore" in docs/running.md.')
+        yield DoctorCheck("database", False, str(error), 'See "Restore" in docs/running.md.')
         return
     looked = "all of it was checked" if whole else "its beginning was checked; the server checks the rest"
-    yield Check("database", True, f"{path} is whole as far as it was seen ({looked})")
+    yield DoctorCheck("database", True, f"{path} is whole as far as it was seen ({looked})")
     told = f"the next start runs {behind} migrations that it does not have yet" if behind else "it is up to date"
-    yield Check("schema", True, told)
+    yield DoctorCheck("schema", True, told)
     if not behind:
-        yield from _inside(settings)
+        yield from _check_content(settings)
 
 
-def _inside(settings: Settings) -> Iterator[Check]:
+def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
     """Check the database's content: master key, pause, accounts."""
     database = db.Database(settings.database_path).open()
     try:
@@ -110,15 +110,15 @@ def _inside(settings: Settings) -> Iterator[Check]:
         database.close()
     yield _key(settings, needed)
     trouble = files.trouble(settings.data_dir, named)
-    yield Check(
+    yield DoctorCheck(
         "data folder", trouble is None, trouble or f"{settings.data_dir} can be used", "Put it back." if trouble else ""
     )
-    yield from _standing(found)
+    yield from _convert_findings(found)
     for each in asked:
         yield _version(each)
 
 
-_WELL = {
+_HEALTHY_TEXTS = {
     standing.SERVER: "a server runs on this database",
     standing.PUBLISHING: "it is not paused",
     standing.POSTS: "none is overdue, and none failed within a day",
@@ -126,53 +126,55 @@ _WELL = {
 }
 
 
-def _standing(found: standing.Standing) -> Iterator[Check]:
+def _convert_findings(found: standing.Standing) -> Iterator[DoctorCheck]:
     """Convert the findings of `status`."""
     wrong = standing.findings(found)
-    for about, well in _WELL.items():
+    for about, well in _HEALTHY_TEXTS.items():
         here = [finding for finding in wrong if finding.about == about]
-        yield from (Check(about, False, finding.problem, finding.remedy) for finding in here)
+        yield from (DoctorCheck(about, False, finding.problem, finding.remedy) for finding in here)
         if not here:
-            yield Check(about, True, well)
+            yield DoctorCheck(about, True, well)
 
 
-def _version(asked: versions.Asked) -> Check:
+def _version(asked: versions.Asked) -> DoctorCheck:
     """Report the last version check of a platform."""
     label, when = platforms.platform(asked.platform).label, iso(asked.at)
     newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_heard == "good" else ""
     if asked.heard == "ended":
         use = f" or set platforms.{asked.platform}.api_version to {asked.newer}" if newer else ""
         said = f"{label} does not answer version {asked.pin} of its API any more ({asked.said}, {when}){newer}"
-        return Check(f"{label} version", False, said, f"Install a newer socialpub{use}.")
+        return DoctorCheck(f"{label} version", False, said, f"Install a newer socialpub{use}.")
     heard = "answered" if asked.heard == "good" else "could not be checked"
-    return Check(f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.said}, {when}){newer}")
-
-
-def _key(settings: Settings, needed: set[str]) -> Check:
-    if not needed:
-        return Check("master key", True, "nothing is encrypted yet")
-    try:
-        load_vault(settings, needed=needed)
-    except ConfigError as error:
-        return Check("master key", False, str(error), "Put the right key back from your own copy.")
-    return Check("master key", True, "it opens what the database has")
-
-
-def _disk(settings: Settings) -> Iterator[Check]:
-    folder = next(path for path in (settings.data_dir.resolve(), *settings.data_dir.resolve().parents) if path.exists())
-    free = shutil.disk_usage(folder).free
-    yield Check(
-        "disk",
-        free >= ROOM,
-        f"{free / 1e9:.1f} GB are free at {folder}",
-        "" if free >= ROOM else "Free some space: below 0.2 GB, uploads are rejected.",
+    return DoctorCheck(
+        f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.said}, {when}){newer}"
     )
 
 
-def _file_system(settings: Settings) -> Iterator[Check]:
+def _key(settings: Settings, needed: set[str]) -> DoctorCheck:
+    if not needed:
+        return DoctorCheck("master key", True, "nothing is encrypted yet")
+    try:
+        load_vault(settings, needed=needed)
+    except ConfigError as error:
+        return DoctorCheck("master key", False, str(error), "Put the right key back from your own copy.")
+    return DoctorCheck("master key", True, "it opens what the database has")
+
+
+def _disk(settings: Settings) -> Iterator[DoctorCheck]:
+    folder = next(path for path in (settings.data_dir.resolve(), *settings.data_dir.resolve().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    yield DoctorCheck(
+        "disk",
+        free >= FREE_DISK_MIN,
+        f"{free / 1e9:.1f} GB are free at {folder}",
+        "" if free >= FREE_DISK_MIN else "Free some space: below 0.2 GB, uploads are rejected.",
+    )
+
+
+def _file_system(settings: Settings) -> Iterator[DoctorCheck]:
     """Warn of directories on a network file system."""
-    for said in network_troubles(settings, this_host()):
-        yield Check("file system", True, said, "Move the data to a disk of this machine: socialpub move")
+    for said in find_network_paths(settings, this_host()):
+        yield DoctorCheck("file system", True, said, "Move the data to a disk of this machine: socialpub move")
 
 
 # --- Network checks ------------------------------------------------------------------------------------------------
@@ -197,7 +199,7 @@ def _load(found: Sites, settings: Settings) -> None:
         found.load(typed, load_vault(settings, needed=needed))
 
 
-def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
+def _check_upstreams(settings: Settings, sites: Sites) -> Iterator[DoctorCheck]:
     with outbound.Client(outbound.UNGUARDED) as http:
         yield from _server(http, settings)
         yield from _public(http, settings)
@@ -209,15 +211,15 @@ def _outside(settings: Settings, sites: Sites) -> Iterator[Check]:
                 yield from _platform(http, platform, site)
 
 
-def _bucket(settings: Settings) -> Check:
+def _bucket(settings: Settings) -> DoctorCheck:
     try:
         found = Bucket(settings.backup).listed()
     except BucketError as error:
-        return Check("backups in the bucket", False, str(error), "Correct the settings `backup.s3_…`.")
-    return Check("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
+        return DoctorCheck("backups in the bucket", False, str(error), "Correct the settings `backup.s3_…`.")
+    return DoctorCheck("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
 
 
-def _server(http: outbound.Client, settings: Settings) -> Iterator[Check]:
+def _server(http: outbound.Client, settings: Settings) -> Iterator[DoctorCheck]:
     """Check that the server on this database is reachable at the configured address."""
     if not is_served(settings.database_path):
         return
@@ -226,38 +228,44 @@ def _server(http: outbound.Client, settings: Settings) -> Iterator[Check]:
         reply = http.request("GET", url, timeout=CALL_SECONDS)
     except ApiError:
         other = "It has other settings than these: name its settings file with --config, or its port."
-        yield Check("server address", False, f"a server runs on this database, and nothing answers at {url}", other)
+        yield DoctorCheck(
+            "server address", False, f"a server runs on this database, and nothing answers at {url}", other
+        )
         return
     said = reply.record().get("error", {}).get("message", "")
     remedy = "" if reply.is_success else "See its log."
-    yield Check("server address", reply.is_success, f"it answers {reply.status_code} at {url} {said}".strip(), remedy)
+    yield DoctorCheck(
+        "server address", reply.is_success, f"it answers {reply.status_code} at {url} {said}".strip(), remedy
+    )
 
 
-def _public(http: outbound.Client, settings: Settings) -> Iterator[Check]:
+def _public(http: outbound.Client, settings: Settings) -> Iterator[DoctorCheck]:
     if not settings.server.base_url:
         told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
-        yield Check("public address", True, told)
+        yield DoctorCheck("public address", True, told)
         return
     try:
         reply = http.request("GET", f"{settings.base_url}/healthz", timeout=CALL_SECONDS)
         fine = reply.record() == {"status": "ok"}
         seen = http.request("GET", f"{settings.base_url}/metrics", timeout=CALL_SECONDS) if fine else None
     except ApiError as error:
-        yield Check("public address", False, error.message, "Check the proxy, the name and the certificate.")
+        yield DoctorCheck("public address", False, error.message, "Check the proxy, the name and the certificate.")
         return
     told = (
         f"{settings.base_url} {'is this server' if fine else f'answers {reply.status_code}, and not as socialpub does'}"
     )
-    yield Check("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
+    yield DoctorCheck("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
     if seen is not None:
         yield _proxy(seen)
 
 
-def _proxy(seen: outbound.Response) -> Check:
+def _proxy(seen: outbound.Response) -> DoctorCheck:
     """Check that the proxy names its clients, by how the server refuses its metrics through it."""
     if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
-        return Check("proxy", True, "requests through the public address name their client, or come without a proxy")
-    return Check(
+        return DoctorCheck(
+            "proxy", True, "requests through the public address name their client, or come without a proxy"
+        )
+    return DoctorCheck(
         "proxy",
         False,
         "the proxy in front adds no X-Forwarded-For: all clients count as one, in limits and in the log",
@@ -265,34 +273,34 @@ def _proxy(seen: outbound.Response) -> Check:
     )
 
 
-def _platform(http: outbound.Client, platform: Platform, site: Site) -> Iterator[Check]:
+def _platform(http: outbound.Client, platform: Platform, site: Site) -> Iterator[DoctorCheck]:
     name = platform.name
     if site.client_id and not site.client_secret:
-        yield Check(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
+        yield DoctorCheck(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
         return
     base = site.api_base or str(getattr(site, "service", ""))
     try:
         reply = http.request("GET", base, timeout=CALL_SECONDS)
     except ApiError as error:
-        yield Check(name, False, error.message, "Check this machine's way to the internet.")
+        yield DoctorCheck(name, False, error.message, "Check this machine's way to the internet.")
         return
-    yield Check(name, True, f"{base} answers")
+    yield DoctorCheck(name, True, f"{base} answers")
     if platform.oauth and platform.oauth.app_check:
         yield _app(http, platform, site)
     yield from _clock(name, reply)
 
 
-def _app(http: outbound.Client, platform: Platform, site: Site) -> Check:
+def _app(http: outbound.Client, platform: Platform, site: Site) -> DoctorCheck:
     """Check that the platform knows the app; an inconclusive answer passes."""
     name = f"{platform.name} app"
     try:
         oauth.check_app(platform, http, site)
     except ApiError as error:
-        return Check(name, error.code != "platform_not_enabled", error.message, error.remediation or "")
-    return Check(name, True, f"{platform.label} knows it")
+        return DoctorCheck(name, error.code != "platform_not_enabled", error.message, error.remediation or "")
+    return DoctorCheck(name, True, f"{platform.label} knows it")
 
 
-def _clock(name: str, reply: outbound.Response) -> Iterator[Check]:
+def _clock(name: str, reply: outbound.Response) -> Iterator[DoctorCheck]:
     """Compare this machine's clock with the upstream's."""
     try:
         there = parsedate_to_datetime(reply.headers["date"]).timestamp()
@@ -301,4 +309,4 @@ def _clock(name: str, reply: outbound.Response) -> Iterator[Check]:
     drift = SystemClock().now_ms() / 1000 - there
     fine = abs(drift) < DRIFT_SECONDS
     told = f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} {name}"
-    yield Check("clock", fine, told, "" if fine else "Set it, and let NTP keep it: posts go out by this clock.")
+    yield DoctorCheck("clock", fine, told, "" if fine else "Set it, and let NTP keep it: posts go out by this clock.")

@@ -16,12 +16,12 @@ from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import SYSTEM_ENTROPY, Ids, SystemClock
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.webhooks import signing
 
 POLL_SECONDS = 1.0
-PATIENCE_MAX = 30.0  # seconds between retries of an unresponsive server
+RETRY_SECONDS_MAX = 30.0  # seconds between retries of an unresponsive server
 PAGE = 200
 FORWARD_SECONDS = 10.0  # as for a delivery
 TEST_SECONDS = 70.0  # slightly longer than a server waits for a receiver
@@ -45,7 +45,7 @@ class PublicApi:
         with outbound.Client(outbound.UNGUARDED) as http:
             reply = http.request(method, self._url + path, headers=headers, **more)
         if not reply.is_success:
-            raise _refusal(reply)
+            raise _to_error(reply)
         if reply.lacks_record:
             raise ApiError(
                 "platform_unavailable", f"The server answered {reply.status_code}, but its answer {reply.unread}."
@@ -53,7 +53,7 @@ class PublicApi:
         return reply.record()
 
 
-def _refusal(reply: outbound.Response) -> ApiError:
+def _to_error(reply: outbound.Response) -> ApiError:
     """Convert the server's error, or report that it is not a socialpub."""
     told = reply.record().get("error", {})
     code = told.get("code") if told.get("code") in ERRORS else "platform_unavailable"
@@ -67,7 +67,7 @@ def _refusal(reply: outbound.Response) -> ApiError:
 # --- listen ------------------------------------------------------------------------------------------------------
 
 
-def listen(options: Options) -> None:
+def listen(options: CommandOptions) -> None:
     """Forward every event from now on, until Ctrl-C."""
     if not options.forward_to and not options.print:
         options.usage("name --forward-to, or --print, or both")
@@ -82,16 +82,16 @@ def listen(options: Options) -> None:
     api = PublicApi(options.url, options.key)
     params = {"type": options.types} if options.types else {}
     start = api.get("/v1/events", cursor="end", **params)["endCursor"]  # raises if refused, which ends the command
-    _begin(options, secret)
-    forward = Forward(options, secret)
+    _print_start(options, secret)
+    forward = EventForwarder(options, secret)
     try:
         for event in _events(api, start, params):
             forward.hand_on(event)
     except KeyboardInterrupt:
-        _say("stopped")
+        _print_line("stopped")
 
 
-def _check_address(options: Options, name: str, url: str) -> None:
+def _check_address(options: CommandOptions, name: str, url: str) -> None:
     """Exit with code 2 unless the URL can be called."""
     try:
         parts = urlsplit(url)
@@ -102,14 +102,14 @@ def _check_address(options: Options, name: str, url: str) -> None:
         options.usage(f"--{name} is an http or https URL, such as http://localhost:3000")
 
 
-def _begin(options: Options, secret: str) -> None:
+def _print_start(options: CommandOptions, secret: str) -> None:
     to = f", forwarding to {options.forward_to}" if options.forward_to else ""
-    _say(f"listening to {options.url}{to}; Ctrl-C stops")
+    _print_line(f"listening to {options.url}{to}; Ctrl-C stops")
     if options.forward_to and not options.secret:
-        _say(f"signing secret: {secret}")
+        _print_line(f"signing secret: {secret}")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -123,8 +123,8 @@ def _events(api: PublicApi, cursor: str, params: dict[str, str]) -> Iterator[Jso
         except ApiError as error:
             if error.status < 500 and error.status != 429:
                 raise
-            patience = min(max(2 * patience, error.retry_after or 0), PATIENCE_MAX)
-            _say(f"{error.message} Asking again in {patience:.0f} s.")
+            patience = min(max(2 * patience, error.retry_after or 0), RETRY_SECONDS_MAX)
+            _print_line(f"{error.message} Asking again in {patience:.0f} s.")
             wait(patience)
             continue
         patience = POLL_SECONDS
@@ -134,10 +134,10 @@ def _events(api: PublicApi, cursor: str, params: dict[str, str]) -> Iterator[Jso
             wait(POLL_SECONDS)
 
 
-class Forward:
+class EventForwarder:
     """Forwards each event once, signed like a delivery, with a line on standard output."""
 
-    def __init__(self, options: Options, secret: str) -> None:
+    def __init__(self, options: CommandOptions, secret: str) -> None:
         self._options, self._secret = options, secret
         self._clock = SystemClock()
         self._ids = Ids(self._clock, SYSTEM_ENTROPY)
@@ -179,21 +179,23 @@ class Forward:
 # --- trigger -----------------------------------------------------------------------------------------------------
 
 
-def trigger(options: Options) -> list[Json]:
+def trigger(options: CommandOptions) -> list[Json]:
     """Send a sample event to the endpoint, or to all active ones that want the type."""
     _check_address(options, "url", options.url)
     api = PublicApi(options.url, options.key)
     body = {"type": options.type} | ({"data": _data(options)} if options.data is not None else {})
-    endpoints = [options.endpoint] if options.endpoint else _wanting(api, options.type)
+    endpoints = [options.endpoint] if options.endpoint else _find_endpoints(api, options.type)
     if not endpoints:
-        raise RefusedError(f"no endpoint that is on wants {options.type}")
-    told = [_triggered(endpoint, api.post(f"/v1/webhook-endpoints/{endpoint}/test", body)) for endpoint in endpoints]
+        raise CommandRefusedError(f"no endpoint that is on wants {options.type}")
+    told = [
+        _summarize_test(endpoint, api.post(f"/v1/webhook-endpoints/{endpoint}/test", body)) for endpoint in endpoints
+    ]
     if not all(row["delivered"] for row in told):
         options.exit_code = 1
     return told
 
 
-def _data(options: Options) -> Json:
+def _data(options: CommandOptions) -> Json:
     try:
         value = json.loads(options.data)
     except ValueError:
@@ -204,11 +206,11 @@ def _data(options: Options) -> Json:
     return found
 
 
-def _wanting(api: PublicApi, type_: str) -> list[str]:
+def _find_endpoints(api: PublicApi, type_: str) -> list[str]:
     found = api.get("/v1/webhook-endpoints")["data"]
     return [row["id"] for row in found if row["active"] and (not row["events"] or type_ in row["events"])]
 
 
-def _triggered(endpoint: str, told: Json) -> Json:
+def _summarize_test(endpoint: str, told: Json) -> Json:
     kept = {name: told[name] for name in ("delivered", "status", "errorName", "durationMs", "deliveryId")}
     return {"endpoint": endpoint, "event": told["sentEvent"]["id"], **kept}

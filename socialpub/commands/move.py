@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from socialpub.commands.admin import acting, opened
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import check_schema, existing, only_server, settings_of
+from socialpub.commands.admin import make_actor, open_database
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import check_schema, find_database, hold_server_lock, load_settings
 from socialpub.domain import act
 from socialpub.domain.engine import recovery
 
 
-def move(options: Options) -> dict[str, Any]:
+def move(options: CommandOptions) -> dict[str, Any]:
     """Hand over; return `{database, handedOverAt, next}`. Raises RefusedError beside a server."""
-    settings = settings_of(options)
-    path = existing(settings)
+    settings = load_settings(options)
+    path = find_database(settings)
     check_schema(path)
-    with only_server(settings), opened(options) as service:
-        who = acting(options, service)
+    with hold_server_lock(settings), open_database(options) as service:
+        who = make_actor(options, service)
         if options.back:
             done = act.do_now(who, recovery.take_back)
             return {"database": str(path), "was": done["was"], "next": "socialpub serve"}

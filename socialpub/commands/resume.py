@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base.runtime import iso
-from socialpub.commands.admin import acting, opened
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import RefusedError
+from socialpub.commands.admin import make_actor, open_database
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain import act
 from socialpub.domain.core import instance, overdue
 from socialpub.domain.core.service import Service
 from socialpub.domain.engine import recovery
 
 
-def resume(options: Options) -> dict[str, Any]:
+def resume(options: CommandOptions) -> dict[str, Any]:
     """End the pause, in a running server too; return `{was, paused, publish, skip}`."""
-    with opened(options) as service:
+    with open_database(options) as service:
         reason = service.read(instance.paused).result()
-        publish, skip = _sorted(service, options.skip_overdue)
+        publish, skip = _split_overdue(service, options.skip_overdue)
         if reason == instance.RESTORED and not options.after_restore:
             if not options.json:
-                print(*_overdue(publish, skip), sep="\n")
-            raise RefusedError(_WHY)
+                print(*_describe_overdue(publish, skip), sep="\n")
+            raise CommandRefusedError(_RESTORED_TEXT)
         _fail(service, skip)
         if reason is not None:
-            act.do_now(acting(options, service), recovery.end_pause, reason)
-        options.sentences = [*_overdue(publish, skip), _SAID[reason is None].format(reason)]
+            act.do_now(make_actor(options, service), recovery.end_pause, reason)
+        options.sentences = [*_describe_overdue(publish, skip), _RESULT_TEXTS[reason is None].format(reason)]
         return {
             "was": reason,
             "paused": service.read(instance.paused).result(),
@@ -35,19 +35,19 @@ def resume(options: Options) -> dict[str, Any]:
         }
 
 
-_WHY = (
+_RESTORED_TEXT = (
     "This database was restored or copied: posts that it lists as queued may have been published since. Compare "
     "them with the platforms, then run: socialpub resume --after-restore [--skip-overdue]"
 )
 
 
-_SAID = {
+_RESULT_TEXTS = {
     True: "Publishing was not paused; nothing was changed.",
     False: "Publishing was paused ({}) and continues now.",
 }
 
 
-def _sorted(service: Service, skip_all: bool) -> tuple[list[overdue.DuePost], list[overdue.DuePost]]:
+def _split_overdue(service: Service, skip_all: bool) -> tuple[list[overdue.DuePost], list[overdue.DuePost]]:
     """Split overdue posts into those published now and those that fail: too late, or as asked."""
     late = service.read(lambda: overdue.before(service.now_ms)).result()
     ends = service.now_ms if skip_all else overdue.ends(service)
@@ -59,7 +59,7 @@ def _fail(service: Service, rows: list[overdue.DuePost]) -> None:
         recovery.fail_part(service, rows[start : start + recovery.STEP])
 
 
-def _overdue(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> list[str]:
+def _describe_overdue(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> list[str]:
     """Describe each overdue post."""
     if not publish and not skip:
         return ["No post is overdue."]

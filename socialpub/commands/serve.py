@@ -23,8 +23,8 @@ from socialpub.base.errors import ApiError
 from socialpub.base.host import Host, network_trouble, take_descriptors, this_host
 from socialpub.base.log import BackgroundHandler
 from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
-from socialpub.commands.ending import end
-from socialpub.commands.parts import Options
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.process_exit import exit_now
 from socialpub.domain.core import copies, instance
 from socialpub.domain.core.service import Service, close_service, open_service
 from socialpub.domain.engine.engine import Engine
@@ -33,30 +33,30 @@ from socialpub.domain.people import users
 from socialpub.store import db, integrity, migrate, models, snapshot
 from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, is_served
 from socialpub.web.app import build_app
-from socialpub.web.server import Life, running, until_signal
+from socialpub.web.server import Lifespan, run_until_signal, serve_app
 
 FAILED = 1
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 log = logging.getLogger("socialpub.commands")
 
 
-class RefusedError(Exception):
+class CommandRefusedError(Exception):
     """Refused: another server uses this database."""
 
 
-def serve(options: Options) -> None:
+def serve(options: CommandOptions) -> None:
     """Migrate, then serve until a signal."""
     set_up_logging()
     take_descriptors()
-    settings = settings_of(options, server={"host": options.host, "port": options.port})
-    log_as(settings)
-    with only_server(settings):
+    settings = load_settings(options, server={"host": options.host, "port": options.port})
+    configure_logging(settings)
+    with hold_server_lock(settings):
         sock, settings = bind(settings)
         with sock:
             service = start_service(settings)
             log.info("settings: read from %s", settings.read_from)
             token = users.offer_setup(service)
-            with traced(settings):
+            with export_traces(settings):
                 run(service, sock, lambda: _say_ready(settings, token))
 
 
@@ -74,7 +74,7 @@ def _say_ready(settings: Settings, setup_token: str | None) -> None:
 
 
 @contextlib.contextmanager
-def traced(settings: Settings) -> Iterator[None]:
+def export_traces(settings: Settings) -> Iterator[None]:
     """Export traces as configured in the block. Raises ConfigError without the packages."""
     chosen = settings.tracing
     if not chosen.endpoint:
@@ -92,12 +92,12 @@ def traced(settings: Settings) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def only_server(settings: Settings) -> Iterator[None]:
+def hold_server_lock(settings: Settings) -> Iterator[None]:
     """Hold the server lock of the database. Raises RefusedError if it is taken."""
     lock = ServeLock(settings.database_path)
     try:
         if not lock.take():
-            raise RefusedError(f"another socialpub already serves {settings.database_path}")
+            raise CommandRefusedError(f"another socialpub already serves {settings.database_path}")
         yield
     finally:
         lock.release()
@@ -113,24 +113,24 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         # more.
         gc.collect()
         gc.freeze()
-        log.info("started: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
+        log.info("started: socialpub %s at %s, database %s, process %d", *_describe_process(service), extra=_NAMES)
         ready()
 
     try:
-        until_signal(both(engine, running(build_app(service, engine), sock)), begin)
+        run_until_signal(run_engine_and_web(engine, serve_app(build_app(service, engine), sock)), begin)
     except ApiError as error:
         if error.rule != "storage.unavailable":
             raise
         raise StartError(f"{service.db.path}: {service.db.failing or error.message}") from error
     if service.db.place.lost:  # exit hard: a regular exit would close the files, writing to what has replaced them
         print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
-        end(FAILED)
-    log.info("stopped: socialpub %s at %s, database %s, process %d", *_here(service), extra=_NAMES)
+        exit_now(FAILED)
+    log.info("stopped: socialpub %s at %s, database %s, process %d", *_describe_process(service), extra=_NAMES)
     if service.db.fenced.is_set():
-        raise RefusedError(f"{service.db.path}: {service.db.failing}")
+        raise CommandRefusedError(f"{service.db.path}: {service.db.failing}")
 
 
-def _here(service: Service) -> tuple[str, str, str, int]:
+def _describe_process(service: Service) -> tuple[str, str, str, int]:
     return __version__, service.base_url, str(service.db.path), os.getpid()
 
 
@@ -138,7 +138,7 @@ _NAMES = {"names": ("version", "url", "database", "process")}
 
 
 @contextlib.asynccontextmanager
-async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
+async def run_engine_and_web(engine: Engine, web: Lifespan) -> AsyncIterator[None]:
     """Run the engine and the web server over one service, which is closed at the end.
 
     The port opens once the engine has started. Both are drained at the same time: a request may wait for a post.
@@ -158,10 +158,10 @@ async def both(engine: Engine, web: Life) -> AsyncIterator[None]:
     finally:
         await (stopping[0] if stopping else asyncio.to_thread(engine.stop))
         await asyncio.to_thread(close_service, engine.service)
-        _leave(engine.service)
+        _record_shutdown(engine.service)
 
 
-def _leave(service: Service) -> None:
+def _record_shutdown(service: Service) -> None:
     """Record a clean shutdown for the next start, unless the file is still to be checked."""
     if (
         service.process.owed is None
@@ -172,7 +172,7 @@ def _leave(service: Service) -> None:
         copies.leave_whole(service.runtime.settings, service.process.beat)
 
 
-def settings_of(options: Options, **overrides: Mapping[str, Any]) -> Settings:
+def load_settings(options: CommandOptions, **overrides: Mapping[str, Any]) -> Settings:
     """Load the settings with command-line overrides; platform sections are checked too."""
     given: dict[str, dict[str, Any]] = {
         "database": {"url": options.database},
@@ -217,10 +217,10 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
 
 def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> Service:
     """Migrate and open the service with its keys. Raises StartError or ConfigError."""
-    path, where = _in_order(settings), where or this_host()
-    for said in network_troubles(settings, where):
+    path, where = _prepare_directory(settings), where or this_host()
+    for said in find_network_paths(settings, where):
         log.warning("%s", said)
-    owed, needed = _looked_at(settings) if path.exists() else (None, set())
+    owed, needed = _check_database(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     is_new = not path.exists()
@@ -236,7 +236,7 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
     return service
 
 
-def network_troubles(settings: Settings, where: Host) -> list[str]:
+def find_network_paths(settings: Settings, where: Host) -> list[str]:
     """Describe each data directory on a network file system."""
     folders = dict.fromkeys((settings.database_path.absolute().parent, settings.data_dir.absolute()))
     return [said for folder in folders if (said := network_trouble(folder, where.mounts))]
@@ -248,7 +248,7 @@ def join_service(settings: Settings) -> Service:
     Nothing is migrated, and only the essential parts of the file are checked. Raises RefusedError for a file of an
     older version, on which a server of that version may be running.
     """
-    path = _in_order(settings)
+    path = _prepare_directory(settings)
     if not path.exists() or _is_empty(path):
         return start_service(settings)
     integrity.check_needed(path)
@@ -264,15 +264,15 @@ def _is_empty(path: Path) -> bool:
     """Return whether the file is empty. Raises RefusedError for a file of an older version."""
     there, lacking = migrate.standing(path)
     if there and lacking:
-        raise RefusedError(older(path, lacking))
+        raise CommandRefusedError(describe_older_schema(path, lacking))
     return not there
 
 
-def existing(settings: Settings) -> Path:
+def find_database(settings: Settings) -> Path:
     """Return the path of the database. Raises RefusedError if missing, naming the settings."""
     path = settings.database_path
     if not path.exists():
-        raise RefusedError(f"{path} is not there. The settings were read from {settings.read_from}.")
+        raise CommandRefusedError(f"{path} is not there. The settings were read from {settings.read_from}.")
     return path
 
 
@@ -280,10 +280,10 @@ def check_schema(path: Path) -> None:
     """Raise RefusedError unless the schema is current: tables cannot be read before migration."""
     _, lacking = migrate.standing(path)
     if lacking:
-        raise RefusedError(older(path, lacking))
+        raise CommandRefusedError(describe_older_schema(path, lacking))
 
 
-def older(path: Path, lacking: int) -> str:
+def describe_older_schema(path: Path, lacking: int) -> str:
     """Compose the message about a file of an older version."""
     more = "1 more migration" if lacking == 1 else f"{lacking} more migrations"
     wrote = f"{path} was written by an older socialpub: this one knows {more}. Nothing was changed."
@@ -292,7 +292,7 @@ def older(path: Path, lacking: int) -> str:
     return f"{wrote} Make a backup, then upgrade it: socialpub migrate."
 
 
-def _in_order(settings: Settings) -> Path:
+def _prepare_directory(settings: Settings) -> Path:
     """Prepare directory and permissions; return the database path. Raises StartError."""
     try:
         private.make_folder(settings.data_dir)
@@ -326,7 +326,7 @@ def _check_folders(service: Service) -> None:
 _PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one (mkdir)"
 
 
-def _looked_at(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
+def _check_database(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
     """Check the file; return the pending full check and the needed keys. Raises StartError."""
     owed, path = copies.owed(settings), settings.database_path
     if db.check_start(path):
@@ -346,20 +346,20 @@ def set_up_logging() -> None:
     handler = BackgroundHandler(sys.stderr)
     handler.setFormatter(redact.LogFormatter(LINE))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    _quieten(logging.INFO)
+    _limit_libraries(logging.INFO)
 
 
-def log_as(settings: Settings) -> None:
+def configure_logging(settings: Settings) -> None:
     """Apply the configured log level and format."""
     level = getattr(logging, settings.log.level.upper())
     logging.getLogger().setLevel(level)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, BackgroundHandler) and settings.log.format == "json":
             handler.setFormatter(redact.JsonLogFormatter())
-    _quieten(level)
+    _limit_libraries(level)
 
 
-def _quieten(level: int) -> None:
+def _limit_libraries(level: int) -> None:
     """Limit libraries to warnings."""
     for noisy in ("httpx", "httpcore", "huey", "huey.consumer", "peewee.migrations", "sanic.root", "sanic.server"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from socialpub.base.errors import ApiError
-from socialpub.commands.serve import RefusedError
+from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.posts import importing
 from socialpub.store import sql
 
 LINE_MAX = 1024 * 1024  # characters
-WHOLE = "line"  # rule for problems of no particular field
-NESTED = ("media", "options")  # JSON within a cell
+WHOLE_LINE = "line"  # rule for problems of no particular field
+JSON_COLUMNS = ("media", "options")  # JSON within a cell
 SUFFIXES = (".csv", ".tsv", ".tab")
 WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _WORKBOOK_HEADS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # ZIP archive (xlsx, ods, numbers) and old xls
@@ -44,7 +44,9 @@ def is_csv(file: Path, raw: BinaryIO) -> bool:
     head = raw.read(4)
     raw.seek(0)
     if suffix in WORKBOOKS or (suffix in SUFFIXES and head.startswith(_WORKBOOK_HEADS)):
-        raise RefusedError(f"{file} is a workbook: save it as CSV (UTF-8) in your spreadsheet, and import that file")
+        raise CommandRefusedError(
+            f"{file} is a workbook: save it as CSV (UTF-8) in your spreadsheet, and import that file"
+        )
     return suffix in SUFFIXES or (suffix == ".txt" and not head.removeprefix(codecs.BOM_UTF8).startswith(b"{"))
 
 
@@ -54,19 +56,21 @@ def lines(raw: BinaryIO) -> Iterator[Line]:
     text = io.TextIOWrapper(raw, encoding=_encoding(raw), newline="")
     begins = [1]
     try:
-        yield from _rows(_bounded(text), begins)
+        yield from _rows(_split_lines(text), begins)
     except (csv.Error, UnicodeError) as error:
         yield (
             begins[0],
-            unreadable(f"The line is not CSV in UTF-8: {error}; what follows is not looked at. Save it as CSV UTF-8."),
+            make_line_error(
+                f"The line is not CSV in UTF-8: {error}; what follows is not looked at. Save it as CSV UTF-8."
+            ),
         )
     finally:
         text.detach()
 
 
-def unreadable(message: str) -> ApiError:
+def make_line_error(message: str) -> ApiError:
     """Build the error of a whole line."""
-    return ApiError("validation_failed", message, rule=WHOLE)
+    return ApiError("validation_failed", message, rule=WHOLE_LINE)
 
 
 def _encoding(raw: BinaryIO) -> str:
@@ -75,7 +79,7 @@ def _encoding(raw: BinaryIO) -> str:
     return "utf-16" if head in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
-def _bounded(text: io.TextIOWrapper) -> Iterator[str]:
+def _split_lines(text: io.TextIOWrapper) -> Iterator[str]:
     while line := text.readline(LINE_MAX + 1):
         if len(line) > LINE_MAX:
             raise csv.Error(f"it is longer than {LINE_MAX} characters")
@@ -88,11 +92,11 @@ def _rows(text: Iterator[str], begins: list[int]) -> Iterator[Line]:
     if chosen := _SEPARATOR_LINE.fullmatch(first.rstrip("\r\n")):
         begins[0] += 1
         first = next(text, "")
-    separator = chosen[1] if chosen else max(_SEPARATORS, key=lambda each: len(_known(_cells(first, each))))
+    separator = chosen[1] if chosen else max(_SEPARATORS, key=lambda each: len(_known_names(_cells(first, each))))
     cells = _cells(first, separator)
     names = [_canonical(cell) for cell in cells]
     if twice := next((name for name in names if name and names.count(name) > 1), None):
-        yield begins[0], unreadable(f"The column {ascii(twice)} is there twice.")
+        yield begins[0], make_line_error(f"The column {ascii(twice)} is there twice.")
         return
     header = begins[0]
     is_spaced = any(cell.startswith(" ") for cell in _cells(first, separator, is_spaced=False)[1:])
@@ -108,30 +112,30 @@ def _cells(line: str, separator: str, *, is_spaced: bool = True) -> list[str]:
     return next(csv.reader([line], delimiter=separator, skipinitialspace=is_spaced), [])
 
 
-def _spelled(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Normalize a column name: case, spaces, `_` and `-` do not matter."""
     return re.sub(r"[\s_-]+", "", name).casefold()
 
 
-_NAMES = {_spelled(name): name for name in (*importing.GIVEN, *importing.RESULTS)}
+_NAMES = {_normalize_name(name): name for name in (*importing.GIVEN, *importing.RESULTS)}
 
 
 def _canonical(cell: str) -> str:
-    return _NAMES.get(_spelled(cell), cell.strip())
+    return _NAMES.get(_normalize_name(cell), cell.strip())
 
 
-def _known(cells: Sequence[str]) -> list[str]:
-    return [cell for cell in cells if _spelled(cell) in _NAMES]
+def _known_names(cells: Sequence[str]) -> list[str]:
+    return [cell for cell in cells if _normalize_name(cell) in _NAMES]
 
 
 def _row(names: Sequence[str], cells: Sequence[str]) -> Json | ApiError:
     named = list(itertools.zip_longest(names, cells, fillvalue=""))
     if any(cell.strip() for name, cell in named if not name):
-        return unreadable("The line has more cells than the first line has names.")
+        return make_line_error("The line has more cells than the first line has names.")
     found: Json = {name: cell if name in _VERBATIM else cell.strip() for name, cell in named if cell.strip()}
     if "id" in found:  # the row is from an export, which added the apostrophes
         found = {name: cell[1:] if cell.startswith("'") and is_formula(cell) else cell for name, cell in found.items()}
-    for name in NESTED:
+    for name in JSON_COLUMNS:
         if name in found and (name != "media" or found[name].startswith(("[", "{", '"'))):
             try:
                 found[name] = sql.loads(found[name])

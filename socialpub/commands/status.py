@@ -7,8 +7,8 @@ from typing import Any
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock
-from socialpub.commands.parts import Options
-from socialpub.commands.serve import check_schema, existing, settings_of
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import check_schema, find_database, load_settings
 from socialpub.domain.engine import standing
 from socialpub.domain.engine.standing import Standing
 from socialpub.store import db
@@ -17,17 +17,17 @@ from socialpub.store.locks import is_served
 NEEDS_ATTENTION = 1
 
 
-def status(options: Options) -> dict[str, Any]:
+def status(options: CommandOptions) -> dict[str, Any]:
     """Show the status; exit code 1 if something needs attention."""
-    settings = settings_of(options)
-    found = _found(settings)
+    settings = load_settings(options)
+    found = _load(settings)
     options.exit_code = 0 if found["ok"] else NEEDS_ATTENTION
-    options.sentences = [*_sentences(found), f"The settings were read from {settings.read_from}."]
+    options.sentences = [*_describe(found), f"The settings were read from {settings.read_from}."]
     return dict(found)
 
 
-def _found(settings: Settings) -> Standing:
-    path = existing(settings)
+def _load(settings: Settings) -> Standing:
+    path = find_database(settings)
     check_schema(path)
     database, running, now = db.Database(path).open(), is_served(path), SystemClock().now_ms()
     try:
@@ -36,7 +36,7 @@ def _found(settings: Settings) -> Standing:
         database.close()
 
 
-def _sentences(found: Standing) -> Iterator[str]:
+def _describe(found: Standing) -> Iterator[str]:
     wrong = standing.findings(found)
     if not any(finding.about == standing.SERVER for finding in wrong):
         yield f"A server runs on this database. It last responded at {found['server']['seenAt']}."
@@ -44,15 +44,15 @@ def _sentences(found: Standing) -> Iterator[str]:
         yield f"Publishing is active; {standing.posts(found['publishing'])} on their way."
     if not found["overdue"]["count"]:
         yield "No post is overdue."
-    yield from _backlog(found)
-    yield from _due(found)
+    yield from _describe_backlog(found)
+    yield from _describe_due(found)
     for finding in wrong:
         yield f"FAIL  {finding.problem}"
         yield f"      {finding.remedy}"
     yield "Something needs attention: see FAIL above." if wrong else "Nothing needs attention."
 
 
-def _backlog(found: Standing) -> Iterator[str]:
+def _describe_backlog(found: Standing) -> Iterator[str]:
     backlog = found["backlog"]
     waiting = f"{backlog['deliveries']} webhook deliveries and {backlog['notifications']} notifications"
     yield f"{waiting} are still to be sent."
@@ -60,7 +60,7 @@ def _backlog(found: Standing) -> Iterator[str]:
         yield f"Jobs are due: {', '.join(f'{count} {kind}' for kind, count in backlog['jobs'].items())}."
 
 
-def _due(found: Standing) -> Iterator[str]:
+def _describe_due(found: Standing) -> Iterator[str]:
     if not found["next"]:
         yield "No post is scheduled."
         return

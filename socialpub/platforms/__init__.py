@@ -9,7 +9,7 @@ from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Connector, Platform, Rule, Site
 from socialpub.platforms.facebook import connector as facebook
 from socialpub.platforms.instagram import connector as instagram
-from socialpub.platforms.kit.rules import catalogue
+from socialpub.platforms.kit.rule_catalog import build_catalogue
 from socialpub.platforms.linkedin import connector as linkedin
 from socialpub.platforms.pinterest import connector as pinterest
 from socialpub.platforms.threads import connector as threads
@@ -29,7 +29,7 @@ CONNECTORS: dict[str, Connector] = {
 
 PLATFORMS: dict[str, Platform] = {name: connector.PLATFORM for name, connector in CONNECTORS.items()}
 
-CATALOGUE: dict[str, Rule] = catalogue(PLATFORMS.values())
+CATALOGUE: dict[str, Rule] = build_catalogue(PLATFORMS.values())
 
 
 def platform(name: str) -> Platform:

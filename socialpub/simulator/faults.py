@@ -14,30 +14,30 @@ from pydantic.alias_generators import to_camel
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """`effect`: whether the platform does what was asked (a line may differ). `takes`: what follows the colon."""
 
     effect: bool
     takes: Literal["", "seconds", "status"] = ""
 
 
-KINDS: Mapping[str, Kind] = {
-    "ok": Kind(effect=True),
-    "delay": Kind(effect=True, takes="seconds"),  # before the effect, which happens even if the client has gone
-    "status": Kind(effect=False, takes="status"),
-    "error_after": Kind(effect=True),
-    "reset_before": Kind(effect=False),
-    "reset_after": Kind(effect=True),
-    "late_effect": Kind(effect=True, takes="seconds"),  # after the client has gone; it never gets an answer
-    "slow": Kind(effect=True),
-    "endless": Kind(effect=True),
-    "html": Kind(effect=False),
-    "truncated": Kind(effect=True),
-    "wrong_type": Kind(effect=True),
-    "missing_id": Kind(effect=True),
-    "redirect_self": Kind(effect=False),
-    "redirect_private": Kind(effect=False),
-    "gzip_bomb": Kind(effect=True),
+FAULT_KINDS: Mapping[str, FaultKind] = {
+    "ok": FaultKind(effect=True),
+    "delay": FaultKind(effect=True, takes="seconds"),  # before the effect, which happens even if the client has gone
+    "status": FaultKind(effect=False, takes="status"),
+    "error_after": FaultKind(effect=True),
+    "reset_before": FaultKind(effect=False),
+    "reset_after": FaultKind(effect=True),
+    "late_effect": FaultKind(effect=True, takes="seconds"),  # after the client has gone; it never gets an answer
+    "slow": FaultKind(effect=True),
+    "endless": FaultKind(effect=True),
+    "html": FaultKind(effect=False),
+    "truncated": FaultKind(effect=True),
+    "wrong_type": FaultKind(effect=True),
+    "missing_id": FaultKind(effect=True),
+    "redirect_self": FaultKind(effect=False),
+    "redirect_private": FaultKind(effect=False),
+    "gzip_bomb": FaultKind(effect=True),
 }
 
 
@@ -65,9 +65,9 @@ class Fault(BaseModel):
     @classmethod
     def _known(cls, value: str) -> str:
         name, colon, amount = value.partition(":")
-        kind = KINDS.get(name)
+        kind = FAULT_KINDS.get(name)
         if kind is None:
-            raise ValueError(f"there is no fault {name!r}; there are {', '.join(KINDS)}")
+            raise ValueError(f"there is no fault {name!r}; there are {', '.join(FAULT_KINDS)}")
         if bool(kind.takes) != bool(colon):
             raise ValueError(f"write {name}:{kind.takes.upper()}" if kind.takes else f"{name} takes no value")
         if kind.takes == "status" and not (amount.isdecimal() and 200 <= int(amount) <= 599):
@@ -86,7 +86,7 @@ class Fault(BaseModel):
 
     @property
     def takes_effect(self) -> bool:
-        return KINDS[self.kind].effect if self.effect is None else self.effect
+        return FAULT_KINDS[self.kind].effect if self.effect is None else self.effect
 
     def matches(self, platform: str, operation: str) -> bool:
         return fnmatchcase(platform, self.platform) and fnmatchcase(operation, self.operation)
@@ -105,7 +105,7 @@ def _draw(seed: int, number: int) -> float:
 
 
 @dataclass
-class _Line:
+class _ScriptLine:
     fault: Fault
     seen: int = 0
     fired: int = 0
@@ -115,17 +115,17 @@ _SCRIPT = TypeAdapter(list[Fault])
 
 
 @dataclass
-class Script:
+class FaultScript:
     """The faults in force. Where several hit one call, the first in the list is played."""
 
-    _lines: list[_Line] = field(default_factory=list)
+    _lines: list[_ScriptLine] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, faults: Sequence[Fault | Mapping[str, Any]]) -> None:
         """Append faults; pydantic.ValidationError when one is malformed, and then none is added."""
         checked = _SCRIPT.validate_python(list(faults))
         with self._lock:
-            self._lines += [_Line(fault) for fault in checked]
+            self._lines += [_ScriptLine(fault) for fault in checked]
 
     def clear(self) -> None:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from urllib.parse import parse_qsl, unquote
 
-from socialpub.simulator.wire import Call
+from socialpub.simulator.contract import Call
 
 
 def fields(call: Call) -> dict[str, str]:

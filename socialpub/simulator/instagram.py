@@ -13,22 +13,22 @@ from pydantic.alias_generators import to_camel
 
 from socialpub.base import image_formats
 from socialpub.base.image_formats import ImageError, Role
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
+from socialpub.simulator.ledger import PublishedMedia
 from socialpub.simulator.meta import graph
-from socialpub.simulator.meta.containers import Container, Containers, Ways
+from socialpub.simulator.meta.containers import Container, ContainerQuirks, Containers
 from socialpub.simulator.meta.graph import People, Person, instant, refuse
 from socialpub.simulator.meta.usage import Meter
-from socialpub.simulator.oauth import Issue, Manners
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.oauth import IssuedTokens, OAuthQuirks
+from socialpub.simulator.state import SimulatorState
 
 SCOPES = ("instagram_business_basic", "instagram_business_content_publish")
 _CAPTION_MAX, _MENTIONS_MAX, _IMAGE_BYTES_MAX = 2200, 20, 8 * 1024 * 1024
 _LOWEST, _HIGHEST = 4 / 5 * 0.99, 1.91 * 1.01  # of width to height
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str = Field("lab", min_length=1)
@@ -45,7 +45,7 @@ def _unready() -> RefusedError:
     )
 
 
-def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[Medium, ...], str]:
+def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[PublishedMedia, ...], str]:
     kind, is_child = form.get("media_type", ""), form.get("is_carousel_item") == "true"
     _check_caption(form.get("caption", ""))
     if kind == "CAROUSEL":
@@ -69,7 +69,7 @@ def _check_caption(caption: str) -> None:
         raise refuse(100, "(#100) Cannot use more than 20 tags.", 2207040)
 
 
-def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool) -> Medium:
+def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool) -> PublishedMedia:
     if not form.get("image_url"):
         raise refuse(100, "(#100) The parameter image_url is required")
     pulled = call.pulled.get(form["image_url"])
@@ -101,7 +101,7 @@ def _unreachable() -> RefusedError:
     return refuse(9004, "Only photo or video can be accepted as media type.", 2207052, user=words)
 
 
-def _video(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[tuple[Medium, ...], str]:
+def _video(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[tuple[PublishedMedia, ...], str]:
     """The video behind the address, which is fetched while it is processed."""
     if form.get("alt_text"):
         raise refuse(100, "(#100) alt_text is for images only.")
@@ -162,12 +162,12 @@ def _me(person: Person) -> dict[str, Any]:
     }
 
 
-def _issued(issue: Issue) -> Answer:
+def _issued(issue: IssuedTokens) -> FakeResponse:
     row = {"access_token": issue.access, "user_id": int(issue.account), "permissions": ",".join(issue.scopes)}
-    return Answer(200, {"data": [row]})
+    return FakeResponse(200, {"data": [row]})
 
 
-_MANNERS = Manners(
+_OAUTH_QUIRKS = OAuthQuirks(
     authorize_path="/oauth/authorize",
     token_path="/oauth/access_token",
     code_seconds=3600,
@@ -178,7 +178,7 @@ _MANNERS = Manners(
     refused=graph.page_refusal,
 )
 
-_WAYS = Ways(
+_CONTAINER_QUIRKS = ContainerQuirks(
     name="instagram",
     make="media",
     publish="media_publish",
@@ -201,9 +201,9 @@ class Instagram:
     max_body: int = 1024 * 1024
     ids: tuple[str, ...] = ("id", "user_id", "access_token")
 
-    def __init__(self, lab: Lab) -> None:
-        self.people = People(lab, _MANNERS, SCOPES, 17_841_400_000_000_000)
-        self.made = Containers(lab, self.people, _WAYS, quota=50)
+    def __init__(self, lab: SimulatorState) -> None:
+        self.people = People(lab, _OAUTH_QUIRKS, SCOPES, 17_841_400_000_000_000)
+        self.made = Containers(lab, self.people, _CONTAINER_QUIRKS, quota=50)
         self.meter = Meter(lab, "instagram", 80002)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -211,7 +211,7 @@ class Instagram:
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """An account with a token for 60 days, from `handle` and optionally `displayName` and `accountType`."""
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name, asked.account_type)
         return self.people.credentials(
             person, issue, kind="instagram_login", accountType=person.account_type, grantedScopes=list(issue.scopes)
@@ -220,7 +220,7 @@ class Instagram:
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.people.end_tokens(account, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         return graph.refusal(status, retry_after)
 
     def reset(self) -> None:

@@ -16,7 +16,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
-class Medium:
+class PublishedMedia:
     """One image or video of a post, as it was shown; its bytes are in the lab's blobs under `sha256`."""
 
     sha256: str
@@ -38,12 +38,12 @@ class Publication:
     remote_id: str
     url: str | None = None
     text: str | None = None
-    media: tuple[Medium, ...] = ()
+    media: tuple[PublishedMedia, ...] = ()
     request: Any = None
 
 
 @dataclass(frozen=True)
-class Entry(Publication):
+class LedgerEntry(Publication):
     """A publication in the ledger: numbered from 1, dated by the lab's clock."""
 
     n: int = 0
@@ -66,23 +66,23 @@ class Ledger:
 
     def __init__(self, clock: Clock, file: Path | None = None) -> None:
         self._clock = clock
-        self._entries: list[Entry] = []
+        self._entries: list[LedgerEntry] = []
         self._lock = threading.Condition()
         self._file: int | None = None
         if file is not None:  # open from now on: it fails now rather than at the first post
             self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             weakref.finalize(self, os.close, self._file)
 
-    def write(self, publication: Publication) -> Entry:
+    def write(self, publication: Publication) -> LedgerEntry:
         with self._lock:
-            entry = Entry(**vars(publication), n=len(self._entries) + 1, at_ms=self._clock.now_ms())
+            entry = LedgerEntry(**vars(publication), n=len(self._entries) + 1, at_ms=self._clock.now_ms())
             self._entries.append(entry)
             if self._file is not None:
                 _append(self._file, f"{_ENCODER.encode(entry.body())}\n".encode())
             self._lock.notify_all()
         return entry
 
-    def entries(self, platform: str | None = None, account: str | None = None, since: int = 0) -> list[Entry]:
+    def entries(self, platform: str | None = None, account: str | None = None, since: int = 0) -> list[LedgerEntry]:
         """In order; only those of a platform or account, or with a number above `since`, where given."""
         with self._lock:
             return [
@@ -91,7 +91,7 @@ class Ledger:
                 if platform in (None, entry.platform) and account in (None, entry.account)
             ]
 
-    def posts(self, platform: str | None = None, account: str | None = None) -> list[Entry]:
+    def posts(self, platform: str | None = None, account: str | None = None) -> list[LedgerEntry]:
         """The posts and comments, without updates, deletions and other records."""
         return [entry for entry in self.entries(platform, account) if entry.kind in ("post", "comment")]
 

@@ -1,7 +1,7 @@
 """An authorization server for fake platforms: consent page, codes, tokens, refreshing and revoking.
 
 A fake holds one `OAuthServer`, adds its `operations()` to its own, and asks `access` who a bearer token stands for.
-How a platform behaves is a `Manners`; how its answers look are two functions in it. Consent is given at once unless
+How a platform behaves is a `OAuthQuirks`; how its answers look are two functions in it. Consent is given at once unless
 `consent` says otherwise: `consent.mode = "form"` shows a page with buttons, `"deny"` refuses.
 """
 
@@ -16,21 +16,21 @@ from typing import Literal
 from urllib.parse import quote, urlencode
 
 from socialpub.base.runtime import Clock
+from socialpub.simulator.contract import Call, FakePlatform, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import basic, fields, values_of
-from socialpub.simulator.wire import Answer, Call, Fake, Operation, RefusedError
 
 CLIENT_ID = "simulator-app"
 CLIENT_SECRET = "simulator-app-secret"
 
-Refreshing = Literal["none", "same", "rotating", "fatal"]
-State = Literal["alive", "expired", "revoked", "unknown"]
+RefreshMode = Literal["none", "same", "rotating", "fatal"]
+TokenState = Literal["alive", "expired", "revoked", "unknown"]
 
 
 # --- How a platform behaves ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Issue:
+class IssuedTokens:
     """Tokens that have just been given out. Lifetimes are in seconds; None: the platform tells none."""
 
     account: str
@@ -43,7 +43,7 @@ class Issue:
     now: int  # epoch seconds
 
 
-def flat_issue(issue: Issue) -> Answer:
+def build_token_response(issue: IssuedTokens) -> FakeResponse:
     """RFC 6749, 5.1."""
     body = {
         "token_type": "bearer",
@@ -52,16 +52,16 @@ def flat_issue(issue: Issue) -> Answer:
         "refresh_token": issue.refresh,
         "scope": " ".join(issue.scopes),
     }
-    return Answer(200, {name: value for name, value in body.items() if value is not None})
+    return FakeResponse(200, {name: value for name, value in body.items() if value is not None})
 
 
-def flat_refusal(name: str, message: str) -> Answer:
+def build_error_response(name: str, message: str) -> FakeResponse:
     """RFC 6749, 5.2."""
-    return Answer(401 if name == "invalid_client" else 400, {"error": name, "error_description": message})
+    return FakeResponse(401 if name == "invalid_client" else 400, {"error": name, "error_description": message})
 
 
 @dataclass(frozen=True)
-class Manners:
+class OAuthQuirks:
     """One platform's ways. Names given to `refused` are those of RFC 6749: invalid_client, invalid_grant, ….
 
     `refreshing`: no refresh tokens; the same one for ever; one use each; one use, and a second one ends the session.
@@ -77,14 +77,14 @@ class Manners:
     token_methods: tuple[str, ...] = ("POST",)
     code_seconds: int = 600
     access_seconds: int | None = 7200  # None: until revoked
-    refreshing: Refreshing = "none"
+    refreshing: RefreshMode = "none"
     refresh_seconds: int | None = None
     denial: Mapping[str, str] = field(default_factory=lambda: {"error": "access_denied"})
     fragment: str = ""  # after the callback's query: Meta adds "_"
     scopes_in_callback: bool = False
-    issued: Callable[[Issue], Answer] = flat_issue
-    refused: Callable[[str, str], Answer] = flat_refusal
-    revoked: Answer = Answer(200, {})
+    issued: Callable[[IssuedTokens], FakeResponse] = build_token_response
+    refused: Callable[[str, str], FakeResponse] = build_error_response
+    revoked: FakeResponse = FakeResponse(200, {})
 
 
 @dataclass
@@ -125,10 +125,10 @@ class _Code(Token):
 
 
 @dataclass(frozen=True)
-class Access:
+class BearerAccess:
     """What a bearer token stands for; `account` and `scopes` are empty when it is unknown."""
 
-    state: State
+    state: TokenState
     account: str = ""
     scopes: tuple[str, ...] = ()
 
@@ -138,7 +138,7 @@ class OAuthServer:
     """The server of one fake platform. Times are the lab's; nothing here is random."""
 
     clock: Clock
-    manners: Manners
+    manners: OAuthQuirks
     accounts: Callable[[], Iterable[str]]  # the platform's account ids, oldest first
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
@@ -162,19 +162,19 @@ class OAuthServer:
 
     # --- For the fake's own code ---
 
-    def issue(self, account: str, scopes: Iterable[str], seconds: int | None = -1) -> Issue:
+    def issue(self, account: str, scopes: Iterable[str], seconds: int | None = -1) -> IssuedTokens:
         """Tokens without the dance, for accounts that a test makes; `seconds`: another life than the platform's."""
         life = self.manners.access_seconds if seconds == -1 else seconds
         return self._issue(Grant(account, tuple(scopes)), life, first=True)
 
-    def access(self, token: str) -> Access:
+    def access(self, token: str) -> BearerAccess:
         """Who an access token stands for, and whether it still does."""
         found = self._access.get(token)
         if found is None:
-            return Access("unknown")
-        return Access(self._state(found), found.grant.account, found.grant.scopes)
+            return BearerAccess("unknown")
+        return BearerAccess(self._state(found), found.grant.account, found.grant.scopes)
 
-    def renew(self, token: str, seconds: int | None, *, min_age: int = 0) -> Issue | None:
+    def renew(self, token: str, seconds: int | None, *, min_age: int = 0) -> IssuedTokens | None:
         """Another access token for the same grant, for platforms that exchange access tokens; the old one lives on.
 
         None when the token is dead, may not be renewed, or is younger than `min_age` seconds.
@@ -205,14 +205,14 @@ class OAuthServer:
 
     # --- The consent page ---
 
-    def authorize(self, call: Call) -> Answer:
+    def authorize(self, call: Call) -> FakeResponse:
         """Straight back to the client, or a page that asks first."""
         asked = fields(call)
         problem = self._problem(asked)
         if problem:
-            return page(f"<h1>This cannot be approved</h1><p>{html.escape(problem)}</p>", 400)
+            return build_page(f"<h1>This cannot be approved</h1><p>{html.escape(problem)}</p>", 400)
         if self.consent.mode == "form" and call.method == "GET":
-            return page(self._form(call.path, asked))
+            return build_page(self._form(call.path, asked))
         pressed = asked.get("decision", "deny" if self.consent.mode == "deny" else "allow")
         return self._back(asked, self._denied() if pressed != "allow" else self._approved(asked, call))
 
@@ -257,12 +257,12 @@ class OAuthServer:
     def _denied(self) -> dict[str, str]:
         return dict(self.manners.denial)
 
-    def _back(self, asked: Mapping[str, str], params: Mapping[str, str]) -> Answer:
+    def _back(self, asked: Mapping[str, str], params: Mapping[str, str]) -> FakeResponse:
         uri = asked["redirect_uri"]
         query = urlencode({**params, "state": asked.get("state", "")}, quote_via=quote)
         fragment = f"#{self.manners.fragment}" if self.manners.fragment else ""
         location = f"{uri}{'&' if '?' in uri else '?'}{query}{fragment}"
-        return Answer(302, headers={"location": location, "cache-control": "no-store"})
+        return FakeResponse(302, headers={"location": location, "cache-control": "no-store"})
 
     def _form(self, path: str, asked: Mapping[str, str], chosen: str | None = None) -> str:
         hidden = "".join(_input("hidden", name, value) for name, value in asked.items())
@@ -287,7 +287,7 @@ class OAuthServer:
 
     # --- Tokens ---
 
-    def token(self, call: Call) -> Answer:
+    def token(self, call: Call) -> FakeResponse:
         """Both grants of the token endpoint."""
         asked = fields(call)
         self.authenticate(call, asked)
@@ -300,9 +300,9 @@ class OAuthServer:
             raise self._refuse("unsupported_grant_type", "The grant type is not supported.")
         return self.manners.issued(run(asked))
 
-    def app_token(self) -> Answer:
+    def app_token(self) -> FakeResponse:
         """A token of the app alone, which is good for nothing here."""
-        return Answer(200, {"access_token": self._new("app"), "token_type": "bearer", "expires_in": 7200})
+        return FakeResponse(200, {"access_token": self._new("app"), "token_type": "bearer", "expires_in": 7200})
 
     def authenticate(self, call: Call, asked: Mapping[str, str]) -> None:
         """The app's own id and secret, where this platform wants them; its refusal otherwise."""
@@ -312,7 +312,7 @@ class OAuthServer:
         if sent != (self.client_id, self.client_secret):
             raise self._refuse("invalid_client", "Client authentication failed.")
 
-    def _exchange(self, asked: Mapping[str, str]) -> Issue:
+    def _exchange(self, asked: Mapping[str, str]) -> IssuedTokens:
         code = self._codes.get(asked.get("code", ""))
         if code is None or code.used or self._over(code):
             raise self._refuse("invalid_grant", "The code is invalid, expired or was used before.")
@@ -323,7 +323,7 @@ class OAuthServer:
         code.used = True
         return self._issue(code.grant, self.manners.access_seconds, first=True)
 
-    def _rotate(self, asked: Mapping[str, str]) -> Issue:
+    def _rotate(self, asked: Mapping[str, str]) -> IssuedTokens:
         refreshing = self.manners.refreshing
         token = self._refresh.get(asked.get("refresh_token", ""))
         if token is not None and token.used and refreshing == "fatal":
@@ -334,11 +334,11 @@ class OAuthServer:
         if refreshing == "same":
             issue = self._issue(token.grant, self.manners.access_seconds, first=False, with_refresh=False)
             left = token.ends_at - self._now() if token.ends_at is not None else None
-            return Issue(**{**vars(issue), "refresh": asked["refresh_token"], "refresh_expires_in": left})
+            return IssuedTokens(**{**vars(issue), "refresh": asked["refresh_token"], "refresh_expires_in": left})
         token.used = True
         return self._issue(token.grant, self.manners.access_seconds, first=False)
 
-    def revoke(self, call: Call) -> Answer:
+    def revoke(self, call: Call) -> FakeResponse:
         """Ends the grant of a token; an unknown one is no error (RFC 7009, 2.2)."""
         asked = fields(call)
         self.authenticate(call, asked)
@@ -348,21 +348,21 @@ class OAuthServer:
             found.grant.ended = True
         return self.manners.revoked
 
-    def _issue(self, grant: Grant, seconds: int | None, *, first: bool, with_refresh: bool = True) -> Issue:
+    def _issue(self, grant: Grant, seconds: int | None, *, first: bool, with_refresh: bool = True) -> IssuedTokens:
         now, manners = self._now(), self.manners
         access, refresh = self._new("access"), None
         self._access[access] = Token(grant, now, _later(now, seconds))
         if with_refresh and manners.refreshing != "none":
             refresh = self._new("refresh")
             self._refresh[refresh] = Token(grant, now, _later(now, manners.refresh_seconds))
-        return Issue(grant.account, access, seconds, refresh, manners.refresh_seconds, grant.scopes, first, now)
+        return IssuedTokens(grant.account, access, seconds, refresh, manners.refresh_seconds, grant.scopes, first, now)
 
     # --- Tools ---
 
     def _refuse(self, name: str, message: str) -> RefusedError:
         return RefusedError(self.manners.refused(name, message))
 
-    def _state(self, token: Token) -> State:
+    def _state(self, token: Token) -> TokenState:
         if token.grant.ended:
             return "revoked"
         return "expired" if self._over(token) else "alive"
@@ -379,7 +379,7 @@ class OAuthServer:
         return f"lab-{kind}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
-def server_of(fake: Fake) -> OAuthServer | None:
+def find_server(fake: FakePlatform) -> OAuthServer | None:
     """The authorization server of a fake platform; None when it has none."""
     found = (getattr(operation.handle, "__self__", None) for operation in fake.operations())
     return next((server for server in found if isinstance(server, OAuthServer)), None)
@@ -412,7 +412,7 @@ button, select { font: inherit; max-width: 100%; padding: 0.4rem 0.8rem; }
 </style></head>"""  # noqa: E501
 
 
-def page(body: str, status: int = 200) -> Answer:
+def build_page(body: str, status: int = 200) -> FakeResponse:
     """A page of the platform for people."""
     text = f"{_HEAD}<body><main>{body}</main></body></html>"
-    return Answer(status, text, {"cache-control": "no-store"}, "text/html; charset=utf-8")
+    return FakeResponse(status, text, {"cache-control": "no-store"}, "text/html; charset=utf-8")

@@ -22,10 +22,10 @@ from sanic.server.async_server import AsyncioServer
 
 from socialpub.base import loops
 from socialpub.base.runtime import Clock, SystemClock
-from socialpub.simulator import control, play
-from socialpub.simulator.catalogue import FAKES
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.wire import Fake, Operation, http_date
+from socialpub.simulator import control_app, dispatch
+from socialpub.simulator.contract import FakePlatform, Operation, http_date
+from socialpub.simulator.registry import FAKES
+from socialpub.simulator.state import SimulatorState
 
 PORTS = len(FAKES) + 1
 """How many ports the simulator takes: its control page's, and one for each platform."""
@@ -35,10 +35,10 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class Running:
+class RunningSimulator:
     """A served lab. `url` is the control page; `origins` are the platforms'."""
 
-    lab: Lab
+    lab: SimulatorState
     url: str = ""
     origins: dict[str, str] = field(default_factory=dict)
     _servers: list[AsyncioServer] = field(default_factory=list)
@@ -74,14 +74,14 @@ class PortError(OSError):
     """The simulator cannot listen on one of its ports; says which it takes."""
 
 
-def _plan(lab: Lab, port: int) -> dict[str, int]:
+def _plan(lab: SimulatorState, port: int) -> dict[str, int]:
     """Who listens where: the control page on `port`, the platforms on the ports after it (0: any free ones)."""
     names = ["control", *lab.fakes]
     return {name: port + place if port else 0 for place, name in enumerate(names)}
 
 
 async def _open(
-    running: Running, make_app: Callable[[], Sanic[Any, Any]], host: str, plan: Mapping[str, int], name: str
+    running: RunningSimulator, make_app: Callable[[], Sanic[Any, Any]], host: str, plan: Mapping[str, int], name: str
 ) -> str:
     try:
         return await running._listen(make_app, host, plan[name])
@@ -93,13 +93,13 @@ async def _open(
         ) from error
 
 
-async def serve(lab: Lab, host: str = "127.0.0.1", port: int = 0) -> Running:
+async def serve(lab: SimulatorState, host: str = "127.0.0.1", port: int = 0) -> RunningSimulator:
     """Start serving: control on `port`, the platforms on the ports after it in the catalogue's order (0: any ports).
 
     PortError when a port is taken.
     """
-    plan, running = _plan(lab, port), Running(lab)
-    page = functools.partial(control.app, _name("control"), lab, running.origins)
+    plan, running = _plan(lab, port), RunningSimulator(lab)
+    page = functools.partial(control_app.app, _name("control"), lab, running.origins)
     try:
         running.url = await _open(running, page, host, plan, "control")
         for name, fake in lab.fakes.items():
@@ -116,7 +116,7 @@ def _name(part: str) -> str:
     return f"simulator-{part}-{next(_numbers)}"  # Sanic keeps apps by name, and a process may run several labs
 
 
-def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[Any, Any]:
+def _platform_app(lab: SimulatorState, fake: FakePlatform, tasks: set[asyncio.Task[Any]]) -> Sanic[Any, Any]:
     app: Sanic[Any, Any] = Sanic(_name(fake.name), configure_logging=False)
     app.config.update(REQUEST_MAX_SIZE=fake.max_body, REQUEST_TIMEOUT=_PATIENCE, RESPONSE_TIMEOUT=_PATIENCE)
     for number, operation in enumerate(fake.operations()):
@@ -130,15 +130,15 @@ def _platform_app(lab: Lab, fake: Fake, tasks: set[asyncio.Task[Any]]) -> Sanic[
 
     @app.exception(SanicException)
     async def refuse(request: Request, error: SanicException) -> HTTPResponse:
-        return play.refuse(lab, fake, request, error.status_code)
+        return dispatch.refuse_call(lab, fake, request, error.status_code)
 
     return app
 
 
-def _handler(lab: Lab, fake: Fake, operation: Operation, tasks: set[asyncio.Task[Any]]) -> Any:
+def _handler(lab: SimulatorState, fake: FakePlatform, operation: Operation, tasks: set[asyncio.Task[Any]]) -> Any:
     async def handle(request: Request, **parts: str) -> HTTPResponse | None:
-        answer = await play.perform(lab, fake, operation, request, tasks)
-        return play.response(answer) if answer else None
+        answer = await dispatch.run_operation(lab, fake, operation, request, tasks)
+        return dispatch.to_sanic_response(answer) if answer else None
 
     return handle
 
@@ -148,19 +148,19 @@ def run(
     port: int = 0,
     *,
     ledger: Path | None = None,
-    ready: Callable[[Running], None] = lambda running: None,
+    ready: Callable[[RunningSimulator], None] = lambda running: None,
 ) -> None:
     """Serve a fresh lab until SIGINT or SIGTERM; `ready` is called once every port listens."""
     with loops.runner() as runner:
         runner.run(_run(host, port, ledger, ready))
 
 
-async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[Running], None]) -> None:
+async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[RunningSimulator], None]) -> None:
     asked_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_stop.set)
-    running = await serve(Lab(SystemClock(), FAKES, ledger), host, port)
+    running = await serve(SimulatorState(SystemClock(), FAKES, ledger), host, port)
     try:
         ready(running)
         await asked_to_stop.wait()
@@ -172,8 +172,8 @@ class SimulatorThread:
     """The simulator in a thread of this process, on free ports of loopback; a context manager for tests."""
 
     def __init__(self, clock: Clock | None = None, *, ledger: Path | None = None) -> None:
-        self.lab = Lab(clock or SystemClock(), FAKES, ledger)
-        self._running: Future[Running] = Future()
+        self.lab = SimulatorState(clock or SystemClock(), FAKES, ledger)
+        self._running: Future[RunningSimulator] = Future()
         self._stop: Callable[[], Any] = lambda: None
         self._thread = threading.Thread(target=self._run, name="simulator", daemon=True)
 

@@ -10,16 +10,16 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium
+from socialpub.simulator.ledger import PublishedMedia
 from socialpub.simulator.meta import graph
-from socialpub.simulator.meta.containers import Container, Containers, Ways
+from socialpub.simulator.meta.containers import Container, ContainerQuirks, Containers
 from socialpub.simulator.meta.graph import People, Person, instant, refuse
 from socialpub.simulator.meta.usage import Meter
-from socialpub.simulator.oauth import Issue, Manners
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.oauth import IssuedTokens, OAuthQuirks
+from socialpub.simulator.state import SimulatorState
 
 SCOPES = ("threads_basic", "threads_content_publish", "threads_manage_replies", "threads_delete")
 _IMAGES, _VIDEOS = ("image/jpeg", "image/png"), ("video/mp4", "video/quicktime")
@@ -27,7 +27,7 @@ _TYPES = {"TEXT": "TEXT_POST", "IMAGE": "IMAGE", "VIDEO": "VIDEO", "CAROUSEL": "
 _TEXT_MAX, _LINKS_MAX, _ALT_MAX = 500, 5, 1000
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str = Field("lab", min_length=1)
@@ -44,7 +44,7 @@ def _unready() -> RefusedError:
     )
 
 
-def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[Medium, ...], str]:
+def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[PublishedMedia, ...], str]:
     kind = form.get("media_type", "")
     if kind not in _TYPES:
         raise refuse(
@@ -83,7 +83,7 @@ def _is_emoji(char: str) -> bool:
     return char >= "\U0001f000" or char in "\u200d\ufe0f\u20e3" or "\u2600" <= char <= "\u27bf"
 
 
-def _medium(made: Containers, call: Call, form: Mapping[str, str], kind: str) -> tuple[tuple[Medium, ...], str]:
+def _medium(made: Containers, call: Call, form: Mapping[str, str], kind: str) -> tuple[tuple[PublishedMedia, ...], str]:
     """The medium behind the address. Images are fetched at once, videos while they are processed."""
     image = kind == "IMAGE"
     url = form.get("image_url" if image else "video_url", "")
@@ -138,11 +138,11 @@ def _me(person: Person) -> dict[str, Any]:
     }
 
 
-def _issued(issue: Issue) -> Answer:
-    return Answer(200, {"access_token": issue.access, "user_id": int(issue.account)})
+def _issued(issue: IssuedTokens) -> FakeResponse:
+    return FakeResponse(200, {"access_token": issue.access, "user_id": int(issue.account)})
 
 
-_MANNERS = Manners(
+_OAUTH_QUIRKS = OAuthQuirks(
     authorize_path="/oauth/authorize",
     token_path="/oauth/access_token",
     token_methods=("GET", "POST"),
@@ -155,7 +155,7 @@ _MANNERS = Manners(
     refused=graph.page_refusal,
 )
 
-_WAYS = Ways(
+_CONTAINER_QUIRKS = ContainerQuirks(
     name="threads",
     make="threads",
     publish="threads_publish",
@@ -178,9 +178,9 @@ class Threads:
     max_body: int = 1024 * 1024
     ids: tuple[str, ...] = ("id", "access_token")
 
-    def __init__(self, lab: Lab) -> None:
-        self.people = People(lab, _MANNERS, SCOPES, 25_100_000_000_000_000)
-        self.made = Containers(lab, self.people, _WAYS)
+    def __init__(self, lab: SimulatorState) -> None:
+        self.people = People(lab, _OAUTH_QUIRKS, SCOPES, 25_100_000_000_000_000)
+        self.made = Containers(lab, self.people, _CONTAINER_QUIRKS)
         self.meter = Meter(lab, "threads", 4)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -193,24 +193,24 @@ class Threads:
             Operation("delete", ("DELETE",), f"/{graph.VERSION}/<node>", self.made.delete),
         )
 
-    def inspect(self, call: Call) -> Answer:
+    def inspect(self, call: Call) -> FakeResponse:
         """What a token is, without its times; any caller of the app may ask."""
         self.people.tokens.access(call)
         found = self.people.tokens.server.access(fields(call).get("input_token", ""))
         alive = found.state == "alive"
         told = {"type": "USER", "application": "Lab", "is_valid": alive, "scopes": list(found.scopes)}
-        return Answer(200, {"data": told | ({"user_id": found.account} if found.account else {})})
+        return FakeResponse(200, {"data": told | ({"user_id": found.account} if found.account else {})})
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A profile with a token for 60 days, from `handle` and optionally `displayName`."""
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name)
         return self.people.credentials(person, issue, username=person.username)
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.people.end_tokens(account, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         return graph.refusal(status, retry_after)
 
     def reset(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from socialpub.platforms.kit.text import with_sorted_marks
+from socialpub.platforms.kit.text import sort_marks
 
 # Unicode's Default_Ignorable_Code_Point (joiners, soft hyphens, direction marks, variation selectors), and the Arabic
 # tatweel, which only stretches a word.
@@ -34,7 +34,7 @@ def fold(text: str) -> str:
 def _decomposed(text: str) -> str:
     """Return the text in normalization form KD, in linear time. The two halfwidth marks are no marks before that."""
     marked = text.replace("\uff9e", "\u3099").replace("\uff9f", "\u309a")
-    return unicodedata.normalize("NFKD", with_sorted_marks(marked))
+    return unicodedata.normalize("NFKD", sort_marks(marked))
 
 
 def fold_of(text: str) -> str:

@@ -3,7 +3,7 @@
 import sys
 from types import ModuleType
 
-UNUSED = {
+UNUSED_SANIC_NAMES = {
     "sanic.pages.error": ("ErrorPage",),
     "sanic.pages.directory_page": ("DirectoryPage", "FileInfo"),
     "sanic.server.websockets.connection": ("WebSocketConnection",),
@@ -13,7 +13,7 @@ UNUSED = {
 """What of Sanic is left out, and the names that the rest of it asks there for."""
 
 
-def _do_without() -> None:
+def _stub_unused_modules() -> None:
     """Of what Sanic reads at its start: its pages, with what draws tracebacks, WebSockets, a second parser of JSON.
 
     No page of its own is ever shown, for `errors.py` answers whatever goes wrong and no folder is served; nobody
@@ -22,11 +22,11 @@ def _do_without() -> None:
     """
     if "sanic" in sys.modules:
         return
-    for name, asked in UNUSED.items():
+    for name, asked in UNUSED_SANIC_NAMES.items():
         empty = ModuleType(name)
         empty.__dict__.update(dict.fromkeys(asked))
         sys.modules.setdefault(name, empty)
     sys.modules.setdefault("ujson", None)  # type: ignore[arg-type]  # which is how a module is not found
 
 
-_do_without()
+_stub_unused_modules()

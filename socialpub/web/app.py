@@ -13,7 +13,7 @@ from sanic.exceptions import RequestCancelled
 from socialpub.domain.act import MANAGERS, OWNERS
 from socialpub.domain.core.service import Service, width
 from socialpub.domain.engine.engine import Engine
-from socialpub.web import bodies, errors, trail
+from socialpub.web import error_responses
 from socialpub.web.api import (
     accounts,
     billing,
@@ -26,38 +26,36 @@ from socialpub.web.api import (
     profiles,
     webhooks,
 )
-from socialpub.web.door import Door, endpoint
-from socialpub.web.http import Arrival, Route
-from socialpub.web.middleware import Middleware
-from socialpub.web.openapi.document import Reference
-from socialpub.web.pages import accounts as account_pages
-from socialpub.web.pages import (
-    acts,
+from socialpub.web.dashboard import accounts as account_pages
+from socialpub.web.dashboard import (
     apps,
+    audit_log,
     calendar,
-    channels,
-    client,
     compose,
     connect,
-    docs,
-    health,
-    hooks,
     members,
-    metrics,
     organization,
     overview,
-    people,
-    postlog,
-    reference,
     settings,
-    shelf,
+    sign_in,
     system,
     totp,
 )
-from socialpub.web.sanic_overrides import App, Response
+from socialpub.web.dashboard import media as shelf
+from socialpub.web.dashboard import notifications as channels
+from socialpub.web.dashboard import posts as postlog
+from socialpub.web.dashboard import webhooks as hooks
+from socialpub.web.docs import pages, reference
+from socialpub.web.http import access_log, request_body
+from socialpub.web.http.handler import Route, ServerRequest
+from socialpub.web.http.middleware import Middleware
+from socialpub.web.http.sanic_overrides import ServerApp, ServerResponse
+from socialpub.web.openapi.document import OpenApiDocument
+from socialpub.web.ops import health, metrics, oauth_client
+from socialpub.web.pipeline import RequestPipeline, make_endpoint
 from socialpub.web.server import connections_max
 
-Handler = Callable[[Arrival], Coroutine[Any, Any, HTTPResponse]]
+SanicHandler = Callable[[ServerRequest], Coroutine[Any, Any, HTTPResponse]]
 
 POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
 
@@ -65,20 +63,20 @@ POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
 # beside the handler (`Operation`). What follows from guard, limit and body is added there (`openapi.refusals`).
 # fmt: off
 ROUTES: tuple[Route, ...] = (
-    Route(POST, "/v1/posts", posts.publish, "key", "posts", posts.PUBLISH, takes=bodies.BODY_MAX, waits=True),
-    Route(GET, "/v1/posts", posts.listing, "read", "reads", posts.LISTING, light=True),
+    Route(POST, "/v1/posts", posts.publish, "key", "posts", posts.PUBLISH, takes=request_body.BODY_MAX, waits=True),
+    Route(GET, "/v1/posts", posts.list_posts, "read", "reads", posts.LIST, light=True),
     Route(GET, "/v1/posts/<post_id:str>", posts.read, "read", "reads", posts.READ, light=True),
-    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes", posts.VALIDATE, takes=bodies.BODY_MAX),
+    Route(POST, "/v1/posts/validate", posts.validate, "key", "writes", posts.VALIDATE, takes=request_body.BODY_MAX),
     Route(PATCH, "/v1/posts/<post_id:str>", posts.reschedule, "key", "writes", posts.RESCHEDULE),
     Route(DELETE, "/v1/posts/<post_id:str>", posts.cancel, "key", "writes", posts.CANCEL),
     Route(POST, "/v1/posts/<post_id:str>/retry", posts.retry, "key", "writes", posts.RETRY),
     Route(POST, "/v1/posts/<post_id:str>/settle", posts.settle, "key", "writes", posts.SETTLE),
-    Route(GET, "/v1/accounts", accounts.listing, "read", "reads", accounts.LISTING, light=True),
+    Route(GET, "/v1/accounts", accounts.list_accounts, "read", "reads", accounts.LIST, light=True),
     Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads", accounts.READ, light=True),
     Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes", accounts.START,
-          before=accounts.before, needs=MANAGERS),
+          before=accounts.check_platform, needs=MANAGERS),
     Route(POST, "/v1/accounts/connect/<platform:str>/complete", accounts.complete, "session", "writes",
-          accounts.COMPLETE, before=accounts.before, needs=MANAGERS),
+          accounts.COMPLETE, before=accounts.check_platform, needs=MANAGERS),
     Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes", accounts.DISCONNECT,
           needs=MANAGERS, proof=True),
     Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
@@ -86,21 +84,21 @@ ROUTES: tuple[Route, ...] = (
     Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
           accounts.CHOOSE_BOARD),
     Route(POST, "/v1/media", media.upload, "key", "media", media.UPLOAD, receive=media.receive),
-    Route(GET, "/v1/media", media.listing, "read", "reads", media.LISTING, light=True),
+    Route(GET, "/v1/media", media.list_media, "read", "reads", media.LIST, light=True),
     Route(GET, "/v1/media/<media_id:str>", media.read, "read", "reads", media.READ, light=True),
     Route(DELETE, "/v1/media/<media_id:str>", media.delete, "key", "writes", media.DELETE),
-    Route(GET, "/v1/profiles", profiles.listing, "read", "reads", profiles.LISTING, light=True),
+    Route(GET, "/v1/profiles", profiles.list_profiles, "read", "reads", profiles.LIST, light=True),
     Route(POST, "/v1/profiles", profiles.create, "session", "writes", profiles.CREATE, needs=MANAGERS),
     Route(PATCH, "/v1/profiles/<profile_id:str>", profiles.rename, "session", "writes", profiles.RENAME,
           needs=MANAGERS),
     Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, "session", "writes", profiles.DELETE,
           needs=MANAGERS, proof=True),
-    Route(GET, "/v1/api-keys", keys.listing, "session", "reads", keys.LISTING, needs=MANAGERS, light=True),
+    Route(GET, "/v1/api-keys", keys.list_keys, "session", "reads", keys.LIST, needs=MANAGERS, light=True),
     Route(POST, "/v1/api-keys", keys.mint, "session", "writes", keys.MINT, needs=MANAGERS, proof=True),
     Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes", keys.REVOKE, needs=MANAGERS,
           proof=True),
-    Route(GET, "/v1/events", events.listing, "read", "reads", events.LISTING, light=True),
-    Route(GET, "/v1/webhook-endpoints", webhooks.listing, "read", "reads", webhooks.LISTING, light=True),
+    Route(GET, "/v1/events", events.list_events, "read", "reads", events.LIST, light=True),
+    Route(GET, "/v1/webhook-endpoints", webhooks.list_endpoints, "read", "reads", webhooks.LIST, light=True),
     Route(POST, "/v1/webhook-endpoints", webhooks.register, "key", "writes", webhooks.REGISTER),
     Route(GET, "/v1/webhook-endpoints/<endpoint_id:str>", webhooks.read, "read", "reads", webhooks.READ, light=True),
     Route(PATCH, "/v1/webhook-endpoints/<endpoint_id:str>", webhooks.change, "key", "writes", webhooks.CHANGE),
@@ -110,13 +108,13 @@ ROUTES: tuple[Route, ...] = (
           webhooks.ROTATE),
     Route(POST, "/v1/webhook-endpoints/<endpoint_id:str>/redeliver", webhooks.redeliver_since, "key", "writes",
           webhooks.REDELIVER_SINCE),
-    Route(GET, "/v1/webhook-deliveries", webhooks.deliveries, "read", "reads", webhooks.DELIVERIES, light=True),
-    Route(GET, "/v1/webhook-deliveries/<delivery_id:str>", webhooks.delivery, "read", "reads", webhooks.DELIVERY,
+    Route(GET, "/v1/webhook-deliveries", webhooks.list_deliveries, "read", "reads", webhooks.LIST_DELIVERIES, light=True),
+    Route(GET, "/v1/webhook-deliveries/<delivery_id:str>", webhooks.read_delivery, "read", "reads", webhooks.READ_DELIVERY,
           light=True),
     Route(POST, "/v1/webhook-deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, "key", "writes",
           webhooks.REDELIVER),
-    Route(GET, "/v1/notifications", notifications.told, "read", "reads", notifications.TOLD, light=True),
-    Route(GET, "/v1/notification-channels", notifications.listing, "read", "reads", notifications.LISTING, light=True),
+    Route(GET, "/v1/notifications", notifications.list_notifications, "read", "reads", notifications.LIST_NOTIFICATIONS, light=True),
+    Route(GET, "/v1/notification-channels", notifications.list_channels, "read", "reads", notifications.LIST, light=True),
     Route(POST, "/v1/notification-channels", notifications.create, "key", "writes", notifications.CREATE),
     Route(GET, "/v1/notification-channels/<channel_id:str>", notifications.read, "read", "reads", notifications.READ,
           light=True),
@@ -131,66 +129,66 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/errors", catalogue.list_errors, says=catalogue.LIST_ERRORS, light=True),
     Route(GET, "/healthz", health.healthz, says=health.HEALTHZ, light=True),
     Route(GET, "/readyz", health.readyz, says=health.READYZ),
-    Route(GET, "/metrics", metrics.metrics),
-    Route(GET, "/", overview.home, "page"),
-    Route(GET, "/overview/now", overview.now, "page", light=True),
+    Route(GET, "/metrics", metrics.read_metrics),
+    Route(GET, "/", overview.show_overview, "page"),
+    Route(GET, "/overview/now", overview.show_now, "page", light=True),
     Route(POST, "/overview/settle", overview.settle, "page"),
     Route(POST, "/overview/retry", overview.retry, "page"),
-    Route(GET, "/overview/cancel", overview.ask_cancel, "page", needs=MANAGERS),
+    Route(GET, "/overview/cancel", overview.confirm_cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/cancel", overview.cancel, "page", needs=MANAGERS),
     Route(POST, "/overview/resume", overview.resume, "page", needs=MANAGERS),
-    Route(GET, "/overview/compare", overview.ask_go_on, "page", needs=MANAGERS),
-    Route(POST, "/overview/compare", overview.go_on, "page", needs=MANAGERS),
-    Route(GET, "/login", people.login_form),
-    Route(POST, "/login", people.login, takes=bodies.SMALL_MAX),
-    Route(POST, "/logout", people.logout, "page"),
-    Route(POST, "/logout/everywhere", people.logout_everywhere, "page"),
-    Route(GET, "/setup/<token:str>", people.setup_form),
-    Route(POST, "/setup/<token:str>", people.setup),
-    Route(GET, "/invited/<token:str>", people.invited_form),
-    Route(POST, "/invited/<token:str>", people.join),
-    Route(GET, "/connect/<platform:str>", connect.form, "page", before=accounts.before, needs=MANAGERS),
-    Route(POST, "/connect/<platform:str>", connect.credentials, "page", before=accounts.before, needs=MANAGERS),
-    Route(GET, "/connect/<platform:str>/callback", connect.callback, "page", before=accounts.before, needs=MANAGERS),
-    Route(GET, "/connect/<platform:str>/done", connect.done, "page", before=accounts.before, needs=MANAGERS),
-    Route(GET, "/accounts", account_pages.listing, "page"),
+    Route(GET, "/overview/compare", overview.confirm_resume_after_restore, "page", needs=MANAGERS),
+    Route(POST, "/overview/compare", overview.resume_after_restore, "page", needs=MANAGERS),
+    Route(GET, "/login", sign_in.show_login),
+    Route(POST, "/login", sign_in.login, takes=request_body.SMALL_BODY_MAX),
+    Route(POST, "/logout", sign_in.logout, "page"),
+    Route(POST, "/logout/everywhere", sign_in.logout_everywhere, "page"),
+    Route(GET, "/setup/<token:str>", sign_in.show_setup),
+    Route(POST, "/setup/<token:str>", sign_in.setup),
+    Route(GET, "/invited/<token:str>", sign_in.show_invitation),
+    Route(POST, "/invited/<token:str>", sign_in.accept_invitation),
+    Route(GET, "/connect/<platform:str>", connect.show_form, "page", before=accounts.check_platform, needs=MANAGERS),
+    Route(POST, "/connect/<platform:str>", connect.submit_credentials, "page", before=accounts.check_platform, needs=MANAGERS),
+    Route(GET, "/connect/<platform:str>/callback", connect.complete_login, "page", before=accounts.check_platform, needs=MANAGERS),
+    Route(GET, "/connect/<platform:str>/done", connect.show_done, "page", before=accounts.check_platform, needs=MANAGERS),
+    Route(GET, "/accounts", account_pages.list_accounts, "page"),
     Route(GET, "/accounts/<account_id:str>", account_pages.read, "page"),
-    Route(GET, "/accounts/<account_id:str>/board", account_pages.ask_board, "page", needs=MANAGERS),
+    Route(GET, "/accounts/<account_id:str>/board", account_pages.show_boards, "page", needs=MANAGERS),
     Route(POST, "/accounts/<account_id:str>/board", account_pages.choose_board, "page", needs=MANAGERS),
-    Route(GET, "/accounts/<account_id:str>/disconnect", account_pages.ask_disconnect, "page", needs=MANAGERS),
+    Route(GET, "/accounts/<account_id:str>/disconnect", account_pages.confirm_disconnect, "page", needs=MANAGERS),
     Route(POST, "/accounts/<account_id:str>/disconnect", account_pages.disconnect, "page", needs=MANAGERS),
-    Route(GET, "/posts", postlog.log, "page"),
+    Route(GET, "/posts", postlog.list_posts, "page"),
     Route(GET, "/posts/<post_id:str>", postlog.read, "page"),
-    Route(GET, "/posts/<post_id:str>/cancel", postlog.cancel_form, "page"),
+    Route(GET, "/posts/<post_id:str>/cancel", postlog.confirm_cancel, "page"),
     Route(POST, "/posts/<post_id:str>/cancel", postlog.cancel, "page"),
-    Route(GET, "/posts/<post_id:str>/settle", postlog.settle_form, "page"),
+    Route(GET, "/posts/<post_id:str>/settle", postlog.confirm_settle, "page"),
     Route(POST, "/posts/<post_id:str>/settle", postlog.settle, "page"),
-    Route(POST, "/posts/<post_id:str>/move", postlog.move, "page"),
+    Route(POST, "/posts/<post_id:str>/move", postlog.reschedule, "page"),
     Route(POST, "/posts/<post_id:str>/retry", postlog.retry, "page"),
-    Route(GET, "/compose", compose.form, "page"),
-    Route(POST, "/compose", compose.act_on, "page", takes=compose.BODY_MAX, fields=compose.FIELDS_MAX),
+    Route(GET, "/compose", compose.show_form, "page"),
+    Route(POST, "/compose", compose.submit, "page", takes=compose.BODY_MAX, fields=compose.FIELDS_MAX),
     Route(POST, "/compose/media", compose.upload, "page", receive=compose.receive),
-    Route(GET, "/webhooks", hooks.listing, "page", needs=MANAGERS),
+    Route(GET, "/webhooks", hooks.list_endpoints, "page", needs=MANAGERS),
     Route(POST, "/webhooks", hooks.register, "page", needs=MANAGERS),
     Route(GET, "/webhooks/<endpoint_id:str>", hooks.read, "page", needs=MANAGERS),
-    Route(POST, "/webhooks/<endpoint_id:str>/test", hooks.try_it, "page", needs=MANAGERS),
+    Route(POST, "/webhooks/<endpoint_id:str>/test", hooks.test, "page", needs=MANAGERS),
     Route(POST, "/webhooks/<endpoint_id:str>/switch", hooks.switch, "page", needs=MANAGERS),
     Route(POST, "/webhooks/<endpoint_id:str>/redeliver", hooks.redeliver_failed, "page", needs=MANAGERS),
-    Route(GET, "/webhooks/<endpoint_id:str>/rotate", hooks.ask_rotate, "page", needs=MANAGERS),
+    Route(GET, "/webhooks/<endpoint_id:str>/rotate", hooks.confirm_rotate, "page", needs=MANAGERS),
     Route(POST, "/webhooks/<endpoint_id:str>/rotate", hooks.rotate, "page", needs=MANAGERS),
-    Route(GET, "/webhooks/<endpoint_id:str>/delete", hooks.ask_delete, "page", needs=MANAGERS),
+    Route(GET, "/webhooks/<endpoint_id:str>/delete", hooks.confirm_delete, "page", needs=MANAGERS),
     Route(POST, "/webhooks/<endpoint_id:str>/delete", hooks.delete, "page", needs=MANAGERS),
-    Route(GET, "/deliveries/<delivery_id:str>", hooks.delivery, "page", needs=MANAGERS),
+    Route(GET, "/deliveries/<delivery_id:str>", hooks.read_delivery, "page", needs=MANAGERS),
     Route(POST, "/deliveries/<delivery_id:str>/redeliver", hooks.redeliver, "page", needs=MANAGERS),
-    Route(GET, "/media", shelf.listing, "page"),
-    Route(GET, "/library/<media_id:str>/delete", shelf.ask_delete, "page"),
+    Route(GET, "/media", shelf.list_media, "page"),
+    Route(GET, "/library/<media_id:str>/delete", shelf.confirm_delete, "page"),
     Route(POST, "/library/<media_id:str>/delete", shelf.delete, "page"),
-    Route(GET, "/calendar", calendar.this_month, "page"),
-    Route(GET, "/calendar/month/<month:str>", calendar.month, "page"),
-    Route(GET, "/calendar/week", calendar.this_week, "page"),
-    Route(GET, "/calendar/week/<day:str>", calendar.week, "page"),
+    Route(GET, "/calendar", calendar.show_this_month, "page"),
+    Route(GET, "/calendar/month/<month:str>", calendar.show_month, "page"),
+    Route(GET, "/calendar/week", calendar.show_this_week, "page"),
+    Route(GET, "/calendar/week/<day:str>", calendar.show_week, "page"),
     Route(POST, "/profile", settings.choose_profile, "page"),
-    Route(GET, "/settings", settings.you, "page"),
+    Route(GET, "/settings", settings.show_own, "page"),
     Route(POST, "/settings/zone", settings.choose_zone, "page"),
     Route(POST, "/settings/password", settings.change_password, "page"),
     Route(GET, "/settings/totp", totp.read, "page"),
@@ -198,59 +196,59 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/settings/totp/codes", totp.renew_codes, "page"),
     Route(POST, "/settings/totp/off", totp.turn_off, "page"),
     Route(POST, "/settings/sessions/end", settings.end_session, "page"),
-    Route(GET, "/settings/members", members.listing, "page", needs=MANAGERS),
+    Route(GET, "/settings/members", members.list_members, "page", needs=MANAGERS),
     Route(POST, "/settings/members", members.invite, "page", needs=OWNERS),
     Route(GET, "/settings/members/<member_id:str>", members.read, "page", needs=OWNERS),
     Route(POST, "/settings/members/<member_id:str>", members.change_role, "page", needs=OWNERS),
     Route(POST, "/settings/members/<member_id:str>/remove", members.remove, "page", needs=OWNERS),
     Route(POST, "/settings/invitations/<invitation_id:str>/withdraw", members.withdraw, "page", needs=OWNERS),
-    Route(GET, "/settings/log", acts.log, "page", needs=MANAGERS),
+    Route(GET, "/settings/log", audit_log.show_log, "page", needs=MANAGERS),
     Route(GET, "/settings/keys", settings.list_keys, "page", needs=MANAGERS),
     Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGERS),
-    Route(GET, "/settings/keys/<key_id:str>/revoke", settings.ask_revoke, "page", needs=MANAGERS),
+    Route(GET, "/settings/keys/<key_id:str>/revoke", settings.confirm_revoke, "page", needs=MANAGERS),
     Route(POST, "/settings/keys/<key_id:str>/revoke", settings.revoke_key, "page", needs=MANAGERS),
-    Route(GET, "/settings/system", system.look, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications", channels.listing, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/new/<kind:str>", channels.new, "page", needs=MANAGERS),
+    Route(GET, "/settings/system", system.show_system, "page", needs=MANAGERS),
+    Route(GET, "/settings/notifications", channels.list_channels, "page", needs=MANAGERS),
+    Route(GET, "/settings/notifications/new/<kind:str>", channels.show_new, "page", needs=MANAGERS),
     Route(POST, "/settings/notifications/new/<kind:str>", channels.add, "page", needs=MANAGERS),
     Route(GET, "/settings/notifications/<channel_id:str>", channels.read, "page", needs=MANAGERS),
     Route(POST, "/settings/notifications/<channel_id:str>/test", channels.test, "page", needs=MANAGERS),
     Route(POST, "/settings/notifications/<channel_id:str>/change", channels.change, "page", needs=MANAGERS),
     Route(POST, "/settings/notifications/<channel_id:str>/switch", channels.switch, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/<channel_id:str>/target", channels.ask_target, "page", needs=MANAGERS),
+    Route(GET, "/settings/notifications/<channel_id:str>/target", channels.edit_target, "page", needs=MANAGERS),
     Route(POST, "/settings/notifications/<channel_id:str>/target", channels.change_target, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/<channel_id:str>/delete", channels.ask_delete, "page", needs=MANAGERS),
+    Route(GET, "/settings/notifications/<channel_id:str>/delete", channels.confirm_delete, "page", needs=MANAGERS),
     Route(POST, "/settings/notifications/<channel_id:str>/delete", channels.delete, "page", needs=MANAGERS),
     Route(GET, "/settings/organization", organization.read, "page", needs=MANAGERS),
     Route(POST, "/settings/organization", organization.rename, "page", needs=MANAGERS),
-    Route(GET, "/settings/organization/delete", organization.ask_delete, "page", needs=OWNERS),
+    Route(GET, "/settings/organization/delete", organization.confirm_delete, "page", needs=OWNERS),
     Route(POST, "/settings/organization/delete", organization.delete, "page", needs=OWNERS),
     Route(GET, "/settings/profiles", settings.list_profiles, "page"),
     Route(POST, "/settings/profiles", settings.create_profile, "page", needs=MANAGERS),
-    Route(GET, "/settings/profiles/<profile_id:str>", settings.ask_profile, "page", needs=MANAGERS),
+    Route(GET, "/settings/profiles/<profile_id:str>", settings.edit_profile, "page", needs=MANAGERS),
     Route(POST, "/settings/profiles/<profile_id:str>", settings.rename_profile, "page", needs=MANAGERS),
     Route(POST, "/settings/profiles/<profile_id:str>/delete", settings.delete_profile, "page", needs=MANAGERS),
-    Route(GET, "/settings/apps", apps.listing, "page", needs=OWNERS),
-    Route(GET, "/settings/apps/<platform:str>", apps.form, "page", needs=OWNERS),
+    Route(GET, "/settings/apps", apps.list_apps, "page", needs=OWNERS),
+    Route(GET, "/settings/apps/<platform:str>", apps.show_form, "page", needs=OWNERS),
     Route(POST, "/settings/apps/<platform:str>", apps.save, "page", needs=OWNERS),
     Route(POST, "/settings/apps/<platform:str>/check", apps.check, "page", needs=OWNERS),
-    Route(GET, "/settings/apps/<platform:str>/remove", apps.ask_remove, "page", needs=OWNERS),
+    Route(GET, "/settings/apps/<platform:str>/remove", apps.confirm_remove, "page", needs=OWNERS),
     Route(POST, "/settings/apps/<platform:str>/remove", apps.remove, "page", needs=OWNERS),
-    Route(GET, "/openapi.json", reference.openapi, constant=True),
-    Route(GET, "/docs", docs.index, constant=True),
-    Route(GET, "/docs/start", docs.start, constant=True),
-    Route(GET, "/docs/reference", reference.index, constant=True),
-    Route(GET, "/docs/reference/<part:str>", reference.part, constant=True),
-    Route(GET, "/docs/events", reference.events, constant=True),
-    Route(GET, "/docs/settings", docs.settings, constant=True),
-    Route(GET, "/docs/platforms/<platform:str>", docs.platform, constant=True),
-    Route(GET, "/docs/errors/<code:str>", docs.error, constant=True),
-    Route(GET, "/docs/rules/<rule:path>", docs.rule, constant=True),
-    Route(GET, "/static/<name:str>", docs.static, constant=True),
-    Route(POST, "/billing/lemonsqueezy", billing.lemonsqueezy, takes=bodies.SMALL_MAX),
-    Route(GET, "/media/<media_id:str>/<name:str>", media.public),
-    Route(GET, "/oauth/client-metadata.json", client.metadata),
-    Route(GET, "/oauth/jwks.json", client.jwks),
+    Route(GET, "/openapi.json", reference.serve_document, constant=True),
+    Route(GET, "/docs", pages.show_index, constant=True),
+    Route(GET, "/docs/start", pages.show_start, constant=True),
+    Route(GET, "/docs/reference", reference.show_index, constant=True),
+    Route(GET, "/docs/reference/<part:str>", reference.show_part, constant=True),
+    Route(GET, "/docs/events", reference.show_events, constant=True),
+    Route(GET, "/docs/settings", pages.show_settings, constant=True),
+    Route(GET, "/docs/platforms/<platform:str>", pages.show_platform, constant=True),
+    Route(GET, "/docs/errors/<code:str>", pages.show_error, constant=True),
+    Route(GET, "/docs/rules/<rule:path>", pages.show_rule, constant=True),
+    Route(GET, "/static/<name:str>", pages.serve_static, constant=True),
+    Route(POST, "/billing/lemonsqueezy", billing.receive_webhook, takes=request_body.SMALL_BODY_MAX),
+    Route(GET, "/media/<media_id:str>/<name:str>", media.download),
+    Route(GET, "/oauth/client-metadata.json", oauth_client.read_metadata),
+    Route(GET, "/oauth/jwks.json", oauth_client.read_jwks),
 )
 # fmt: on
 
@@ -258,7 +256,7 @@ DRAIN_SECONDS = 20.0
 ANSWER_SECONDS = 2.0
 
 
-def build_app(service: Service, engine: Engine) -> App:
+def build_app(service: Service, engine: Engine) -> ServerApp:
     """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
     configured = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
@@ -267,7 +265,7 @@ def build_app(service: Service, engine: Engine) -> App:
             "ACCESS_LOG": False,
             "AUTO_EXTEND": False,  # no part of it is looked for that is not declared
             "FALLBACK_ERROR_FORMAT": "json",
-            "REQUEST_MAX_SIZE": max(configured.media.max_bytes + 1024 * 1024, bodies.UNREAD_MAX),
+            "REQUEST_MAX_SIZE": max(configured.media.max_bytes + 1024 * 1024, request_body.UNREAD_MAX),
             "REQUEST_TIMEOUT": 15,
             "RESPONSE_TIMEOUT": 90,
             "KEEP_ALIVE_TIMEOUT": 75,
@@ -275,66 +273,68 @@ def build_app(service: Service, engine: Engine) -> App:
             "CONNECTIONS_MAX": connections_max(
                 width(configured.publishing.threads) + width(configured.publishing.workers)
             ),
-            "TOUCHUP": False,  # see `App`
+            "TOUCHUP": False,  # see `ServerApp`
         }
     )
-    app = App("socialpub", config=config, configure_logging=False, request_class=Arrival)
-    App.unregister_app(app)  # Sanic's registry is for processes of its own, and takes a name once
-    app.ctx.reference = Reference(ROUTES, service)
+    app = ServerApp("socialpub", config=config, configure_logging=False, request_class=ServerRequest)
+    ServerApp.unregister_app(app)  # Sanic's registry is for processes of its own, and takes a name once
+    app.ctx.reference = OpenApiDocument(ROUTES, service)
     app.ctx.routes = ROUTES
     app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}
-    app.ctx.door = Door(service, engine)
+    app.ctx.door = RequestPipeline(service, engine)
     _add_routes(app)
     _add_middleware(app, service)
-    _explain_errors(app, service)
-    _drain_at_the_stop(app, service, app.ctx.door)
+    _add_error_handler(app, service)
+    _add_drain(app, service, app.ctx.door)
     return app
 
 
-def _add_routes(app: App) -> None:
+def _add_routes(app: ServerApp) -> None:
     methods = defaultdict[str, list[str]](list)
     for route in ROUTES:
-        handler = endpoint(route)
+        handler = make_endpoint(route)
         names = ["GET", "HEAD"] if route.method == GET else [route.method]
         methods[route.path] += names
         _add_route(app, handler, route.path, names, handler.__name__)
     for number, (path, names) in enumerate(methods.items()):
-        _add_route(app, _options([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
+        _add_route(app, _make_options_handler([*names, "OPTIONS"]), path, ["OPTIONS"], f"options_{number}")
 
 
-def _add_route(app: App, handler: Handler, path: str, methods: list[str], name: str) -> None:
+def _add_route(app: ServerApp, handler: SanicHandler, path: str, methods: list[str], name: str) -> None:
     # A route that is not streamed would gather bodies of up to REQUEST_MAX_SIZE before anybody is asked for a key.
     strict = path != "/"  # with it, Sanic's router fails for `//`
     app.add_route(handler, path, methods, strict_slashes=strict, stream=True, name=name, error_format="json")
 
 
-def _options(names: list[str]) -> Handler:
+def _make_options_handler(names: list[str]) -> SanicHandler:
     allowed = {"Allow": ", ".join(sorted(names))}
 
-    async def answer(_: Arrival, **parts: str) -> HTTPResponse:
-        return Response(status=204, headers=allowed)
+    async def answer(_: ServerRequest, **parts: str) -> HTTPResponse:
+        return ServerResponse(status=204, headers=allowed)
 
     return answer
 
 
-def _add_middleware(app: App, service: Service) -> None:
+def _add_middleware(app: ServerApp, service: Service) -> None:
     middleware = Middleware(service)
     app.register_middleware(middleware.on_request, "request")
     app.register_middleware(middleware.on_response, "response")
 
 
-def _explain_errors(app: App, service: Service) -> None:
+def _add_error_handler(app: ServerApp, service: Service) -> None:
     @app.exception(Exception)
-    async def explain(request: Arrival, error: Exception) -> HTTPResponse:
-        return await errors.answer(service, request, error)
+    async def explain(request: ServerRequest, error: Exception) -> HTTPResponse:
+        return await error_responses.respond(service, request, error)
 
     # Nobody is there to be answered: the status is for the access log.
-    app.error_handler.add(RequestCancelled, lambda request, error: Response(status=trail.GONE))
+    app.error_handler.add(
+        RequestCancelled, lambda request, error: ServerResponse(status=access_log.CLIENT_CLOSED_REQUEST)
+    )
 
 
-def _drain_at_the_stop(app: App, service: Service, door: Door) -> None:
+def _add_drain(app: ServerApp, service: Service, door: RequestPipeline) -> None:
     @app.before_server_stop
-    async def drain(_: App) -> None:
+    async def drain(_: ServerApp) -> None:
         door.close()
         await door.drained(DRAIN_SECONDS)
         service.hub.close()  # who still waits is answered as if its time were over

@@ -20,18 +20,18 @@ from sanic import Sanic
 from socialpub.base import loops
 from socialpub.base.host import descriptors
 from socialpub.domain.core.service import FILES
-from socialpub.web.sanic_overrides import Protocol
+from socialpub.web.http.sanic_overrides import ServerProtocol
 
-Life = AbstractAsyncContextManager[None]  # what runs from a start to a stop
+Lifespan = AbstractAsyncContextManager[None]  # what runs from a start to a stop
 
 START_SECONDS, STOP_SECONDS = 30.0, 60.0
 SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
-SENDING_SECONDS = 1.0  # that a stop waits for responses that are being sent
-LOOK_SECONDS = 0.002
+SEND_SECONDS = 1.0  # that a stop waits for responses that are being sent
+POLL_SECONDS = 0.002
 BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
 
 
-def until_signal(life: Life, ready: Callable[[], None] = lambda: None) -> None:
+def run_until_signal(life: Lifespan, ready: Callable[[], None] = lambda: None) -> None:
     """Enter `life` until SIGTERM or SIGINT, then leave it and return; `ready` is called once it was entered."""
 
     async def main() -> None:
@@ -53,10 +53,10 @@ def connections_max(reserved: int) -> int:
 
 
 @contextlib.asynccontextmanager
-async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
+async def serve_app(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
     """Serve the application on this loop while the block runs. Its listeners run once, in order."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    server = await _server(app, sock)
+    server = await _make_server(app, sock)
     await server.startup()
     await server.before_start()
     await server.start_serving()
@@ -73,19 +73,19 @@ async def running(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[No
 async def _close_connections(connections: Collection[Any]) -> None:
     """Close all connections, each once its response is sent: a handler's end is not yet that of its response."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + SENDING_SECONDS
+    until = loop.time() + SEND_SECONDS
     while connections and loop.time() < until:
         for connection in list(connections):
             connection.close_if_idle()
-        await asyncio.sleep(LOOK_SECONDS)  # a closed connection leaves the collection once its bytes are out
+        await asyncio.sleep(POLL_SECONDS)  # a closed connection leaves the collection once its bytes are out
     for connection in list(connections):
         connection.close()
 
 
-async def _server(app: Sanic[Any, Any], sock: socket.socket) -> Any:
+async def _make_server(app: Sanic[Any, Any], sock: socket.socket) -> Any:
     server = await app.create_server(
         sock=sock,
-        protocol=Protocol,
+        protocol=ServerProtocol,
         backlog=BACKLOG,
         return_asyncio_server=True,
         asyncio_server_kwargs={"start_serving": False},  # asyncio would serve before the listeners have run
@@ -97,7 +97,7 @@ async def _server(app: Sanic[Any, Any], sock: socket.socket) -> Any:
 
 
 @contextlib.contextmanager
-def in_thread(life: Life) -> Iterator[None]:
+def run_in_thread(life: Lifespan) -> Iterator[None]:
     """`life`, entered on a loop of its own thread while the block runs."""
     ready = threading.Event()
     stops: list[Callable[[], None]] = []

@@ -17,7 +17,7 @@ from PIL import Image
 
 from socialpub.base.runtime import iso
 from socialpub.web.app import ROUTES
-from socialpub.web.pages.channels import KINDS
+from socialpub.web.dashboard.notifications import KINDS
 from tests.browser import worlds
 from tests.browser.chromium import Tab, chromium
 from tests.browser.worlds import World

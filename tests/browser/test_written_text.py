@@ -10,7 +10,7 @@ import pytest
 from socialpub.domain.people import keys
 from socialpub.domain.people.actor import operator
 from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
@@ -95,7 +95,7 @@ def test_the_strings_are_enough_and_would_run(tab: Tab) -> None:
 def test_names_and_words_of_platforms_stand_on_the_pages_as_they_are(tab: Tab, office: Office) -> None:
     server, alice = office.server, office.alice
     accounts = [
-        server._keep(alice, str(number), "threads", Identity(f"t{number}", text), Tokens("made-up"))
+        server._keep(alice, str(number), "threads", AccountIdentity(f"t{number}", text), Tokens("made-up"))
         for number, text in enumerate(HOSTILE)
     ]
 

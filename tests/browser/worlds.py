@@ -18,8 +18,8 @@ import httpx
 
 from socialpub.base.runtime import iso
 from socialpub.commands import demo
-from socialpub.commands.lived import EarlierClock
-from socialpub.commands.parts import Options
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.demo_history import ReplayClock
 from socialpub.commands.serve import bind
 from socialpub.domain import act
 from socialpub.domain.core import instance
@@ -102,9 +102,9 @@ def _beside(open_: Callable[[Path], contextlib.AbstractContextManager[World]]) -
 @contextlib.contextmanager
 def _fresh(folder: Path) -> Iterator[World]:
     with _on(folder) as (options, lab, _):
-        sock, settings = bind(demo.settings(options, lab, 0))
-        service = demo.start(settings)
-        with demo.served(service, sock):
+        sock, settings = bind(demo.build_settings(options, lab, 0))
+        service = demo.start_isolated(settings)
+        with demo.serve_in_thread(service, sock):
             token = users.offer_setup(service)
             assert token is not None
             yield World(service.base_url, service, lab, {}, "", token)
@@ -119,7 +119,7 @@ def _empty(folder: Path) -> Iterator[World]:
 @contextlib.contextmanager
 def _full(folder: Path) -> Iterator[World]:
     with _on(folder) as (options, lab, clock):
-        shown = demo.live(demo.settings(options, lab, 0), lab, clock)
+        shown = demo.create_with_history(demo.build_settings(options, lab, 0), lab, clock)
         with _running(options, lab, shown) as world:
             yield world
 
@@ -140,26 +140,26 @@ def _written(words: Mapping[str, str], folder: Path) -> Iterator[World]:
         for name in ("bluesky", "facebook", "pinterest"):
             more = {"boards": [words["board"]]} if name == "pinterest" else {}
             made = world.lab.lab.add_account(name, handle=f"{name}.test", displayName=words["account"], **more)
-            demo.keep(here, name, profile, demo.credentials(world.service, name, made))
+            demo.connect_account(here, name, profile, demo.find_credentials(world.service, name, made))
         yield dataclasses.replace(world, key=key)
 
 
 @contextlib.contextmanager
-def _on(folder: Path) -> Iterator[tuple[Options, SimulatorThread, EarlierClock]]:
-    clock = EarlierClock()
+def _on(folder: Path) -> Iterator[tuple[CommandOptions, SimulatorThread, ReplayClock]]:
+    clock = ReplayClock()
     with SimulatorThread(clock) as lab:
         database = str(folder / "socialpub.db")
-        yield Options(database=database, data_dir=str(folder), config=None, port=0), lab, clock
+        yield CommandOptions(database=database, data_dir=str(folder), config=None, port=0), lab, clock
 
 
 @contextlib.contextmanager
 def _running(
-    options: Options, lab: SimulatorThread, shown: dict[str, Any], organization: str = "Bakery"
+    options: CommandOptions, lab: SimulatorThread, shown: dict[str, Any], organization: str = "Bakery"
 ) -> Iterator[World]:
-    sock, settings = bind(demo.settings(options, lab, 0))
-    service = demo.start(settings)
+    sock, settings = bind(demo.build_settings(options, lab, 0))
+    service = demo.start_isolated(settings)
     shown = shown or _owner(service, organization)
-    with demo.served(service, sock):
+    with demo.serve_in_thread(service, sock):
         invitation = _invited(service.base_url, shown["login"])
         yield World(service.base_url, service, lab, shown["login"], shown["key"], invitation)
 
@@ -198,7 +198,7 @@ def _fill(world: World) -> None:
     key = str(act.do_now(here, keys.mint, KeyRequest(name=LONG, profileId=profile))["key"])
     for number, name in enumerate(("bluesky", "threads", "facebook")):
         made = world.lab.lab.add_account(name, handle=f"{'long' * 10}{number}.test", displayName=LONG[:64])
-        demo.keep(here, name, profile, demo.credentials(world.service, name, made))
+        demo.connect_account(here, name, profile, demo.find_credentials(world.service, name, made))
     with httpx.Client(
         base_url=world.url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, verify=False, timeout=60
     ) as api:

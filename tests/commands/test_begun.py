@@ -11,9 +11,9 @@ from socialpub.base import binary
 
 PROGRAM = """
 import gc, sys
-from socialpub.commands import cli, ending, serve
+from socialpub.commands import cli, process_exit, serve
 serve.serve = lambda options: print(gc.isenabled(), gc.get_freeze_count(), *sys.modules)
-ending.end = lambda code: None
+process_exit.exit_now = lambda code: None
 sys.argv = ["socialpub", "serve"]
 cli.program()
 """
@@ -74,10 +74,10 @@ def test_models_of_requests_are_made_by_whoever_asks() -> None:
     """Few are ever asked for, and all of them together take a twentieth of a start."""
     code = PROGRAM + (
         "from socialpub.domain.shapes.common import Request\n"
-        "from socialpub.platforms.kit.options import Options\n"
+        "from socialpub.platforms.kit.options import PlatformOptions\n"
         "def under(kind):\n"
         "    return [each for below in kind.__subclasses__() for each in (below, *under(below))]\n"
-        "kinds = under(Request) + under(Options)\n"
+        "kinds = under(Request) + under(PlatformOptions)\n"
         "print(len(kinds), *[kind.__name__ for kind in kinds if kind.__pydantic_complete__])"
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

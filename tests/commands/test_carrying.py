@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.commands import carrying
+from socialpub.commands import import_export
 from tests.commands.conftest import Ended, Run
 from tests.commands.test_lists import account, home
 from tests.commands.test_one_owner import acts
@@ -85,7 +85,7 @@ def test_csv_has_a_line_of_names_and_a_row_for_each_post(run: Run, house: str, f
     imported(run, written(folder, *(post(text=text) for text in TEXTS)))
     rows = list(csv.DictReader(io.StringIO(run("export", "-", "--csv").out)))
     assert {row["text"].removeprefix("'") for row in rows} >= {"Hello", "=1+1", "@alice.test hello"}
-    assert set(rows[0]) == set(carrying.COLUMNS)
+    assert set(rows[0]) == set(import_export.COLUMNS)
 
 
 @pytest.mark.parametrize("what", [(), ("--accounts",)], ids=["posts", "accounts"])
@@ -196,7 +196,7 @@ def test_warnings_are_told_by_their_line(run: Run, house: str, folder: Path) -> 
 def test_a_file_that_is_not_there_or_is_being_imported_is_named(run: Run, house: str, folder: Path) -> None:
     assert "cannot be read" in run("--json", "import", "gone.ndjson").error["message"]
     name = written(folder, post(1))
-    with carrying._held(folder / name):
+    with import_export._open_locked(folder / name):
         ended = run("--json", "import", name)
     assert (ended.code, ended.error["message"]) == (3, "posts.ndjson is already being imported")
 
@@ -251,7 +251,7 @@ def test_a_file_of_any_length_takes_no_more_memory(folder: Path) -> None:
     (folder / "many.ndjson").write_bytes(line * 40_000)
     with open(folder / "many.ndjson", "rb") as raw:
         tracemalloc.start()
-        count = sum(1 for _ in carrying._lines(folder / "many.ndjson", raw))
+        count = sum(1 for _ in import_export._lines(folder / "many.ndjson", raw))
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert count == 40_000
@@ -259,9 +259,9 @@ def test_a_file_of_any_length_takes_no_more_memory(folder: Path) -> None:
 
 
 def test_a_line_without_an_end_is_not_read_whole(folder: Path) -> None:
-    (folder / "long.ndjson").write_bytes(b"x" * (carrying.LINE_MAX + 10))
+    (folder / "long.ndjson").write_bytes(b"x" * (import_export.LINE_MAX + 10))
     with open(folder / "long.ndjson", "rb") as raw:
-        ((number, error),) = carrying._lines(folder / "long.ndjson", raw)
+        ((number, error),) = import_export._lines(folder / "long.ndjson", raw)
     assert (number, "longer than" in str(error)) == (1, True)
 
 

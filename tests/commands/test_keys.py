@@ -29,7 +29,11 @@ from tests.media_kit import picture
 ROOT = Path(__file__).parents[2] / "socialpub"
 HOOK = "https://127.0.0.1:9/hook"
 CHANNEL = {"to": {"kind": "ntfy", "topic": "a-name-that-nobody-guesses", "url": "https://127.0.0.1:9"}}
-COOKIES = {"web/pages/inside.py", "web/pages/people.py", "web/pages/totp.py"}  # sealed for a moment, in a browser
+COOKIES = {
+    "web/dashboard/parts/layout.py",
+    "web/dashboard/sign_in.py",
+    "web/dashboard/totp.py",
+}  # sealed for a moment, in a browser
 
 
 def sealed_in(database: Path) -> dict[str, set[str]]:

@@ -23,7 +23,7 @@ from socialpub.base.config import Settings
 from socialpub.base.sockets import listen
 from socialpub.commands import serve
 from socialpub.platforms import CONNECTORS, PLATFORMS
-from socialpub.simulator.catalogue import FAKES
+from socialpub.simulator.registry import FAKES
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import locks
 from tests.commands.conftest import Process, Run, execute

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from socialpub.commands import table
+from socialpub.commands import command_table
 from tests import formers
 from tests.commands.conftest import Process, Run
 from tests.commands.every import ELSEWHERE, LINES, STDIN
@@ -64,7 +64,7 @@ def said(run: Run, name: str) -> tuple[int, str]:
 
 
 def test_every_command_has_a_line() -> None:
-    assert set(LINES) | ELSEWHERE == {name for name, _ in commands(table.root())}
+    assert set(LINES) | ELSEWHERE == {name for name, _ in commands(command_table.build_root())}
 
 
 @pytest.mark.parametrize("number", OLDER)

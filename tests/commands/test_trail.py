@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from socialpub.commands import table
-from socialpub.commands.parts import Command
+from socialpub.commands import command_table
+from socialpub.commands.click_types import CliCommand
 from tests.commands.conftest import TRAIL, Run
 
 READING = {
@@ -28,26 +28,26 @@ READING = {
 SECRETS = ("do-not-show", "correct horse")
 
 
-def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, Command]]:
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, CliCommand]]:
     ctx = click.Context(group)
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if isinstance(command, click.Group):
             yield from commands(command, f"{path}{name} ")
         else:
-            assert isinstance(command, Command)
+            assert isinstance(command, CliCommand)
             yield path + name, command
 
 
 def test_every_command_but_those_that_read_has_its_line() -> None:
-    for name, command in commands(table.root()):
+    for name, command in commands(command_table.build_root()):
         reads = name in READING or name.endswith((" list", " show"))
         assert (command.act == "") == reads, name
         assert command.act in ("", name)
 
 
 def test_what_a_command_runs_is_there() -> None:
-    assert all(callable(command.load()) for _, command in commands(table.root()))
+    assert all(callable(command.load()) for _, command in commands(command_table.build_root()))
 
 
 def left(run: Run, *arguments: str, stdin: str = "") -> tuple[str, dict[str, str]]:

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from socialpub.base import private
-from socialpub.commands import table
+from socialpub.commands import command_table
 from socialpub.simulator.server import SimulatorThread
 from tests import formers
 from tests.commands import forks
@@ -191,7 +191,7 @@ def test_no_command_of_root_takes_the_data_from_the_service(
     root("restore", str(place / "last.zip"))
     os.rename(place / "master.key", data / "master.key")
     is_served(data)
-    missing = {name for name, _ in commands(table.root())} - root.names - ELSEWHERE - {"serve"}
+    missing = {name for name, _ in commands(command_table.build_root())} - root.names - ELSEWHERE - {"serve"}
     assert missing == set()
 
 

@@ -119,5 +119,5 @@ def test_versions_and_help_are_told_without_reading_the_program(folder: Path, ty
     ended, names = imported(folder, *typed)
     assert ended.code == 0
     assert __version__ in ended.out or "usage: socialpub" in ended.out
-    assert "socialpub.commands.table" in names
+    assert "socialpub.commands.command_table" in names
     assert not names & {"sanic", "httpx", "peewee", "pydantic", "socialpub.platforms", "socialpub.domain"}

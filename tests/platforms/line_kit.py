@@ -13,9 +13,9 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms import CONNECTORS
 from socialpub.platforms.contract import (
     Absent,
-    Account,
+    ConnectorAccount,
     Draft,
-    Item,
+    DraftMedia,
     Pending,
     Published,
     Ready,
@@ -46,7 +46,7 @@ class Line:
     def fake(self) -> Any:
         return self.simulator.lab.fake(self.name)
 
-    def draft(self, text: str = "hello", *items: Item, **options: Any) -> Draft:
+    def draft(self, text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
         return Draft(text, items=items, options=options, now_ms=self.clock.now_ms(), nonce=NONCE)
 
     def prepared(self, content: Draft, saved: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Line:
         self.clock.ms += int(found.seconds * 1000)
         return self.send(self.prepared(self.draft(), saved))
 
-    def publish(self, text: str = "hello", *items: Item, **options: Any) -> Published:
+    def publish(self, text: str = "hello", *items: DraftMedia, **options: Any) -> Published:
         return self.send(self.prepared(self.draft(text, *items, **options)))
 
     def settle(self, plan: dict[str, Any], since: int) -> Published | Absent | Unknown:
@@ -93,7 +93,7 @@ class Line:
 def alices(name: str, simulator: SimulatorThread, client: outbound.Client) -> Upstream:
     """A line to a new account."""
     made = simulator.lab.add_account(name, handle="alice", displayName="Alice")
-    account = Account(made["platformAccountId"], made["displayName"], made["extra"])
+    account = ConnectorAccount(made["platformAccountId"], made["displayName"], made["extra"])
     tokens = Tokens(made["accessToken"], made["refreshToken"])
     return Upstream(client, client, site_of(name, simulator), account, tokens)
 

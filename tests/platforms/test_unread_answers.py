@@ -9,7 +9,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response, Unread
 from socialpub.platforms import CONNECTORS
-from socialpub.platforms.contract import Account, Tokens, Unknown, Upstream
+from socialpub.platforms.contract import ConnectorAccount, Tokens, Unknown, Upstream
 from tests.platforms.upstream_kit import NOW, Line
 
 SITE = {"client_id": "app-1", "client_secret": "app-secret-1"}
@@ -45,7 +45,7 @@ class Always(Line):
 def line(name: str, reply: Response) -> Upstream:
     http = Always(reply)
     site = CONNECTORS[name].PLATFORM.site(**({} if name == "bluesky" else SITE))
-    account = Account(ACCOUNTS.get(name, "17"), "Alice", {"username": "alice"})
+    account = ConnectorAccount(ACCOUNTS.get(name, "17"), "Alice", {"username": "alice"})
     tokens = Tokens("access-token-1", "refresh-token-1", None, {"scopes": ["w_organization_social", "openid"]})
     return Upstream(http, http, site, account, tokens)
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from socialpub.platforms.bluesky.dpop import b64, public_jwk, signed, thumbprint
+from socialpub.platforms.bluesky.dpop import public_jwk, sign_jwt, thumbprint, to_base64url
 
 from .oauth_client import SCOPE, Client
 
-SIGNER = b64(b"\x03" * 32)
+SIGNER = to_base64url(b"\x03" * 32)
 ORIGIN = "https://post.socialpub.page"  # nowhere; names of examples are refused by the real server
 PATH = "/oauth/client-metadata.json"
 CLIENT_ID = ORIGIN + PATH
@@ -81,5 +81,5 @@ def vouch(client: Client, key: str = SIGNER, header: dict[str, Any] | None = Non
     now = client.now_ms() // 1000
     claims = {"iss": client.id, "sub": client.id, "aud": client.origin, "jti": f"a-{next(_numbers)}", "iat": now}
     claims = {name: value for name, value in (claims | {"exp": now + 60} | changes).items() if value is not None}
-    signature = signed(key, {"kid": thumbprint(SIGNER)} if header is None else header, claims)
+    signature = sign_jwt(key, {"kid": thumbprint(SIGNER)} if header is None else header, claims)
     client.assertion = {"client_assertion_type": JWT_BEARER, "client_assertion": signature}

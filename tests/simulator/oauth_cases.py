@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from socialpub.platforms.bluesky.dpop import b64, digest, public_jwk, signed
+from socialpub.platforms.bluesky.dpop import hash_text, public_jwk, sign_jwt, to_base64url
 
 from .client_web import HOME, ORIGIN, SIGNER, Web, document, vouch
 from .oauth_client import CALLBACK, KEY, LOOPBACK, OTHER_KEY, Client
@@ -83,7 +83,7 @@ def header(client: Client, whole: str, **changes: Any) -> str:
     """The same claims under another header, signed well."""
     claims = {"jti": "h", "htm": "POST", "htu": f"{client.origin}/oauth/par", "iat": client.now_ms() // 1000}
     said = {"typ": "dpop+jwt", "jwk": public_jwk(KEY)} | changes
-    return signed(KEY, {name: value for name, value in said.items() if value is not None}, claims)
+    return sign_jwt(KEY, {name: value for name, value in said.items() if value is not None}, claims)
 
 
 def twice(client: Client, side: Side) -> httpx.Response:
@@ -176,14 +176,14 @@ ASKED: dict[str, Ask] = {
     "a proof without a time": proof(iat=None),
     "a slow clock": proof(iat=seconds(-150)),
     "a fast clock": proof(iat=seconds(150)),
-    "a token where there is none": proof(ath=digest("t")),
+    "a token where there is none": proof(ath=hash_text("t")),
     "a made-up nonce": proof(nonce="made-up"),
     "no nonce": proof(nonce=None),
     "a proof twice": twice,
     "no JWT": forged(lambda client, whole: "garbage"),
     "no signature": forged(lambda client, whole: whole.rpartition(".")[0] + "."),
     "another body": forged(
-        lambda client, whole: ".".join([whole.split(".")[0], b64(b'{"iat":1}'), whole.split(".")[2]])
+        lambda client, whole: ".".join([whole.split(".")[0], to_base64url(b'{"iat":1}'), whole.split(".")[2]])
     ),
     "another type": forged(lambda client, whole: header(client, whole, typ="JWT")),
     "no type": forged(lambda client, whole: header(client, whole, typ=None)),
@@ -219,7 +219,7 @@ ASKED: dict[str, Ask] = {
     "the refresh token revoked": after_revoking("refresh_token"),
     "the access token revoked": after_revoking("access_token"),
     "written by another key": written(key=OTHER_KEY),
-    "written with the proof of another token": written(ath=digest("other")),
+    "written with the proof of another token": written(ath=hash_text("other")),
     "written with the proof of no token": written(ath=None),
     "written to another account": elsewhere,
     "written with the least": with_the_least,

@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 
-from socialpub.platforms.bluesky.dpop import b64, digest, public_jwk, signed
+from socialpub.platforms.bluesky.dpop import hash_text, public_jwk, sign_jwt, to_base64url
 
 SCOPE = "atproto transition:generic"
 CALLBACK = "http://127.0.0.1/callback"
 LOOPBACK = "http://localhost?" + urlencode({"redirect_uri": CALLBACK, "scope": SCOPE})
-KEY, OTHER_KEY = b64(b"\x01" * 32), b64(b"\x02" * 32)
+KEY, OTHER_KEY = to_base64url(b"\x01" * 32), to_base64url(b"\x02" * 32)
 _numbers = itertools.count(1)  # what may be said once to a server is said once
 RECORD = "/xrpc/com.atproto.repo.createRecord"
 
@@ -48,10 +48,10 @@ class Client:
         claims: dict[str, Any] = {"jti": f"jti-{next(_numbers)}", "htm": method, "htu": self.origin + path}
         claims |= {"iat": self.now_ms() // 1000}
         claims |= {"nonce": self.nonce} if self.nonce else {}
-        claims |= {"ath": digest(access)} if access else {}
+        claims |= {"ath": hash_text(access)} if access else {}
         claims = {name: value for name, value in (claims | changes).items() if value is not None}
         key = key or self.key
-        return signed(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
+        return sign_jwt(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
 
     def post(self, path: str, form: dict[str, str | None], proof: str | None = None) -> httpx.Response:
         """A form of the client's, with a proof of its own unless another is given ("": none)."""
@@ -68,7 +68,7 @@ class Client:
         self.verifier = f"{next(_numbers):043d}"
         form: dict[str, str | None] = {
             "response_type": "code",
-            "code_challenge": digest(self.verifier),
+            "code_challenge": hash_text(self.verifier),
             "code_challenge_method": "S256",
             "state": "s" * 43,
             "redirect_uri": self.callback,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from socialpub.simulator.bluesky.limits import Charge, Limit, Limiter
-from socialpub.simulator.wire import RefusedError
+from socialpub.simulator.contract import RefusedError
 
 from .conftest import NOON, Alice, SetClock, post
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from socialpub.platforms.bluesky.dpop import b64, digest, public_jwk, signed
+from socialpub.platforms.bluesky.dpop import hash_text, public_jwk, sign_jwt, to_base64url
 from socialpub.simulator.bluesky import Bluesky
 
 from .conftest import NOON, Alice, SetClock
@@ -26,7 +26,7 @@ from .oauth_client import CALLBACK, KEY, OTHER_KEY, SCOPE, Client, told
         ({"iat": NOON // 1000 - 191}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
         ({"iat": NOON // 1000 + 181}, "invalid_dpop_proof", '"iat" claim timestamp check failed'),
         ({"iat": None}, "invalid_dpop_proof", 'missing required "iat" claim'),
-        ({"ath": digest("t")}, "invalid_dpop_proof", 'DPoP "ath" claim not allowed'),
+        ({"ath": hash_text("t")}, "invalid_dpop_proof", 'DPoP "ath" claim not allowed'),
         ({"nonce": "made-up"}, "use_dpop_nonce", 'DPoP "nonce" mismatch'),
         ({"nonce": None}, "use_dpop_nonce", "Authorization server requires nonce in DPoP proof"),
     ],
@@ -63,13 +63,13 @@ def forged(client: Client) -> dict[str, str]:
     with_secret = {"typ": "dpop+jwt", "jwk": public_jwk(KEY) | {"d": KEY}}
     return {
         "not a JWT": "garbage",
-        "another body": f"{head}.{b64(json.dumps(claims).encode())}.{signature}",
+        "another body": f"{head}.{to_base64url(json.dumps(claims).encode())}.{signature}",
         "no signature": f"{head}.{body}.",
-        "another type": signed(KEY, {"typ": "JWT", "jwk": public_jwk(KEY)}, claims),
-        "no key": signed(KEY, {"typ": "dpop+jwt"}, claims),
-        "a secret key": signed(KEY, with_secret, claims),
-        "a key that is none": signed(KEY, {"typ": "dpop+jwt", "jwk": {"kty": "EC", "crv": "P-256", "x": 1}}, claims),
-        "a body that is no object": f"{head}.{b64(b'[]')}.{signature}",
+        "another type": sign_jwt(KEY, {"typ": "JWT", "jwk": public_jwk(KEY)}, claims),
+        "no key": sign_jwt(KEY, {"typ": "dpop+jwt"}, claims),
+        "a secret key": sign_jwt(KEY, with_secret, claims),
+        "a key that is none": sign_jwt(KEY, {"typ": "dpop+jwt", "jwk": {"kty": "EC", "crv": "P-256", "x": 1}}, claims),
+        "a body that is no object": f"{head}.{to_base64url(b'[]')}.{signature}",
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.simulator.pages import png
+from socialpub.simulator.link_pages import png
 
 from .conftest import KEY, Alice, SetClock, post
 

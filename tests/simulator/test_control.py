@@ -10,7 +10,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from socialpub.simulator.pages import png
+from socialpub.simulator.link_pages import png
 
 from .conftest import KEY, NOON, Alice, post
 

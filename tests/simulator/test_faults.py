@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from socialpub.simulator.faults import Fault, Script
-from socialpub.simulator.play import PRIVATE_URL
+from socialpub.simulator.dispatch import PRIVATE_URL
+from socialpub.simulator.faults import Fault, FaultScript
 
 from .conftest import KEY, NOON, Alice, post
 
@@ -219,7 +219,7 @@ def test_latency_is_added_to_every_call(alice: Alice) -> None:
 
 def hits(count: int, *lines: dict[str, Any]) -> list[str | None]:
     """What is played at each of `count` calls."""
-    script = Script()
+    script = FaultScript()
     script.add(lines)
     played = (script.next("bluesky", "op") for _ in range(count))
     return [None if fault is None else fault.fault for fault in played]
@@ -271,7 +271,7 @@ def test_a_probability_is_met_in_the_long_run() -> None:
     ],
 )
 def test_a_malformed_line_is_refused_and_nothing_is_added(line: dict[str, Any], complaint: str) -> None:
-    script = Script()
+    script = FaultScript()
     with pytest.raises(ValidationError, match=complaint):
         script.add([Fault(fault="html"), line])
     assert script.body() == []

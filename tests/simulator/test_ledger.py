@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.simulator.ledger import Ledger, Medium, Publication
+from socialpub.simulator.ledger import Ledger, Publication, PublishedMedia
 
 from .conftest import NOON, SetClock
 
@@ -32,7 +32,7 @@ def test_entries_are_numbered_and_dated(ledger: Ledger) -> None:
 
 
 def test_an_entry_is_json_with_everything_in_it(ledger: Ledger) -> None:
-    medium = Medium("ab", 2, "image/png", "a dot")
+    medium = PublishedMedia("ab", 2, "image/png", "a dot")
     entry = ledger.write(
         Publication("bluesky", "alice", "post", "id", "https://a", "hi", media=(medium,), request={"a": 1})
     )

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
+from socialpub.simulator.contract import Call
 from socialpub.simulator.forms import basic, bearer
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from socialpub.simulator.wire import Call
 from tests.oauth_kit import CALLBACK, HOST, VERIFIER, Stage, stage
 
 CHALLENGE = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # of VERIFIER, RFC 7636, appendix B

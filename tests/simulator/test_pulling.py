@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from socialpub.simulator.pulling import pull
+from socialpub.simulator.media_fetch import fetch_all
 from socialpub.simulator.server import SimulatorThread
 
 
@@ -10,7 +10,7 @@ def test_a_platform_gets_the_bytes_behind_an_address_and_is_told_when_there_are_
     simulator: SimulatorThread,
 ) -> None:
     picture, missing, nobody = f"{simulator.url}/pages/a.png", f"{simulator.url}/nothing", "http://127.0.0.1:1/a.png"
-    found = asyncio.run(pull([picture, missing, nobody, picture]))
+    found = asyncio.run(fetch_all([picture, missing, nobody, picture]))
     assert {url: (it.status, it.ok) for url, it in found.items()} == {
         picture: (200, True),
         missing: (404, False),

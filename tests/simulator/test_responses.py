@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.simulator import lab as labs
+from socialpub.simulator import state as labs
 from socialpub.simulator.server import SimulatorThread
 
 from .conftest import SetClock
@@ -89,7 +89,7 @@ def test_a_connection_is_closed_where_the_client_wants_it(line: Line, headers: t
 
 
 def test_of_all_calls_the_last_ten_thousand_are_kept(clock: SetClock) -> None:
-    lab = labs.Lab(clock, {})
+    lab = labs.SimulatorState(clock, {})
     kept = set()
     for _ in range(25_000):
         lab.received("x", "none", "GET", "/", {}, b"")

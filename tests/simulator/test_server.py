@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from socialpub.base.runtime import SystemClock
-from socialpub.simulator.catalogue import FAKES
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.registry import FAKES
 from socialpub.simulator.server import SimulatorThread, serve
+from socialpub.simulator.state import SimulatorState
 from tests.ports import free_ports
 
 from .conftest import NOON, SetClock
@@ -115,5 +115,5 @@ def test_a_taken_port_is_an_error_and_leaves_nothing_listening() -> None:
     with SimulatorThread() as simulator:
         port = int(simulator.origin("bluesky").rpartition(":")[2])
         with pytest.raises(OSError):
-            asyncio.run(serve(Lab(SystemClock(), FAKES), port=port))
+            asyncio.run(serve(SimulatorState(SystemClock(), FAKES), port=port))
         assert httpx.get(f"{simulator.origin('bluesky')}/xrpc/_health").status_code == 200

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.simulator.catalogue import FAKES
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.contract import Call, FakeResponse, FetchedUrl, RefusedError
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
+from socialpub.simulator.registry import FAKES
+from socialpub.simulator.state import SimulatorState
 from socialpub.simulator.tiktok import Tiktok
-from socialpub.simulator.wire import Answer, Call, Pulled, RefusedError
 
 from .conftest import SetClock
 
@@ -26,14 +26,14 @@ class Client:
 
     def __init__(self) -> None:
         self.clock = SetClock()
-        self.lab = Lab(self.clock, FAKES)
+        self.lab = SimulatorState(self.clock, FAKES)
         fake = self.lab.fake("tiktok")
         assert isinstance(fake, Tiktok)
         self.fake = fake
         self.made = self.lab.add_account("tiktok", handle="ann", displayName="Ann")
         self.token = str(self.made["accessToken"])
 
-    def call(self, operation: str, body: Any = None, **more: Any) -> Answer:
+    def call(self, operation: str, body: Any = None, **more: Any) -> FakeResponse:
         """One operation; a refusal is an answer, too."""
         (found,) = [each for each in self.fake.operations() if each.name == operation]
         headers = {"authorization": f"Bearer {self.token}"} | more.pop("headers", {})
@@ -44,21 +44,23 @@ class Client:
         except RefusedError as refused:
             return refused.answer
 
-    def open(self, size: int = len(VIDEO), chunk: int = 0, count: int = 1) -> Answer:
+    def open(self, size: int = len(VIDEO), chunk: int = 0, count: int = 1) -> FakeResponse:
         source = {"source": "FILE_UPLOAD", "video_size": size, "chunk_size": chunk or size, "total_chunk_count": count}
         return self.call("video.init", {"source_info": source})
 
-    def photos(self, content: bytes, status: int = 200, **info: str) -> Answer:
+    def photos(self, content: bytes, status: int = 200, **info: str) -> FakeResponse:
         source = {"source": "PULL_FROM_URL", "photo_cover_index": 0, "photo_images": [URL]}
         body = {"post_mode": "MEDIA_UPLOAD", "media_type": "PHOTO", "post_info": info, "source_info": source}
-        return self.call("content.init", body, pulled={URL: Pulled(status, content)})
+        return self.call("content.init", body, pulled={URL: FetchedUrl(status, content)})
 
-    def put(self, opened: Answer, content: bytes, first: int, total: int, kind: str = "video/mp4") -> Answer:
+    def put(
+        self, opened: FakeResponse, content: bytes, first: int, total: int, kind: str = "video/mp4"
+    ) -> FakeResponse:
         where = f"bytes {first}-{first + len(content) - 1}/{total}"
         parts = {"task": opened.body["data"]["upload_url"].rpartition("/")[2]}
         return self.call("video.upload", content, headers={"content-range": where, "content-type": kind}, parts=parts)
 
-    def status(self, opened: Answer) -> dict[str, Any]:
+    def status(self, opened: FakeResponse) -> dict[str, Any]:
         return dict(self.call("status.fetch", {"publish_id": opened.body["data"]["publish_id"]}).body["data"])
 
     def wait(self) -> None:
@@ -70,7 +72,7 @@ def client() -> Client:
     return Client()
 
 
-def code(answer: Answer) -> tuple[int, str]:
+def code(answer: FakeResponse) -> tuple[int, str]:
     return answer.status, answer.body["error"]["code"]
 
 

@@ -17,8 +17,7 @@ from socialpub import platforms
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
     Absent,
-    Account,
-    Counter,
+    ConnectorAccount,
     Draft,
     Json,
     Pending,
@@ -27,17 +26,18 @@ from socialpub.platforms.contract import (
     Ready,
     Replies,
     SendClass,
+    TextCounter,
     Tokens,
     Unknown,
     Upstream,
     Verdict,
-    refusal,
-    verdict,
+    build_error,
+    classify,
 )
-from socialpub.simulator import catalogue
-from socialpub.simulator.lab import Lab
+from socialpub.simulator import registry
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.ledger import Publication
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 SKEW_MS = 120_000
 PAGE = 20
@@ -52,7 +52,7 @@ NEVER = SendClass("none", checks=(0.5, 1, 2, 4), resends=0, answered_resends=0)
 class _Fake:
     """What both fakes share: accounts are tokens, refusals are `{"error": name}`."""
 
-    lab: Lab
+    lab: SimulatorState
     name: str
     max_body: int = 1024 * 1024
     ids: tuple[str, ...] = ("id",)
@@ -71,15 +71,15 @@ class _Fake:
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         raise ValueError("tokens of this platform do not end")
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         headers = {} if retry_after is None else {"retry-after": str(retry_after)}
-        return Answer(status, {"error": f"Fault{status}"}, headers)
+        return FakeResponse(status, {"error": f"Fault{status}"}, headers)
 
     def account(self, call: Call) -> str:
         token = call.headers.get("authorization", "")
         prefix = f"Bearer canary-token-{self.name}-"
         if not token.startswith(prefix):
-            raise RefusedError(Answer(401, {"error": "Unauthorized"}))
+            raise RefusedError(FakeResponse(401, {"error": "Unauthorized"}))
         return token.removeprefix(prefix)
 
     def make(self, account: str, text: str) -> str:
@@ -95,10 +95,10 @@ class PlainFake(_Fake):
     def operations(self) -> tuple[Operation, ...]:
         return (Operation("post", ("POST",), "/posts", self.post), Operation("list", ("GET",), "/posts", self.list))
 
-    def post(self, call: Call) -> Answer:
-        return Answer(201, {"id": self.make(self.account(call), str(call.json()["text"]))})
+    def post(self, call: Call) -> FakeResponse:
+        return FakeResponse(201, {"id": self.make(self.account(call), str(call.json()["text"]))})
 
-    def list(self, call: Call) -> Answer:
+    def list(self, call: Call) -> FakeResponse:
         """Newest first, `PAGE` of them older than the cursor."""
         account, settings = self.account(call), self.lab.settings
         until = self.lab.clock.now_ms() - settings.list_lag_ms
@@ -109,7 +109,7 @@ class PlainFake(_Fake):
         ]
         start, size = int(call.query.get("cursor", ["0"])[0]), settings.list_limit or PAGE
         more = start + size < len(mine)
-        return Answer(200, {"posts": mine[start : start + size], "cursor": str(start + size) if more else None})
+        return FakeResponse(200, {"posts": mine[start : start + size], "cursor": str(start + size) if more else None})
 
 
 class CrateFake(_Fake):
@@ -122,26 +122,26 @@ class CrateFake(_Fake):
             Operation("status", ("GET",), "/containers/<container:str>", self.status),
         )
 
-    def create(self, call: Call) -> Answer:
+    def create(self, call: Call) -> FakeResponse:
         container = f"container-{next(self.numbers)}"
         self.containers[container] = {"account": self.account(call), "text": call.json()["text"], "post": None}
-        return Answer(201, {"id": container})
+        return FakeResponse(201, {"id": container})
 
-    def status(self, call: Call) -> Answer:
+    def status(self, call: Call) -> FakeResponse:
         found = self._container(call)
-        return Answer(200, {"status": "PUBLISHED" if found["post"] else "FINISHED", "post": found["post"]})
+        return FakeResponse(200, {"status": "PUBLISHED" if found["post"] else "FINISHED", "post": found["post"]})
 
-    def publish(self, call: Call) -> Answer:
+    def publish(self, call: Call) -> FakeResponse:
         found = self._container(call)
         if found["post"]:
-            raise RefusedError(Answer(400, {"error": "AlreadyPublished"}))
+            raise RefusedError(FakeResponse(400, {"error": "AlreadyPublished"}))
         found["post"] = self.make(found["account"], found["text"])
-        return Answer(200, {"id": found["post"]})
+        return FakeResponse(200, {"id": found["post"]})
 
     def _container(self, call: Call) -> dict[str, Any]:
         found = self.containers.get(call.parts["container"])
         if found is None or found["account"] != self.account(call):
-            raise RefusedError(Answer(404, {"error": "NotFound"}))
+            raise RefusedError(FakeResponse(404, {"error": "NotFound"}))
         return found
 
 
@@ -152,8 +152,8 @@ class NoOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def _count(draft: Draft, account: Account) -> Counter:
-    return Counter(len(draft.text), None, "characters")
+def _count(draft: Draft, account: ConnectorAccount) -> TextCounter:
+    return TextCounter(len(draft.text), None, "characters")
 
 
 def _platform(name: str, send_class: SendClass) -> Platform:
@@ -178,8 +178,8 @@ class _Connector:
             return found
         mutating = step in ("send", "publish")
         status = 0 if reply.is_success else reply.status_code  # a success that cannot be read is no success
-        row = verdict(self.REPLIES, step, status, found.get("error"), mutating=mutating)
-        raise refusal(self.PLATFORM, "1", row, reply, f"{self.PLATFORM.label} answered {reply.status_code}.")
+        row = classify(self.REPLIES, step, status, found.get("error"), mutating=mutating)
+        raise build_error(self.PLATFORM, "1", row, reply, f"{self.PLATFORM.label} answered {reply.status_code}.")
 
 
 _TABLE: Replies = {
@@ -241,11 +241,11 @@ def register() -> None:
     for name, connector in CONNECTORS.items():
         platforms.PLATFORMS[name] = connector.PLATFORM
         platforms.CONNECTORS[name] = connector
-    catalogue.FAKES.update(FAKES)  # type: ignore[attr-defined]
+    registry.FAKES.update(FAKES)  # type: ignore[attr-defined]
 
 
 def unregister() -> None:
     for name in CONNECTORS:
         platforms.PLATFORMS.pop(name, None)
         platforms.CONNECTORS.pop(name, None)
-        catalogue.FAKES.pop(name, None)  # type: ignore[attr-defined]
+        registry.FAKES.pop(name, None)  # type: ignore[attr-defined]

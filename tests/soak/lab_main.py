@@ -13,7 +13,7 @@ from tests.soak import fakes
 def main() -> None:
     fakes.register()
 
-    def ready(running: server.Running) -> None:
+    def ready(running: server.RunningSimulator) -> None:
         print(json.dumps({"url": running.url, "origins": running.origins}), flush=True)
 
     server.run(ledger=Path(sys.argv[1]), ready=ready)

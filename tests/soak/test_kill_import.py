@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.commands.carrying import AT_ONCE
+from socialpub.commands.import_export import AT_ONCE
 from tests.kit import iso
 from tests.soak.test_backups import FAR, command
 from tests.soak.world import World, a_world, wait_for

@@ -27,8 +27,8 @@ from socialpub.domain.core import instance
 from socialpub.domain.core.service import Service
 from socialpub.domain.media import files
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.platforms.contract import Identity, Tokens
-from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, server_of
+from socialpub.platforms.contract import AccountIdentity, Tokens
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
 from socialpub.store import sql
 from socialpub.store.jobs import job_queue
 from socialpub.store.models import TABLES, Account, VersionTold
@@ -124,11 +124,11 @@ class Year:
                 continue
             told = {data["accountId"] for kind, data in self.server.events() if kind == "token.expiring"}
             assert row["id"] in told, row
-            authorization = server_of(self.server.lab.lab.fake(row["platform"]))
+            authorization = find_server(self.server.lab.lab.fake(row["platform"]))
             assert authorization
             issue = authorization.issue(row["platform_account_id"].rpartition(":")[2], SCOPES)
             tokens = Tokens(issue.access, issue.refresh, (issue.now + issue.expires_in) * 1000)  # type: ignore[operator]
-            identity = Identity(row["platform_account_id"], row["display_name"])
+            identity = AccountIdentity(row["platform_account_id"], row["display_name"])
             self.server._keep(self.person, row["platform"], row["platform"], identity, tokens)
             self.connected_again += 1
 
@@ -191,7 +191,7 @@ def person(server: Server) -> Person:
             ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
             tokens = Tokens(made["accessToken"], made.get("refreshToken"), ends)
             server.watch.secrets |= {tokens.access, tokens.refresh or tokens.access}
-            identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+            identity = AccountIdentity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
             server._keep(person, name, name, identity, tokens)
     return person
 

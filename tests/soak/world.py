@@ -31,7 +31,7 @@ from socialpub.domain.people.actor import operator
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
 from tests.happened import EVENTS, Happened, happened
@@ -237,7 +237,7 @@ class World:
         return self
 
     def another(
-        self, name: str, wanted: dict[str, int], others: Iterable[tuple[str, Identity, Tokens]] = ()
+        self, name: str, wanted: dict[str, int], others: Iterable[tuple[str, AccountIdentity, Tokens]] = ()
     ) -> tuple[str, dict[str, list[str]]]:
         """One more organization with so many accounts on each platform, while no server runs: its key, and they.
 
@@ -250,7 +250,7 @@ class World:
         settings: Settings,
         name: str,
         wanted: dict[str, int],
-        others: Iterable[tuple[str, Identity, Tokens]] = (),
+        others: Iterable[tuple[str, AccountIdentity, Tokens]] = (),
     ) -> tuple[str, dict[str, list[str]]]:
         service = open_service(Runtime(settings, load_vault(settings)))
         accounts: dict[str, list[str]] = {}
@@ -266,7 +266,7 @@ class World:
             close_service(service)
         return key, accounts
 
-    def _made(self, service: Any, platform: str, name: str, number: int) -> tuple[Identity, Tokens]:
+    def _made(self, service: Any, platform: str, name: str, number: int) -> tuple[AccountIdentity, Tokens]:
         if platform == "bluesky":
             handle = f"{name}-{random.SystemRandom().randrange(10**9)}.test"
             made = self.lab.post("/lab/accounts", {"platform": platform, "handle": handle})
@@ -274,11 +274,11 @@ class World:
             return accounts.login(service, platform, {"handle": made["handle"], "password": made["appPassword"]})
         if platform in fakes.CONNECTORS:
             made = self.lab.post("/lab/accounts", {"platform": platform, "id": f"{self.folder.name}-{name}"})
-            return Identity(made["id"], made["id"]), Tokens(made["accessToken"])
+            return AccountIdentity(made["id"], made["id"]), Tokens(made["accessToken"])
         kind = {"kind": "organization"} if platform == "linkedin" and number % 2 else {}  # members and pages
         made = self.lab.post("/lab/accounts", {"platform": platform, "handle": name, **kind})
         ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
-        identity = Identity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
+        identity = AccountIdentity(made["platformAccountId"], made["displayName"], made.get("extra", {}))
         return identity, Tokens(made["accessToken"], made.get("refreshToken"), ends)
 
     # --- Starting and stopping ---
@@ -402,7 +402,7 @@ def _organization(service: Any, tx: Any, name: str) -> tuple[str, str, str]:
 
 
 def _connecting(
-    service: Any, organization: str, profile: str, platform: str, identity: Identity, tokens: Tokens
+    service: Any, organization: str, profile: str, platform: str, identity: AccountIdentity, tokens: Tokens
 ) -> Callable[[Any], str]:
     def connect(tx: Any) -> str:
         return str(accounts.connect(service, tx, organization, profile, platform, identity, tokens)[0]["id"])

@@ -23,7 +23,7 @@ from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.models import ApiKey, Invitation, Session, User
 from socialpub.web.app import ROUTES
-from socialpub.web.door import Door
+from socialpub.web.pipeline import RequestPipeline
 from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Server, error_of, iso, unused
 from tests.soak.world import wait_for
@@ -482,14 +482,14 @@ def test_what_is_taken_away_after_the_door_writes_nothing(
 ) -> None:
     take, status, code = TAKEN[taken]
     send = (KEYED | BY_PEOPLE)[route](office)
-    work, tables, files = Door._work, [], kept(office.server)
+    work, tables, files = RequestPipeline._work, [], kept(office.server)
 
-    async def late(door: Door, call: Any) -> Any:
+    async def late(door: RequestPipeline, call: Any) -> Any:
         take(office.server)
         tables.append(office.server.stock()["tables"])
         return await work(door, call)
 
-    monkeypatch.setattr(Door, "_work", late)
+    monkeypatch.setattr(RequestPipeline, "_work", late)
     answer = send()
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     after = office.server.stock()["tables"]

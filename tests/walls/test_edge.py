@@ -14,10 +14,10 @@ from sanic.cookies import request as sanic_cookies
 from socialpub.base.admission import Pacer
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
-from socialpub.web.bodies import FORM_MAX, MIB, SMALL_MAX
-from socialpub.web.http import Reply
-from socialpub.web.parts import Span, asked_span
-from socialpub.web.shelf import Shelf
+from socialpub.web.http.file_response import ByteRange, parse_range
+from socialpub.web.http.handler import HandlerResponse
+from socialpub.web.http.page_cache import PageCache
+from socialpub.web.http.request_body import FORM_MAX, MIB, SMALL_BODY_MAX
 from tests.kit import Person, Server, error_of, untouched
 from tests.test_config import load
 from tests.web import raw
@@ -128,12 +128,12 @@ def test_our_cookie_is_found_among_others(server: Server, alice: Person) -> None
 
 @pytest.mark.parametrize("asked", ["bytes=" + " " * 7000 + "x", "bytes=" + "1" * 19 + "-", "bytes=1-2-3", "byte=1-2"])
 def test_a_range_that_cannot_be_read_is_none(asked: str) -> None:
-    assert asked_span(asked, 100) is None
+    assert parse_range(asked, 100) is None
 
 
 @pytest.mark.parametrize("asked", ["bytes=1-2", "bytes= 1 - 2 ", "bytes=  1-2"])
 def test_white_space_in_a_range_is_nothing(asked: str) -> None:
-    assert asked_span(asked, 100) == Span(1, 3)
+    assert parse_range(asked, 100) == ByteRange(1, 3)
 
 
 # --- Bodies nobody wants ---
@@ -150,10 +150,10 @@ def test_no_read_takes_a_body(path: str, server: Server, alice: Person) -> None:
 @pytest.mark.parametrize(
     ("path", "most", "status"),
     [
-        ("/login", SMALL_MAX, 403),
+        ("/login", SMALL_BODY_MAX, 403),
         ("/setup/x", FORM_MAX, 403),
         ("/settings/keys", FORM_MAX, 303),
-        ("/compose", SMALL_MAX, 303),
+        ("/compose", SMALL_BODY_MAX, 303),
     ],
 )
 def test_a_form_of_somebody_unknown_is_small_and_no_more_is_read(
@@ -199,10 +199,10 @@ class Looped(asyncio.SelectorEventLoop):
 
 def test_long_pages_go_out_at_a_pace_and_short_ones_at_once() -> None:
     """Sixteen readers of a page of 100 KiB at 100 KiB a second; who would wait more than five seconds is sent away."""
-    loop, shelf, waited, refused = Looped(), Shelf(100 * 1024), list[float](), list[str]()
+    loop, shelf, waited, refused = Looped(), PageCache(100 * 1024), list[float](), list[str]()
 
-    async def page(size: int) -> Reply:
-        return Reply(b"x" * size * 1024)
+    async def page(size: int) -> HandlerResponse:
+        return HandlerResponse(b"x" * size * 1024)
 
     async def ask(path: str, size: int) -> None:
         began = loop.time()

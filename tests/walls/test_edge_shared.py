@@ -9,8 +9,8 @@ import socket
 import pytest
 
 from socialpub.base.host import DESCRIPTORS_MOST
-from socialpub.web import shelf
-from socialpub.web.pages import html
+from socialpub.web.html import templates
+from socialpub.web.http import page_cache
 from socialpub.web.server import connections_max
 from tests.kit import Server
 from tests.web import raw
@@ -70,8 +70,10 @@ PAGES = [
 
 def test_constant_pages_are_made_once(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    plain = html.render
-    monkeypatch.setattr(html, "render", lambda template, **values: made.append(template) or plain(template, **values))
+    plain = templates.render
+    monkeypatch.setattr(
+        templates, "render", lambda template, **values: made.append(template) or plain(template, **values)
+    )
     api = server.api()
     for path in PAGES:
         first = api.get(path)
@@ -88,7 +90,7 @@ def test_constant_pages_are_made_once(server: Server, monkeypatch: pytest.Monkey
 
 
 def test_no_more_pages_are_kept_than_there_is_room_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "PAGES_MAX", 3)
+    monkeypatch.setattr(page_cache, "PAGES_MAX", 3)
     api = server.api()
     for path in [f"/docs/rules/made.up.{number}" for number in range(9)] * 2:
         assert api.get(path).status_code == 200

@@ -18,7 +18,7 @@ from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting
 from socialpub.base.http import client
 from socialpub.base.http.circuit_breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
 from socialpub.domain.engine import periodic
-from socialpub.platforms.contract import Identity, Tokens, Upstream
+from socialpub.platforms.contract import AccountIdentity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.leases import Claim
@@ -361,7 +361,7 @@ def schedule(server: Protocol, platform: str, count: int) -> list[str]:
     for number in range(count):
         made = server.lab.lab.add_account(platform, id=f"{platform}-{number}")
         name = f"{platform}-{number}"
-        account = server._keep(server.alice, name, platform, Identity(name, name), Tokens(made["accessToken"]))
+        account = server._keep(server.alice, name, platform, AccountIdentity(name, name), Tokens(made["accessToken"]))
         body = {
             "text": name,
             "targets": [{"accountId": account["id"]}],

@@ -14,7 +14,7 @@ from socialpub.domain.people import limits, sessions, signin, users
 from socialpub.domain.people.actor import operator
 from socialpub.domain.people.tenancy import Scope
 from socialpub.store.models import Device, Session, User
-from socialpub.web.pages import people as pages
+from socialpub.web.dashboard import sign_in as pages
 from tests.kit import Api, Clock, Person, Server, untouched
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, at_once, csrf_of, sign_in, signed_in
 
@@ -310,13 +310,13 @@ def test_a_session_that_ended_meanwhile_is_signed_out_and_ends_nothing_else(
 ) -> None:
     here, there = signed_in(server), signed_in(server)
     token, cookie = csrf_of(here.get("/")), here.cookies["socialpub_session"]
-    left = pages._left
+    left = pages._sign_out
 
     async def late(call: Any, end: Any, *cookies: str) -> Any:
         server.service.write(lambda tx: sessions.end(tx, digest(cookie))).result()
         return await left(call, end, *cookies)
 
-    monkeypatch.setattr(pages, "_left", late)
+    monkeypatch.setattr(pages, "_sign_out", late)
     assert here.post(path, data={"csrf_token": token}).headers["Location"] == "/login"
     assert there.get("/").status_code == 200
 

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from socialpub.web.app import ROUTES
-from socialpub.web.http import Route
+from socialpub.web.http.handler import Route
 from tests.conftest import Tell
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Server
 from tests.web.test_signin import EMAIL, add_user, csrf_of, signed_in

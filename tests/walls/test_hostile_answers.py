@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.world import World, a_world, pause, pressure, wait_for
@@ -175,12 +175,12 @@ class Attacker:
         assert answer.status_code == wanted, answer.text
 
 
-def stranger_accounts(stranger: Stranger, numbers: list[int]) -> list[tuple[str, Identity, Tokens]]:
+def stranger_accounts(stranger: Stranger, numbers: list[int]) -> list[tuple[str, AccountIdentity, Tokens]]:
     """A Bluesky account for each answer, whose server is the stranger."""
     return [
         (
             "bluesky",
-            Identity(
+            AccountIdentity(
                 f"did:plc:{'m' * 22}{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}",
                 f"M {number}",
                 {"handle": f"m{number}.test", "pds": f"http://127.0.0.{100 + number}:{stranger.port}"},

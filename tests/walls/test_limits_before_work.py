@@ -20,13 +20,13 @@ from socialpub.domain.shapes import bounded_json, issues
 from socialpub.domain.shapes.common import TEXT_MAX
 from socialpub.domain.shapes.posts import MEDIA_MAX
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.contract import Account, Draft
-from socialpub.platforms.kit import rules, text
-from socialpub.platforms.kit.rules import findings, measured_max
+from socialpub.platforms.contract import ConnectorAccount, Draft
+from socialpub.platforms.kit import rule_catalog, text
+from socialpub.platforms.kit.rule_catalog import find_measured_max, find_violations
 from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store.models import Media
-from socialpub.web import bodies
-from socialpub.web.bodies import MIB, Budget, Budgets
+from socialpub.web.http import request_body
+from socialpub.web.http.request_body import MIB, BodyBudgets, ByteBudget
 from tests.counting import Counting, Done
 from tests.kit import Server, error_of, untouched
 from tests.media_kit import picture
@@ -152,16 +152,16 @@ def test_what_is_far_too_long_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
     for name in ("graphemes", "utf8_bytes", "utf16_units"):
         plain = getattr(text, name)
         monkeypatch.setattr(text, name, lambda value, plain=plain: measured.append(len(value)) or plain(value))
-    account = Account("")
+    account = ConnectorAccount("")
     for platform in PLATFORMS.values():
-        most, long = measured_max(platform, "text"), "x" * TEXT_MAX
+        most, long = find_measured_max(platform, "text"), "x" * TEXT_MAX
         measured.clear()
-        found = findings(platform, platform.site(), Draft(long), account).errors
+        found = find_violations(platform, platform.site(), Draft(long), account).errors
         assert found[0].rule.id.startswith(f"{platform.name}.text."), platform.name
         if most < TEXT_MAX:
             assert [error.rule.id for error in found] == [found[0].rule.id]
             assert "100,000" in found[0].message
-            assert rules.count(platform, Draft(long), account).length == TEXT_MAX
+            assert rule_catalog.count_text(platform, Draft(long), account).length == TEXT_MAX
             assert not [length for length in measured if length > most]
 
 
@@ -171,22 +171,22 @@ FAMILY = "👨🏽\u200d👩🏽\u200d👧🏽\u200d👦🏽"  # one grapheme
 @pytest.mark.parametrize("name", sorted(PLATFORMS))
 def test_no_text_is_refused_unmeasured_that_its_platform_may_take(name: str) -> None:
     """As many families as there may be characters, and as many bytes or units as there may be."""
-    platform, account = PLATFORMS[name], Account("")
+    platform, account = PLATFORMS[name], ConnectorAccount("")
     rows = [row for row in platform.rules if row.id.startswith(f"{name}.text.max_") and isinstance(row.limit, int)]
     sizes = {"graphemes": len(FAMILY), "characters": len(FAMILY), "weighted": 1, "utf16": 1, "bytes": 1}
     longest = min(row.limit * sizes[row.unit] for row in rows if isinstance(row.limit, int))
-    assert longest <= measured_max(platform, "text")
+    assert longest <= find_measured_max(platform, "text")
     for content in (FAMILY * (longest // len(FAMILY)), "x" * longest):
-        errors = findings(platform, platform.site(), Draft(content), account).errors
+        errors = find_violations(platform, platform.site(), Draft(content), account).errors
         assert f"It has {len(content):,}." not in {error.found for error in errors}
     if name == "bluesky":
-        assert measured_max(platform, "text") == 3600
+        assert find_measured_max(platform, "text") == 3600
 
 
 def test_links_are_not_looked_for_beyond_what_anybody_may_post(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[object] = []
-    plain = twitter_text.urls
-    monkeypatch.setattr(twitter_text, "urls", lambda text: (found.append(url) or url for url in plain(text)))
+    plain = twitter_text.find_urls
+    monkeypatch.setattr(twitter_text, "find_urls", lambda text: (found.append(url) or url for url in plain(text)))
     assert twitter_text.weighted_length("x.co " * 1000) == 24_000
     found.clear()
     assert twitter_text.weighted_length("x.co " * 20_000) > twitter_text.TEXT_MAX_PAID
@@ -300,13 +300,13 @@ def test_a_body_that_is_not_light_is_parsed_off_the_loop(world: World, monkeypat
         return plain(body)
 
     monkeypatch.setattr(bounded_json, "load", spy)
-    for size in (1000, bodies.LIGHT_MAX):
+    for size in (1000, request_body.INLINE_PARSE_MAX):
         answer = world.alice.api.post("/v1/posts/validate", content=json.dumps(world.body()) + " " * size)
         assert answer.status_code == 200
     assert threads == ["web", "reading"]
 
 
-FULL = bodies.BODY_MAX
+FULL = request_body.BODY_MAX
 HOSTILE = {
     "arrays": b"[" * FULL,
     "objects": b'{"a":' * (FULL // 5),
@@ -347,7 +347,7 @@ def test_others_are_answered_while_large_bodies_are_parsed(world: World, monkeyp
         return plain(body)
 
     monkeypatch.setattr(bounded_json, "load", load)
-    padding = " " * bodies.LIGHT_MAX
+    padding = " " * request_body.INLINE_PARSE_MAX
 
     def ask() -> None:
         with httpx.Client(base_url=world.server.url, trust_env=False, timeout=60) as client:
@@ -379,7 +379,7 @@ def test_bodies_are_parsed_in_turn(world: World, monkeypatch: pytest.MonkeyPatch
         return plain(pool, share, *work)
 
     monkeypatch.setattr(Pool, "submit_for", spy)
-    body = json.dumps(world.body(deep=False)) + " " * bodies.LIGHT_MAX
+    body = json.dumps(world.body(deep=False)) + " " * request_body.INLINE_PARSE_MAX
     assert world.alice.api.post("/v1/posts/validate", content=body).status_code == 200
     assert set(shares) == {Share(owner=world.alice.organization)}
 
@@ -398,7 +398,7 @@ def test_a_file_may_fill_the_body(world: World) -> None:
 
 def test_a_body_that_is_too_large_is_told_how_much_is_taken_and_where_more(world: World) -> None:
     with untouched(world.server):
-        answer = world.alice.api.post("/v1/posts", content=b" " * (bodies.BODY_MAX + 1))
+        answer = world.alice.api.post("/v1/posts", content=b" " * (request_body.BODY_MAX + 1))
     error = error_of(answer)
     assert (answer.status_code, error["rule"]) == (413, "http.body_size")
     assert "16 MiB" in error["message"]
@@ -429,7 +429,7 @@ def test_refused_inline_files_are_gone(broken: str, world: World) -> None:
 
 
 def test_a_budget_has_a_share_for_each_and_an_end() -> None:
-    budget = Budget(100, 60)
+    budget = ByteBudget(100, 60)
     budget.take("a", 60)
     for whose, count, code in (("a", 1, "rate_limited"), ("b", 61, "rate_limited"), ("b", 41, "internal_error")):
         with pytest.raises(ApiError) as error:
@@ -444,8 +444,8 @@ def test_a_budget_has_a_share_for_each_and_an_end() -> None:
 def test_bytes_in_flight_are_counted_and_given_back(
     make_server: Callable[..., Server], world_of: Callable[[Server], World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budgets = Budgets(Budget(2 * MIB, MIB), Budget(600_000, 300_000))
-    monkeypatch.setattr(bodies, "Budgets", lambda: budgets)
+    budgets = BodyBudgets(ByteBudget(2 * MIB, MIB), ByteBudget(600_000, 300_000))
+    monkeypatch.setattr(request_body, "BodyBudgets", lambda: budgets)
     world = world_of(make_server())
 
     def send(size: int, media: int = 0) -> httpx.Response:

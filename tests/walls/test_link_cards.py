@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from socialpub.platforms.kit import charset, linkcard, markup
+from socialpub.platforms.kit import charset, html_tokens, link_cards
 from tests.platforms.kit.test_linkcard import HOSTILE, HOSTILE_XML
 from tests.platforms.kit.whatwg import LABELS
 
@@ -32,13 +32,13 @@ PAGE_SECONDS = 3.0  # for all of a page; usual is 0.3 s
 
 
 def page_of(before: str, piece: str) -> str:
-    return (before + piece * linkcard.PAGE_BYTES)[: linkcard.PAGE_BYTES]
+    return (before + piece * link_cards.PAGE_BYTES)[: link_cards.PAGE_BYTES]
 
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_no_page_holds_the_interpreter(before: str) -> None:
     for piece in (*HOSTILE, *HOSTILE_XML):
-        found, longest, began = markup.tokens(page_of(before, piece)), 0.0, time.thread_time()
+        found, longest, began = html_tokens.tokens(page_of(before, piece)), 0.0, time.thread_time()
         while next(found, None) is not None:
             longest, began = max(longest, time.thread_time() - began), time.thread_time()
         assert longest < HELD_SECONDS, (before, piece)
@@ -49,13 +49,13 @@ def test_no_page_holds_the_interpreter(before: str) -> None:
 def test_no_page_takes_long(before: str, content_type: str) -> None:
     for piece in (*HOSTILE, *HOSTILE_XML):
         raw, began = page_of(before, piece).encode(), time.thread_time()
-        linkcard._read(raw, content_type)  # noqa: SLF001
+        link_cards._read(raw, content_type)  # noqa: SLF001
         assert time.thread_time() - began < PAGE_SECONDS, (before, piece)
 
 
 @pytest.mark.parametrize("encoding", LABELS)
 def test_no_bytes_take_long_to_decode(encoding: str) -> None:
     for piece in (b"\xff", b"\x80", b"\x1b$B", b"\x81", b"\xf0\x9f", b"a\xff", b"\x81\x30", b"\xe4"):
-        raw, began = (piece * linkcard.PAGE_BYTES)[: linkcard.PAGE_BYTES], time.thread_time()
+        raw, began = (piece * link_cards.PAGE_BYTES)[: link_cards.PAGE_BYTES], time.thread_time()
         charset.decode(raw, f"text/html; charset={encoding}")
         assert time.thread_time() - began < HELD_SECONDS * 5, (encoding, piece)

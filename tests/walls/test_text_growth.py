@@ -24,17 +24,17 @@ from socialpub.commands import spreadsheets
 from socialpub.domain.shapes import hints
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
-from socialpub.platforms.kit import charset, linkcard, text
+from socialpub.platforms.kit import charset, link_cards, text
 from socialpub.platforms.twitter import text as twitter_text
 from socialpub.store import folding
-from socialpub.web import parts, prefer, shelf
+from socialpub.web.http import file_response, page_cache, prefer_header
 from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
-    *(text, twitter_text, bluesky_text, charset, linkcard, prefer, ssrf, hints, folding),
-    *(parts, shelf, retry_after, spreadsheets),
+    *(text, twitter_text, bluesky_text, charset, link_cards, prefer_header, ssrf, hints, folding),
+    *(file_response, page_cache, retry_after, spreadsheets),
     *(difflib, urllib.parse),
 )
 
@@ -80,25 +80,25 @@ AROUND = (("", ""), ("#", "a"), ("http://", ".com "), ("", "\u4e2d.com"), ("a.co
 
 
 def facets(value: str) -> object:
-    return bluesky_text.facets(value, lambda handle: "did:plc:a")
+    return bluesky_text.build_facets(value, lambda handle: "did:plc:a")
 
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "grapheme clusters": text.graphemes,
     "white space": text.is_blank,
-    "composed": text.composed,
-    "LinkedIn's little text": text.little_text,
-    "hashtags": text.hashtags,
-    "mentions": text.mentions,
-    "links": text.links,
+    "composed": text.normalize_nfc,
+    "LinkedIn's little text": text.escape_little_text,
+    "hashtags": text.find_hashtags,
+    "mentions": text.find_mentions,
+    "links": text.find_links,
     "X's weighted length": twitter_text.weighted_length.__wrapped__,
-    "X's cashtags": twitter_text.cashtags,
+    "X's cashtags": twitter_text.find_cashtags,
     "Bluesky's facets": facets,
-    "Bluesky's first link": bluesky_text.first_link,
-    "a link card's page": lambda value: linkcard._read(value.encode(), "text/html"),  # noqa: SLF001
-    "the header Prefer": lambda value: prefer.wait_of([value], 1.0),
-    "the header If-None-Match": lambda value: parts.names_tag(value, '"tag"'),
-    "the header Accept-Encoding": lambda value: shelf.takes_gzip({"accept-encoding": value}),
+    "Bluesky's first link": bluesky_text.find_first_link,
+    "a link card's page": lambda value: link_cards._read(value.encode(), "text/html"),  # noqa: SLF001
+    "the header Prefer": lambda value: prefer_header.parse_wait([value], 1.0),
+    "the header If-None-Match": lambda value: file_response.has_matching_tag(value, '"tag"'),
+    "the header Accept-Encoding": lambda value: page_cache.is_gzip_accepted({"accept-encoding": value}),
     "the header Retry-After": lambda value: retry_after.seconds(value, 0),
     "a file of CSV": lambda value: list(spreadsheets.lines(io.BytesIO(value.encode("utf-8", "surrogatepass")))),
     "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
@@ -173,4 +173,4 @@ def test_marks_are_composed_as_unicode_says() -> None:
     for marks in ("\u0301\u0316", "\u0f73\u0316", "\u0344\u0327\u0345", "\u0308\u0301\u0323"):
         for count in (1, 20, 90):
             value = f"a{marks * count}e\u0301{marks * count}"
-            assert text.composed(value) == unicodedata.normalize("NFC", value)
+            assert text.normalize_nfc(value) == unicodedata.normalize("NFC", value)

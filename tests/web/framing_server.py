@@ -13,9 +13,10 @@ from sanic.config import Config
 from sanic.router import Router
 
 from socialpub.base import sockets
-from socialpub.web import bodies, server
-from socialpub.web.http import Arrival
-from socialpub.web.sanic_overrides import App, Response
+from socialpub.web import server
+from socialpub.web.http import request_body
+from socialpub.web.http.handler import ServerRequest
+from socialpub.web.http.sanic_overrides import ServerApp, ServerResponse
 from tests.web.framing_readers import Taken
 
 PATIENCE = 30.0
@@ -39,7 +40,7 @@ class Everywhere(Router):
         return self.routes[0], keep, {}
 
 
-class Watched(server.Protocol):
+class Watched(server.ServerProtocol):
     """The server's own, which hangs up where it would wait for bytes that no client sends."""
 
     __slots__ = ("line",)
@@ -61,8 +62,8 @@ class Watched(server.Protocol):
         await super().receive_more()
 
 
-async def keep(request: Arrival) -> Response:
-    body = await bodies.read_body(request, bodies.MIB)
+async def keep(request: ServerRequest) -> ServerResponse:
+    body = await request_body.read_body(request, request_body.MIB)
     stream: Any = request.stream
     line: Line = stream.protocol.line
     headers = tuple(
@@ -71,28 +72,28 @@ async def keep(request: Arrival) -> Response:
     end = line.received - len(stream.recv_buffer)
     target = request.raw_url
     line.taken.append(Taken(request.method.encode(), target, headers, body, end, stream.keep_alive))
-    return Response(b"taken")
+    return ServerResponse(b"taken")
 
 
-async def refuse(request: Arrival, error: Exception) -> Response:
+async def refuse(request: ServerRequest, error: Exception) -> ServerResponse:
     stream: Any = request.stream
     stream.protocol.line.refused = status = getattr(error, "status_code", None) or getattr(error, "status", 500)
-    return Response(b"refused", status)
+    return ServerResponse(b"refused", status)
 
 
 @contextlib.contextmanager
 def keeping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     """A server on loopback, with who sends it streams."""
-    monkeypatch.setattr(server, "Protocol", Watched)
+    monkeypatch.setattr(server, "ServerProtocol", Watched)
     config = Config(env_prefix=None)
     config.update({"ACCESS_LOG": False, "MOTD": False, "TOUCHUP": False, "CONNECTIONS_MAX": 1000})
-    app = App("framing", router=Everywhere(), config=config, configure_logging=False, request_class=Arrival)
-    App.unregister_app(app)
+    app = ServerApp("framing", router=Everywhere(), config=config, configure_logging=False, request_class=ServerRequest)
+    ServerApp.unregister_app(app)
     app.ctx.by_port = {}
     app.exception(Exception)(refuse)
     app.add_route(keep, "/", ["GET"], stream=True)
     sock = sockets.listen("127.0.0.1", 0)
-    with server.in_thread(server.running(app, sock)):
+    with server.run_in_thread(server.serve_app(app, sock)):
         yield Client(sock.getsockname(), app.ctx.by_port)
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import proxy
 from socialpub.store.models import Post
-from socialpub.web import bodies
+from socialpub.web.http import request_body
 from tests.kit import UNKNOWN_ID, Clock, Server, error_of, iso, untouched
 from tests.web import raw
 from tests.web.raw import exchange
@@ -121,7 +121,7 @@ def test_an_odd_request_is_answered_as_what_it_is(name: str, world: World) -> No
 
 
 def test_a_body_shorter_than_its_length_times_out(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.2)
     with untouched(world.server):
         answer = exchange(world.server, HEAD.replace(b"KEY", world.alice.key.encode()) + b"Content-Length: 99\r\n\r\n{")
     assert (answer.status, answer.error()["rule"], answer.headers["connection"]) == (408, "http.timeout", "close")

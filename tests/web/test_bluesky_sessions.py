@@ -9,7 +9,7 @@ from typing import Any
 
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.accounts import Account as Theirs
 from socialpub.store.models import Account, Instance
@@ -81,7 +81,7 @@ def test_a_reconnect_is_done_although_the_old_session_cannot_be_ended(world: Wor
 def test_tokens_that_are_connected_again_as_they_are_stay_alive(world: World) -> None:
     server, before = world.server, calls(world.server, DELETE)
     (row,) = server.rows(Account, id=world.alice.bluesky)
-    identity = Identity(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
+    identity = AccountIdentity(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
     server._keep(world.alice, "bluesky", "bluesky", identity, held(server, row["id"]))
     reconnected(server, world.bob)
     until(lambda: len(upstream(server, world.bob.accounts["bluesky"]).refresh_tokens) == 1)

@@ -17,8 +17,8 @@ from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import tokens
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import AppClient, Draft, Mint, Ready, Tokens, Upstream
+from socialpub.platforms.contract import AppClient, Draft, Ready, SigningContext, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Clock, Server, breathe
@@ -72,7 +72,7 @@ def posts(office: Office) -> list[str]:
 def line(office: Office, who: Who, held: Tokens) -> Iterator[Upstream]:
     """A line to the fake that is not our server's."""
     with outbound.Client(outbound.UNGUARDED) as http:
-        mint = Mint(office.server.clock.now_ms, secrets.token_bytes)
+        mint = SigningContext(office.server.clock.now_ms, secrets.token_bytes)
         yield Upstream(http, http, office.server.service.sites["bluesky"], who, held, mint=mint)
 
 

@@ -16,8 +16,10 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.events import EVENTS
 from socialpub.web.app import ROUTES
-from socialpub.web.openapi.field_words import FIELD_WORDS
-from socialpub.web.pages import docs, html, reference
+from socialpub.web.docs import pages as docs
+from socialpub.web.docs import reference
+from socialpub.web.html import templates
+from socialpub.web.openapi.field_descriptions import FIELD_DESCRIPTIONS
 from tests.kit import Api, Person, Server
 from tests.web.test_openapi import DOCUMENT, name_of
 from tests.web.world import World
@@ -105,7 +107,7 @@ def test_every_error_code_and_every_rule_has_its_page(api: Api) -> None:
 def test_a_rule_that_a_platform_and_the_service_share_is_listed_once_with_both_codes(api: Api) -> None:
     rules = [rule["rule"] for rule in api.get("/v1/rules").json()["data"]]
     assert sorted(rules) == sorted({*SERVICE_RULES, *platforms.CATALOGUE})
-    assert docs.codes_of("pinterest.board.unknown") == ["platform_rejected", "validation_failed"]
+    assert docs.list_codes("pinterest.board.unknown") == ["platform_rejected", "validation_failed"]
     links = fetch(api, "/docs/rules/pinterest.board.unknown").links
     assert {"/docs/errors/platform_rejected", "/docs/errors/validation_failed"} <= set(links)
 
@@ -130,11 +132,11 @@ def test_the_events_page_says_whether_this_version_delivers_them(api: Api) -> No
 
 def test_every_setting_has_its_entry_and_words(api: Api) -> None:
     ids = fetch(api, "/docs/settings").ids
-    for section in docs.settings_view():
+    for section in docs.list_settings():
         for setting in section["settings"]:
             assert f"{section['name']}.{setting['name']}" in ids
             assert setting["description"], (section["name"], setting["name"])
-    named = {section["name"] for section in docs.settings_view()}
+    named = {section["name"] for section in docs.list_settings()}
     assert {name for name in Settings.model_fields if name != "platforms"} <= named
     assert {f"platforms.{name}" for name in platforms.PLATFORMS} <= named
 
@@ -154,7 +156,7 @@ def test_every_operation_and_schema_stands_in_the_reference(api: Api) -> None:
     for path, methods in DOCUMENT["paths"].items():
         assert path in shown.text
         for entry in methods.values():
-            part = fetch(api, f"/docs/reference/{reference.slug(entry['tags'][0])}")
+            part = fetch(api, f"/docs/reference/{reference.to_slug(entry['tags'][0])}")
             assert entry["operationId"] in part.ids
 
 
@@ -184,7 +186,7 @@ def test_words_of_fields_that_no_schema_has_are_removed() -> None:
         for field in schema.get("properties", {})
     }
     known = {f"{name}.{field}" for name, field in named} | {field for _, field in named}
-    assert set(FIELD_WORDS) - known == set()
+    assert set(FIELD_DESCRIPTIONS) - known == set()
 
 
 def test_long_pages_are_compressed_for_clients_that_take_gzip(server: Server) -> None:
@@ -323,8 +325,8 @@ def test_a_field_page_shows_what_it_was_asked_for_and_runs_nothing(api: Api, pat
 
 
 def test_our_own_markup_escapes_before_it_marks_up() -> None:
-    assert html.inline("a `<b>` **c** <i>") == "a <code>&lt;b&gt;</code> <strong>c</strong> &lt;i&gt;"
-    assert html.prose("one\n\n`two`") == "<p>one</p>\n<p><code>two</code></p>"
+    assert templates.render_inline("a `<b>` **c** <i>") == "a <code>&lt;b&gt;</code> <strong>c</strong> &lt;i&gt;"
+    assert templates.render_prose("one\n\n`two`") == "<p>one</p>\n<p><code>two</code></p>"
 
 
 # --- Form --------------------------------------------------------------------------------------------------------
@@ -401,15 +403,17 @@ def test_only_the_files_of_the_folder_are_served(api: Api, name: str) -> None:
 
 
 def test_a_curl_line_carries_the_key_from_the_environment_and_quotes_the_body() -> None:
-    line = reference.curl("POST", "https://x.test/v1/posts", [{"apiKey": []}], {"text": "it's"})
+    line = reference.build_curl("POST", "https://x.test/v1/posts", [{"apiKey": []}], {"text": "it's"})
     assert line == (
         "curl -sS https://x.test/v1/posts \\\n"
         '  -H "Authorization: Bearer $SOCIALPUB_KEY" \\\n'
         '  -H "Idempotency-Key: $(date +%s)-$RANDOM" \\\n'
         '  -d \'{\n  "text": "it\'"\'"\'s"\n}\''
     )
-    assert reference.curl("GET", "https://x.test/v1/rules", []) == "curl -sS https://x.test/v1/rules"
-    assert reference.curl("DELETE", "https://x.test/v1/posts/1", [{"apiKey": []}]).startswith("curl -sS -X DELETE ")
+    assert reference.build_curl("GET", "https://x.test/v1/rules", []) == "curl -sS https://x.test/v1/rules"
+    assert reference.build_curl("DELETE", "https://x.test/v1/posts/1", [{"apiKey": []}]).startswith(
+        "curl -sS -X DELETE "
+    )
 
 
 @pytest.mark.parametrize(
@@ -426,13 +430,13 @@ def test_a_curl_line_carries_the_key_from_the_environment_and_quotes_the_body() 
     ],
 )
 def test_a_schema_in_a_few_words(schema: dict[str, object], words: str) -> None:
-    assert reference.shape(schema) == words
+    assert reference.describe_schema(schema) == words
 
 
 def test_who_may_call_in_words() -> None:
-    assert reference.callers([]) == "anyone"
-    assert reference.callers([{"apiKey": []}, {"session": []}]) == "API key or session cookie"
-    assert reference.callers([{"session": [], "csrf": []}]) == "session cookie with CSRF token"
+    assert reference.describe_callers([]) == "anyone"
+    assert reference.describe_callers([{"apiKey": []}, {"session": []}]) == "API key or session cookie"
+    assert reference.describe_callers([{"session": [], "csrf": []}]) == "session cookie with CSRF token"
 
 
 def test_every_page_of_the_route_table_is_tested_here() -> None:

@@ -22,12 +22,13 @@ import pytest
 from socialpub import platforms
 from socialpub.domain.accounts.connect import redirect_uri
 from socialpub.platforms.contract import Board
-from socialpub.web import examples
 from socialpub.web.api.keys import KEY
 from socialpub.web.api.notifications import CHANNEL
 from socialpub.web.api.webhooks import DELIVERY_ROW, ENDPOINT
-from socialpub.web.pages import docs, reference
-from socialpub.web.pages.html import source as html_source
+from socialpub.web.docs import pages as docs
+from socialpub.web.docs import reference
+from socialpub.web.html.templates import read_source as html_source
+from socialpub.web.openapi import examples
 from tests.hooks import register
 from tests.kit import Api
 from tests.ports import free_port
@@ -106,7 +107,7 @@ def start(world: World) -> dict[str, str]:
     """The code of the page by file name, read from the page itself."""
     shown = blocks(world.server.api().get("/docs/start", headers=BROWSER).text)
     assert len(shown) == len(docs.START_FILES)
-    by_file = docs.start_code(world.server.service.base_url)
+    by_file = docs.build_start_code(world.server.service.base_url)
     code = {name: next(block for block in shown if block == text.strip("\n")) for name, text in by_file.items()}
     return {name: filled_in(world, text) for name, text in code.items()}
 
@@ -286,7 +287,7 @@ def test_every_command_line_of_the_reference_is_executed(
     document, ids = world.server.api().get("/openapi.json").json(), Examples(world, sink, shell.session)
     for path, methods in document["paths"].items():
         for method, entry in methods.items():
-            for request in reference.operation_view(document, method.upper(), path, entry)["requests"]:
+            for request in reference.build_operation_view(document, method.upper(), path, entry)["requests"]:
                 line = ids.real(entry["operationId"], request["curl"]).replace(PASSWORD, made["appPassword"])
                 script = line.replace("curl -sS ", "curl -sS -w '%{http_code}' ")
                 *answers, status = shell.run(script, PLATFORM="bluesky")
@@ -303,10 +304,12 @@ def test_every_block_of_every_page_is_one_that_is_tested(world: World) -> None:
         request["curl"]
         for path, methods in document["paths"].items()
         for method, entry in methods.items()
-        for request in reference.operation_view(document, method.upper(), path, entry)["requests"]
+        for request in reference.build_operation_view(document, method.upper(), path, entry)["requests"]
     }
-    code = {text.strip("\n") for text in docs.start_code(world.server.service.base_url).values()}
-    code |= {"".join(docs.start_code(world.server.service.base_url)[name] for name in docs.INDEX_FILES).strip("\n")}
+    code = {text.strip("\n") for text in docs.build_start_code(world.server.service.base_url).values()}
+    code |= {
+        "".join(docs.build_start_code(world.server.service.base_url)[name] for name in docs.INDEX_FILES).strip("\n")
+    }
     code |= {html_source(f"docs/verifiers/{file}").strip("\n") for file in reference.VERIFIERS.values()}
     addresses = {redirect_uri(world.server.service, row) for row in platforms.PLATFORMS.values() if row.oauth}
     api, pages = world.server.api(), 0

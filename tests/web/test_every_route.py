@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from socialpub.web.app import ROUTES
-from socialpub.web.http import Route
-from socialpub.web.middleware import SECURITY_HEADERS
+from socialpub.web.http.handler import Route
+from socialpub.web.http.middleware import SECURITY_HEADERS
 from socialpub.web.openapi import document as openapi
 from tests.kit import UNKNOWN_ID, Api, error_of, untouched
 from tests.web.test_openapi import name_of, said_of

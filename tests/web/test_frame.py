@@ -16,10 +16,10 @@ from sanic.signals import SignalRouter
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.domain.posts import accept
-from socialpub.web import bodies
 from socialpub.web.app import ROUTES
-from socialpub.web.middleware import SECURITY_HEADERS
-from socialpub.web.sanic_overrides import App, Response
+from socialpub.web.http import request_body
+from socialpub.web.http.middleware import SECURITY_HEADERS
+from socialpub.web.http.sanic_overrides import ServerApp, ServerResponse
 from tests.kit import UNKNOWN_ID, Person, Server, iso
 from tests.soak.world import wait_for
 from tests.web.raw import connect, exchange, read
@@ -28,11 +28,11 @@ RATE = ["ratelimit", "ratelimit-limit", "ratelimit-policy", "ratelimit-remaining
 
 
 @pytest.fixture
-def app(server: Server) -> App:
+def app(server: Server) -> ServerApp:
     return server.app
 
 
-def test_a_request_dispatches_no_signal(app: App, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_dispatches_no_signal(app: ServerApp, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sanic would look up fourteen for each request."""
     dispatched: list[str] = []
     dispatch = SignalRouter.dispatch
@@ -126,7 +126,7 @@ def test_only_reads_are_light() -> None:
 
 @pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b=c", "a\nSet-Cookie: b=c", "a\0Set-Cookie: b=c"])
 def test_a_header_is_one_line_whatever_stands_in_it(value: str) -> None:
-    made = Response(headers={"Location": value}, cookies=(value,))
+    made = ServerResponse(headers={"Location": value}, cookies=(value,))
     told = {name: line for name, line in made.processed_headers if name != b"content-type"}
     assert told == {b"Location": b"aSet-Cookie: b=c", b"Set-Cookie": b"aSet-Cookie: b=c"}
 
@@ -184,7 +184,7 @@ def test_a_key_is_sent_for_the_same_however_the_body_comes(server: Server, alice
 
 
 def test_other_bodies_are_read_as_they_come(server: Server, alice: Person, reads: list[int]) -> None:
-    body = json.dumps({"text": "x" * bodies.LIGHT_MAX, "targets": []}).encode()
+    body = json.dumps({"text": "x" * request_body.INLINE_PARSE_MAX, "targets": []}).encode()
     assert exchange(server, posted(alice, body)).error()["rule"] == "targets.required"
     assert sum(reads) == len(body)
     with connect(server) as line:

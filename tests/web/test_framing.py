@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.web.framing import CHUNK_LINE_MAX, FramingError, check_head
+from socialpub.web.http.request_framing import CHUNK_LINE_MAX, FramingError, check_head
 from tests.kit import Person, Server, untouched
 from tests.laws import all_hold
 from tests.web import raw

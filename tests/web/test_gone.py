@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError
-from socialpub.web.door import Door
+from socialpub.web.pipeline import RequestPipeline
 from tests.soak.world import wait_for
 from tests.web.test_unfinished import busy
 from tests.web.test_unheard import drop
@@ -40,7 +40,7 @@ def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:
     async def scene() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: troubles.append(context))
-        door = object.__new__(Door)
+        door = object.__new__(RequestPipeline)
         door._inside, door._closed = 0, False
         goes_on = loop.create_future()
 

@@ -13,8 +13,8 @@ import pytest
 from socialpub.domain.shapes.hints import fields_at
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.web.app import ROUTES
-from socialpub.web.nearest import nearest
 from socialpub.web.openapi.document import public_path
+from socialpub.web.path_suggestions import suggest
 from tests.kit import UNKNOWN_ID, error_of, untouched
 from tests.web.world import World
 
@@ -342,11 +342,11 @@ def test_each_path_is_the_nearest_to_itself_with_a_letter_less_or_more(path: str
         return
     longest = max(fixed, key=len)
     for wrong in (f"{longest}x", longest[:-1], longest.upper(), longest.replace("-", "_") + "_"):
-        named = nearest(known.replace(longest, wrong), ROUTES)
+        named = suggest(known.replace(longest, wrong), ROUTES)
         assert named is not None, wrong
         assert len(named.split("/")) == len(known.split("/"))
 
 
 @pytest.mark.parametrize("path", ["/", "/wp-admin/setup.php", "/v1/" + "a" * 5000, "/%00", "/v1/a/b/c/d/e/f", "/*/*/*"])
 def test_an_address_like_no_other_names_none(path: str) -> None:
-    assert nearest(path, tuple(route for route in ROUTES if route.path != "/")) is None
+    assert suggest(path, tuple(route for route in ROUTES if route.path != "/")) is None

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.web import bodies
-from socialpub.web.middleware import SECURITY_HEADERS
+from socialpub.web.http import request_body
+from socialpub.web.http.middleware import SECURITY_HEADERS
 from tests.kit import Person, Server, breathe, error_of, untouched
 from tests.web import raw
 from tests.web.world import World
@@ -67,7 +67,7 @@ def padded(body: dict[str, Any], size: int) -> bytes:
 
 
 def test_16_mib_are_taken_and_one_byte_more_is_not(world: World) -> None:
-    full = padded(world.body(), bodies.BODY_MAX)
+    full = padded(world.body(), request_body.BODY_MAX)
     assert world.alice.api.post("/v1/posts", content=full).status_code == 200
     with untouched(world.server):
         answer = world.alice.api.post("/v1/posts", content=full + b" ")
@@ -76,7 +76,7 @@ def test_16_mib_are_taken_and_one_byte_more_is_not(world: World) -> None:
 
 def test_a_body_too_large_is_refused_when_it_does_not_say_how_large_it_is(world: World) -> None:
     def pieces() -> Iterator[bytes]:
-        yield from (b" " * 65536 for _ in range(bodies.BODY_MAX // 65536))
+        yield from (b" " * 65536 for _ in range(request_body.BODY_MAX // 65536))
         yield b"{}"
 
     with untouched(world.server):
@@ -102,7 +102,7 @@ def test_a_body_is_json_whatever_its_type_says(kind: str | None, world: World) -
 
 def test_a_body_on_a_read_is_not_taken_for_anything(alice: Person) -> None:
     assert alice.api.request("GET", "/v1/posts", content=b"{").status_code == 200
-    answer = alice.api.request("GET", "/v1/posts", content=b" " * (bodies.BODY_MAX + 1))
+    answer = alice.api.request("GET", "/v1/posts", content=b" " * (request_body.BODY_MAX + 1))
     assert error_of(answer)["rule"] == "http.body_size"
 
 

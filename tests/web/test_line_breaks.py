@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.domain.shapes.posts import PublishRequest
-from socialpub.platforms.kit.text import line_feeds
+from socialpub.platforms.kit.text import normalize_line_feeds
 from socialpub.store.models import Media, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Server
@@ -116,6 +116,6 @@ def test_a_title_counts_a_line_break_as_one(platform: str, limit: int) -> None:
 
 @given(st.text(alphabet=st.sampled_from("\r\na\u2028\x85\v"), max_size=30))
 def test_nothing_but_carriage_returns_is_changed(text: str) -> None:
-    made = line_feeds(text)
+    made = normalize_line_feeds(text)
     assert made == re.sub("\r\n?", "\n", text)
-    assert line_feeds(made) == made
+    assert normalize_line_feeds(made) == made

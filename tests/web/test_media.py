@@ -22,7 +22,7 @@ from socialpub.domain import act
 from socialpub.domain.engine import periodic
 from socialpub.domain.media import files, library, probe
 from socialpub.domain.people import limits
-from socialpub.platforms.contract import Facts
+from socialpub.platforms.contract import MediaFacts
 from socialpub.store.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Person, Server, breathe, error_of, iso, untouched
@@ -747,7 +747,7 @@ def leftover_age(path: Path, server: Server) -> None:
     os.utime(path, (at, at))
 
 
-def inline_kept(server: Server, who: Person, content: bytes) -> Facts:
+def inline_kept(server: Server, who: Person, content: bytes) -> MediaFacts:
     """An inline file that a request has brought and kept."""
     with files.Arriving(files.home(server.service)) as arriving:
         arriving.write(content)

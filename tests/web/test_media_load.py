@@ -16,7 +16,7 @@ import pytest
 from socialpub.base import sockets
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.commands.serve import both
+from socialpub.commands.serve import run_engine_and_web
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.domain.people import keys, profiles
@@ -25,7 +25,7 @@ from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store import db
 from socialpub.web.app import build_app
-from socialpub.web.server import running, until_signal
+from socialpub.web.server import run_until_signal, serve_app
 from tests.hostile_media import BOMBS, FILES
 from tests.media_kit import mp4
 from tests.soak.world import TIMED
@@ -52,8 +52,8 @@ def run(home: str, told: Any) -> None:
 
     minted = service.write(key).result()
     engine = Engine(service)
-    life = both(engine, running(build_app(service, engine), sock))
-    until_signal(life, lambda: told.put((settings.base_url, minted, os.getpid())))
+    life = run_engine_and_web(engine, serve_app(build_app(service, engine), sock))
+    run_until_signal(life, lambda: told.put((settings.base_url, minted, os.getpid())))
 
 
 @contextlib.contextmanager

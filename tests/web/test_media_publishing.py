@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.media import fetched, files, probe
-from socialpub.platforms.contract import Facts
+from socialpub.platforms.contract import MediaFacts
 from socialpub.store.models import Media
 from tests.kit import Person, Server, iso, untouched
 from tests.media_kit import animation, mp4, picture, png
@@ -83,7 +83,7 @@ def test_a_url_is_fetched_and_measured_once_a_batch(
     measured: list[str] = []
     real = probe.measure
 
-    def counted(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
+    def counted(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
         measured.append(str(path))
         return real(path, sha256, owner)
 

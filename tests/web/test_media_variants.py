@@ -11,7 +11,7 @@ import pytest
 
 from socialpub import platforms
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from tests.kit import Person, Server, unused
 from tests.media_variants import Variant, variants
@@ -49,7 +49,9 @@ def everywhere(server: Server) -> Person:
             ends = parse_instant(made["expiresAt"]) if made.get("expiresAt") else None
             tokens = Tokens(made["accessToken"], made.get("refreshToken"), ends)
             server.watch.secrets |= {tokens.access, tokens.refresh or tokens.access}
-            server._keep(person, name, name, Identity(made["platformAccountId"], "Dora", made.get("extra", {})), tokens)
+            server._keep(
+                person, name, name, AccountIdentity(made["platformAccountId"], "Dora", made.get("extra", {})), tokens
+            )
     return person
 
 

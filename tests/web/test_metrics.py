@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
-from socialpub.web.pages.metrics import text_of
+from socialpub.web.ops.metrics import format_families
 from tests.kit import Person, Server, breathe, error_of, iso
 from tests.web import raw
 
@@ -158,7 +158,7 @@ def test_how_something_stands_reads_as_prometheus_writes_it() -> None:
     there = GaugeMetricFamily("b_there", "There.", labels=("of",))
     there.add_metric(("x",), 2)
     none = GaugeMetricFamily("c_none", "None.", labels=("of",))
-    told = text_of([GaugeMetricFamily("a_paused", "Paused.", value=1.0), there, none]).decode()
+    told = format_families([GaugeMetricFamily("a_paused", "Paused.", value=1.0), there, none]).decode()
     assert told.splitlines() == [
         "# HELP a_paused Paused.",
         "# TYPE a_paused gauge",

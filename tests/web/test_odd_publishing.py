@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.compact import dumps
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Account
@@ -94,7 +94,7 @@ class World:
         made = self.server.lab.lab.add_account(name, handle=unused("ann-"), displayName="Ann")
         boards = made.get("boards") or []
         extra = made["extra"] | ({"defaultBoardId": boards[0]["id"]} if boards else {})
-        identity = Identity(made["platformAccountId"], made["displayName"], extra)
+        identity = AccountIdentity(made["platformAccountId"], made["displayName"], extra)
         tokens = Tokens(made["accessToken"], made.get("refreshToken"))
         return str(self.server._keep(person, name, name, identity, tokens)["id"])
 

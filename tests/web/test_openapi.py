@@ -22,16 +22,16 @@ from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.posts import PostStatus
 from socialpub.web.app import ROUTES
-from socialpub.web.http import Route
+from socialpub.web.http.handler import Route
+from socialpub.web.http.operation import Operation
 from socialpub.web.openapi import document as openapi
 from socialpub.web.openapi import events
-from socialpub.web.openapi.words import TAGS
-from socialpub.web.operation import Operation
+from socialpub.web.openapi.texts import TAG_DESCRIPTIONS
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Server
 
 Json = dict[str, Any]
 BASE = "https://social.example.org"
-DOCUMENT = openapi.document(ROUTES, BASE, Limits(), "__Host-socialpub_session", "X-Service")
+DOCUMENT = openapi.build(ROUTES, BASE, Limits(), "__Host-socialpub_session", "X-Service")
 API_ROUTES = [route for route in ROUTES if route.says]
 
 
@@ -88,7 +88,7 @@ def test_every_route_of_the_api_is_in_it_and_nothing_else() -> None:
 def test_every_operation_has_words_and_an_example_of_each_answer(route: Route) -> None:
     said = said_of(route)
     assert said.summary
-    assert said.tag in TAGS
+    assert said.tag in TAG_DESCRIPTIONS
     assert said.answers
     assert all(success.says and success.example for success in said.answers.values())
     assert bool(said.requests) == (route.body is not None)
@@ -107,7 +107,7 @@ def test_the_errors_of_a_route_are_rules_of_the_service_or_codes(route: Route) -
 
 
 def test_every_request_rule_of_posts_and_limits_is_documented_where_it_arises() -> None:
-    told = {name for route in ROUTES for names in openapi.refusals(route).values() for name in names}
+    told = {name for route in ROUTES for names in openapi.list_refusals(route).values() for name in names}
     from_the_socket = {
         "http.method",
         "http.timeout",
@@ -287,7 +287,7 @@ def test_every_answer_has_its_headers_and_every_failure_the_envelope(route: Rout
     answers = operation(name_of(route))["responses"]
     assert {int(status) for status in answers if status != "default"} == {
         *said_of(route).answers,
-        *openapi.refusals(route),
+        *openapi.list_refusals(route),
         *([304] if route.tagged else []),
     }
     if route.tagged:
@@ -428,4 +428,4 @@ def test_the_headers_of_a_delivery_follow_the_setting(make_server: Callable[...,
 
 def test_an_event_of_one_type_is_not_another() -> None:
     schema = delivery_of("post.queued")["requestBody"]["content"]["application/json"]["schema"]
-    assert errors_in(schema, events.example_of("post.canceled")) != []
+    assert errors_in(schema, events.find_example("post.canceled")) != []

@@ -17,8 +17,18 @@ from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import tokens
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import AppClient, Connected, Draft, Identity, Mint, Published, Ready, Tokens, Upstream
+from socialpub.platforms.contract import (
+    AccountIdentity,
+    AppClient,
+    Draft,
+    OfferedAccount,
+    Published,
+    Ready,
+    SigningContext,
+    Tokens,
+    Upstream,
+)
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.store.models import Account
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Person, Server, breathe, error_of
@@ -176,7 +186,7 @@ def test_the_session_that_a_reconnect_replaces_is_ended(
     old = tokens.open_tokens(server.service, account, row["secret"])
     fields = {"handle": pds.handle, "password": pds.app_password}
     assert browser.post(f"{START}/complete", json=fields).status_code == 200
-    connected = Connected(Identity(pds.did, pds.handle, json.loads(row["extra"])), old)
+    connected = OfferedAccount(AccountIdentity(pds.did, pds.handle, json.loads(row["extra"])), old)
     deadline = time.monotonic() + 10
     while not is_over(line(connected)):
         assert time.monotonic() < deadline
@@ -194,11 +204,11 @@ def line(pds: Pds) -> Iterator[Lines]:
     """A line to an account, or to nobody's."""
     with outbound.Client(outbound.UNGUARDED) as http:
 
-        def line(connected: Connected | None = None) -> Upstream:
-            who = connected.identity if connected else Identity("")
+        def line(connected: OfferedAccount | None = None) -> Upstream:
+            who = connected.identity if connected else AccountIdentity("")
             account = Who(who.platform_account_id, who.display_name, who.extra)
             held = connected.tokens if connected else Tokens("")
-            mint = Mint(lambda: time.time_ns() // 1_000_000, secrets.token_bytes)
+            mint = SigningContext(lambda: time.time_ns() // 1_000_000, secrets.token_bytes)
             return Upstream(http, http, bluesky.PLATFORM.site(**pds.site()), account, held, mint=mint)
 
         yield line
@@ -210,7 +220,7 @@ def begun(pds: Pds, line: Lines) -> tuple[str, Any]:
     return invitation.url, json.loads(json.dumps(invitation.kept))
 
 
-def danced(pds: Pds, line: Lines) -> Connected:
+def danced(pds: Pds, line: Lines) -> OfferedAccount:
     url, kept = begun(pds, line)
     with Owner(pds) as owner:
         back = owner.decide(url)
@@ -218,7 +228,7 @@ def danced(pds: Pds, line: Lines) -> Connected:
     return bluesky.accept(line(), LOOPBACK, kept, back["code"], back["iss"])
 
 
-def written(line: Lines, connected: Connected, text: str) -> tuple[Published, Any]:
+def written(line: Lines, connected: OfferedAccount, text: str) -> tuple[Published, Any]:
     up = line(connected)
     draft = Draft(text, (), now_ms=time.time_ns() // 1_000_000, nonce=secrets.randbits(64))
     ready = bluesky.prepare(up, draft, None)
@@ -242,7 +252,7 @@ def test_a_plan_that_is_sent_again_makes_no_second_record(pds: Pds, line: Lines)
 
 def test_a_session_lives_on_by_its_refresh_tokens_and_ends_when_one_comes_twice(pds: Pds, line: Lines) -> None:
     old = danced(pds, line)
-    new = Connected(old.identity, bluesky.refresh(line(old), 0))
+    new = OfferedAccount(old.identity, bluesky.refresh(line(old), 0))
     assert new.tokens.refresh != old.tokens.refresh
     assert new.tokens.private == old.tokens.private
     written(line, new, "after a refresh")
@@ -266,7 +276,9 @@ def test_a_code_works_once_and_for_who_asked(pds: Pds, owner: Owner, line: Lines
 def test_tokens_are_useless_without_their_key(pds: Pds, line: Lines) -> None:
     connected = danced(pds, line)
     stolen = dict(connected.tokens.private) | {"dpopKey": bluesky.client_key(secrets.token_bytes)}
-    thief = Connected(connected.identity, Tokens(connected.tokens.access, connected.tokens.refresh, private=stolen))
+    thief = OfferedAccount(
+        connected.identity, Tokens(connected.tokens.access, connected.tokens.refresh, private=stolen)
+    )
     assert refusal(lambda: written(line, thief, "stolen")).code == "platform_auth_failed"
 
 
@@ -312,7 +324,7 @@ def test_our_server_connects_publishes_renews_and_revokes(
     assert [post["value"]["text"] for post in posts] == ["through our own server", "after a renewal"]
     assert posts[0]["uri"] == sent["uri"]
     assert browser.delete(f"/v1/accounts/{row['id']}").status_code == 200
-    connected = Connected(Identity(pds.did, pds.handle, json.loads(row["extra"])), second)
+    connected = OfferedAccount(AccountIdentity(pds.did, pds.handle, json.loads(row["extra"])), second)
     assert refusal(lambda: bluesky.refresh(line(connected), 0)).outcome is Outcome.REJECTED
     assert refusal(lambda: written(line, connected, "never")).stale_token
 

@@ -24,8 +24,8 @@ import pytest
 from socialpub.base import http as outbound
 from socialpub.domain.publishing import horizon
 from socialpub.domain.publishing import records as outcomes
-from socialpub.platforms.bluesky.text import plain
-from socialpub.platforms.contract import Identity, Platform, Tokens
+from socialpub.platforms.bluesky.text import strip_bom
+from socialpub.platforms.contract import AccountIdentity, Platform, Tokens
 from tests.conftest import Tell
 from tests.kit import Person, Server, iso
 from tests.soak import server_main
@@ -209,7 +209,7 @@ def open_accounts(pds: Pds, proxy: Proxy, server: Server, alice: Person) -> None
         handle = f"{secrets.token_hex(4)}.test"
         wanted = {"handle": handle, "email": f"{handle}@example.com", "password": secrets.token_hex(8)}
         made = httpx.post(f"{pds.url}/xrpc/com.atproto.server.createAccount", json=wanted, trust_env=False).json()
-        identity = Identity(made["did"], handle, {"handle": handle, "pds": proxy.url})
+        identity = AccountIdentity(made["did"], handle, {"handle": handle, "pds": proxy.url})
         server._keep(alice, f"a{number}", "bluesky", identity, Tokens(made["accessJwt"], made["refreshJwt"]))
 
 
@@ -231,7 +231,7 @@ def check(wish: Wish, found: dict[str, Any], handle_did: str) -> None:
     """The record is what was asked for."""
     value = found["value"]
     assert (found["uri"], found["cid"]) == (wish.told["uri"], wish.told["cid"])
-    assert value["text"] == plain(wish.text)
+    assert value["text"] == strip_bom(wish.text)
     check_facets(value, handle_did)
     embed = value.get("embed", {})
     if wish.images:

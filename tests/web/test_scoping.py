@@ -22,7 +22,7 @@ from socialpub.store.statements.keys import KEY_BY_DIGEST
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
 from socialpub.web.app import ROUTES
-from socialpub.web.http import Call, Reply, Route
+from socialpub.web.http.handler import HandlerResponse, RequestContext, Route
 from tests.chats import CHANNELS, add
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, register
 from tests.kit import UNKNOWN_ID, Person, error_of, untouched
@@ -400,8 +400,8 @@ def test_looking_a_key_up_compares_digests_only(world: World) -> None:
 # --- Routes for sessions only ---
 
 
-async def _signed(call: Call) -> Reply:
-    return Reply({"role": call.scope.role})
+async def _signed(call: RequestContext) -> HandlerResponse:
+    return HandlerResponse({"role": call.scope.role})
 
 
 @pytest.fixture
@@ -409,7 +409,7 @@ def dashboard_route(monkeypatch: pytest.MonkeyPatch) -> str:
     """A route that only the dashboard may use, as later issues will add them."""
     routes = tuple(Route(method, "/v1/for-people", _signed, "session", "writes") for method in ("POST", "GET"))
     monkeypatch.setattr(web_app, "ROUTES", (*web_app.ROUTES, *routes))
-    monkeypatch.setattr(web_app, "Reference", lambda routes, service: None)
+    monkeypatch.setattr(web_app, "OpenApiDocument", lambda routes, service: None)
     return "/v1/for-people"
 
 
@@ -463,4 +463,4 @@ def test_the_test_of_the_table_is_whole() -> None:
     }
     named = {route.path for route in ROUTES if route.guard in ("key", "read") and "<" in route.path}
     assert named == touched
-    assert profiles.listing in {route.handler for route in ROUTES}
+    assert profiles.list_profiles in {route.handler for route in ROUTES}

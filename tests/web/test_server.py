@@ -12,13 +12,13 @@ import pytest
 
 from socialpub.base import sockets
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.commands.serve import bind, both
+from socialpub.commands.serve import bind, run_engine_and_web
 from socialpub.domain.core.service import open_service
 from socialpub.domain.engine.engine import Engine
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.web.app import build_app
-from socialpub.web.server import in_thread, running
+from socialpub.web.server import run_in_thread, serve_app
 from tests.kit import Clock, Server
 
 MANY = 64  # connections
@@ -44,7 +44,7 @@ def test_the_port_opens_when_the_engine_has_started(tmp_path: Path, lab: Simulat
     db.migrate(settings.database_path)
     service = open_service(Runtime(settings, load_vault(settings), clock=wall))
     engine = Watched(service)
-    with in_thread(both(engine, running(build_app(service, engine), sock))):
+    with run_in_thread(run_engine_and_web(engine, serve_app(build_app(service, engine), sock))):
         assert httpx.get(f"{settings.base_url}/healthz", trust_env=False).status_code == 200
     assert not engine.met
 

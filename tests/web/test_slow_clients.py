@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from sanic.http import Stage
 
-from socialpub.web import bodies
-from socialpub.web.sanic_overrides import Protocol
+from socialpub.web.http import request_body
+from socialpub.web.http.sanic_overrides import ServerProtocol
 from tests.kit import Server
 from tests.soak.world import wait_for
 from tests.web import raw
@@ -38,7 +38,7 @@ def test_headers_of_a_later_request_time_out_too(server: Server) -> None:
 
 
 def test_a_body_that_comes_byte_by_byte_times_out_as_a_whole(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(request_body, "BODY_SECONDS", 0.5)
     head = f"POST /v1/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\n"
     ended = dripped(world.server, f"{head}Content-Length: 99999\r\n\r\n".encode())
     assert ended.status == 408
@@ -62,13 +62,13 @@ def test_a_client_that_asks_for_a_websocket_is_cut_off_too(world: World, monkeyp
     """Sanic looks at the times of such a connection no more, once it has looked while its request was handled."""
     world.server.restart(world.alice, KEEP_ALIVE_TIMEOUT=0.5)
     looked: list[Stage] = []
-    look = Protocol.check_timeouts
+    look = ServerProtocol.check_timeouts
 
-    def seen(line: Protocol) -> None:
+    def seen(line: ServerProtocol) -> None:
         look(line)
         looked.extend([line.http.stage] if line.http else [])
 
-    monkeypatch.setattr(Protocol, "check_timeouts", seen)
+    monkeypatch.setattr(ServerProtocol, "check_timeouts", seen)
     head = f"PATCH /v1/posts/x HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {world.alice.key}\r\nUpgrade: websocket\r\n"
     with raw.connect(world.server) as line:
         line.sendall(f"{head}Content-Length: 2\r\n\r\n{{".encode())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from socialpub.web import app
-from socialpub.web.server import Protocol
+from socialpub.web.server import ServerProtocol
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
 
@@ -52,9 +52,9 @@ def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its handler has come to its end, and nothing is left to wait for but the bytes."""
-    handing, send = threading.Event(), Protocol.send
+    handing, send = threading.Event(), ServerProtocol.send
 
-    async def slowly(line: Protocol, data: bytes) -> None:
+    async def slowly(line: ServerProtocol, data: bytes) -> None:
         handing.set()
         while not server.service.hub.is_closed:
             await asyncio.sleep(0.001)
@@ -62,7 +62,7 @@ def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
             await asyncio.sleep(0)
         await send(line, data)
 
-    monkeypatch.setattr(Protocol, "send", slowly)
+    monkeypatch.setattr(ServerProtocol, "send", slowly)
     told: list[int] = []
     asking = threading.Thread(target=lambda: told.append(alice.api.get("/v1/accounts").status_code))
     asking.start()

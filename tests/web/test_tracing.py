@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from socialpub.base import tracing
 from socialpub.base.config import ConfigError, Settings
-from socialpub.commands.serve import traced
+from socialpub.commands.serve import export_traces
 from tests.kit import Person, Server, iso
 from tests.sink import listening
 from tests.soak.world import wait_for
@@ -124,7 +124,7 @@ def test_a_share_of_the_traces_is_sent(server: Server, alice: Person) -> None:
 
 def test_a_collector_gets_them(server: Server, alice: Person) -> None:
     with listening() as sink:
-        with traced(Settings(tracing={"endpoint": f"{sink.url}/v1/traces", "service_name": "ours"})):  # type: ignore[arg-type]
+        with export_traces(Settings(tracing={"endpoint": f"{sink.url}/v1/traces", "service_name": "ours"})):  # type: ignore[arg-type]
             publish(alice)
         (got,) = sink.got
     assert got.headers["content-type"] == "application/x-protobuf"
@@ -132,7 +132,7 @@ def test_a_collector_gets_them(server: Server, alice: Person) -> None:
 
 
 def test_a_collector_that_is_away_holds_nobody_up(server: Server, alice: Person) -> None:
-    with traced(Settings(tracing={"endpoint": "http://127.0.0.1:9/v1/traces", "ratio": 1})):  # type: ignore[arg-type]
+    with export_traces(Settings(tracing={"endpoint": "http://127.0.0.1:9/v1/traces", "ratio": 1})):  # type: ignore[arg-type]
         publish(alice)
 
 
@@ -140,7 +140,7 @@ def test_without_the_packages_a_collector_is_refused_with_what_to_do(monkeypatch
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with (
         pytest.raises(ConfigError, match=r"pip install \"socialpub\[tracing\]\""),
-        traced(Settings(tracing={"endpoint": "http://127.0.0.1:4318/v1/traces"})),  # type: ignore[arg-type]
+        export_traces(Settings(tracing={"endpoint": "http://127.0.0.1:4318/v1/traces"})),  # type: ignore[arg-type]
     ):
         pytest.fail("there are traces")
 
@@ -149,8 +149,8 @@ def test_without_a_collector_nothing_of_it_is_read(server: Server, alice: Person
     publish(alice)
     assert tracing.begin("x", "GET", {}) is None
     code = (
-        "import sys\nfrom socialpub.base.config import Settings\nfrom socialpub.commands.serve import traced\n"
-        "with traced(Settings()): print(sum(name.startswith('opentelemetry') for name in sys.modules))"
+        "import sys\nfrom socialpub.base.config import Settings\nfrom socialpub.commands.serve import export_traces\n"
+        "with export_traces(Settings()): print(sum(name.startswith('opentelemetry') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "0\n"

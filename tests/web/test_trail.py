@@ -11,7 +11,7 @@ from sanic.exceptions import RequestCancelled
 
 from socialpub.domain.people import users
 from socialpub.store.models import Account
-from socialpub.web.server import Protocol
+from socialpub.web.server import ServerProtocol
 from tests.kit import Server
 from tests.soak.world import wait_for
 from tests.web.test_openapi_answers import sign_in
@@ -47,10 +47,10 @@ def test_an_act_that_is_done_names_its_post_its_key_and_no_refusal(
 def test_a_request_whose_client_has_gone_leaves_one_line(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def gone(line: Protocol, data: bytes) -> None:
+    async def gone(line: ServerProtocol, data: bytes) -> None:
         raise RequestCancelled
 
-    monkeypatch.setattr(Protocol, "send", gone)
+    monkeypatch.setattr(ServerProtocol, "send", gone)
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.get(f"{world.server.url}/healthz", headers={"X-Request-Id": "the-gone"}, trust_env=False)
     assert len(lines(caplog, "socialpub.web", "the-gone ")) == 1

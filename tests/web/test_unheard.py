@@ -16,7 +16,7 @@ from socialpub.base import faults
 from socialpub.domain.engine import periodic
 from socialpub.domain.posts import unheard
 from socialpub.store.models import Organization, Owed, Post, Usage
-from socialpub.web.server import Protocol
+from socialpub.web.server import ServerProtocol
 from tests.kit import Person, Server, breathe
 from tests.soak.world import wait_for
 from tests.web import raw
@@ -223,7 +223,7 @@ def test_a_client_that_goes_while_its_answer_is_handed_over_is_owed_it_again(
         raise ServerError("Response stream was ended, no more response data is allowed to be sent.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Protocol, "send", gone)
+        patch.setattr(ServerProtocol, "send", gone)
         with raw.connect(world.server) as line:
             line.sendall(bytes_of(world, world.alice, world.body()))
             assert handed.wait(10)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.web.pages.reference import VERIFIERS
+from socialpub.web.docs.reference import VERIFIERS
 from tests.hooks import ENDPOINTS, register
 from tests.sink import Got, Sink
 from tests.web.world import World

@@ -19,8 +19,8 @@ from socialpub.domain.core import moves
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import ConfiguredSite, Identity, Login, Platform, Tokens
+from socialpub.platforms.contract import AccountIdentity, ConfiguredSite, Platform, SupportsPasswordLogin, Tokens
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth
 from socialpub.store import sql
 from socialpub.store.db import Tx
@@ -156,7 +156,7 @@ def _missing(service: Service, row: AccountRow) -> list[str]:
         granted = open_tokens(service, row["id"], row["secret"]).private.get("scopes")
     except ApiError:
         return []  # the account's status reports it
-    return [scope for scope in oauth.asked(oauth_row, site) if scope not in granted] if granted else []
+    return [scope for scope in oauth.list_scopes(oauth_row, site) if scope not in granted] if granted else []
 
 
 class Named(TypedDict):
@@ -192,7 +192,7 @@ def ends_before(row: Named, at_ms: int) -> bool:
 
 
 def connect(
-    service: Service, tx: Tx, organization: str, profile: str, platform: str, identity: Identity, tokens: Tokens
+    service: Service, tx: Tx, organization: str, profile: str, platform: str, identity: AccountIdentity, tokens: Tokens
 ) -> tuple[AccountBody, bool]:
     """Insert or update an account; return it and whether it is new.
 
@@ -230,11 +230,11 @@ def connect(
     return body(the_row(Account, account)), known is None
 
 
-def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[Identity, Tokens]:
+def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[AccountIdentity, Tokens]:
     """Log in with credentials at the platform. Raises ApiError `platform_not_enabled`."""
     connector = platforms.CONNECTORS.get(platform)
     enabled(service, platforms.platform(platform))
-    log_in: Login | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
+    log_in: SupportsPasswordLogin | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
     if log_in is None:
         raise ApiError("platform_not_enabled", f"Accounts of {platform} do not connect by credentials.")
     with open_upstream(service, platform, Who(""), Tokens("")) as up:

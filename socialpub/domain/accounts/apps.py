@@ -18,7 +18,7 @@ from socialpub.domain.people import profiles
 from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.apps import AppBody, AppRequest
-from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import Platform, Site, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx

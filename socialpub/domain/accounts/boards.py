@@ -12,18 +12,18 @@ from socialpub.domain.accounts.calling import Caller, StorageError
 from socialpub.domain.core.service import Service
 from socialpub.domain.people.actor import Actor
 from socialpub.domain.shapes.accounts import BoardBody, BoardList, DefaultBoardBody
-from socialpub.platforms.contract import Board, Boards
+from socialpub.platforms.contract import Board, SupportsBoards
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
 
 
-def of_account(row: AccountRow) -> Boards:
+def of_account(row: AccountRow) -> SupportsBoards:
     """Return the connector that lists boards. Raises ApiError `account.platform`."""
     connector = platforms.CONNECTORS.get(row["platform"])
     if not has_boards(row["platform"]):
         raise refuse("account.platform")
-    return cast(Boards, connector)
+    return cast(SupportsBoards, connector)
 
 
 def has_boards(platform: str) -> bool:

@@ -18,8 +18,8 @@ from socialpub.domain.accounts import accounts, versions
 from socialpub.domain.accounts.tokens import open_tokens, open_upstream
 from socialpub.domain.accounts.versions import Asked, Heard
 from socialpub.domain.core.service import Service
-from socialpub.platforms.contract import Canary as Call
 from socialpub.platforms.contract import Platform
+from socialpub.platforms.contract import VersionProbe as Call
 from socialpub.store.models import Account, row_where
 from socialpub.store.rows import AccountRow
 

@@ -38,8 +38,16 @@ from socialpub.domain.shapes.accounts import (
     fields_given,
 )
 from socialpub.domain.shapes.common import DeletedBody
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import Authorizes, Connected, CredentialField, Identity, Invitation, Platform, Tokens
+from socialpub.platforms.contract import (
+    AccountIdentity,
+    AuthorizationRedirect,
+    CredentialField,
+    OfferedAccount,
+    Platform,
+    SupportsOAuth,
+    Tokens,
+)
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, rows_where
@@ -56,7 +64,7 @@ class Offer:
     """Result of a login: one account to connect, or several to choose from."""
 
     profile: str
-    connected: tuple[Connected, ...]
+    connected: tuple[OfferedAccount, ...]
     attempt: str | None = None  # id of the attempt with these choices
     is_choice: bool = False  # one account of several; the others can be connected too
 
@@ -116,7 +124,7 @@ class Invited:
     """Login started upstream by account name (pushed authorization request)."""
 
     state: str
-    invitation: Invitation
+    invitation: AuthorizationRedirect
 
 
 async def invite(service: Service, scope: Scope, name: str, handle: str | None, wanted: str | None) -> Invited | None:
@@ -157,7 +165,9 @@ def _field(field: CredentialField) -> FieldBody:
 def _authorize_url(service: Service, tx: Tx, scope: Scope, platform: Platform, profile: str) -> str:
     state, verifier = _random(service), _random(service)
     _begin(service, tx, scope, platform, profile, state, {"verifier": verifier})
-    return oauth.authorize_url(platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier)
+    return oauth.build_authorize_url(
+        platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier
+    )
 
 
 def _begin(
@@ -272,7 +282,7 @@ async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[s
     profile = await service.read(lambda: profile_of(scope, wanted))
     share = upstreams.typed(name, scope.organization)
     identity, found = await aside(service, share, lambda: accounts.login(service, name, fields))
-    return Offer(profile, (Connected(identity, found),))
+    return Offer(profile, (OfferedAccount(identity, found),))
 
 
 def _attempt(service: Service, scope: Scope, name: str, state: str) -> ConnectAttemptRow | None:
@@ -307,11 +317,11 @@ def _take(service: Service, tx: Tx, scope: Scope, name: str, state: str) -> Conn
 
 def _exchange(
     service: Service, platform: Platform, code: str, secret: dict[str, Any], iss: str | None
-) -> tuple[Connected, ...]:
+) -> tuple[OfferedAccount, ...]:
     if "invited" in secret:
         return (public_client.accept(service, platform.name, secret["invited"], code, iss),)
     verifier = secret["verifier"]
-    connector = cast(Authorizes, platforms.CONNECTORS[platform.name])
+    connector = cast(SupportsOAuth, platforms.CONNECTORS[platform.name])
     with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
         uri, now = redirect_uri(service, platform), service.now_ms
         found = oauth.exchange(platform, up.http, up.site, code, uri, verifier, now)
@@ -322,25 +332,27 @@ def _exchange(
             raise
 
 
-def _save_choices(service: Service, tx: Tx, attempt: str, found: tuple[Connected, ...]) -> None:
+def _save_choices(service: Service, tx: Tx, attempt: str, found: tuple[OfferedAccount, ...]) -> None:
     sealed = _seal(service, attempt, "choices", [_pack(one) for one in found])
     ConnectAttempt.update(choices=sealed, ends_at=service.now_ms + LIFE_MS).where(
         ConnectAttempt.id == attempt
     ).execute()
 
 
-def _pack(one: Connected) -> dict[str, Any]:
+def _pack(one: OfferedAccount) -> dict[str, Any]:
     identity = one.identity
     who = {"id": identity.platform_account_id, "name": identity.display_name, "extra": dict(identity.extra)}
     return {"who": who, "tokens": tokens.pack(one.tokens), "kind": one.kind}
 
 
-def _unpack(packed: dict[str, Any]) -> Connected:
+def _unpack(packed: dict[str, Any]) -> OfferedAccount:
     who = packed["who"]
-    return Connected(Identity(who["id"], who["name"], who["extra"]), tokens.unpack(packed["tokens"]), packed["kind"])
+    return OfferedAccount(
+        AccountIdentity(who["id"], who["name"], who["extra"]), tokens.unpack(packed["tokens"]), packed["kind"]
+    )
 
 
-def choice_id(one: Connected) -> str:
+def choice_id(one: OfferedAccount) -> str:
     """Derive a choice's id from the account; it is stable."""
     return crypto.digest(one.identity.platform_account_id)[:20]
 

@@ -14,8 +14,8 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core import instance, upstreams
 from socialpub.domain.core.service import Service
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import Revokes, Tokens
+from socialpub.platforms.contract import ConnectorAccount as Who
+from socialpub.platforms.contract import SupportsRevocation, Tokens
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, rows_where
 from socialpub.store.rows import AccountRow
@@ -29,7 +29,7 @@ def can_end(platform: str) -> bool:
 
 def end(service: Service, row: AccountRow, held: Tokens) -> bool:
     """Revoke tokens at the platform; return whether that succeeded. Blocks."""
-    connector = cast(Revokes, platforms.CONNECTORS[row["platform"]])
+    connector = cast(SupportsRevocation, platforms.CONNECTORS[row["platform"]])
     who = Who(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
     try:
         with tokens.open_upstream(service, row["platform"], who, held) as up:

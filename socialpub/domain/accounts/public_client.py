@@ -15,8 +15,15 @@ from socialpub.base import crypto
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import Service
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import AppClient, Connected, Invitation, Invites, Platform, Tokens
+from socialpub.platforms.contract import (
+    AppClient,
+    AuthorizationRedirect,
+    OfferedAccount,
+    Platform,
+    SupportsPushedAuthorization,
+    Tokens,
+)
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.store.db import Tx
 from socialpub.store.models import Instance
 
@@ -48,8 +55,8 @@ def can_invite(service: Service, platform: Platform) -> bool:
     return hasattr(platforms.CONNECTORS.get(platform.name), "invite") and is_public(service.base_url)
 
 
-def _connector(platform: str) -> Invites:
-    return cast(Invites, platforms.CONNECTORS[platform])
+def _connector(platform: str) -> SupportsPushedAuthorization:
+    return cast(SupportsPushedAuthorization, platforms.CONNECTORS[platform])
 
 
 # --- Client metadata -----------------------------------------------------------------------------------------------
@@ -95,13 +102,13 @@ def _first_key(service: Service, tx: Tx, fresh: str) -> str:
 # --- Login ---------------------------------------------------------------------------------------------------------
 
 
-def invite(service: Service, platform: str, handle: str, state: str) -> Invitation:
+def invite(service: Service, platform: str, handle: str, state: str) -> AuthorizationRedirect:
     """Push the authorization request upstream. Blocks."""
     with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
         return _connector(platform).invite(up, client(service, platform), handle, state)
 
 
-def accept(service: Service, platform: str, kept: Mapping[str, Any], code: str, iss: str | None) -> Connected:
+def accept(service: Service, platform: str, kept: Mapping[str, Any], code: str, iss: str | None) -> OfferedAccount:
     """Exchange the code for the account. Blocks."""
     with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
         return _connector(platform).accept(up, client(service, platform), dict(kept), code, iss)

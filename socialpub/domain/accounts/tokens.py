@@ -24,8 +24,8 @@ from socialpub.domain.accounts import attention
 from socialpub.domain.core import events, instance, upstreams
 from socialpub.domain.core.service import Renewal, Service
 from socialpub.domain.shapes.events import TokenEvent, TokenExpiring, TokenRevoked
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import Mint, Tokens, Upkeep, Upstream
+from socialpub.platforms.contract import ConnectorAccount as Who
+from socialpub.platforms.contract import RefreshPolicy, SigningContext, Tokens, Upstream
 from socialpub.platforms.kit import oauth
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Intent, row_of, the_row
@@ -109,7 +109,7 @@ def columns(
     }
 
 
-def _ends_at(upkeep: Upkeep, tokens: Tokens) -> int | None:
+def _ends_at(upkeep: RefreshPolicy, tokens: Tokens) -> int | None:
     """Return when the owner must reconnect at the latest; None: tokens refresh forever."""
     if tokens.refresh is None or not upkeep.renewable:
         return tokens.expires_at_ms
@@ -313,7 +313,7 @@ def _blamed(service: Service, tx: Tx, row: AccountRow, error: ApiError) -> ApiEr
     Account.update(renewal_refused_at=first if first and first > hour else now).where(Account.id == row["id"]).execute()
     if Account.select().where(here, Account.renewal_refused_at > hour).exists():
         log.error("%s refuses the renewals of several accounts: its client credentials are wrong", row["platform"])
-        return oauth.misconfigured(platforms.platform(row["platform"]), error.message)
+        return oauth.build_misconfigured_error(platforms.platform(row["platform"]), error.message)
     proved = Account.select().where(here, Account.renewed_at > hour).exists()
     waited = first is not None and first <= hour
     error.token_refused = proved or waited or not Account.select().where(others).exists()
@@ -490,7 +490,7 @@ def open_upstream(
         runtime.open_http(runtime.http_policy(guarded=False), upstreams.configured(service, platform)) as http,
         runtime.open_http(runtime.http_policy(guarded=True), upstreams.named(service, platform, account)) as guarded,
     ):
-        mint = Mint(runtime.clock.now_ms, runtime.entropy)
+        mint = SigningContext(runtime.clock.now_ms, runtime.entropy)
         yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, mint, service.upstream.notes)
 
 

@@ -21,7 +21,7 @@ from socialpub.base.runtime import Runtime
 from socialpub.domain.core.copies import Owed
 from socialpub.domain.core.lately import Lately
 from socialpub.domain.core.sites import Sites, typed_in
-from socialpub.platforms.contract import Notes, Tokens
+from socialpub.platforms.contract import CallNotes, Tokens
 from socialpub.store.db import Database, DbFuture, Tx
 from socialpub.store.jobs.job_queue import Jobs
 from socialpub.store.models import Intent
@@ -194,7 +194,7 @@ class UpstreamState:
     breakers: Breakers
     revoked: set[str] = field(default_factory=set)
     renewals: dict[str, Renewal] = field(default_factory=dict)
-    notes: Notes = field(default_factory=Notes)
+    notes: CallNotes = field(default_factory=CallNotes)
 
 
 @dataclass

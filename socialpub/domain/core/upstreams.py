@@ -18,7 +18,7 @@ from socialpub.base.fair import Pool, Share
 from socialpub.base.http.circuit_breakers import BreakerTransport
 from socialpub.base.runtime import Wrap
 from socialpub.domain.core.service import Service
-from socialpub.platforms.contract import Account as Who
+from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.store.models import Account, the_row
 
 

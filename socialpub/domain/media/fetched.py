@@ -22,7 +22,7 @@ from socialpub.domain.core.service import Service
 from socialpub.domain.media import files, probe, responses
 from socialpub.domain.media.run_folder import RunFolder
 from socialpub.domain.shapes.errors import UpstreamAnswer
-from socialpub.platforms.contract import Facts
+from socialpub.platforms.contract import MediaFacts
 
 FETCH_SECONDS = 120.0
 FAILED_SECONDS = 60.0
@@ -35,7 +35,7 @@ class _Entry:
     """Cached file of a batch: made once while other threads wait."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    facts: Facts | None = None
+    facts: MediaFacts | None = None
     instead: str | None = None
     error: ApiError | None = None
     failed_at: float = 0.0
@@ -57,7 +57,7 @@ class Fetched:
         """Set the organization whose share the batch's files are read in."""
         self._owners[batch] = organization
 
-    def get(self, batch: str, url: str) -> tuple[Path, Facts]:
+    def get(self, batch: str, url: str) -> tuple[Path, MediaFacts]:
         """Return the file of a URL with its facts.
 
         Raises ApiError from the guarded client (upstream status in `platform_response`) or from probing.
@@ -97,7 +97,7 @@ class Fetched:
             except OSError:  # the media folder is on another disk
                 private.copy(arriving.path, place)
 
-    def brought(self, batch: str, name: str) -> tuple[Path, Facts]:
+    def brought(self, batch: str, name: str) -> tuple[Path, MediaFacts]:
         """Return an added file with its facts. Raises ApiError from probing."""
         return self._once(batch, name, _gone)
 
@@ -128,7 +128,7 @@ class Fetched:
             self._tidied = now
             files.tidy(self._service)
 
-    def _once(self, batch: str, name: str, make: Callable[[Path], str | None]) -> tuple[Path, Facts]:
+    def _once(self, batch: str, name: str, make: Callable[[Path], str | None]) -> tuple[Path, MediaFacts]:
         with self._guard:
             entry = self._entries[batch].setdefault(name, _Entry())
         place = self._folder.of(batch) / name
@@ -176,7 +176,7 @@ def _gone(place: Path) -> str | None:
     raise FileNotFoundError(place)
 
 
-def _measured(path: Path, owner: str, instead: str | None) -> Facts:
+def _measured(path: Path, owner: str, instead: str | None) -> MediaFacts:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return probe.measure(path, sha256, owner) or Facts(probe.UNKNOWN, path.stat().st_size, sha256, instead=instead)
+    return probe.measure(path, sha256, owner) or MediaFacts(probe.UNKNOWN, path.stat().st_size, sha256, instead=instead)

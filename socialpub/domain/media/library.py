@@ -28,8 +28,8 @@ from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
-from socialpub.platforms.contract import Draft, Facts, Item, Kind
-from socialpub.platforms.kit.rules import unreachable
+from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, MediaKind
+from socialpub.platforms.kit.rule_catalog import find_fetch_rule
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.models import Media, row_where, rows_where
@@ -55,7 +55,7 @@ T = TypeVar("T")
 # --- Storing -----------------------------------------------------------------------------------------------------
 
 
-def store(service: Service, arriving: files.Arriving, organization: str) -> Facts:
+def store(service: Service, arriving: files.Arriving, organization: str) -> MediaFacts:
     """Store an inline file durably before a row names it, and measure it.
 
     Unsupported and unreadable files are stored too: the platform's rule refuses them at publishing.
@@ -69,10 +69,10 @@ def store(service: Service, arriving: files.Arriving, organization: str) -> Fact
             raise
         facts = None
     files.save(service, arriving)
-    return facts or Facts(kind, arriving.size, arriving.sha256)
+    return facts or MediaFacts(kind, arriving.size, arriving.sha256)
 
 
-def take(service: Service, arriving: files.Arriving, organization: str) -> Facts:
+def take(service: Service, arriving: files.Arriving, organization: str) -> MediaFacts:
     """Store an upload. Raises `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
     arriving.finish()
     facts = probe.measure(arriving.path, arriving.sha256, organization)
@@ -98,7 +98,7 @@ async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> 
         return await act.answer(act.deed(who, _record, facts, fields))
 
 
-def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
+def _record(tx: Tx, who: Actor, facts: MediaFacts, fields: MediaFields) -> Done:
     named(who.service, tx, [facts])
     profiles.check(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
@@ -108,7 +108,7 @@ def _record(tx: Tx, who: Actor, facts: Facts, fields: MediaFields) -> Done:
 
 
 @contextlib.asynccontextmanager
-async def bound(service: Service, kept: Collection[Facts]) -> AsyncIterator[None]:
+async def bound(service: Service, kept: Collection[MediaFacts]) -> AsyncIterator[None]:
     """Delete the stored files if the block that creates their rows fails."""
     try:
         yield
@@ -117,13 +117,13 @@ async def bound(service: Service, kept: Collection[Facts]) -> AsyncIterator[None
         raise
 
 
-def named(service: Service, tx: Tx, kept: Collection[Facts]) -> None:
+def named(service: Service, tx: Tx, kept: Collection[MediaFacts]) -> None:
     """Release the leases once this transaction, whose rows name the files, commits."""
     for facts in kept:
         tx.after_commit(functools.partial(files.release, service, facts.sha256))
 
 
-def give_up(service: Service, kept: Collection[Facts]) -> None:
+def give_up(service: Service, kept: Collection[MediaFacts]) -> None:
     """Delete stored files that got no rows, unless referenced elsewhere."""
     for facts in kept:
         files.give_up(service, facts.sha256)
@@ -151,7 +151,7 @@ def insert(
     tx: Tx,
     organization: str,
     profile: str | None,
-    facts: Facts,
+    facts: MediaFacts,
     alt: str | None,
     media_id: str,
     needed_ms: int | None = None,
@@ -187,10 +187,10 @@ FACTS = (
 """Columns named like the facts they hold."""
 
 
-def facts_of(row: MediaRow) -> Facts:
+def facts_of(row: MediaRow) -> MediaFacts:
     """Read the facts from the row, without opening the file."""
     columns: Mapping[str, Any] = row
-    return Facts(row["content_type"], row["size_bytes"], **{column: columns[column] for column in FACTS})
+    return MediaFacts(row["content_type"], row["size_bytes"], **{column: columns[column] for column in FACTS})
 
 
 # --- Records -----------------------------------------------------------------------------------------------------
@@ -376,23 +376,23 @@ def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
 
 def draft_items(
     service: Service, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
-) -> tuple[Item, ...]:
+) -> tuple[DraftMedia, ...]:
     """Build the items without bytes and facts, for cheap checks."""
     return tuple(_item(service, ref, assets) for ref in refs)
 
 
-def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> Item:
+def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
     alt = ref.get("altText")
     if "mediaId" not in ref:
-        return Item(ref["kind"], alt, ref.get("url"))
+        return DraftMedia(ref["kind"], alt, ref.get("url"))
     asset = assets[ref["mediaId"]]
     url = public_url(service, asset["id"], asset["content_type"])
-    return Item(ref["kind"], alt if alt is not None else asset["alt_text"], url, stored=True)
+    return DraftMedia(ref["kind"], alt if alt is not None else asset["alt_text"], url, stored=True)
 
 
 def with_bytes(
     service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
-) -> tuple[Item, ...]:
+) -> tuple[DraftMedia, ...]:
     """Build the items with bytes and facts, in an I/O thread. Raises `preflight_failed`."""
     return tuple(
         resolved(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
@@ -407,7 +407,7 @@ def resolved(
     index: int,
     ref: Mapping[str, Any],
     assets: Mapping[str, MediaRow],
-) -> Item:
+) -> DraftMedia:
     """Build one item with bytes and facts. Raises `preflight_failed` if unavailable."""
     item, name = _item(service, ref, assets), f"Media item {index + 1}"
     try:
@@ -426,7 +426,7 @@ def named_urls(platform: str, refs: str, draft: Draft) -> list[str]:
     return urls + [draft.options[option] for option, is_used in images if option in draft.options and is_used(draft)]
 
 
-def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, Facts]:
+def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, MediaFacts]:
     """Measure the images that options name, in an I/O thread. Raises `preflight_failed`."""
     found = {}
     for option, is_used in platforms.platform(platform).option_images.items():
@@ -440,7 +440,7 @@ def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> d
 
 def _bytes_of(
     service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]
-) -> tuple[Path, Facts]:
+) -> tuple[Path, MediaFacts]:
     if "mediaId" in ref:
         return _stored(service, assets[ref["mediaId"]])
     if "bytesBase64" in ref:
@@ -448,7 +448,7 @@ def _bytes_of(
     return fetched.get(batch, ref["url"])
 
 
-def _stored(service: Service, asset: MediaRow) -> tuple[Path, Facts]:
+def _stored(service: Service, asset: MediaRow) -> tuple[Path, MediaFacts]:
     facts, path = facts_of(asset), file_of(service, asset["sha256"])
     if not path.exists():
         files.check(service)
@@ -458,13 +458,13 @@ def _stored(service: Service, asset: MediaRow) -> tuple[Path, Facts]:
     return path, facts
 
 
-def _deep_error(platform: str, kind: Kind, name: str, error: ApiError) -> ApiError:
+def _deep_error(platform: str, kind: MediaKind, name: str, error: ApiError) -> ApiError:
     """Convert a media failure into the target's error: a service rule or the platform's."""
     if error.code == "internal_error":
         return error
     if error.rule:
         return _as_deep(error)
-    row = unreachable(platforms.PLATFORMS[platform], kind)
+    row = find_fetch_rule(platforms.PLATFORMS[platform], kind)
     found = row.error("", f"{name} could not be fetched: {error.message}")
     found.platform_response = error.platform_response
     return found

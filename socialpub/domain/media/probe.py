@@ -17,7 +17,7 @@ from typing import IO, Any
 from socialpub.base import binary, image_formats
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Pool, Share
-from socialpub.platforms.contract import Facts
+from socialpub.platforms.contract import MediaFacts
 
 log = logging.getLogger("socialpub.media")
 
@@ -64,7 +64,7 @@ def _sniff_boxes(head: bytes) -> str | None:
     return "video/mp4" if brands & _MP4_BRANDS else None
 
 
-def measure(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
+def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
     """Measure a file; None for an unsupported type. `owner`: organization whose share is used.
 
     Takes about 0.1 s, at most 20 s. Raises ApiError `media.unreadable`, `media.pixels_max`, or `internal_error` if no
@@ -78,7 +78,7 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> Facts | None:
     if "rule" in found:
         log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])
         raise refuse(found["rule"], f"{refuse(found['rule']).message} {found['why']}", remediation=found.get("advice"))
-    return Facts(content_type, path.stat().st_size, sha256, **found)
+    return MediaFacts(content_type, path.stat().st_size, sha256, **found)
 
 
 def _ask(path: Path, content_type: str) -> dict[str, Any]:

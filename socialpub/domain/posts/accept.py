@@ -31,8 +31,8 @@ from socialpub.domain.publishing.immediate import Begin, Beginning
 from socialpub.domain.publishing.records import Inserted
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
-from socialpub.platforms.contract import Facts, Warning
-from socialpub.platforms.kit.rules import once
+from socialpub.platforms.contract import MediaFacts, PublishWarning
+from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import folding, search, sql
 from socialpub.store.db import Tx
 from socialpub.store.jobs.leases import Claim, Work
@@ -53,7 +53,7 @@ class _Target(NamedTuple):
     aim: Aim
     post: str
     share: Share
-    warnings: tuple[Warning, ...]
+    warnings: tuple[PublishWarning, ...]
 
 
 class Order(NamedTuple):
@@ -64,7 +64,7 @@ class Order(NamedTuple):
     ear: unheard.Ear | None
     batch: str
     targets: Sequence[_Target]
-    stored: Mapping[str, Facts]  # stored inline media by hash
+    stored: Mapping[str, MediaFacts]  # stored inline media by hash
     inline: Mapping[Inline, str]  # ids of their rows, shared by targets of one profile
     rows: Sequence[Row]  # columns of each post that differ
     jobs: Sequence[Work]
@@ -164,14 +164,14 @@ def _admit(service: Service, shares: Sequence[Share]) -> None:
 
 async def _store_inline(
     service: Service, organization: str, aims: Sequence[Aim], files: library.InlineFiles
-) -> dict[str, Facts]:
+) -> dict[str, MediaFacts]:
     """Store inline media durably before any row names them, equal files once."""
     inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
     if not inline:
         return {}
 
-    def store() -> dict[str, Facts]:
-        stored: dict[str, Facts] = {}
+    def store() -> dict[str, MediaFacts]:
+        stored: dict[str, MediaFacts] = {}
         try:
             for data in inline:
                 stored[data] = library.store(service, files[data], organization)
@@ -185,13 +185,17 @@ async def _store_inline(
 
 
 def _warnings(
-    service: Service, request: PublishRequest, aim: Aim, stored: Mapping[str, Facts], found: Sequence[Warning]
-) -> tuple[Warning, ...]:
+    service: Service,
+    request: PublishRequest,
+    aim: Aim,
+    stored: Mapping[str, MediaFacts],
+    found: Sequence[PublishWarning],
+) -> tuple[PublishWarning, ...]:
     """Merge a target's warnings; if scheduled, with rules that its stored media will break."""
     known = preflight.known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
     if len(found) + len(known) < 2:
         return (*found, *known)
-    return tuple(once((*once(found), *known)))
+    return tuple(remove_duplicates((*remove_duplicates(found), *known)))
 
 
 def _order(
@@ -199,7 +203,7 @@ def _order(
     request: PublishRequest,
     ear: unheard.Ear | None,
     targets: Sequence[_Target],
-    stored: Mapping[str, Facts],
+    stored: Mapping[str, MediaFacts],
 ) -> Order:
     at_ms, batch = request.scheduled_at, who.service.runtime.ids.uuid()
     media = {inline: library.new_id(who.service) for inline in _inlines(targets)} if stored else {}

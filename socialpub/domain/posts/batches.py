@@ -22,7 +22,7 @@ from socialpub.domain.people import limits
 from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import WarningBody, warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
-from socialpub.platforms.kit.rules import warning
+from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.rows import PostRow, PostStatus
@@ -33,7 +33,7 @@ log = logging.getLogger("socialpub.batches")
 T = TypeVar("T")
 P = ParamSpec("P")
 AFTERWARDS_SECONDS = 2.0
-_STILL_PUBLISHING = warning_body(warning("still_publishing"))
+_STILL_PUBLISHING = warning_body(build_warning("still_publishing"))
 MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
 
@@ -160,7 +160,7 @@ def answer_of(body: BatchBody) -> limits.Answer:
 
 def joined(body: BatchBody) -> limits.Answer:
     """Build the response to a repeated request, which did nothing."""
-    note = warning_body(warning("joined_undelivered_batch"))
+    note = warning_body(build_warning("joined_undelivered_batch"))
     results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
     return answer_of({**body, "results": results})._replace(replayed=True)
 

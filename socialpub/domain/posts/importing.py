@@ -20,7 +20,7 @@ from socialpub.domain.posts import accept
 from socialpub.domain.shapes.common import MEDIA_ID_PATTERN
 from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.posts import MediaItem, PublishRequest
-from socialpub.platforms.contract import Warning
+from socialpub.platforms.contract import PublishWarning
 from socialpub.store import sql
 from socialpub.store.rows import AccountRow
 from socialpub.store.statements import carrying
@@ -145,7 +145,7 @@ def _source(item: Any) -> str:
     return str(item.get("mediaId") or item.get("url"))
 
 
-async def check(who: Actor, wanted: Wanted) -> Sequence[Warning]:
+async def check(who: Actor, wanted: Wanted) -> Sequence[PublishWarning]:
     """Run all checks of an acceptance; return the warnings. Raises ApiError."""
     order = await accept.prepare(who, wanted.request, None, {})
     return [note for target in order.targets for note in target.warnings]

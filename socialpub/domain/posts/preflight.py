@@ -32,9 +32,9 @@ from socialpub.domain.shapes.posts import (
     ValidationBody,
     ValidationResult,
 )
-from socialpub.platforms.contract import Cap, Draft, Facts, Item, Surroundings, Warning
-from socialpub.platforms.kit.rules import Findings, findings, once, warning
-from socialpub.platforms.kit.rules import count as measured
+from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, PostingCap, PublishWarning, RuleContext
+from socialpub.platforms.kit.rule_catalog import RuleFindings, build_warning, find_violations, remove_duplicates
+from socialpub.platforms.kit.rule_catalog import count_text as measured
 from socialpub.store import sql
 from socialpub.store.statements import accepting
 
@@ -48,7 +48,7 @@ class Checked(NamedTuple):
     """Errors and warnings of one target from one stage."""
 
     errors: tuple[ApiError, ...] = ()
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[PublishWarning, ...] = ()
 
 
 _FINE = Checked()
@@ -83,7 +83,7 @@ async def _aside(service: Service, scope: Scope, measure: Callable[[], T]) -> T:
 
 
 async def counted(
-    service: Service, scope: Scope, texts: Sequence[tuple[accounts.Named, tuple[Item, ...], str]]
+    service: Service, scope: Scope, texts: Sequence[tuple[accounts.Named, tuple[DraftMedia, ...], str]]
 ) -> list[TextCount]:
     """Count each text as the account's platform does, beside its media."""
 
@@ -112,11 +112,13 @@ def _cheap(service: Service, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
     return checked
 
 
-def _findings(service: Service, aim: Aim, draft: Draft, stage: str, around: Surroundings) -> Findings:
-    return findings(platforms.platform(aim.platform), service.sites[aim.platform], draft, aim.who, around, (stage,))
+def _findings(service: Service, aim: Aim, draft: Draft, stage: str, around: RuleContext) -> RuleFindings:
+    return find_violations(
+        platforms.platform(aim.platform), service.sites[aim.platform], draft, aim.who, around, (stage,)
+    )
 
 
-def _errors(service: Service, aim: Aim, found: Findings) -> list[ApiError]:
+def _errors(service: Service, aim: Aim, found: RuleFindings) -> list[ApiError]:
     version = platforms.platform(aim.platform).pinned(service.sites[aim.platform])
     return [finding.error(version) for finding in found.errors]
 
@@ -217,7 +219,7 @@ def posted_before(service: Service, aims: Sequence[Aim]) -> list[str | None]:
 
 def warnings_of(
     service: Service, aims: Sequence[Aim], logged: Logged, at_ms: int | None, names: Sequence[str]
-) -> list[tuple[Warning, ...]]:
+) -> list[tuple[PublishWarning, ...]]:
     """Warn per target: repeated text, cap nearly reached, token expiring before `at_ms`.
 
     `names`: references to the request's own targets.
@@ -235,13 +237,13 @@ def warnings_of(
     return found
 
 
-def _shared_near(service: Service, platform: str, due_ms: int) -> Sequence[Cap]:
+def _shared_near(service: Service, platform: str, due_ms: int) -> Sequence[PostingCap]:
     """List the shared caps of a platform that are nearly reached."""
     shared = [cap for cap in platforms.platform(platform).caps if cap.shared]
     return [cap for cap in shared if _is_near(service, platform, cap, due_ms)]
 
 
-def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[Cap]) -> Cap | None:
+def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[PostingCap]) -> PostingCap | None:
     """Return the first cap that is nearly reached; `shared`: the shared ones that are."""
     for cap in platforms.platform(aim.platform).caps:
         if cap in shared if cap.shared else _is_near(service, aim.account["id"], cap, due_ms):
@@ -249,21 +251,23 @@ def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[Cap]) ->
     return None
 
 
-def _warnings(aim: Aim, repeat: str, cap: Cap | None, due_ms: int, *, is_scheduled: bool) -> tuple[Warning, ...]:
+def _warnings(
+    aim: Aim, repeat: str, cap: PostingCap | None, due_ms: int, *, is_scheduled: bool
+) -> tuple[PublishWarning, ...]:
     """Build the warnings. `repeat`: reference to the earlier text, or ""."""
-    found: tuple[Warning, ...] = ()
+    found: tuple[PublishWarning, ...] = ()
     if repeat and aim.draft.text:
-        found = (warning("duplicate_content", f"See {repeat}."),)
+        found = (build_warning("duplicate_content", f"See {repeat}."),)
     if cap is not None:
         found += (_near(cap),)
     if is_scheduled and accounts.ends_before(aim.account, due_ms):
-        found += (warning("token_expires_before_schedule", "Reconnect it before then."),)
+        found += (build_warning("token_expires_before_schedule", "Reconnect it before then."),)
     return found
 
 
 @functools.cache  # one per cap; each platform has few
-def _near(cap: Cap) -> Warning:
-    return warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
+def _near(cap: PostingCap) -> PublishWarning:
+    return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
 
 
 def refuses_duplicates(service: Service, request: PublishRequest) -> bool:
@@ -307,7 +311,7 @@ def _told(repeat: RepeatedText) -> str:
     return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 
 
-def _is_near(service: Service, name: str, cap: Cap, at_ms: int) -> bool:
+def _is_near(service: Service, name: str, cap: PostingCap, at_ms: int) -> bool:
     """Return whether the posts up to `at_ms` nearly reach the cap. `name`: account or platform."""
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
     return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
@@ -320,7 +324,7 @@ def _span(seconds: int) -> str:
 # --- Deep stage ------------------------------------------------------------------------------------------------------
 
 
-def known_breaches(service: Service, aim: Aim, inline: Mapping[str, Facts]) -> tuple[Warning, ...]:
+def known_breaches(service: Service, aim: Aim, inline: Mapping[str, MediaFacts]) -> tuple[PublishWarning, ...]:
     """Warn of deep rules that the stored media of a scheduled post break already.
 
     `inline`: facts of inline media by their text. Media by URL is not checked.
@@ -330,7 +334,7 @@ def known_breaches(service: Service, aim: Aim, inline: Mapping[str, Facts]) -> t
     return (*(finding.warning() for finding in found.errors), *found.warnings)
 
 
-def _with_facts(item: Item, ref: Ref, aim: Aim, inline: Mapping[str, Facts]) -> Item:
+def _with_facts(item: DraftMedia, ref: Ref, aim: Aim, inline: Mapping[str, MediaFacts]) -> DraftMedia:
     if "mediaId" in ref:
         return replace(item, facts=library.facts_of(aim.assets[ref["mediaId"]]))
     return replace(item, facts=inline.get(ref.get("bytesBase64", "")))
@@ -346,7 +350,7 @@ def check_deep(service: Service, fetched: library.Fetched, batch: str, aim: Aim)
             items[index] = library.resolved(service, fetched, batch, aim.platform, index, ref, aim.assets)
         except ApiError as error:
             errors.append(error)
-    pictures: Mapping[str, Facts] = {}
+    pictures: Mapping[str, MediaFacts] = {}
     try:
         pictures = library.option_facts(fetched, batch, aim.platform, aim.draft)
     except ApiError as error:
@@ -365,7 +369,7 @@ class Looked:
 
     aims: Sequence[Aim]
     cheap: Sequence[Checked]
-    noted: Sequence[tuple[Warning, ...]]
+    noted: Sequence[tuple[PublishWarning, ...]]
     deep: bool  # check the bytes too
 
 
@@ -396,7 +400,7 @@ async def validate(
 
 def _looked_up(
     service: Service, scope: Scope, request: ValidateRequest
-) -> tuple[list[Aim], list[tuple[Warning, ...]], Logged]:
+) -> tuple[list[Aim], list[tuple[PublishWarning, ...]], Logged]:
     """Read targets and their history from one snapshot."""
     aims = resolve(service, request, look_up(service, scope, request).named)
     told = logged(service, aims, request.scheduled_at)
@@ -452,10 +456,12 @@ def _forget(
     return asyncio.ensure_future(drop())
 
 
-_UNSEEN = Checked(warnings=(warning("media_unmeasured", "It could not be fetched in time."),))
+_UNSEEN = Checked(warnings=(build_warning("media_unmeasured", "It could not be fetched in time."),))
 
 
-def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning], deep: Checked) -> ValidationResult:
+def _result(
+    service: Service, aim: Aim, cheap: Checked, noted: Sequence[PublishWarning], deep: Checked
+) -> ValidationResult:
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
         "targetIndex": aim.position,
@@ -464,7 +470,7 @@ def _result(service: Service, aim: Aim, cheap: Checked, noted: Sequence[Warning]
         "valid": not errors,
         "text": _count(aim.account, aim.draft),
         "errors": errors,
-        "warnings": [warning_body(note) for note in once((*cheap.warnings, *noted, *deep.warnings))],
+        "warnings": [warning_body(note) for note in remove_duplicates((*cheap.warnings, *noted, *deep.warnings))],
     }
 
 

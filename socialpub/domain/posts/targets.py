@@ -16,7 +16,7 @@ from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.errors import AccountCandidates
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
-from socialpub.platforms.contract import Account, Draft, Item
+from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia
 from socialpub.store.rows import MediaRow
 
 Ref = dict[str, Any]  # mediaRef; inline bytes are replaced by their hash
@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     """Account that a target may mean, with the values its targets share."""
 
     row: accounts.Numbered
-    who: Account
+    who: ConnectorAccount
     defaults: Mapping[str, Any]  # current defaults for omitted options
 
 
@@ -40,7 +40,7 @@ class Aim(NamedTuple):
     refs: tuple[Ref, ...]
     assets: dict[str, MediaRow]  # its stored media by id
     draft: Draft
-    who: Account
+    who: ConnectorAccount
 
 
 # --- Batch rules ---------------------------------------------------------------------------------------------------
@@ -281,8 +281,8 @@ def _ref(entry: Any) -> Ref:
     return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
-def _cheap_item(service: Service, ref: Ref, assets: dict[str, MediaRow]) -> Item:
+def _cheap_item(service: Service, ref: Ref, assets: dict[str, MediaRow]) -> DraftMedia:
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
-        return Item(ref["kind"], ref.get("altText"), url, stored=True)
+        return DraftMedia(ref["kind"], ref.get("altText"), url, stored=True)
     return library.draft_items(service, [ref], assets)[0]

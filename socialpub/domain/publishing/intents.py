@@ -19,8 +19,8 @@ from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.errors import warning_body
-from socialpub.platforms.contract import Published, Warning
-from socialpub.platforms.kit.rules import once
+from socialpub.platforms.contract import Published, PublishWarning
+from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import sql
 from socialpub.store.db import Tx
 from socialpub.store.jobs.leases import Claim
@@ -95,7 +95,12 @@ def check_twins(intent: IntentRow) -> None:
 
 
 def intend(
-    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()
+    service: Service,
+    tx: Tx,
+    snapshot: Snapshot,
+    step: str,
+    plan: dict[str, Any],
+    warnings: Sequence[PublishWarning] = (),
 ) -> IntentRow:
     """Record a send before its first mutating byte; the caller has checked the claim."""
     row = _row_of(service, snapshot, step, plan)
@@ -105,7 +110,7 @@ def intend(
     return row
 
 
-Planned = tuple[Snapshot, dict[str, Any], Sequence[Warning]]
+Planned = tuple[Snapshot, dict[str, Any], Sequence[PublishWarning]]
 """Claimed post, plan and warnings."""
 
 
@@ -324,7 +329,7 @@ def _published_body(published: Published) -> dict[str, Any]:
 def published_of(intent: IntentRow) -> Published:
     assert intent["result"] is not None, "what was published is kept with the outcome"
     found = json.loads(intent["result"])
-    return Published(**(found | {"warnings": tuple(Warning(**warning) for warning in found["warnings"])}))
+    return Published(**(found | {"warnings": tuple(PublishWarning(**warning) for warning in found["warnings"])}))
 
 
 def capped(value: Any, most: int = RESPONSE_MAX) -> str:
@@ -335,10 +340,12 @@ def capped(value: Any, most: int = RESPONSE_MAX) -> str:
     return json.dumps({"truncated": text[: most // 4]}, ensure_ascii=False)
 
 
-def add_warnings(tx: Tx, post: str, warnings: Sequence[Warning]) -> None:
+def add_warnings(tx: Tx, post: str, warnings: Sequence[PublishWarning]) -> None:
     if not warnings:
         return
     kept = json.loads(sql.value(publishing.WARNINGS, (post,)))
-    shown = [warning_body(warning) for warning in once((*(Warning(**body) for body in kept), *warnings))]
+    shown = [
+        warning_body(warning) for warning in remove_duplicates((*(PublishWarning(**body) for body in kept), *warnings))
+    ]
     if shown != kept:
         sql.execute(publishing.WARN, (json.dumps(shown, ensure_ascii=False), post))

@@ -16,9 +16,9 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import MARGIN_MS
 from socialpub.domain.core.service import Service
 from socialpub.domain.publishing.intents import Snapshot
-from socialpub.platforms.contract import Account as Who
-from socialpub.platforms.contract import Connector, Draft, Ready, Surroundings, Tokens, Upstream
-from socialpub.platforms.kit.rules import findings
+from socialpub.platforms.contract import Connector, Draft, Ready, RuleContext, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount as Who
+from socialpub.platforms.kit.rule_catalog import find_violations
 from socialpub.store.rows import PostRow
 
 
@@ -35,9 +35,9 @@ def bare_draft(post: PostRow) -> Draft:
     )
 
 
-def surroundings(service: Service, recent_posts: int = 0) -> Surroundings:
+def surroundings(service: Service, recent_posts: int = 0) -> RuleContext:
     """Build the rule context beside the content."""
-    return Surroundings(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)
+    return RuleContext(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)
 
 
 def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
@@ -53,7 +53,7 @@ def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
     draft, who = bare_draft(post), accounts.who(account)
     if connector is None or not site.enabled or any(used(draft) for used in platform.option_images.values()):
         return None
-    found = findings(platform, site, draft, who, surroundings(service), ("deep",))
+    found = find_violations(platform, site, draft, who, surroundings(service), ("deep",))
     made = None if found.errors else over_nobody(connector, site, who, draft)
     return made and Ready(made.plan, (*found.warnings, *made.warnings))
 

@@ -29,7 +29,7 @@ from socialpub.domain.publishing.intents import (
     published_of,
 )
 from socialpub.domain.shapes.errors import error_body
-from socialpub.platforms.contract import Pending, Published, Warning
+from socialpub.platforms.contract import Pending, Published, PublishWarning
 from socialpub.store import ids, sql
 from socialpub.store.db import Tx
 from socialpub.store.jobs.leases import Claim
@@ -178,7 +178,7 @@ def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiErr
 
 
 def intend(
-    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[Warning]
+    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning]
 ) -> IntentRow | ApiError:
     """Record a send, or return why it must not happen any more: preparing may take long."""
     found = sql.first(publishing.ACCOUNT_NOW, (snapshot.claim.key, snapshot.claim.claims, snapshot.account["id"]))
@@ -237,7 +237,7 @@ def uncommented(
     snapshot: Snapshot,
     intent: IntentRow | None,
     published: Published,
-    warning: Warning,
+    warning: PublishWarning,
     outcome: str,
 ) -> None:
     """Publish the post; its failed first comment is a warning."""
@@ -253,7 +253,7 @@ class _End:
     snapshot: Snapshot
     published: Published
     comment: Published | None = None
-    warnings: Sequence[Warning] = ()
+    warnings: Sequence[PublishWarning] = ()
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -51,8 +51,8 @@ from socialpub.domain.publishing.decide import (
     decide,
 )
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
-from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Unknown, Warning
-from socialpub.platforms.kit.rules import findings, warning
+from socialpub.platforms.contract import Absent, Draft, Pending, Published, PublishWarning, Ready, Unknown
+from socialpub.platforms.kit.rule_catalog import build_warning, find_violations
 from socialpub.store import sql
 from socialpub.store.db import DbFuture, Tx
 from socialpub.store.jobs.leases import Claim
@@ -132,7 +132,7 @@ class _Run:
     fetched: library.Fetched
     snapshot: Snapshot
     over: Callable[[], None] | None = None
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[PublishWarning, ...] = ()
     sent: bool = False  # a public call was made
     is_left: bool = False  # its thread has ended: `over` is called once the result is written
     up: Caller = field(init=False)
@@ -237,13 +237,13 @@ class _Run:
         pictures = library.option_facts(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
         who, around = accounts.who(self.snapshot.account), planning.surroundings(self.service)
-        found = findings(self.up.platform, self.up.site, draft, who, around, ("deep",))
+        found = find_violations(self.up.platform, self.up.site, draft, who, around, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))
         self.warnings = found.warnings
         return draft
 
-    def _intend(self, step: str, plan: dict[str, Any], warnings: Sequence[Warning] = ()) -> IntentRow:
+    def _intend(self, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning] = ()) -> IntentRow:
         intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, warnings))
         if isinstance(intent, ApiError):
             raise intent
@@ -436,7 +436,7 @@ class _Run:
     def _uncommented(self, intent: IntentRow | None, error: ApiError, outcome: str = "") -> None:
         published = self.snapshot.published
         assert published is not None, "a comment follows a published post"
-        note = warning("first_comment_failed", error.message)
+        note = build_warning("first_comment_failed", error.message)
         self._record(lambda tx: records.uncommented(self.service, tx, self.snapshot, intent, published, note, outcome))
 
     # --- Writing ---

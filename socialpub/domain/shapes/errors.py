@@ -9,7 +9,7 @@ from typing_extensions import TypeAliasType, TypedDict
 
 from socialpub.base.errors import ApiError, doc_url, rule_url
 from socialpub.domain.shapes.common import DateTime, ErrorCode, PlatformName, some, without_none
-from socialpub.platforms.contract import Warning
+from socialpub.platforms.contract import PublishWarning
 
 # --- Content of `platformResponse` ---------------------------------------------------------------------------------
 
@@ -184,5 +184,5 @@ def envelope(error: ApiError, base_url: str, request_id: str, trace_id: str | No
     return {"error": without_none(shown, "traceId")}
 
 
-def warning_body(warning: Warning) -> WarningBody:
+def warning_body(warning: PublishWarning) -> WarningBody:
     return {"code": warning.code, "message": warning.message}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from socialpub.base.errors import ApiError
-from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, blob_of, call, home, unusable
+from socialpub.platforms.bluesky.xrpc import LOOKUP_SECONDS, build_unusable_error, call, find_blob, find_server_origin
 from socialpub.platforms.contract import Json, Upstream
 
 _TOO_LARGE = ("bluesky.media.image_size_max", "bluesky.media.video_size_max")
@@ -16,21 +16,23 @@ def upload(up: Upstream, step: Literal["upload", "video"], headers: Mapping[str,
     """Upload a file; return the server's blob description, to use unchanged in the record."""
     nsid = "com.atproto.repo.uploadBlob"
     try:
-        reply = call(up, step, "POST", home(up), nsid, bearer=up.tokens.access, headers=headers, **sent)
+        reply = call(up, step, "POST", find_server_origin(up), nsid, bearer=up.tokens.access, headers=headers, **sent)
     except ApiError as error:
         if error.rule in _TOO_LARGE:
-            error.message = f"{error.message} {_cap(up)}".strip()
+            error.message = f"{error.message} {_describe_limit(up)}".strip()
         raise
-    blob = blob_of(reply.record())
+    blob = find_blob(reply.record())
     if blob is None:
-        raise unusable(up, step, reply)
+        raise build_unusable_error(up, step, reply)
     return blob
 
 
-def _cap(up: Upstream) -> str:
+def _describe_limit(up: Upstream) -> str:
     """Return the server's upload limit as a sentence; empty if not given."""
     try:
-        reply = call(up, "profile", "GET", home(up), "com.atproto.server.describeServer", timeout=LOOK_SECONDS)
+        reply = call(
+            up, "profile", "GET", find_server_origin(up), "com.atproto.server.describeServer", timeout=LOOKUP_SECONDS
+        )
     except ApiError:
         return ""
     limit = reply.record().get("blobUploadLimit")

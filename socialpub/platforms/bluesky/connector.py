@@ -13,45 +13,45 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
 from socialpub.base.runtime import iso
 from socialpub.platforms.bluesky import oauth, video
-from socialpub.platforms.bluesky import reply as bluesky_reply
 from socialpub.platforms.bluesky import text as bluesky_text
+from socialpub.platforms.bluesky import thread_refs as bluesky_reply
 from socialpub.platforms.bluesky.blobs import upload
 from socialpub.platforms.bluesky.declaration import PLATFORM
 from socialpub.platforms.bluesky.dpop import new_key as client_key
-from socialpub.platforms.bluesky.identity import find, is_handle, resolve_at
+from socialpub.platforms.bluesky.identity import is_handle, resolve_account, resolve_at
 from socialpub.platforms.bluesky.xrpc import (
     NOT_THERE,
     REPLIES,
     Step,
+    build_error,
+    build_unusable_error,
     call,
-    claims,
-    door,
+    client_for,
+    decode_claims,
     error_name,
-    fault,
-    home,
-    origin,
-    unusable,
+    find_server_origin,
+    parse_origin,
 )
 from socialpub.platforms.contract import (
     Absent,
+    AccountIdentity,
     AppClient,
-    Connected,
+    AuthorizationRedirect,
     Draft,
-    Identity,
-    Invitation,
-    Item,
+    DraftMedia,
     Json,
+    OfferedAccount,
     Pending,
     Published,
+    PublishWarning,
     Ready,
     Tokens,
     Unknown,
     Upstream,
     Verdict,
-    Warning,
 )
-from socialpub.platforms.kit import images, linkcard
-from socialpub.platforms.kit.rules import warning
+from socialpub.platforms.kit import images, link_cards
+from socialpub.platforms.kit.rule_catalog import build_warning
 
 __all__ = [
     "PLATFORM",
@@ -79,18 +79,18 @@ _CONFLICT = "bluesky.record.conflict"
 # --- Sessions ------------------------------------------------------------------------------------------------------
 
 
-def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identity, Tokens]:
+def login(up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[AccountIdentity, Tokens]:
     """Log in with a handle (or DID) and app password, at the account's own server."""
-    found = find(up, fields["handle"])
+    found = resolve_account(up, fields["handle"])
     body = {"identifier": found.did, "password": fields["password"].strip()}
     reply = call(
         up, "login", "POST", found.pds, "com.atproto.server.createSession", json=body, secrets=(body["password"],)
     )
     if reply.record().get("active") is False:
-        raise fault(up, NOT_THERE, "This Bluesky account is not active.")
+        raise build_error(up, NOT_THERE, "This Bluesky account is not active.")
     tokens = _tokens(up, "login", reply, found.did)
     extra = {"handle": found.handle, "pds": found.pds}
-    return Identity(found.did, _display_name(up, found.did) or found.handle, extra), tokens
+    return AccountIdentity(found.did, _display_name(up, found.did) or found.handle, extra), tokens
 
 
 def client_documents(base_url: str, client: AppClient) -> Mapping[str, Json]:
@@ -98,16 +98,16 @@ def client_documents(base_url: str, client: AppClient) -> Mapping[str, Json]:
     return {"client-metadata.json": oauth.metadata(base_url, client), "jwks.json": oauth.jwks(client)}
 
 
-def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
+def invite(up: Upstream, client: AppClient, handle: str, state: str) -> AuthorizationRedirect:
     """Push the authorization request to the account's own server."""
     return oauth.invite(up, client, handle, state)
 
 
-def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> Connected:
+def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> OfferedAccount:
     """Exchange the code for the account and its tokens."""
     home, tokens = oauth.accept(up, client, kept, code, iss)
     extra = {"handle": home.handle, "pds": home.pds}
-    return Connected(Identity(home.did, _display_name(up, home.did) or home.handle, extra), tokens)
+    return OfferedAccount(AccountIdentity(home.did, _display_name(up, home.did) or home.handle, extra), tokens)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
@@ -115,8 +115,12 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
     if oauth.is_session(up.tokens):
         return oauth.refresh(up)
     if not up.tokens.refresh:
-        raise fault(up, REPLIES["refresh", 401, None], "This Bluesky account was connected without a refresh token.")
-    reply = call(up, "refresh", "POST", home(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh)
+        raise build_error(
+            up, REPLIES["refresh", 401, None], "This Bluesky account was connected without a refresh token."
+        )
+    reply = call(
+        up, "refresh", "POST", find_server_origin(up), "com.atproto.server.refreshSession", bearer=up.tokens.refresh
+    )
     return _tokens(up, "refresh", reply, up.account.platform_account_id)
 
 
@@ -127,7 +131,7 @@ def revoke(up: Upstream) -> None:
     if not up.tokens.refresh:
         return None
     try:
-        call(up, "revoke", "POST", home(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh)
+        call(up, "revoke", "POST", find_server_origin(up), "com.atproto.server.deleteSession", bearer=up.tokens.refresh)
     except ApiError as error:
         if not error.stale_token:  # the session is already over
             raise
@@ -137,8 +141,10 @@ def _tokens(up: Upstream, step: Step, reply: Response, did: str) -> Tokens:
     session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
-        raise unusable(up, step, reply, mutating=True)  # the tokens were issued, even if the response is unusable
-    expires = claims(access).get("exp")
+        raise build_unusable_error(
+            up, step, reply, mutating=True
+        )  # the tokens were issued, even if the response is unusable
+    expires = decode_claims(access).get("exp")
     expires_at_ms = expires * 1000 if isinstance(expires, int) and 0 < expires < 1 << 40 else None
     return Tokens(access, renew, expires_at_ms, up.tokens.private)
 
@@ -147,7 +153,7 @@ def _display_name(up: Upstream, did: str) -> str | None:
     """Return the profile's name; None if there is none or it is unreadable."""
     try:
         reply = call(
-            up, "profile", "GET", origin(up.site.public_api), "app.bsky.actor.getProfile", params={"actor": did}
+            up, "profile", "GET", parse_origin(up.site.public_api), "app.bsky.actor.getProfile", params={"actor": did}
         )
     except ApiError:
         return None
@@ -160,10 +166,10 @@ def _display_name(up: Upstream, did: str) -> str | None:
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Upload the media and build the record; `Pending` while a video is being processed."""
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[PublishWarning, ...] = ()
     embed: Json | None = None
     if draft.items and draft.items[0].kind == "video":
-        blob = video.blob(up, draft, saved)
+        blob = video.prepare_blob(up, draft, saved)
         if isinstance(blob, Pending):
             return blob
         embed = _video(draft.items[0], blob)
@@ -172,7 +178,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     else:
         embed, warnings = _card(up, draft.text)
     record = _record(up, draft.text, draft.now_ms, draft.options)
-    record |= _present(reply=bluesky_reply.refs(up, draft.options), embed=embed)
+    record |= _find_presence(reply=bluesky_reply.build_refs(up, draft.options), embed=embed)
     return Ready(_plan(up, draft.now_ms, draft.nonce, record), warnings)
 
 
@@ -183,11 +189,11 @@ def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
     text, now_ms = draft.first_comment or "", draft.now_ms + _COMMENT_AFTER_MS
     embed, _ = _card(up, text)
     record = _record(up, text, now_ms, draft.options)
-    record |= _present(reply={"root": root, "parent": ours}, embed=embed)
+    record |= _find_presence(reply={"root": root, "parent": ours}, embed=embed)
     return _plan(up, now_ms, draft.nonce, record)
 
 
-def tid(now_ms: int, nonce: int) -> str:
+def make_record_key(now_ms: int, nonce: int) -> str:
     """Build a record key: 53 bits of µs, 10 random ones, in base32 (atproto.com/specs/tid).
 
     The microseconds within the millisecond are random too, so that two posts of one moment get two keys.
@@ -201,18 +207,18 @@ def _plan(up: Upstream, now_ms: int, nonce: int, record: Json) -> Json:
     return {
         "repo": up.account.platform_account_id,
         "collection": COLLECTION,
-        "rkey": tid(now_ms, nonce),
+        "rkey": make_record_key(now_ms, nonce),
         "record": record,
     }
 
 
 def _record(up: Upstream, text: str, now_ms: int, options: Mapping[str, Any]) -> Json:
-    text = bluesky_text.plain(text)
+    text = bluesky_text.strip_bom(text)
     record = {"$type": COLLECTION, "text": text, "createdAt": iso(now_ms)}
-    return record | _present(langs=options.get("langs"), facets=bluesky_text.facets(text, _resolver(up)))
+    return record | _find_presence(langs=options.get("langs"), facets=bluesky_text.build_facets(text, _resolver(up)))
 
 
-def _present(**values: Any) -> Json:
+def _find_presence(**values: Any) -> Json:
     return {name: value for name, value in values.items() if value}
 
 
@@ -224,7 +230,7 @@ def _resolver(up: Upstream) -> Callable[[str], str | None]:
     def resolve(handle: str) -> str | None:
         if handle not in known and is_handle(handle) and not lost:
             try:
-                known[handle] = resolve_at(up, home(up), handle)
+                known[handle] = resolve_at(up, find_server_origin(up), handle)
             except ApiError as error:
                 lost.append(error)
         return known.get(handle)
@@ -235,7 +241,7 @@ def _resolver(up: Upstream) -> Callable[[str], str | None]:
 # --- Embeds --------------------------------------------------------------------------------------------------------
 
 
-def _images(up: Upstream, items: tuple[Item, ...]) -> Json:
+def _images(up: Upstream, items: tuple[DraftMedia, ...]) -> Json:
     made = [_image(up, item) for item in items]
     if len(made) <= IMAGES_MAX:
         return {"$type": "app.bsky.embed.images", "images": made}
@@ -246,45 +252,45 @@ def _images(up: Upstream, items: tuple[Item, ...]) -> Json:
     }
 
 
-def _image(up: Upstream, item: Item) -> Json:
+def _image(up: Upstream, item: DraftMedia) -> Json:
     content_type = item.facts.content_type if item.facts else "application/octet-stream"
-    clean = images.cleaned(item.read(), content_type)
+    clean = images.remove_metadata(item.read(), content_type)
     blob = upload(up, "upload", {"Content-Type": content_type}, content=clean.data)
-    image = {"image": blob, "alt": bluesky_text.plain(item.alt_text or "")}
-    return image | _present(aspectRatio=_shape(item))
+    image = {"image": blob, "alt": bluesky_text.strip_bom(item.alt_text or "")}
+    return image | _find_presence(aspectRatio=_shape(item))
 
 
-def _video(item: Item, blob: Json) -> Json:
+def _video(item: DraftMedia, blob: Json) -> Json:
     embed = {"$type": "app.bsky.embed.video", "video": blob}
-    return embed | _present(alt=bluesky_text.plain(item.alt_text or ""), aspectRatio=_shape(item))
+    return embed | _find_presence(alt=bluesky_text.strip_bom(item.alt_text or ""), aspectRatio=_shape(item))
 
 
-def _shape(item: Item) -> Json | None:
+def _shape(item: DraftMedia) -> Json | None:
     facts = item.facts
     if facts is None or not facts.width or not facts.height:
         return None
     return {"width": facts.width, "height": facts.height}
 
 
-def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[Warning, ...]]:
+def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[PublishWarning, ...]]:
     """Build the card of the text's first link, or a warning."""
-    url = bluesky_text.first_link(text)
+    url = bluesky_text.find_first_link(text)
     if url is None:
         return None, ()
-    card = linkcard.fetch(up.guarded, url)
+    card = link_cards.fetch(up.guarded, url)
     if card is None:
-        return None, (warning("link_card_failed", f"The link is {url}"),)
+        return None, (build_warning("link_card_failed", f"The link is {url}"),)
     external: Json = {"uri": url, "title": card.title, "description": card.description}
     thumb = _thumb(up, card)
     missed = bool(card.image_urls) and thumb is None
     message = f"The picture of {url} could not be used; its card has none."
-    embed = {"$type": "app.bsky.embed.external", "external": external | _present(thumb=thumb)}
-    return embed, (Warning("link_card_failed", message),) if missed else ()
+    embed = {"$type": "app.bsky.embed.external", "external": external | _find_presence(thumb=thumb)}
+    return embed, (PublishWarning("link_card_failed", message),) if missed else ()
 
 
-def _thumb(up: Upstream, card: linkcard.Card) -> Json | None:
+def _thumb(up: Upstream, card: link_cards.LinkCard) -> Json | None:
     """Upload the first usable picture of a card."""
-    for picture in linkcard.pictures(up.guarded, card):
+    for picture in link_cards.fetch_pictures(up.guarded, card):
         try:
             return upload(up, "upload", {"Content-Type": picture.content_type}, content=picture.data)
         except ApiError as error:
@@ -303,14 +309,14 @@ def send(up: Upstream, plan: Json) -> Published:
     except ApiError as error:
         if error.rule != _CONFLICT:
             raise
-        return _ours(up, plan, error)
+        return _find_own(up, plan, error)
     return _published(up, plan, reply)
 
 
 def _put(up: Upstream, plan: Json) -> Response:
     nsid, auth = "com.atproto.repo.putRecord", up.tokens.access
     body = {**_where(plan), "validate": True, "record": plan["record"], "swapRecord": None}
-    return call(up, "send", "POST", home(up), nsid, bearer=auth, mutating=True, json=body)
+    return call(up, "send", "POST", find_server_origin(up), nsid, bearer=auth, mutating=True, json=body)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
@@ -321,15 +327,15 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     """
     found = _read(up, plan)
     if isinstance(found, Unknown) and found.final and up.tokens.access:
-        return _compared(up, plan, found)
+        return _compare(up, plan, found)
     return found
 
 
 def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
     """Read the record under the key; `Unknown.final` if it differs from ours."""
-    url = f"{home(up)}/xrpc/com.atproto.repo.getRecord"
+    url = f"{find_server_origin(up)}/xrpc/com.atproto.repo.getRecord"
     try:
-        reply = door(up, url).request("GET", url, params=_where(plan))
+        reply = client_for(up, url).request("GET", url, params=_where(plan))
         if reply.is_success and reply.record().get("value") == plan["record"]:
             return _published(up, plan, reply)
     except ApiError as error:
@@ -340,7 +346,7 @@ def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
     return Unknown(evidence, final=reply.is_success and "value" in reply.record())
 
 
-def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
+def _compare(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
     """Write the record again to compare: the same, another, or inconclusive."""
     try:
         return _published(up, plan, _put(up, plan))
@@ -350,7 +356,7 @@ def _compared(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
         return Unknown({**seen.evidence, "compared": error.message}, final=error.rule == _CONFLICT)
 
 
-def _ours(up: Upstream, plan: Json, conflict: ApiError) -> Published:
+def _find_own(up: Upstream, plan: Json, conflict: ApiError) -> Published:
     """Return the conflicting record if it is ours. Raises the refusal, or an ambiguous error."""
     found = _read(up, plan)
     if isinstance(found, Published):
@@ -358,7 +364,7 @@ def _ours(up: Upstream, plan: Json, conflict: ApiError) -> Published:
     if isinstance(found, Unknown) and found.final:
         raise conflict
     message = "Bluesky has a record under this post's key, but it could not be read."
-    raise fault(up, Verdict(Outcome.AMBIGUOUS, "platform_unavailable"), message) from conflict
+    raise build_error(up, Verdict(Outcome.AMBIGUOUS, "platform_unavailable"), message) from conflict
 
 
 def _where(plan: Json) -> Json:
@@ -368,5 +374,5 @@ def _where(plan: Json) -> Json:
 def _published(up: Upstream, plan: Json, reply: Response) -> Published:
     uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
     if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
-        raise unusable(up, "send", reply, mutating=True)
+        raise build_unusable_error(up, "send", reply, mutating=True)
     return Published(uri, uri, cid, f"https://bsky.app/profile/{plan['repo']}/post/{plan['rkey']}")

@@ -8,9 +8,19 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from socialpub.platforms.bluesky.rules import MEDIA, RULES
-from socialpub.platforms.bluesky.text import plain
-from socialpub.platforms.contract import KEY, Account, Cap, Counter, CredentialField, Draft, Platform, Site, Upkeep
-from socialpub.platforms.kit.options import Options
+from socialpub.platforms.bluesky.text import strip_bom
+from socialpub.platforms.contract import (
+    KEY,
+    ConnectorAccount,
+    CredentialField,
+    Draft,
+    Platform,
+    PostingCap,
+    RefreshPolicy,
+    Site,
+    TextCounter,
+)
+from socialpub.platforms.kit.options import PlatformOptions
 from socialpub.platforms.kit.text import graphemes
 
 HOSTS = ("service", "plc_directory", "video_service", "public_api")
@@ -49,7 +59,7 @@ class BlueskySite(Site):
         return values
 
 
-class BlueskyOptions(Options):
+class BlueskyOptions(PlatformOptions):
     """Options of a Bluesky target: languages, and the post it replies to."""
 
     platform: Literal["bluesky"] = "bluesky"
@@ -75,8 +85,8 @@ class BlueskyOptions(Options):
         return self
 
 
-def _count(draft: Draft, account: Account) -> Counter:
-    return Counter(graphemes(plain(draft.text)), 300, "graphemes")
+def _count(draft: Draft, account: ConnectorAccount) -> TextCounter:
+    return TextCounter(graphemes(strip_bom(draft.text)), 300, "graphemes")
 
 
 PLATFORM = Platform(
@@ -87,7 +97,7 @@ PLATFORM = Platform(
     plans_alone=True,
     options=BlueskyOptions,
     rules=RULES,
-    caps=(Cap(1_666, 3600), Cap(11_666, 86_400)),
+    caps=(PostingCap(1_666, 3600), PostingCap(11_666, 86_400)),
     count=_count,
     site=BlueskySite,
     version="atproto-xrpc-2026-08-20",
@@ -103,6 +113,6 @@ PLATFORM = Platform(
         "A session lasts 90 days from its last use, and socialpub keeps it alive. It ends when the owner deletes the "
         "app password or withdraws the permission."
     ),
-    upkeep=Upkeep(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each refresh brings a new one
+    upkeep=RefreshPolicy(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each refresh brings a new one
     own_sessions=True,
 )

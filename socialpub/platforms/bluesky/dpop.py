@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from socialpub.base.http import Client, Response
-from socialpub.platforms.contract import Json, Mint, Upstream
+from socialpub.platforms.contract import Json, SigningContext, Upstream
 
 KEY = "dpopKey"  # session key in Tokens.private; absent for app passwords
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # of P-256 (SEC 2, 2.4.2)
@@ -30,47 +30,47 @@ _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551  # o
 def new_key(entropy: Callable[[int], bytes]) -> str:
     """Generate a P-256 key; 16 bytes more than the order keep it evenly distributed."""
     secret = int.from_bytes(entropy(48), "big") % (_ORDER - 1) + 1
-    return b64(secret.to_bytes(32, "big"))
+    return to_base64url(secret.to_bytes(32, "big"))
 
 
 def public_jwk(key: str) -> Json:
     """Return the public key as a JWK."""
-    numbers = _loaded(key).public_key().public_numbers()
-    x, y = (b64(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
+    numbers = _load_key(key).public_key().public_numbers()
+    x, y = (to_base64url(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
     return {"kty": "EC", "crv": "P-256", "x": x, "y": y}
 
 
 def thumbprint(key: str) -> str:
     """Compute the key's thumbprint (RFC 7638)."""
     jwk = public_jwk(key)
-    return digest(json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":")))
+    return hash_text(json.dumps({name: jwk[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":")))
 
 
-def signed(key: str, header: Json, claims: Json) -> str:
+def sign_jwt(key: str, header: Json, claims: Json) -> str:
     """Sign a JWT with ES256."""
     parts = (header | {"alg": "ES256"}, claims)
-    text = ".".join(b64(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
-    r, s = decode_dss_signature(_loaded(key).sign(text.encode(), ec.ECDSA(SHA256())))
-    return f"{text}.{b64(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+    text = ".".join(to_base64url(json.dumps(part, separators=(",", ":")).encode()) for part in parts)
+    r, s = decode_dss_signature(_load_key(key).sign(text.encode(), ec.ECDSA(SHA256())))
+    return f"{text}.{to_base64url(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
 
-def digest(text: str) -> str:
+def hash_text(text: str) -> str:
     """Compute the base64url SHA-256, for `ath` and PKCE S256."""
-    return b64(hashlib.sha256(text.encode()).digest())
+    return to_base64url(hashlib.sha256(text.encode()).digest())
 
 
-def b64(data: bytes) -> str:
+def to_base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def minted(up: Upstream) -> Mint:
+def require_signing(up: Upstream) -> SigningContext:
     """Return the clock and randomness for signatures. Raises ValueError without."""
     if up.mint is None:
         raise ValueError("this line to the account brings no clock")
     return up.mint
 
 
-def _loaded(key: str) -> ec.EllipticCurvePrivateKey:
+def _load_key(key: str) -> ec.EllipticCurvePrivateKey:
     return ec.derive_private_key(int.from_bytes(base64.urlsafe_b64decode(key + "="), "big"), ec.SECP256R1())
 
 
@@ -106,17 +106,17 @@ def request(
 
 
 def _proof(up: Upstream, key: str, method: str, url: str, access: str) -> str:
-    mint, nonce = minted(up), up.notes.get(_nonce_of(key, url))
-    claims: Json = {"jti": b64(mint.entropy(16)), "htm": method, "htu": url, "iat": mint.now_ms() // 1000}
+    mint, nonce = require_signing(up), up.notes.get(_nonce_of(key, url))
+    claims: Json = {"jti": to_base64url(mint.entropy(16)), "htm": method, "htu": url, "iat": mint.now_ms() // 1000}
     claims |= {"nonce": nonce} if nonce else {}
-    claims |= {"ath": digest(access)} if access else {}
-    return signed(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
+    claims |= {"ath": hash_text(access)} if access else {}
+    return sign_jwt(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)
 
 
 def _nonce_of(key: str, url: str) -> str:
     """Return the name under which the server's nonce for this key is kept."""
     parts = urlsplit(url)
-    return f"nonce of {parts.scheme}://{parts.netloc} for {digest(key)}"
+    return f"nonce of {parts.scheme}://{parts.netloc} for {hash_text(key)}"
 
 
 def _wants_nonce(reply: Response) -> bool:

@@ -13,7 +13,15 @@ from typing import Any
 from urllib.parse import unquote
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms.bluesky.xrpc import LOOK_SECONDS, call, door, fault, origin, refused, unusable
+from socialpub.platforms.bluesky.xrpc import (
+    LOOKUP_SECONDS,
+    build_error,
+    build_response_error,
+    build_unusable_error,
+    call,
+    client_for,
+    parse_origin,
+)
 from socialpub.platforms.contract import Json, Upstream, Verdict
 
 UNVERIFIED = "handle.invalid"
@@ -26,7 +34,7 @@ _REPAIR = "Repair the handle in the Bluesky app (Settings, Account, Handle), the
 
 
 @dataclass(frozen=True)
-class Home:
+class AccountHost:
     """Account and the origin of its server."""
 
     did: str
@@ -44,29 +52,29 @@ def is_did(text: object) -> bool:
     return isinstance(text, str) and bool(_DID.fullmatch(text))
 
 
-def find(up: Upstream, name: str) -> Home:
+def resolve_account(up: Upstream, name: str) -> AccountHost:
     """Resolve a handle or DID; the handle and its DID document must name each other.
 
     Raises `platform_auth_failed` for a name that is invalid, unknown, or claimed by another account.
     """
-    name = _normal(name)
+    name = _normalize(name)
     if is_did(name):
         document = _document(up, name)
-        return Home(name, _verified(up, name, document), _server(up, document))
+        return AccountHost(name, _verify_handle(up, name, document), _server(up, document))
     if not is_handle(name):
-        raise _no(up, "This is not a Bluesky handle.", _CHECK_HANDLE)
+        raise _auth_error(up, "This is not a Bluesky handle.", _CHECK_HANDLE)
     did = _resolve(up, name)
     document = _document(up, did)
     if name not in _names(document):
-        raise _no(up, f"The account behind @{name} does not call itself by that handle.", _REPAIR)
-    return Home(did, name, _server(up, document))
+        raise _auth_error(up, f"The account behind @{name} does not call itself by that handle.", _REPAIR)
+    return AccountHost(did, name, _server(up, document))
 
 
 def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
     """Resolve a handle at one host; None if unknown there."""
     try:
         nsid = "com.atproto.identity.resolveHandle"
-        reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, timeout=LOOK_SECONDS)
+        reply = call(up, "resolve", "GET", host, nsid, params={"handle": handle}, timeout=LOOKUP_SECONDS)
     except ApiError as error:
         if error.outcome is Outcome.REJECTED:
             return None
@@ -75,7 +83,7 @@ def resolve_at(up: Upstream, host: str, handle: str) -> str | None:
     return did if isinstance(did, str) and is_did(did) else None
 
 
-def _normal(name: str) -> str:
+def _normalize(name: str) -> str:
     # Handles copied from the app contain invisible direction marks.
     seen = "".join(char for char in name if unicodedata.category(char) != "Cf").strip()
     return seen.removeprefix("at://").removeprefix("@").lower()
@@ -84,7 +92,7 @@ def _normal(name: str) -> str:
 def _resolve(up: Upstream, handle: str) -> str:
     lost: ApiError | None = None
     answered = False
-    for host in dict.fromkeys((origin(up.site.public_api), origin(up.site.service))):
+    for host in dict.fromkeys((parse_origin(up.site.public_api), parse_origin(up.site.service))):
         try:
             did = resolve_at(up, host, handle)
         except ApiError as error:
@@ -95,23 +103,23 @@ def _resolve(up: Upstream, handle: str) -> str:
             return did
     if lost and not answered:
         raise lost
-    raise _no(up, f"Bluesky knows no account @{handle}.", _CHECK_HANDLE)
+    raise _auth_error(up, f"Bluesky knows no account @{handle}.", _CHECK_HANDLE)
 
 
 def _document(up: Upstream, did: str) -> Json:
     """Fetch the DID document; a did:web host is chosen by a user, so it is guarded."""
-    url = f"{origin(up.site.plc_directory)}/{did}"
-    client = door(up, url)
+    url = f"{parse_origin(up.site.plc_directory)}/{did}"
+    client = client_for(up, url)
     if did.startswith("did:web:"):
         url, client = f"https://{unquote(did.removeprefix('did:web:'))}/.well-known/did.json", up.guarded
     reply = client.request("GET", url)
     if reply.status_code in (404, 410):
-        raise _no(up, f"No account {did} is registered.", _CHECK_HANDLE)
+        raise _auth_error(up, f"No account {did} is registered.", _CHECK_HANDLE)
     if not reply.is_success:
-        raise refused(up, "resolve", reply)
+        raise build_response_error(up, "resolve", reply)
     document = reply.record()
     if document.get("id") != did:
-        raise unusable(up, "resolve", reply)
+        raise build_unusable_error(up, "resolve", reply)
     return document
 
 
@@ -122,7 +130,7 @@ def _names(document: Json) -> list[str]:
     return [name.removeprefix("at://").lower() for name in names if isinstance(name, str) and name.startswith("at://")]
 
 
-def _verified(up: Upstream, did: str, document: Json) -> str:
+def _verify_handle(up: Upstream, did: str, document: Json) -> str:
     """Return the document's handle if it resolves back to the DID, else the placeholder."""
     handle = next(filter(is_handle, _names(document)), "")
     try:
@@ -135,10 +143,10 @@ def _verified(up: Upstream, did: str, document: Json) -> str:
 
 def _server(up: Upstream, document: Json) -> str:
     for endpoint in _endpoints(document.get("service")):
-        host = origin(endpoint)
+        host = parse_origin(endpoint)
         if host and endpoint.rstrip("/").lower() == host:
             return host
-    raise _no(up, "The account's DID document names no server.", _REPAIR)
+    raise _auth_error(up, "The account's DID document names no server.", _REPAIR)
 
 
 def _endpoints(services: Any) -> Iterator[str]:
@@ -151,5 +159,5 @@ def _endpoints(services: Any) -> Iterator[str]:
             yield endpoint
 
 
-def _no(up: Upstream, message: str, remediation: str) -> ApiError:
-    return fault(up, Verdict(Outcome.REJECTED, "platform_auth_failed", remediation=remediation), message)
+def _auth_error(up: Upstream, message: str, remediation: str) -> ApiError:
+    return build_error(up, Verdict(Outcome.REJECTED, "platform_auth_failed", remediation=remediation), message)

@@ -13,10 +13,28 @@ from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
-from socialpub.platforms.bluesky.dpop import KEY, b64, digest, minted, new_key, public_jwk, request, signed, thumbprint
-from socialpub.platforms.bluesky.identity import Home, find
-from socialpub.platforms.bluesky.xrpc import door, error_name, fault, origin, refused, sorted_by, unusable
-from socialpub.platforms.contract import AppClient, Invitation, Json, Tokens, Upstream, Verdict
+from socialpub.platforms.bluesky.dpop import (
+    KEY,
+    hash_text,
+    new_key,
+    public_jwk,
+    request,
+    require_signing,
+    sign_jwt,
+    thumbprint,
+    to_base64url,
+)
+from socialpub.platforms.bluesky.identity import AccountHost, resolve_account
+from socialpub.platforms.bluesky.xrpc import (
+    build_classified_error,
+    build_error,
+    build_response_error,
+    build_unusable_error,
+    client_for,
+    error_name,
+    parse_origin,
+)
+from socialpub.platforms.contract import AppClient, AuthorizationRedirect, Json, Tokens, Upstream, Verdict
 
 SCOPE = "atproto transition:generic"
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -57,7 +75,7 @@ Step = Literal["invite", "login", "refresh", "revoke"]
 
 
 @dataclass(frozen=True)
-class Server:
+class AuthorizationServer:
     """Authorization server: issuer and endpoints."""
 
     issuer: str
@@ -97,15 +115,15 @@ def jwks(client: AppClient) -> Json:
 # --- Login ---------------------------------------------------------------------------------------------------------
 
 
-def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitation:
+def invite(up: Upstream, client: AppClient, handle: str, state: str) -> AuthorizationRedirect:
     """Push the request to the authorization server; return the URL and state for the owner."""
-    home = find(up, handle)
+    home = resolve_account(up, handle)
     server = _server(up, home)
-    mint = minted(up)
-    key, verifier = new_key(mint.entropy), b64(mint.entropy(32))
+    mint = require_signing(up)
+    key, verifier = new_key(mint.entropy), to_base64url(mint.entropy(32))
     form = {
         "response_type": "code",
-        "code_challenge": digest(verifier),
+        "code_challenge": hash_text(verifier),
         "code_challenge_method": "S256",
         "state": state,
         "redirect_uri": client.redirect_uri,
@@ -115,17 +133,17 @@ def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Invitati
     reply = _post(up, "invite", server.par, form, key, client, server.issuer)
     pushed = reply.record().get("request_uri")
     if not isinstance(pushed, str) or not 0 < len(pushed) <= 2048:
-        raise unusable(up, "login", reply)
+        raise build_unusable_error(up, "login", reply)
     joint = "&" if urlsplit(server.authorize).query else "?"
     url = server.authorize + joint + urlencode({"client_id": client.id, "request_uri": pushed})
-    return Invitation(url, {"home": vars(home), "server": vars(server), "key": key, "verifier": verifier})
+    return AuthorizationRedirect(url, {"home": vars(home), "server": vars(server), "key": key, "verifier": verifier})
 
 
-def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> tuple[Home, Tokens]:
+def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> tuple[AccountHost, Tokens]:
     """Exchange a code for tokens; account and server must be those of the request."""
-    home, server = Home(**kept["home"]), Server(**kept["server"])
+    home, server = AccountHost(**kept["home"]), AuthorizationServer(**kept["server"])
     if iss != server.issuer:
-        raise _no(up, "The login came back from another server than it was sent to.", _AGAIN)
+        raise _auth_error(up, "The login came back from another server than it was sent to.", _AGAIN)
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -136,11 +154,11 @@ def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | No
     held = Tokens("", private=_private(client, server, kept["key"]))
     found = _tokens(up, "login", reply, held)
     if reply.record().get("sub") != home.did:
-        raise _no(up, f"Somebody else than {home.handle} logged in.", "Log in with the account that was named.")
+        raise _auth_error(up, f"Somebody else than {home.handle} logged in.", "Log in with the account that was named.")
     granted = str(reply.record().get("scope") or "").split()
     missing = [scope for scope in SCOPE.split() if scope not in granted]
     if missing:
-        raise _no(up, f"Bluesky did not grant {', '.join(missing)}.", _AGAIN)
+        raise _auth_error(up, f"Bluesky did not grant {', '.join(missing)}.", _AGAIN)
     return home, found
 
 
@@ -148,12 +166,12 @@ def refresh(up: Upstream) -> Tokens:
     """Refresh tokens. The refresh token works once: a reuse ends the session (oauth-provider)."""
     client, server, key = _session(up)
     if not up.tokens.refresh:
-        raise _no(up, "This Bluesky account was connected without a refresh token.", _AGAIN)
+        raise _auth_error(up, "This Bluesky account was connected without a refresh token.", _AGAIN)
     form = {"grant_type": "refresh_token", "refresh_token": up.tokens.refresh}
     reply = _post(up, "refresh", server.token, form, key, client, server.issuer)
     found, did = _tokens(up, "refresh", reply, up.tokens), up.account.platform_account_id
     if reply.record().get("sub", did) != did:
-        raise _no(up, "Bluesky answered with the session of another account.", _AGAIN)
+        raise _auth_error(up, "Bluesky answered with the session of another account.", _AGAIN)
     return found
 
 
@@ -170,16 +188,16 @@ def is_session(tokens: Tokens) -> bool:
     return KEY in tokens.private
 
 
-def _private(client: AppClient, server: Server, key: str) -> Json:
+def _private(client: AppClient, server: AuthorizationServer, key: str) -> Json:
     # The session is bound to the key of its first assertion, so that key is stored with it. Secrets are top-level,
     # where redaction finds them.
     named = {"id": client.id, "redirect_uri": client.redirect_uri}
     return {KEY: key, "clientKey": client.key, "client": named, "server": vars(server), "rotates": True}
 
 
-def _session(up: Upstream) -> tuple[AppClient, Server, str]:
+def _session(up: Upstream) -> tuple[AppClient, AuthorizationServer, str]:
     held = up.tokens.private
-    return AppClient(**held["client"], key=held["clientKey"]), Server(**held["server"]), held[KEY]
+    return AppClient(**held["client"], key=held["clientKey"]), AuthorizationServer(**held["server"]), held[KEY]
 
 
 def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Response, held: Tokens) -> Tokens:
@@ -187,42 +205,42 @@ def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Response, he
     access, renew, life = body.get("access_token"), body.get("refresh_token"), body.get("expires_in")
     bound = str(body.get("token_type")).lower() == "dpop"
     if not isinstance(access, str) or not isinstance(renew, str) or not access or not renew or not bound:
-        raise unusable(up, step, reply, mutating=True)
-    ends = minted(up).now_ms() + life * 1000 if isinstance(life, int) and 0 < life < 1 << 32 else None
+        raise build_unusable_error(up, step, reply, mutating=True)
+    ends = require_signing(up).now_ms() + life * 1000 if isinstance(life, int) and 0 < life < 1 << 32 else None
     return replace(held, access=access, refresh=renew, expires_at_ms=ends)
 
 
 # --- Authorization server ------------------------------------------------------------------------------------------
 
 
-def _server(up: Upstream, home: Home) -> Server:
+def _server(up: Upstream, home: AccountHost) -> AuthorizationServer:
     """Find the authorization server named by the account's server."""
     named = _document(up, f"{home.pds}/.well-known/oauth-protected-resource").get("authorization_servers")
     issuer = named[0] if isinstance(named, list) and len(named) == 1 else None
-    if not isinstance(issuer, str) or not issuer or origin(issuer) != issuer:
-        raise _no(up, "The account's server names no authorization server.", _APP_PASSWORD)
+    if not isinstance(issuer, str) or not issuer or parse_origin(issuer) != issuer:
+        raise _auth_error(up, "The account's server names no authorization server.", _APP_PASSWORD)
     told = _document(up, f"{issuer}/.well-known/oauth-authorization-server")
-    if told.get("issuer") != issuer or not _is_able(told):
-        raise _no(up, "The account's authorization server does not follow the network's rules.", _APP_PASSWORD)
+    if told.get("issuer") != issuer or not _has_required_features(told):
+        raise _auth_error(up, "The account's authorization server does not follow the network's rules.", _APP_PASSWORD)
     addresses = {name: _address(issuer, told.get(field)) for name, field in _ENDPOINTS.items()}
     if not all(addresses.values()):
-        raise _no(up, "The account's authorization server has no usable addresses.", _APP_PASSWORD)
-    return Server(issuer, **addresses, revoke=_address(issuer, told.get("revocation_endpoint")) or None)
+        raise _auth_error(up, "The account's authorization server has no usable addresses.", _APP_PASSWORD)
+    return AuthorizationServer(issuer, **addresses, revoke=_address(issuer, told.get("revocation_endpoint")) or None)
 
 
 def _document(up: Upstream, url: str) -> Json:
     """Fetch a well-known document, without following redirects."""
-    reply = door(up, url).request("GET", url)
+    reply = client_for(up, url).request("GET", url)
     if reply.status_code in (404, 405, 501):
-        raise _no(up, "The account's server has no OAuth.", _APP_PASSWORD)
+        raise _auth_error(up, "The account's server has no OAuth.", _APP_PASSWORD)
     if reply.status_code != 200:
-        raise refused(up, "resolve", reply)
+        raise build_response_error(up, "resolve", reply)
     if reply.lacks_record:
-        raise unusable(up, "resolve", reply)
+        raise build_unusable_error(up, "resolve", reply)
     return reply.record()
 
 
-def _is_able(told: Json) -> bool:
+def _has_required_features(told: Json) -> bool:
     """Check what atproto.com/specs/oauth ("Authorization Server Metadata") requires and we use."""
     wanted = {
         "response_types_supported": {"code"},
@@ -231,18 +249,20 @@ def _is_able(told: Json) -> bool:
         "dpop_signing_alg_values_supported": {"ES256"},
         "scopes_supported": set(SCOPE.split()),
     }
-    lists = all(isinstance(told.get(name), list) and values <= _texts(told[name]) for name, values in wanted.items())
+    lists = all(
+        isinstance(told.get(name), list) and values <= _string_set(told[name]) for name, values in wanted.items()
+    )
     return lists and all(told.get(name) is True for name in _TRUE)
 
 
-def _texts(values: list[Any]) -> set[str]:
+def _string_set(values: list[Any]) -> set[str]:
     return {value for value in values if isinstance(value, str)}
 
 
 def _address(issuer: str, url: object) -> str:
     """Return an endpoint as secure as the issuer, or empty."""
     text = url if isinstance(url, str) and "#" not in url else ""
-    return text if origin(text) and urlsplit(text).scheme == urlsplit(issuer).scheme else ""
+    return text if parse_origin(text) and urlsplit(text).scheme == urlsplit(issuer).scheme else ""
 
 
 def _post(
@@ -252,7 +272,7 @@ def _post(
     whole = {**form, "client_id": client.id}
     if client.key:
         whole |= {"client_assertion_type": ASSERTION, "client_assertion": _assertion(up, client, issuer)}
-    reply = request(up, door(up, url), key, "POST", url, headers={"Accept": "application/json"}, data=whole)
+    reply = request(up, client_for(up, url), key, "POST", url, headers={"Accept": "application/json"}, data=whole)
     if reply.is_success:
         return reply
     secrets = [value for name, value in whole.items() if name in _SECRET_FIELDS]
@@ -264,10 +284,10 @@ _SECRET_FIELDS = ("code", "code_verifier", "refresh_token", "token", "client_ass
 
 def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
     """Build the client assertion (private_key_jwt: RFC 7523, 3)."""
-    mint = minted(up)
+    mint = require_signing(up)
     now = mint.now_ms() // 1000
-    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": b64(mint.entropy(16)), "iat": now}
-    return signed(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
+    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": to_base64url(mint.entropy(16)), "iat": now}
+    return sign_jwt(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
 
 
 def _failure(up: Upstream, step: Step, reply: Response, secrets: tuple[str, ...]) -> ApiError:
@@ -278,8 +298,8 @@ def _failure(up: Upstream, step: Step, reply: Response, secrets: tuple[str, ...]
         found = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
     elif found is None:
         found = Verdict(Outcome.REJECTED) if step == "refresh" else _REFUSED
-    return sorted_by(up, "login" if step == "invite" else step, found, reply, secrets)
+    return build_classified_error(up, "login" if step == "invite" else step, found, reply, secrets)
 
 
-def _no(up: Upstream, message: str, remediation: str) -> ApiError:
-    return fault(up, Verdict(Outcome.REJECTED, _AUTH, remediation=remediation, token_refused=True), message)
+def _auth_error(up: Upstream, message: str, remediation: str) -> ApiError:
+    return build_error(up, Verdict(Outcome.REJECTED, _AUTH, remediation=remediation, token_refused=True), message)

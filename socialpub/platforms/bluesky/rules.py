@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from socialpub.platforms.bluesky import text as bluesky_text
-from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
+from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
-    Texts,
+    TextSelector,
     alt_texts,
     at_most,
     first_comment,
@@ -21,8 +21,8 @@ from socialpub.platforms.kit.checks import (
     option,
     post_text,
 )
-from socialpub.platforms.kit.checks_media import choices, duration_max, files, size_max, wrong_type
-from socialpub.platforms.kit.patterns import late
+from socialpub.platforms.kit.lazy_patterns import compile_lazily
+from socialpub.platforms.kit.media_checks import choices, duration_max, files, make_type_violation, size_max
 from socialpub.platforms.kit.text import graphemes
 
 # --- Checks --------------------------------------------------------------------------------------------------------
@@ -36,11 +36,11 @@ MEDIA = MediaLimits(
     types=("image/jpeg", "image/png", "image/webp", "image/gif", "video/mp4", "video/quicktime", "video/webm"),
 )
 _SERVICE_ONLY = ("video/quicktime", "video/webm")
-_AT_URI = late(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
-_CID = late(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
+_AT_URI = compile_lazily(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
+_CID = compile_lazily(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
 _LANGUAGE_MAX = 200  # characters; registered tags have at most 35 (RFC 5646, 4.4.1)
 _EXTENDED = r"(?:-[a-z]{3}){0,3}"
-_LANGUAGE = late(
+_LANGUAGE = compile_lazily(
     rf"(?:[a-z]{{2,3}}{_EXTENDED}|[a-z]{{4,8}})(?:-[a-z]{{4}})?(?:-(?:[a-z]{{2}}|[0-9]{{3}}))?"
     r"(?:-(?:[a-z0-9]{5,8}|[0-9][a-z0-9]{3}))*(?:-[0-9a-wy-z](?:-[a-z0-9]{2,8})+)*(?:-x(?:-[a-z0-9]{1,8})+)?"
     r"|x(?:-[a-z0-9]{1,8})+|i-[a-z]{3,8}",
@@ -48,61 +48,61 @@ _LANGUAGE = late(
 )
 
 
-def _langs(subject: Subject) -> list[str]:
+def _langs(subject: RuleInput) -> list[str]:
     return list(subject.draft.options.get("langs", ()))
 
 
-def _langs_count(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _langs_count(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     if (found := len(_langs(subject))) > int(str(rule.limit)):
-        yield Hit(f"This post names {found}.")
+        yield RuleViolation(f"This post names {found}.")
 
 
-def _langs_format(_: Rule, subject: Subject) -> Iterator[Hit]:
-    yield from (Hit(f"{lang[:64]!r} is not one.") for lang in _langs(subject) if not _is_language(lang))
+def _langs_format(_: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+    yield from (RuleViolation(f"{lang[:64]!r} is not one.") for lang in _langs(subject) if not _is_language(lang))
 
 
 def _is_language(tag: str) -> bool:
     return len(tag) <= _LANGUAGE_MAX and _LANGUAGE.fullmatch(tag) is not None
 
 
-def _refs(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _refs(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     for name in ("replyToUri", "replyRootUri"):
         yield from matches(lambda text: bool(_AT_URI.fullmatch(text)), option(name))(rule, subject)
     for name in ("replyToCid", "replyRootCid"):
         yield from matches(lambda text: bool(_CID.fullmatch(text)), option(name))(rule, subject)
 
 
-def _plain(texts: Texts) -> Texts:
+def _plain(texts: TextSelector) -> TextSelector:
     """Select the texts as published."""
-    return lambda subject: [piece._replace(value=bluesky_text.plain(piece.value)) for piece in texts(subject)]
+    return lambda subject: [piece._replace(value=bluesky_text.strip_bom(piece.value)) for piece in texts(subject)]
 
 
 _TEXT, _COMMENT = _plain(post_text), _plain(first_comment)
 
 
-def _alt_texts(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _alt_texts(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     yield from at_most(graphemes, _plain(alt_texts("image")))(rule, subject)
     yield from at_most(graphemes, _plain(alt_texts("video")), limit=lambda _: 1000)(rule, subject)
 
 
-def _hashtags(_: Rule, subject: Subject) -> Iterator[Hit]:
-    for span in bluesky_text.tags(subject.draft.text):
-        if not bluesky_text.fits(span.value):
-            yield Hit(f"#{span.value[:20]}… stays plain text.")
+def _hashtags(_: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+    for span in bluesky_text.find_tags(subject.draft.text):
+        if not bluesky_text.is_valid_tag(span.value):
+            yield RuleViolation(f"#{span.value[:20]}… stays plain text.")
 
 
-def _images_max(subject: Subject) -> int:
+def _images_max(subject: RuleInput) -> int:
     return 10 if subject.site.gallery else 4
 
 
-def _mime(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _mime(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     """Check the file type; without the video service only MP4 videos work."""
     allowed = set(choices(rule)) - (set() if subject.site.video_service else set(_SERVICE_ONLY))
     for piece in files()(subject):
         if piece.value.content_type not in allowed:
-            yield wrong_type(piece)
+            yield make_type_violation(piece)
         elif piece.value.animated:
-            yield Hit(f"{piece.name} is animated.", piece.item, warning="animation_still")
+            yield RuleViolation(f"{piece.name} is animated.", piece.item, warning="animation_still")
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------

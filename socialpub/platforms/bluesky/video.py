@@ -9,9 +9,19 @@ from __future__ import annotations
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.bluesky.blobs import upload
-from socialpub.platforms.bluesky.xrpc import blob_of, call, claims, door, home, origin, refused, ruled, unusable
-from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
-from socialpub.platforms.kit.uploads import whole
+from socialpub.platforms.bluesky.xrpc import (
+    build_response_error,
+    build_rule_error,
+    build_unusable_error,
+    call,
+    client_for,
+    decode_claims,
+    find_blob,
+    find_server_origin,
+    parse_origin,
+)
+from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.kit.uploads import whole_file
 
 FIRST_WAIT = 2.0
 LONGEST_WAIT = 10.0
@@ -21,41 +31,41 @@ _AUTH_SECONDS = 1800  # the service reuses the token when it hands the video ove
 _ENDINGS = {"video/quicktime": "mov", "video/webm": "webm"}
 
 
-def blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
+def prepare_blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
     """Return the blob of the video, or `Pending` while it is processed; `saved`: pending job."""
     item = draft.items[0]
     if saved:
         return _poll(up, saved)
     if not up.site.video_service:
-        return _straight(up, item)
-    token = _allowed(up)
-    job = _uploaded(up, item, f"{draft.nonce:016x}.{_ending(item)}", token)
-    return blob_of(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
+        return _upload_directly(up, item)
+    token = _check_allowed(up)
+    job = _upload(up, item, f"{draft.nonce:016x}.{_ending(item)}", token)
+    return find_blob(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
 
 
-def _straight(up: Upstream, item: Item) -> Json:
+def _upload_directly(up: Upstream, item: DraftMedia) -> Json:
     """Upload the video to the account's server itself (docs.bsky.app, video, first method)."""
-    return upload(up, "video", _headers(item), content=whole(item), timeout=UPLOAD_SECONDS)
+    return upload(up, "video", _headers(item), content=whole_file(item), timeout=UPLOAD_SECONDS)
 
 
-def _allowed(up: Upstream) -> str:
+def _check_allowed(up: Upstream) -> str:
     """Check that the account may upload; return the upload token."""
-    service = _did(origin(up.site.video_service))
+    service = _did(parse_origin(up.site.video_service))
     first = _token(up, service, "app.bsky.video.getUploadLimits")
     _check_limits(up, first)
     # The issuing server's clock counts: read it from its first token.
-    issued = claims(first).get("iat")
+    issued = decode_claims(first).get("iat")
     until = {"exp": str(issued + _AUTH_SECONDS)} if isinstance(issued, int) else {}
-    return _token(up, _did(home(up)), "com.atproto.repo.uploadBlob", **until)
+    return _token(up, _did(find_server_origin(up)), "com.atproto.repo.uploadBlob", **until)
 
 
 def _token(up: Upstream, audience: str, method: str, **more: str) -> str:
     params = {"aud": audience, "lxm": method, **more}
     nsid = "com.atproto.server.getServiceAuth"
-    reply = call(up, "grant", "GET", home(up), nsid, bearer=up.tokens.access, params=params)
+    reply = call(up, "grant", "GET", find_server_origin(up), nsid, bearer=up.tokens.access, params=params)
     token = reply.record().get("token")
     if not isinstance(token, str) or not token:
-        raise unusable(up, "grant", reply)
+        raise build_unusable_error(up, "grant", reply)
     return token
 
 
@@ -64,37 +74,37 @@ def _did(host: str) -> str:
 
 
 def _check_limits(up: Upstream, token: str) -> None:
-    url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.getUploadLimits"
-    reply = door(up, url).request("GET", url, headers={"Authorization": f"Bearer {token}"})
+    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.getUploadLimits"
+    reply = client_for(up, url).request("GET", url, headers={"Authorization": f"Bearer {token}"})
     limits = reply.record()
     if not reply.is_success or limits.get("canUpload") is not False:
         return  # an inconclusive check is repeated at the upload
     said = str(limits.get("message") or limits.get("error") or "")[:300]
     email = "email" in said.lower() or "e-mail" in said.lower()
     rule = "bluesky.video.email_unverified" if email else "bluesky.video.quota_exhausted"
-    raise ruled(up, rule, Outcome.REJECTED, said, {"status": reply.status_code, "body": limits})
+    raise build_rule_error(up, rule, Outcome.REJECTED, said, {"status": reply.status_code, "body": limits})
 
 
-def _uploaded(up: Upstream, item: Item, name: str, token: str) -> Json:
+def _upload(up: Upstream, item: DraftMedia, name: str, token: str) -> Json:
     """Upload and return the job; an error with a blob (`already_exists`) is a success."""
-    url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.uploadVideo"
-    reply = door(up, url).request(
+    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.uploadVideo"
+    reply = client_for(up, url).request(
         "POST",
         url,
         params={"did": up.account.platform_account_id, "name": name},
         headers={"Authorization": f"Bearer {token}", **_headers(item)},
-        content=whole(item),
+        content=whole_file(item),
         timeout=UPLOAD_SECONDS,
     )
     job = _job(reply)
-    if blob_of(job) or (reply.is_success and isinstance(job.get("jobId"), str)):
+    if find_blob(job) or (reply.is_success and isinstance(job.get("jobId"), str)):
         return job
     if reply.is_success:
-        raise unusable(up, "video", reply)
-    raise _of_the_service(refused(up, "video", reply, secrets=(token,)))
+        raise build_unusable_error(up, "video", reply)
+    raise _to_service_error(build_response_error(up, "video", reply, secrets=(token,)))
 
 
-def _of_the_service(error: ApiError) -> ApiError:
+def _to_service_error(error: ApiError) -> ApiError:
     """Convert an authorization error: it concerns the upload token, not the account."""
     if error.code != "platform_auth_failed":
         return error
@@ -105,41 +115,41 @@ def _of_the_service(error: ApiError) -> ApiError:
 
 
 def _poll(up: Upstream, saved: Json) -> Json | Pending:
-    url = f"{origin(up.site.video_service)}/xrpc/app.bsky.video.getJobStatus"
+    url = f"{parse_origin(up.site.video_service)}/xrpc/app.bsky.video.getJobStatus"
     try:
-        reply = door(up, url).request("GET", url, params={"jobId": str(saved["job"])})
+        reply = client_for(up, url).request("GET", url, params={"jobId": str(saved["job"])})
     except ApiError as error:
-        return _missed(up, saved, error)
+        return _poll_after_error(up, saved, error)
     if not reply.is_success or not _job(reply):
-        return _missed(up, saved, refused(up, "job", reply))
+        return _poll_after_error(up, saved, build_response_error(up, "job", reply))
     return _state(up, _job(reply), saved | {"misses": 0})
 
 
 def _state(up: Upstream, job: Json, saved: Json) -> Json | Pending:
     """Interpret a job's state; any non-final state means waiting."""
-    found, state = blob_of(job), job.get("state")
+    found, state = find_blob(job), job.get("state")
     if found:
         return found
     told = {"body": job}
     if state == "JOB_STATE_FAILED":
         said = str(job.get("message") or job.get("error") or job.get("failureCode") or "")[:300]
-        raise ruled(up, "bluesky.video.job_failed", Outcome.REJECTED, said, told)
+        raise build_rule_error(up, "bluesky.video.job_failed", Outcome.REJECTED, said, told)
     if state == "JOB_STATE_COMPLETED":
-        raise ruled(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=told)
-    return _later(up, saved)
+        raise build_rule_error(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=told)
+    return _poll_later(up, saved)
 
 
-def _later(up: Upstream, saved: Json) -> Pending:
+def _poll_later(up: Upstream, saved: Json) -> Pending:
     wait = saved["wait"]
     if saved["waited"] + wait > TOTAL_WAIT:
-        raise ruled(up, "bluesky.video.transcode_timeout", Outcome.NOT_SENT)
+        raise build_rule_error(up, "bluesky.video.transcode_timeout", Outcome.NOT_SENT)
     return Pending(saved | {"waited": saved["waited"] + wait, "wait": min(wait * 1.5, LONGEST_WAIT)}, wait)
 
 
-def _missed(up: Upstream, saved: Json, error: ApiError) -> Pending:
+def _poll_after_error(up: Upstream, saved: Json, error: ApiError) -> Pending:
     if saved["misses"] + 1 >= MISSES_MAX:
-        raise ruled(up, "bluesky.video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
-    return _later(up, saved | {"misses": saved["misses"] + 1})
+        raise build_rule_error(up, "bluesky.video.job_status_unavailable", Outcome.NOT_SENT, error.message) from error
+    return _poll_later(up, saved | {"misses": saved["misses"] + 1})
 
 
 def _job(reply: Response) -> Json:
@@ -149,10 +159,10 @@ def _job(reply: Response) -> Json:
     return inner if isinstance(inner, dict) else body
 
 
-def _headers(item: Item) -> dict[str, str]:
+def _headers(item: DraftMedia) -> dict[str, str]:
     kind = item.facts.content_type if item.facts else "video/mp4"
-    return {"Content-Type": kind, "Content-Length": str(whole(item).size)}
+    return {"Content-Type": kind, "Content-Length": str(whole_file(item).size)}
 
 
-def _ending(item: Item) -> str:
+def _ending(item: DraftMedia) -> str:
     return _ENDINGS.get(item.facts.content_type, "mp4") if item.facts else "mp4"

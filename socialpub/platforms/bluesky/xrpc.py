@@ -16,10 +16,10 @@ from socialpub.base.http import Client, Response
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID
-from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
-from socialpub.platforms.kit.refusals import Refusals, clean
+from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response
 
-LOOK_SECONDS = 10.0  # for optional data
+LOOKUP_SECONDS = 10.0  # for optional data
 
 Step = Literal[
     "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
@@ -123,7 +123,7 @@ REPLIES: Replies = {
 # --- Calls ---------------------------------------------------------------------------------------------------------
 
 
-def origin(url: str) -> str:
+def parse_origin(url: str) -> str:
     """Return `scheme://host[:port]` in lower case; empty if invalid or with credentials."""
     try:
         parts = urlsplit(url)
@@ -135,15 +135,15 @@ def origin(url: str) -> str:
     return f"{parts.scheme}://{host}{port}" if known else ""
 
 
-def door(up: Upstream, url: str) -> Client:
+def client_for(up: Upstream, url: str) -> Client:
     """Return the client for a URL: trusted for configured hosts, otherwise guarded."""
-    trusted = {origin(getattr(up.site, name)) for name in HOSTS}
-    return up.http if origin(url) in trusted else up.guarded
+    trusted = {parse_origin(getattr(up.site, name)) for name in HOSTS}
+    return up.http if parse_origin(url) in trusted else up.guarded
 
 
-def home(up: Upstream) -> str:
+def find_server_origin(up: Upstream) -> str:
     """Return the origin of the account's own server."""
-    return origin(str(up.account.extra.get("pds") or "")) or origin(up.site.service)
+    return parse_origin(str(up.account.extra.get("pds") or "")) or parse_origin(up.site.service)
 
 
 def call(
@@ -165,29 +165,29 @@ def call(
     """
     url = f"{host}/xrpc/{nsid}"
     try:
-        reply = _asked(up, method, url, bearer, dict(headers or {}), sent)
+        reply = _send(up, method, url, bearer, dict(headers or {}), sent)
     except ApiError as error:
-        raise _explained(error) from error
+        raise _explain_guard(error) from error
     if not reply.is_success:
-        raise refused(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
+        raise build_response_error(up, step, reply, mutating=mutating, secrets=(*secrets, bearer or ""))
     if method == "GET" and reply.lacks_record:
-        raise unusable(up, step, reply)
+        raise build_unusable_error(up, step, reply)
     return reply
 
 
-def _asked(
+def _send(
     up: Upstream, method: Literal["GET", "POST"], url: str, bearer: str | None, headers: dict[str, str], sent: Json
 ) -> Response:
     key = up.tokens.private.get(dpop.KEY)
     if bearer and key:
-        return dpop.request(up, door(up, url), key, method, url, access=bearer, headers=headers, **sent)
+        return dpop.request(up, client_for(up, url), key, method, url, access=bearer, headers=headers, **sent)
     auth = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    return door(up, url).request(method, url, headers=auth | headers, **sent)
+    return client_for(up, url).request(method, url, headers=auth | headers, **sent)
 
 
-_ERRORS = Refusals(PLATFORM, REPLIES, WORDS)
-unusable = _ERRORS.unusable
-worded = _ERRORS.worded
+_ERRORS = ErrorFactory(PLATFORM, REPLIES, WORDS)
+build_unusable_error = _ERRORS.unusable
+build_worded_error = _ERRORS.worded
 
 
 def error_name(reply: Response) -> str | None:
@@ -196,26 +196,28 @@ def error_name(reply: Response) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def refused(
+def build_response_error(
     up: Upstream, step: Step, reply: Response, *, mutating: bool = False, secrets: tuple[str, ...] = ()
 ) -> ApiError:
     """Build the error of a response, classified by REPLIES, with secrets redacted."""
-    found = verdict(REPLIES, step, reply.status_code, error_name(reply), mutating=mutating)
-    return sorted_by(up, step, found, reply, secrets)
+    found = classify(REPLIES, step, reply.status_code, error_name(reply), mutating=mutating)
+    return build_classified_error(up, step, found, reply, secrets)
 
 
-def sorted_by(up: Upstream, step: Step, found: Verdict, reply: Response, secrets: tuple[str, ...]) -> ApiError:
+def build_classified_error(
+    up: Upstream, step: Step, found: Verdict, reply: Response, secrets: tuple[str, ...]
+) -> ApiError:
     """Build the error of a classified response, with secrets redacted."""
-    shown = clean(up, reply, *secrets)
-    return _ERRORS.told(up, step, found, shown, _said(shown))
+    shown = redact_response(up, reply, *secrets)
+    return _ERRORS.told(up, step, found, shown, _error_text(shown))
 
 
-def ruled(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
+def build_rule_error(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:
     """Build the error of a rule violated by something other than an error response."""
     return BY_ID[rule].error(PLATFORM.pinned(up.site), found, platform_response=said, outcome=outcome)
 
 
-def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) -> ApiError:
+def build_error(up: Upstream, found: Verdict, message: str, said: Json | None = None) -> ApiError:
     """Build an error without rule or upstream refusal."""
     return ApiError(
         found.code,
@@ -228,7 +230,7 @@ def fault(up: Upstream, found: Verdict, message: str, said: Json | None = None) 
     )
 
 
-def blob_of(body: Json) -> Json | None:
+def find_blob(body: Json) -> Json | None:
     """Return the blob of a response unchanged; None if no record could hold it."""
     blob = body.get("blob")
     if not isinstance(blob, dict) or not isinstance(blob.get("ref"), dict):
@@ -237,7 +239,7 @@ def blob_of(body: Json) -> Json | None:
     return blob if sound and isinstance(blob["ref"].get("$link"), str) else None
 
 
-def claims(jwt: str) -> Json:
+def decode_claims(jwt: str) -> Json:
     """Return the unverified payload of a JWT, or empty (tokens are opaque by specification)."""
     try:
         part = jwt.split(".")[1]
@@ -247,11 +249,11 @@ def claims(jwt: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _said(reply: Response) -> str:
+def _error_text(reply: Response) -> str:
     return str(reply.record().get("message") or reply.record().get("error_description") or error_name(reply) or "")
 
 
-def _explained(error: ApiError) -> ApiError:
+def _explain_guard(error: ApiError) -> ApiError:
     """Rephrase a refusal of the guarded client so that the operator knows what to set."""
     if error.rule != "media.url.disallowed":
         return error

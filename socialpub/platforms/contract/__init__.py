@@ -11,97 +11,105 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from socialpub.platforms.contract.content import Account, Draft, Facts, Item, Json, Kind
+from socialpub.platforms.contract.content import ConnectorAccount, Draft, DraftMedia, Json, MediaFacts, MediaKind
 from socialpub.platforms.contract.declaration import (
     CONTAINER,
     KEY,
     NO_KEY,
     AppCheck,
-    Canary,
-    Cap,
-    Console,
-    Counter,
     CredentialField,
+    DeveloperConsole,
+    DraftWarning,
     MediaLimits,
-    Notice,
-    OAuth,
+    OAuthFlow,
     Platform,
+    PostingCap,
+    RefreshPolicy,
     SendClass,
-    Upkeep,
+    TextCounter,
+    VersionProbe,
 )
-from socialpub.platforms.contract.replies import NO_BODY, UNNAMED, Replies, Verdict, refusal, verdict
+from socialpub.platforms.contract.replies import NO_BODY, UNNAMED, Replies, Verdict, build_error, classify
 from socialpub.platforms.contract.results import (
     Absent,
+    AccountIdentity,
     Board,
-    Connected,
-    Identity,
+    OfferedAccount,
     Pending,
     Published,
+    PublishWarning,
     Ready,
     Unknown,
-    Warning,
 )
-from socialpub.platforms.contract.rule_rows import Check, Hit, Rule, Subject, Surroundings
-from socialpub.platforms.contract.upstream import ConfiguredSite, Mint, Notes, ScopedSite, Site, Tokens, Upstream
+from socialpub.platforms.contract.rules import Rule, RuleCheck, RuleContext, RuleInput, RuleViolation
+from socialpub.platforms.contract.upstream import (
+    CallNotes,
+    ConfiguredSite,
+    ScopedSite,
+    SigningContext,
+    Site,
+    Tokens,
+    Upstream,
+)
 
 __all__ = [
     "Absent",
-    "Account",
+    "AccountIdentity",
     "AppCheck",
     "AppClient",
-    "Authorizes",
+    "AuthorizationRedirect",
     "Board",
-    "Boards",
     "CONTAINER",
-    "Canary",
-    "Cap",
-    "Check",
-    "Comments",
+    "CallNotes",
     "ConfiguredSite",
-    "Console",
-    "Connected",
     "Connector",
-    "Counter",
+    "ConnectorAccount",
     "CredentialField",
+    "DeveloperConsole",
     "Draft",
-    "Facts",
-    "Hit",
-    "Identity",
-    "Invitation",
-    "Invites",
-    "Item",
+    "DraftMedia",
+    "DraftWarning",
     "Json",
-    "NO_BODY",
     "KEY",
-    "Kind",
-    "Login",
+    "MediaFacts",
+    "MediaKind",
     "MediaLimits",
-    "Mint",
+    "NO_BODY",
     "NO_KEY",
-    "Notes",
-    "Notice",
-    "OAuth",
+    "OAuthFlow",
+    "OfferedAccount",
     "Pending",
     "Platform",
+    "PostingCap",
+    "PublishWarning",
     "Published",
     "Ready",
+    "RefreshPolicy",
     "Replies",
-    "Revokes",
     "Rule",
+    "RuleCheck",
+    "RuleContext",
+    "RuleInput",
+    "RuleViolation",
     "ScopedSite",
     "SendClass",
+    "SigningContext",
     "Site",
-    "Subject",
-    "Surroundings",
+    "SupportsBoards",
+    "SupportsFirstComment",
+    "SupportsOAuth",
+    "SupportsPasswordLogin",
+    "SupportsPushedAuthorization",
+    "SupportsRevocation",
+    "TextCounter",
     "Tokens",
     "UNNAMED",
     "Unknown",
-    "Upkeep",
     "Upstream",
     "Verdict",
-    "Warning",
-    "refusal",
-    "verdict",
+    "VersionProbe",
+    "build_error",
+    "classify",
 ]
 
 
@@ -124,26 +132,26 @@ class Connector(Protocol):
     def refresh(self, up: Upstream, now_ms: int) -> Tokens: ...
 
 
-class Comments(Protocol):
+class SupportsFirstComment(Protocol):
     """Optional: first comments. The plan goes through the same `send` and `settle`."""
 
     def comment(self, up: Upstream, draft: Draft, post: Published, plan: Json) -> Json: ...
 
 
-class Login(Protocol):
+class SupportsPasswordLogin(Protocol):
     """Optional: accounts connect by credentials (`Platform.credentials`)."""
 
-    def login(self, up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[Identity, Tokens]: ...
+    def login(self, up: Upstream, fields: Mapping[str, str], now_ms: int) -> tuple[AccountIdentity, Tokens]: ...
 
 
-class Authorizes(Protocol):
+class SupportsOAuth(Protocol):
     """Optional: accounts connect by OAuth (`Platform.oauth`).
 
     `identify` gets an Upstream with the tokens of the code (`private["scopes"]`: granted) and returns the accounts they
     give access to, each with its own long-lived tokens. Raises ApiError if there is none.
     """
 
-    def identify(self, up: Upstream, now_ms: int) -> tuple[Connected, ...]: ...
+    def identify(self, up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -159,14 +167,14 @@ class AppClient:
 
 
 @dataclass(frozen=True)
-class Invitation:
+class AuthorizationRedirect:
     """URL for the account's owner, and the state (to be encrypted) for the way back."""
 
     url: str
     kept: Json = field(repr=False)
 
 
-class Invites(Protocol):
+class SupportsPushedAuthorization(Protocol):
     """Optional: OAuth that starts with the account's name and a request pushed to its server.
 
     `accept` gets what `invite` kept and what the browser brought back. `client_documents` are published under
@@ -177,12 +185,12 @@ class Invites(Protocol):
 
     def client_documents(self, base_url: str, client: AppClient) -> Mapping[str, Json]: ...
 
-    def invite(self, up: Upstream, client: AppClient, handle: str, state: str) -> Invitation: ...
+    def invite(self, up: Upstream, client: AppClient, handle: str, state: str) -> AuthorizationRedirect: ...
 
-    def accept(self, up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> Connected: ...
+    def accept(self, up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> OfferedAccount: ...
 
 
-class Revokes(Protocol):
+class SupportsRevocation(Protocol):
     """Optional: revocation of an authorization upstream.
 
     Not called while another account uses the same authorization: same account id, access or refresh token, or (where
@@ -192,7 +200,7 @@ class Revokes(Protocol):
     def revoke(self, up: Upstream) -> None: ...
 
 
-class Boards(Protocol):
+class SupportsBoards(Protocol):
     """Optional: accounts organize posts on boards. Returns all boards."""
 
     def boards(self, up: Upstream) -> tuple[Board, ...]: ...

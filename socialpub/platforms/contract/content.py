@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Kind = Literal["image", "video"]
+MediaKind = Literal["image", "video"]
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Facts:
+class MediaFacts:
     """Measured facts of a media file. None: unreadable (rules pass with `media_unmeasured`)."""
 
     content_type: str  # sniffed: image/jpeg, image/png, image/webp, image/gif, video/mp4, video/quicktime, video/webm
@@ -30,7 +30,7 @@ class Facts:
     instead: str | None = None  # sentence describing a response that was not a media file
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MediaKind:
         return "video" if self.content_type.startswith("video/") else "image"
 
     @property
@@ -39,14 +39,14 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Item:
+class DraftMedia:
     """Media item. `facts` and `path` are None until its bytes are available."""
 
-    kind: Kind
+    kind: MediaKind
     alt_text: str | None = None
     url: str | None = None  # URL the platform may fetch: the user's own, or ours for stored media
     stored: bool = False  # stored on this server (mediaId, bytesBase64)
-    facts: Facts | None = None
+    facts: MediaFacts | None = None
     path: Path | None = None
 
     @property
@@ -65,7 +65,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Account:
+class ConnectorAccount:
     """Account as connectors and rules see it. `extra`: platform fields (handle, pds, …)."""
 
     platform_account_id: str
@@ -82,9 +82,9 @@ class Draft:
     """
 
     text: str
-    items: tuple[Item, ...] = ()
+    items: tuple[DraftMedia, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)  # camelCase, as in the request; absent ones omitted
     first_comment: str | None = None
     now_ms: int = 0
     nonce: int = 0
-    option_facts: Mapping[str, Facts] = field(default_factory=dict)  # fetched images named by options
+    option_facts: Mapping[str, MediaFacts] = field(default_factory=dict)  # fetched images named by options

@@ -9,8 +9,8 @@ from typing import Literal, TypedDict
 
 from pydantic import BaseModel
 
-from socialpub.platforms.contract.content import Account, Draft, Json, Kind
-from socialpub.platforms.contract.rule_rows import Rule
+from socialpub.platforms.contract.content import ConnectorAccount, Draft, Json, MediaKind
+from socialpub.platforms.contract.rules import Rule
 from socialpub.platforms.contract.upstream import Site
 
 
@@ -35,7 +35,7 @@ NO_KEY = SendClass("none", checks=(5, 15, 60, 180), resends=0, answered_resends=
 
 
 @dataclass(frozen=True)
-class Notice:
+class DraftWarning:
     """Warning that depends on the draft alone and belongs to no rule."""
 
     code: str
@@ -44,7 +44,7 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Cap:
+class PostingCap:
     """Number of posts per `seconds`, for one account or (`shared`) for the whole app.
 
     Only a warning: what the platform really counts (calls, posts of other apps) is not known here.
@@ -77,7 +77,7 @@ class CredentialField:
 
 
 @dataclass(frozen=True)
-class Counter:
+class TextCounter:
     """Length and limit of a text in the platform's unit, for the composer (None: no limit)."""
 
     length: int
@@ -98,7 +98,7 @@ class AppCheck:
 
 
 @dataclass(frozen=True)
-class OAuth:
+class OAuthFlow:
     """Authorization-code flow as data; `kit.oauth` executes it, with hosts from the Site.
 
     `scopes` are requested; without the `required` ones the connection is refused. Deviations beyond these fields are
@@ -117,7 +117,7 @@ class OAuth:
 
 
 @dataclass(frozen=True)
-class Console:
+class DeveloperConsole:
     """Developer console where an app is registered, described for people.
 
     `products`: what to add to the app, if anything. `review` (sentences): what the platform must approve, and what
@@ -134,7 +134,7 @@ class Console:
 
 
 @dataclass(frozen=True)
-class Canary:
+class VersionProbe:
     """Harmless call that tells whether an API version is still served.
 
     `path` is below the API's origin; it and `headers` may contain `{version}`. `served`: header with the version that
@@ -147,7 +147,7 @@ class Canary:
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class RefreshPolicy:
     """Token refresh policy, in seconds.
 
     `refresh_before`: lead time before the access token expires. `keep_alive`: maximal interval, for tokens that expire
@@ -176,7 +176,7 @@ class Platform:
     send_class: SendClass
     options: type[BaseModel]
     rules: tuple[Rule, ...]
-    count: Callable[[Draft, Account], Counter]
+    count: Callable[[Draft, ConnectorAccount], TextCounter]
     site: type[Site] = Site
     aliases: tuple[str, ...] = ()
     state: Literal["stable", "trial", "pending"] = "stable"
@@ -184,21 +184,23 @@ class Platform:
     # Known versions, oldest first, with their end date where announced.
     sunsets: Mapping[str, str] = field(default_factory=dict)
     successor: Callable[[str], str] | None = None  # names the next version, where predictable
-    canary: Canary | None = None  # None: no versions
+    canary: VersionProbe | None = None  # None: no versions
     first_comment: bool = False
-    alt_text: tuple[Kind, ...] = ("image", "video")  # media kinds whose alt text is published
-    caps: tuple[Cap, ...] = ()  # warning `daily_cap_near` above four fifths
-    notices: tuple[Notice, ...] = ()  # further warnings, beside the rules
+    alt_text: tuple[MediaKind, ...] = ("image", "video")  # media kinds whose alt text is published
+    caps: tuple[PostingCap, ...] = ()  # warning `daily_cap_near` above four fifths
+    notices: tuple[DraftWarning, ...] = ()  # further warnings, beside the rules
     # Options that name an image, and whether the draft uses it: its facts are in `Draft.option_facts`.
     option_images: Mapping[str, Callable[[Draft], bool]] = field(default_factory=dict)
-    unreachable: Mapping[Kind, str] = field(default_factory=dict)  # rule of a failed fetch; default: media.reachable
+    unreachable: Mapping[MediaKind, str] = field(
+        default_factory=dict
+    )  # rule of a failed fetch; default: media.reachable
     reply_options: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)  # omitted option → field of `extra` with its value
     media: MediaLimits = field(default_factory=lambda: NO_MEDIA)
     account_block: tuple[str, ...] = ()  # fields of `extra` in the API's account, under the platform's name
-    oauth: OAuth | None = None
-    console: Console | None = None  # None: no app needed
-    upkeep: Upkeep = Upkeep()
+    oauth: OAuthFlow | None = None
+    console: DeveloperConsole | None = None  # None: no app needed
+    upkeep: RefreshPolicy = RefreshPolicy()
     tokens_last: str = ""  # how long an account stays connected, in sentences
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
     own_sessions: bool = False  # each login is a session; ending one leaves the account's others alone

@@ -38,7 +38,7 @@ UNNAMED = Verdict(Outcome.AMBIGUOUS, "platform_unavailable")
 _THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
 
 
-def verdict(replies: Replies, step: str, status: int, name: str | None, *, mutating: bool) -> Verdict:
+def classify(replies: Replies, step: str, status: int, name: str | None, *, mutating: bool) -> Verdict:
     """Look up the verdict of a response. Unlisted ones are ambiguous for a mutating call.
 
     A call that changes nothing in public can be repeated, so there it counts as not sent.
@@ -55,7 +55,7 @@ def verdict(replies: Replies, step: str, status: int, name: str | None, *, mutat
     return Verdict(Outcome.NOT_SENT, "platform_unavailable")
 
 
-def refusal(platform: Platform, version: str, found: Verdict, reply: Response, message: str) -> ApiError:
+def build_error(platform: Platform, version: str, found: Verdict, reply: Response, message: str) -> ApiError:
     """Build the ApiError of an unsuccessful response, with it unredacted: the caller redacts."""
     body = reply.json()
     raw = body if body is not None else reply.content[:2048].decode("utf-8", "replace")

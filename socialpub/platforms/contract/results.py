@@ -11,7 +11,7 @@ from socialpub.platforms.contract.upstream import Tokens
 
 
 @dataclass(frozen=True)
-class Warning:  # noqa: A001 - the field's own word; the builtin is never used here
+class PublishWarning:  # noqa: A001 - the field's own word; the builtin is never used here
     code: str
     message: str
 
@@ -21,7 +21,7 @@ class Ready:
     """Prepared plan: JSON with all that `send` needs, frozen before the first public byte."""
 
     plan: Json
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[PublishWarning, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Published:
     uri: str | None = None
     cid: str | None = None
     url: str | None = None
-    warnings: tuple[Warning, ...] = ()
+    warnings: tuple[PublishWarning, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Identity:
+class AccountIdentity:
     """Identity of a connected account."""
 
     platform_account_id: str
@@ -71,10 +71,10 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Connected:
+class OfferedAccount:
     """Account offered by a login, with its tokens."""
 
-    identity: Identity
+    identity: AccountIdentity
     tokens: Tokens
     kind: str = ""  # shown with a choice: page, person, organization
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from socialpub.base.http import Client
-from socialpub.platforms.contract.content import Account
+from socialpub.platforms.contract.content import ConnectorAccount
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class ConfiguredSite(ScopedSite):
 
 
 @dataclass(frozen=True)
-class Mint:
+class SigningContext:
     """Clock and randomness, for connectors that sign their calls."""
 
     now_ms: Callable[[], int]
     entropy: Callable[[int], bytes]
 
 
-class Notes:
+class CallNotes:
     """Values kept between calls, over all connections and threads: the newest `most`."""
 
     def __init__(self, most: int = 8192) -> None:
@@ -99,8 +99,8 @@ class Upstream:
     http: Client
     guarded: Client
     site: Any  # the platform's own Site subclass
-    account: Account
+    account: ConnectorAccount
     tokens: Tokens
     bound: Container[str] = frozenset()  # remote ids of other posts of ours, which `settle` never returns
-    mint: Mint | None = None  # None: a connection that signs nothing
-    notes: Notes = field(default_factory=Notes, compare=False, repr=False)
+    mint: SigningContext | None = None  # None: a connection that signs nothing
+    notes: CallNotes = field(default_factory=CallNotes, compare=False, repr=False)

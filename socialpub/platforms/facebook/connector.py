@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from socialpub.base.errors import ApiError
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
     Json,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -23,13 +23,13 @@ from socialpub.platforms.contract import (
     Unknown,
     Upstream,
 )
-from socialpub.platforms.facebook import upload, video
+from socialpub.platforms.facebook import media_upload, video_publication
 from socialpub.platforms.facebook.declaration import GRAPH, PLATFORM, REPLIES
-from socialpub.platforms.facebook.pages import Walk
-from socialpub.platforms.facebook.video import WEB, Taken
+from socialpub.platforms.facebook.pages import PageDiscovery
+from socialpub.platforms.facebook.video_publication import WEB, FinishedUpload
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.meta.graph import AUTH, data_of, exchanged, normal, recent
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.meta.graph import AUTH, exchange, list_data, list_recent, normalize
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -46,15 +46,15 @@ _ID = {"fields": "id"}
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Upload the media, unpublished; of an accepted video, poll whether it is public."""
     if saved and "taken" in saved:
-        return video.ask(up, Taken(**saved["taken"]))
+        return video_publication.poll(up, FinishedUpload(**saved["taken"]))
     if draft.items and draft.items[0].kind == "video":
-        found = upload.video(up, draft, saved)
+        found = media_upload.upload_video(up, draft, saved)
         if isinstance(found, Pending):
             return found
         if isinstance(found, str):
             return Ready({"kind": "handle", "handle": found, "message": draft.text, "link": "", "photos": []})
         return Ready({"kind": "video", "session": found.session, "video": found.video, "message": draft.text})
-    photos = [upload.photo(up, item, draft) for item in draft.items]
+    photos = [media_upload.upload_photo(up, item, draft) for item in draft.items]
     link = "" if photos else draft.options.get("link", "")
     return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos})
 
@@ -62,18 +62,18 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 def send(up: Upstream, plan: Json) -> Published | Pending:
     """Make the public call. A video that is already public needs none."""
     if "live" in plan:
-        return video.shown(plan["video"], plan["live"])
+        return video_publication.to_published(plan["video"], plan["live"])
     if plan["kind"] == "handle":
-        return video.publish(up, plan)
-    return video.finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
+        return video_publication.publish(up, plan)
+    return video_publication.finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Absent | Unknown:
     """Look up the video, or the post in the Page's list."""
     if "live" in plan:
-        return video.shown(plan["video"], plan["live"])
+        return video_publication.to_published(plan["video"], plan["live"])
     try:
-        return video.look(up, plan) if plan["kind"] == "video" else _look_for_post(up, plan, since_ms)
+        return video_publication.look_up(up, plan) if plan["kind"] == "video" else _find_post(up, plan, since_ms)
     except ApiError as error:
         return Unknown({"error": error.message, "answer": error.platform_response})
 
@@ -84,7 +84,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Abs
 def _post(up: Upstream, plan: Json) -> Published:
     fields = {"fields": "id,permalink_url"}
     reply = GRAPH.call(up, "send", "POST", _edge(up, "feed"), mutating=True, params=fields, data=_form(plan))
-    return _shown(reply.record() | {"id": GRAPH.id_of(up, "send", reply, mutating=True)})
+    return _to_published(reply.record() | {"id": GRAPH.id_of(up, "send", reply, mutating=True)})
 
 
 def _form(plan: Json) -> dict[str, str]:
@@ -97,22 +97,22 @@ def _edge(up: Upstream, name: str) -> str:
     return f"{up.account.platform_account_id}/{name}"
 
 
-def _look_for_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Find our post in the Page's list: same text and media, recent."""
-    listed = recent(GRAPH, up, _edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
+    listed = list_recent(GRAPH, up, _edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
     ours = [post for post in listed.posts if _is_ours(up, plan, post)]
     evidence = {"looked": len(listed.posts), "alike": len(ours)}
     if len(ours) == 1 and listed.complete:
-        return _shown(ours[0])
+        return _to_published(ours[0])
     return Absent(evidence) if not ours and listed.complete else Unknown(evidence)
 
 
 def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
-    id = text_of(post.get("id"))
-    if not id or normal(post.get("message")) != normal(plan["message"]) or id in up.bound:
+    id = to_text(post.get("id"))
+    if not id or normalize(post.get("message")) != normalize(plan["message"]) or id in up.bound:
         return False
     application = post.get("application")
-    author = text_of(application.get("id")) if isinstance(application, dict) else ""
+    author = to_text(application.get("id")) if isinstance(application, dict) else ""
     if author and up.site.client_id and author != up.site.client_id:
         return False
     if plan["photos"]:
@@ -132,29 +132,29 @@ def _photos(post: Json) -> Iterator[str]:
         for each in list(_attachments(item, "subattachments")) or [item]:
             target = each.get("target")
             if isinstance(target, dict):
-                yield text_of(target.get("id"))
+                yield to_text(target.get("id"))
 
 
 def _links(post: Json) -> list[str]:
-    return [text_of(item.get("unshimmed_url")) for item in _attachments(post)]
+    return [to_text(item.get("unshimmed_url")) for item in _attachments(post)]
 
 
-def _shown(post: Json) -> Published:
-    url = text_of(post.get("permalink_url")) or f"{WEB}/{post['id']}"
-    return Published(text_of(post["id"]), url, None, url)
+def _to_published(post: Json) -> Published:
+    url = to_text(post.get("permalink_url")) or f"{WEB}/{post['id']}"
+    return Published(to_text(post["id"]), url, None, url)
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """List the Pages where the login may publish, each with a token that does not expire."""
     user = _long_lived(up, up.tokens.access, now_ms)
     login = GRAPH.id_of(up, "identify", GRAPH.call(up, "identify", "GET", "me", token=user.access, params=_ID))
     reply = GRAPH.call(up, "identify", "GET", "me/permissions", token=user.access)
-    granted = [text_of(row.get("permission")) for row in data_of(reply) if row.get("status") == "granted"]
-    oauth.require(PLATFORM, granted, up.site)
-    walk = Walk(up, user.access, granted)
+    granted = [to_text(row.get("permission")) for row in list_data(reply) if row.get("status") == "granted"]
+    oauth.require_scopes(PLATFORM, granted, up.site)
+    walk = PageDiscovery(up, user.access, granted)
     pages: list[Json] = []
     try:
         for page in walk.pages():
@@ -173,7 +173,7 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
     login = up.tokens.refresh
     if login:
         try:
-            return _again(up, login, now_ms)
+            return _refresh_page_token(up, login, now_ms)
         except ApiError as error:
             unlisted = error.rule == "facebook.pages.none"
             if error.code != AUTH and not unlisted:
@@ -195,12 +195,12 @@ def revoke(up: Upstream) -> None:
             raise
 
 
-def _again(up: Upstream, user_token: str, now_ms: int) -> Tokens:
+def _refresh_page_token(up: Upstream, user_token: str, now_ms: int) -> Tokens:
     user = _long_lived(up, user_token, now_ms)
-    walk = Walk(up, user.access, up.tokens.private.get("scopes", ()))
+    walk = PageDiscovery(up, user.access, up.tokens.private.get("scopes", ()))
     for page in walk.pages():
         if page["id"] == up.account.platform_account_id:
-            return Tokens(text_of(page["access_token"]), user.access, None, up.tokens.private)
+            return Tokens(to_text(page["access_token"]), user.access, None, up.tokens.private)
     raise walk.none()
 
 
@@ -212,9 +212,9 @@ def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:
         "client_secret": up.site.client_secret,
         "fb_exchange_token": user_token,
     }
-    return exchanged(GRAPH, up, up.site.token_url, params, now_ms)
+    return exchange(GRAPH, up, up.site.token_url, params, now_ms)
 
 
-def _connected(page: Json, user_token: str, private: Json) -> Connected:
-    who = Identity(page["id"], text_of(page.get("name")) or None, {"category": page.get("category")})
-    return Connected(who, Tokens(text_of(page["access_token"]), user_token, None, private), "page")
+def _connected(page: Json, user_token: str, private: Json) -> OfferedAccount:
+    who = AccountIdentity(page["id"], to_text(page.get("name")) or None, {"category": page.get("category")})
+    return OfferedAccount(who, Tokens(to_text(page["access_token"]), user_token, None, private), "page")

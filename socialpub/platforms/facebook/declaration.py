@@ -12,24 +12,33 @@ from socialpub.platforms.contract import (
     NO_BODY,
     NO_KEY,
     UNNAMED,
-    Account,
     AppCheck,
-    Canary,
     ConfiguredSite,
-    Console,
-    Counter,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    OAuth,
+    OAuthFlow,
     Platform,
+    RefreshPolicy,
     Replies,
-    Upkeep,
+    TextCounter,
     Verdict,
+    VersionProbe,
 )
 from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX
-from socialpub.platforms.kit.options import AbsoluteUrl, Options
-from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
+from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
-from socialpub.platforms.meta.graph import AUTH, SERVED, SHARED, SUNSETS, Graph, MetaSite, next_version, stand_in
+from socialpub.platforms.meta.graph import (
+    AUTH,
+    SERVED_VERSION_HEADER,
+    SHARED,
+    SUNSETS,
+    GraphApi,
+    MetaSite,
+    derive_addresses,
+    next_version,
+)
 
 
 class FacebookSite(MetaSite, ConfiguredSite):
@@ -52,18 +61,18 @@ class FacebookSite(MetaSite, ConfiguredSite):
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
         paths = {"authorize_url": "/v26.0/dialog/oauth", "token_url": "/v26.0/oauth/access_token", "upload_base": ""}
-        return stand_in(values, **paths)
+        return derive_addresses(values, **paths)
 
 
-class FacebookOptions(Options):
+class FacebookOptions(PlatformOptions):
     """Options of a Facebook target. `link`: the page shown as a card."""
 
     platform: Literal["facebook"] = "facebook"
     link: AbsoluteUrl = Field("", title="Link", description="Shown as a card, where the post has no media.")
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(graphemes(draft.text), TEXT_MAX, "graphemes")
+def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
+    return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
 
 
 PLATFORM = Platform(
@@ -78,10 +87,10 @@ PLATFORM = Platform(
     version="v26.0",
     sunsets=SUNSETS,
     successor=next_version,
-    canary=Canary("{version}/me?fields=id", served=SERVED),
+    canary=VersionProbe("{version}/me?fields=id", served=SERVED_VERSION_HEADER),
     alt_text=("image",),
     notices=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
-    oauth=OAuth(
+    oauth=OAuthFlow(
         # Without business_management the Pages of a business portfolio are not listed; most Pages need none.
         scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management"),
         required=("pages_show_list", "pages_read_engagement", "pages_manage_posts"),
@@ -91,7 +100,7 @@ PLATFORM = Platform(
     # A video has its id before it is published, and is published under it once.
     plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
     delivers=lambda saved: "taken" in saved,
-    console=Console(
+    console=DeveloperConsole(
         name="Meta for Developers",
         url="https://developers.facebook.com/apps/",
         products=(
@@ -112,7 +121,7 @@ PLATFORM = Platform(
         "changed password or a lost role on the Page ends it."
     ),
     # A Page's token does not expire; the login behind it, which can issue a new one, ends after 60 days.
-    upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    upkeep=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 
@@ -150,7 +159,7 @@ REPLIES: Replies = {
     ("*", 400, "1349125"): Verdict(Outcome.REJECTED),
 }
 
-GRAPH = Graph(
+GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
     words={

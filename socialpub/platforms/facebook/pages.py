@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Json, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.meta.graph import cursor, data_of
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.meta.graph import find_cursor, list_data
 
 BUSINESS = "business_management"
 _FIELDS = "id,name,access_token,tasks,category"
 _PORTFOLIO_FIELDS = "id,name,access_token,category"  # tasks are only listed under me/accounts
-_SHEETS = 20  # maximal pages of a list
+_LIST_PAGES_MAX = 20  # maximal pages of a list
 _NAMED = 5
 
 
 @dataclass
-class Walk:
+class PageDiscovery:
     """Enumeration of all Pages of a login; collects what was unusable, for the error text."""
 
     up: Upstream
@@ -61,10 +61,10 @@ class Walk:
 
     def _usable(self, path: str, fields: str) -> Iterator[Json]:
         for page in self._listed(path, fields):
-            name = text_of(page.get("name")) or page["id"]
+            name = to_text(page.get("name")) or page["id"]
             if page["id"] in self.seen:
                 continue
-            if not text_of(page.get("access_token")):
+            if not to_text(page.get("access_token")):
                 self.closed.append(name)
                 continue
             self.seen.add(page["id"])
@@ -76,10 +76,10 @@ class Walk:
     def _listed(self, path: str, fields: str) -> Iterator[Json]:
         """Yield the objects of a list, with ids as text."""
         params = {"fields": fields, "limit": "100"}
-        for _ in range(_SHEETS):
+        for _ in range(_LIST_PAGES_MAX):
             reply = GRAPH.call(self.up, "identify", "GET", path, token=self.token, params=params)
-            yield from (row | {"id": text_of(row["id"])} for row in data_of(reply) if text_of(row.get("id")))
-            after = cursor(reply.record())
+            yield from (row | {"id": to_text(row["id"])} for row in list_data(reply) if to_text(row.get("id")))
+            after = find_cursor(reply.record())
             if not after:
                 return
             params = params | {"after": after}

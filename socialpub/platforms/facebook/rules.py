@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
+from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
     is_web_url,
     matches,
@@ -14,17 +14,17 @@ from socialpub.platforms.kit.checks import (
     not_mixed,
     option,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.media_checks import (
     MIB,
-    at_most_limit,
     duration_max,
     every_file,
     files,
+    is_within_limit,
     measured,
     size_max,
     types,
 )
-from socialpub.platforms.kit.rules import fetch_row
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
 
 _DOCS = "developers.facebook.com/docs/graph-api/reference/page/"
 _FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
@@ -39,15 +39,15 @@ MEDIA = MediaLimits(
 TEXT_MAX = 63_206
 
 
-def _has_more(subject: Subject) -> bool:
+def _has_more(subject: RuleInput) -> bool:
     return bool(subject.draft.items) or "link" in subject.draft.options
 
 
-def _image_size_advised(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _image_size_advised(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     for piece in files("image")(subject):
         advised = _PNG_ADVISED if piece.value.content_type == "image/png" else rule.limit
         if isinstance(advised, int) and piece.value.size > advised:
-            yield Hit(f"{piece.name} has {piece.value.size:,} bytes.", piece.item)
+            yield RuleViolation(f"{piece.name} has {piece.value.size:,} bytes.", piece.item)
 
 
 RULES: tuple[Rule, ...] = (
@@ -152,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         "Facebook reportedly accepts videos of up to {limit} bytes (10 GB).",
         "Compress the video more or shorten it.",
         "no official number; common practice",
-        measured(files("video"), "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
+        measured(files("video"), "a size of {:,} bytes", lambda facts: facts.size, is_within_limit),
         10_000_000_000,
         "bytes",
         severity="warning",
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
         "seconds",
         severity="warning",
     ),
-    fetch_row("facebook.media.reachable"),
+    build_fetch_rule("facebook.media.reachable"),
     Rule(
         "facebook.link.reachable",
         "upstream",

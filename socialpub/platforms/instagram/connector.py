@@ -12,46 +12,53 @@ from socialpub.platforms.contract import (
     NO_BODY,
     UNNAMED,
     Absent,
-    Account,
-    Canary,
-    Cap,
-    Connected,
-    Console,
-    Counter,
+    AccountIdentity,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    Identity,
-    Item,
+    DraftMedia,
     Json,
-    OAuth,
+    OAuthFlow,
+    OfferedAccount,
     Pending,
     Platform,
+    PostingCap,
     Published,
     Ready,
+    RefreshPolicy,
     Replies,
+    TextCounter,
     Tokens,
     Unknown,
-    Upkeep,
     Upstream,
     Verdict,
+    VersionProbe,
 )
 from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX
-from socialpub.platforms.kit.options import AbsoluteUrl, Options
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
+from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
-from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
+from socialpub.platforms.meta.containers import (
+    PROCESSING_SECONDS_MAX,
+    VIDEO_PROCESSING_SECONDS_MAX,
+    ContainerFlow,
+    ContainerPlan,
+    Form,
+    build_verdicts,
+)
 from socialpub.platforms.meta.graph import (
-    AGAIN,
-    SERVED,
+    RETRY,
+    SERVED_VERSION_HEADER,
     SHARED,
     SUNSETS,
-    Graph,
+    GraphApi,
     MetaSite,
-    exchanged,
+    derive_addresses,
+    exchange,
     next_version,
-    renewed,
-    stand_in,
+    refresh_long_lived,
 )
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
@@ -72,10 +79,10 @@ class InstagramSite(MetaSite):
     @model_validator(mode="before")
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
-        return stand_in(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
+        return derive_addresses(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
 
 
-class InstagramOptions(Options):
+class InstagramOptions(PlatformOptions):
     """Options of a single video (a reel): its cover, and whether the feed shows it."""
 
     platform: Literal["instagram"] = "instagram"
@@ -83,11 +90,11 @@ class InstagramOptions(Options):
     cover_url: AbsoluteUrl = Field("", title="Cover of a reel", description="The public https address of a JPEG.")
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(graphemes(draft.text), TEXT_MAX, "graphemes")
+def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
+    return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
 
 
-def _no_reel(draft: Draft) -> bool:
+def _has_no_reel(draft: Draft) -> bool:
     return [item.kind for item in draft.items] != ["video"]
 
 
@@ -98,26 +105,26 @@ PLATFORM = Platform(
     send_class=CONTAINER,
     options=InstagramOptions,
     rules=RULES,
-    caps=(Cap(50, 86_400),),
+    caps=(PostingCap(50, 86_400),),
     count=_count,
     site=InstagramSite,
     version="v26.0",
     sunsets=SUNSETS,
     successor=next_version,
-    canary=Canary("{version}/me?fields=user_id", served=SERVED),
+    canary=VersionProbe("{version}/me?fields=user_id", served=SERVED_VERSION_HEADER),
     alt_text=("image",),
     notices=(
-        ignored_option("coverUrl", "only a single video has a cover", _no_reel),
-        ignored_option("shareToFeed", "only a single video can stay out of the feed", _no_reel),
+        ignored_option("coverUrl", "only a single video has a cover", _has_no_reel),
+        ignored_option("shareToFeed", "only a single video can stay out of the feed", _has_no_reel),
     ),
-    option_images={"coverUrl": lambda draft: not _no_reel(draft)},
+    option_images={"coverUrl": lambda draft: not _has_no_reel(draft)},
     account_block=("kind", "accountType", "grantedScopes"),
-    oauth=OAuth(
+    oauth=OAuthFlow(
         scopes=("instagram_business_basic", "instagram_business_content_publish"),
         required=("instagram_business_basic", "instagram_business_content_publish"),
         separator=",",
     ),
-    console=Console(
+    console=DeveloperConsole(
         name="Meta for Developers",
         url="https://developers.facebook.com/apps/",
         products=("Instagram: API setup with Instagram login",),
@@ -131,7 +138,7 @@ PLATFORM = Platform(
         redirect_name="OAuth redirect URIs",
     ),
     tokens_last=("Access lasts 60 days, and socialpub renews it in time. A changed password or a removed app ends it."),
-    upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    upkeep=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 
@@ -171,26 +178,26 @@ REPLIES: Replies = {
     **SHARED,
     # The container is checked for publication, and the post looked up in the account's list.
     ("publish", 200, NO_BODY): UNNAMED,
-    **{key: row for suffix, names in _CONTENT.items() for key, row in verdicts(names, _rule(suffix)).items()},
-    **verdicts(
+    **{key: row for suffix, names in _CONTENT.items() for key, row in build_verdicts(names, _rule(suffix)).items()},
+    **build_verdicts(
         ("not_professional",),
         Verdict(Outcome.REJECTED, "platform_auth_failed", "instagram.account_type.requires_professional"),
     ),
-    **verdicts(
+    **build_verdicts(
         ("revoked", "190/33"),
         Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.", token_refused=True),
     ),
-    **verdicts(
+    **build_verdicts(
         ("no_permission",), Verdict(Outcome.REJECTED, "platform_auth_failed", remediation="Reconnect the account.")
     ),
-    **verdicts(_ANEW, AGAIN, "make"),
+    **build_verdicts(_ANEW, RETRY, "make"),
     # A container's own failure: transient, due to the content, or (any other number) due to the media.
-    **verdicts(_ANEW, AGAIN, "container"),
+    **build_verdicts(_ANEW, RETRY, "container"),
     **{("container", 200, name): _rule(suffix) for name, suffix in _STATES.items()},
     ("container", 200, None): _rule("container.error"),
 }
 
-GRAPH = Graph(
+GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
     words={
@@ -211,11 +218,11 @@ GRAPH = Graph(
 
 
 def _page(_: Upstream, post: Json) -> str | None:
-    code = text_of(post.get("shortcode"))
+    code = to_text(post.get("shortcode"))
     return f"https://www.instagram.com/p/{code}/" if code else None
 
 
-DANCE = Dance(
+FLOW = ContainerFlow(
     GRAPH,
     make="media",
     publish="media_publish",
@@ -235,44 +242,46 @@ DANCE = Dance(
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Create the post's container and poll it."""
-    return containers.prepare(DANCE, up, _makings(draft), saved)
+    return containers.prepare(FLOW, up, _plan_containers(draft), saved)
 
 
 def send(up: Upstream, plan: Json) -> Published:
     """Publish the container."""
-    return containers.send(DANCE, up, plan)
+    return containers.send(FLOW, up, plan)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Check the container; find its post in the account's own list."""
-    return containers.settle(DANCE, up, plan, since_ms)
+    return containers.settle(FLOW, up, plan, since_ms)
 
 
-def _makings(draft: Draft) -> Makings:
+def _plan_containers(draft: Draft) -> ContainerPlan:
     head: Form = {"caption": draft.text} if draft.text else {}
-    patience = VIDEO_PATIENCE if any(item.kind == "video" for item in draft.items) else PATIENCE
+    patience = (
+        VIDEO_PROCESSING_SECONDS_MAX if any(item.kind == "video" for item in draft.items) else PROCESSING_SECONDS_MAX
+    )
     plan = {"text": draft.text, "since": draft.now_ms}
     if len(draft.items) > 1:
         pieces = tuple(_child(item) for item in draft.items)
-        return Makings(pieces, {"media_type": "CAROUSEL", **head}, plan | {"types": ["CAROUSEL_ALBUM"]}, patience)
+        return ContainerPlan(pieces, {"media_type": "CAROUSEL", **head}, plan | {"types": ["CAROUSEL_ALBUM"]}, patience)
     item = draft.items[0]
     piece = _reel(item, draft) if item.kind == "video" else _image(item)
-    return Makings((piece | head,), None, plan | {"types": [item.kind.upper()]}, patience)
+    return ContainerPlan((piece | head,), None, plan | {"types": [item.kind.upper()]}, patience)
 
 
-def _image(item: Item) -> Form:
+def _image(item: DraftMedia) -> Form:
     alt = {"alt_text": item.alt_text} if item.alt_text else {}
     return {"image_url": item.url or "", **alt}
 
 
-def _reel(item: Item, draft: Draft) -> Form:
+def _reel(item: DraftMedia, draft: Draft) -> Form:
     cover = draft.options.get("coverUrl")
     feed = "true" if draft.options.get("shareToFeed", True) else "false"
     made = {"media_type": "REELS", "video_url": item.url or "", "share_to_feed": feed}
     return made | ({"cover_url": str(cover)} if cover else {})
 
 
-def _child(item: Item) -> Form:
+def _child(item: DraftMedia) -> Form:
     if item.kind == "video":
         return {"is_carousel_item": "true", "media_type": "VIDEO", "video_url": item.url or ""}
     return {"is_carousel_item": "true", **_image(item)}
@@ -281,21 +290,21 @@ def _child(item: Item) -> Form:
 # --- Connecting --------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the professional account of a login, with a token for 60 days."""
     params = {
         "grant_type": "ig_exchange_token",
         "client_secret": up.site.client_secret,
         "access_token": up.tokens.access,
     }
-    tokens = exchanged(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    tokens = exchange(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
     fields = {"fields": "user_id,username,name,account_type"}
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params=fields)
     who = reply.record()
-    kind = text_of(who.get("account_type"))
+    kind = to_text(who.get("account_type"))
     if kind.upper() == "PERSONAL":
         raise GRAPH.ruled(up, "account_type.requires_professional", Outcome.REJECTED)
-    username = text_of(who.get("username"))
+    username = to_text(who.get("username"))
     extra = {
         "kind": "instagram_login",
         "accountType": kind or None,
@@ -303,11 +312,11 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
         "username": username,
     }
     id = GRAPH.id_of(up, "identify", reply, key="user_id")
-    shown = text_of(who.get("name")) or username or None
-    return (Connected(Identity(id, shown, extra), tokens, "account"),)
+    shown = to_text(who.get("name")) or username or None
+    return (OfferedAccount(AccountIdentity(id, shown, extra), tokens, "account"),)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
     """Refresh the token for 60 days; Instagram accepts tokens older than a day and not expired."""
     params = {"grant_type": "ig_refresh_token", "access_token": up.tokens.access}
-    return renewed(GRAPH, up, params, now_ms)
+    return refresh_long_lived(GRAPH, up, params, now_ms)

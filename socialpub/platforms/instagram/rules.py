@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from socialpub.platforms.contract import MediaLimits, Rule, Subject
+from socialpub.platforms.contract import MediaLimits, Rule, RuleInput
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
@@ -16,31 +16,31 @@ from socialpub.platforms.kit.checks import (
     option,
     url_public,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.media_checks import (
     MIB,
-    Files,
+    FileSelector,
     aspect_ratio,
     bit_rate_max,
     codecs,
+    compute_ratio,
     duration_max,
     duration_min,
     every_file,
     files,
     frame_rate,
     option_image,
-    ratio,
     same_shape,
     size_max,
     types,
     width_max,
 )
-from socialpub.platforms.kit.rules import fetch_row
-from socialpub.platforms.kit.text import hashtags, mentions
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.text import find_hashtags, find_mentions
 
 _MEDIA = "developers.facebook.com/documentation/instagram-platform/instagram-graph-api/reference/ig-user/media"
 _GUIDE = "developers.facebook.com/documentation/instagram-platform/content-publishing"
 _ERRORS = "developers.facebook.com/docs/instagram-platform/reference/error-codes"
-_REEL: Files = files("video", only=True)
+_REEL: FileSelector = files("video", only=True)
 _COVER = option_image("coverUrl")
 MEDIA = MediaLimits(
     images=10,
@@ -51,11 +51,11 @@ MEDIA = MediaLimits(
 TEXT_MAX = 2_200
 
 
-def _how_many(find: Callable[[str], list[str]]) -> Callable[[str], int]:
+def _count_found(find: Callable[[str], list[str]]) -> Callable[[str], int]:
     return lambda text: len(find(text))
 
 
-def _advised_hashtags(subject: Subject) -> int:
+def _advised_hashtags(subject: RuleInput) -> int:
     return int(subject.site.hashtags_advised)
 
 
@@ -88,7 +88,7 @@ RULES: tuple[Rule, ...] = (
         "An Instagram caption can have at most {limit} hashtags.",
         "Remove hashtags.",
         _MEDIA,
-        at_most(_how_many(hashtags)),
+        at_most(_count_found(find_hashtags)),
         30,
         "hashtags",
     ),
@@ -98,7 +98,7 @@ RULES: tuple[Rule, ...] = (
         "Instagram announced in December 2025 that it allows about {limit} hashtags per post.",
         "Keep the hashtags that matter most.",
         "Instagram's announcement of December 2025, by the trade press; the API's documentation still says 30",
-        at_most(_how_many(hashtags), limit=_advised_hashtags),
+        at_most(_count_found(find_hashtags), limit=_advised_hashtags),
         5,
         "hashtags",
         severity="warning",
@@ -109,7 +109,7 @@ RULES: tuple[Rule, ...] = (
         "An Instagram caption can mention at most {limit} accounts.",
         "Remove mentions.",
         _MEDIA,
-        at_most(_how_many(mentions)),
+        at_most(_count_found(find_mentions)),
         20,
         "mentions",
     ),
@@ -183,7 +183,7 @@ RULES: tuple[Rule, ...] = (
         "Instagram crops every item of a carousel to the shape of the first.",
         "Give all items the same shape.",
         _GUIDE,
-        same_shape(every_file, "an aspect ratio of {:.3f}:1", ratio, lambda a, b: 0.99 <= a / b <= 1.01),
+        same_shape(every_file, "an aspect ratio of {:.3f}:1", compute_ratio, lambda a, b: 0.99 <= a / b <= 1.01),
         severity="warning",
     ),
     Rule(
@@ -283,7 +283,7 @@ RULES: tuple[Rule, ...] = (
         8 * MIB,
         "bytes",
     ),
-    fetch_row("instagram.media.reachable"),
+    build_fetch_rule("instagram.media.reachable"),
     Rule(
         "instagram.container.error",
         "upstream",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from socialpub.platforms.kit import markup
+from socialpub.platforms.kit import html_tokens
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16le"), (b"\xfe\xff", "utf-16be"))
 _UTF16_XML = ((b"<\0?\0x\0", "utf-16le"), (b"\0<\0?\0x", "utf-16be"))
@@ -77,7 +77,7 @@ def _xml(page: bytes) -> str | None:
 
 
 def _meta(page: bytes) -> str | None:
-    for token in markup.tags(page.decode("latin-1"), "meta"):
+    for token in html_tokens.tags(page.decode("latin-1"), "meta"):
         name = _encoding(token.attr("charset") or "")
         if name is None and (token.attr("http-equiv") or "").lower() == "content-type":
             name = _label(token.attr("content") or "")

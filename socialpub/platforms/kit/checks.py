@@ -12,7 +12,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from socialpub.base import http as outbound
-from socialpub.platforms.contract import Check, Hit, Item, Kind, Rule, Subject, Surroundings
+from socialpub.platforms.contract import DraftMedia, MediaKind, Rule, RuleCheck, RuleContext, RuleInput, RuleViolation
 from socialpub.platforms.kit.text import graphemes, is_blank, utf8_bytes, utf16_units
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 # --- Check input -----------------------------------------------------------------------------------------------------
 
 
-class Piece(NamedTuple, Generic[T]):
+class CheckedValue(NamedTuple, Generic[T]):
     """Value to check, with its name for people and the index of its media item."""
 
     value: T
@@ -28,27 +28,27 @@ class Piece(NamedTuple, Generic[T]):
     item: int | None = None
 
 
-Texts = Callable[[Subject], Iterable[Piece[str]]]
-When = Callable[[Subject], bool]
+TextSelector = Callable[[RuleInput], Iterable[CheckedValue[str]]]
+InputCondition = Callable[[RuleInput], bool]
 
 
-def post_text(subject: Subject) -> Iterable[Piece[str]]:
-    return (Piece(subject.draft.text, "This text"),)
+def post_text(subject: RuleInput) -> Iterable[CheckedValue[str]]:
+    return (CheckedValue(subject.draft.text, "This text"),)
 
 
-def first_comment(subject: Subject) -> Iterable[Piece[str]]:
+def first_comment(subject: RuleInput) -> Iterable[CheckedValue[str]]:
     comment = subject.draft.first_comment
-    return () if comment is None else (Piece(comment, "This first comment"),)
+    return () if comment is None else (CheckedValue(comment, "This first comment"),)
 
 
-def alt_texts(*kinds: Kind) -> Texts:
+def alt_texts(*kinds: MediaKind) -> TextSelector:
     """Select the alt texts of items of these kinds."""
 
-    def pick(subject: Subject) -> Iterable[Piece[str]]:
+    def pick(subject: RuleInput) -> Iterable[CheckedValue[str]]:
         if not subject.draft.items:
             return ()
         return [
-            Piece(item.alt_text, media_name(index), index)
+            CheckedValue(item.alt_text, media_name(index), index)
             for index, item in enumerate(subject.draft.items)
             if item.alt_text and item.kind in kinds
         ]
@@ -56,10 +56,10 @@ def alt_texts(*kinds: Kind) -> Texts:
     return pick
 
 
-def option(name: str, when: When = lambda _: True) -> Texts:
+def option(name: str, when: InputCondition = lambda _: True) -> TextSelector:
     """Select a text option, if given."""
     return lambda subject: (
-        (Piece(str(subject.draft.options[name]), f"`{name}`"),)
+        (CheckedValue(str(subject.draft.options[name]), f"`{name}`"),)
         if name in subject.draft.options and when(subject)
         else ()
     )
@@ -69,90 +69,90 @@ def media_name(index: int) -> str:
     return f"Media item {index + 1}"
 
 
-def count(subject: Subject, kind: Kind) -> int:
+def count_media(subject: RuleInput, kind: MediaKind) -> int:
     items = subject.draft.items
     return sum([item.kind == kind for item in items]) if items else 0
 
 
-def has_media(subject: Subject) -> bool:
+def has_media(subject: RuleInput) -> bool:
     return bool(subject.draft.items)
 
 
-def has_images(subject: Subject) -> bool:
-    return count(subject, "image") > 0
+def has_images(subject: RuleInput) -> bool:
+    return count_media(subject, "image") > 0
 
 
-def has_video(subject: Subject) -> bool:
-    return count(subject, "video") > 0
+def has_video(subject: RuleInput) -> bool:
+    return count_media(subject, "video") > 0
 
 
 # --- Cheap checks: texts ---------------------------------------------------------------------------------------------
 
 
-def not_blank(texts: Texts = post_text, unless: When = lambda _: False) -> Check:
+def not_blank(texts: TextSelector = post_text, unless: InputCondition = lambda _: False) -> RuleCheck:
     """Require more than white space, unless `unless` holds."""
 
-    def check(_: Rule, subject: Subject) -> Iterable[Hit]:
+    def check(_: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
         blank = [piece for piece in texts(subject) if is_blank(piece.value)]
-        return [Hit(item=piece.item) for piece in blank] if blank and not unless(subject) else ()
+        return [RuleViolation(item=piece.item) for piece in blank] if blank and not unless(subject) else ()
 
     return check
 
 
 def at_most(
     measure: Callable[[str], int],
-    texts: Texts = post_text,
+    texts: TextSelector = post_text,
     strict: Callable[[str], int] | None = None,
-    limit: Callable[[Subject], int] | None = None,
-) -> Check:
+    limit: Callable[[RuleInput], int] | None = None,
+) -> RuleCheck:
     """Limit a measure of the text to the rule's limit (or that of `limit`).
 
     `strict`: stricter reading of an undocumented unit, which only warns (`text_may_exceed_limit`).
     """
 
-    def check(rule: Rule, subject: Subject) -> Iterable[Hit]:
+    def check(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
         pieces = texts(subject)
-        return _too_long(pieces, limit(subject) if limit else number(rule)) if pieces else ()
+        return _too_long(pieces, limit(subject) if limit else limit_number(rule)) if pieces else ()
 
-    def _too_long(pieces: Iterable[Piece[str]], most: int) -> list[Hit]:
+    def _too_long(pieces: Iterable[CheckedValue[str]], most: int) -> list[RuleViolation]:
         hits = []
         for piece in pieces:
             found = measure(piece.value)
             if found > most:
-                hits.append(Hit(f"{piece.name} has {found:,}.", piece.item))
+                hits.append(RuleViolation(f"{piece.name} has {found:,}.", piece.item))
             elif strict and (found := strict(piece.value)) > most:
                 told = f"{piece.name} then has {found:,} of {most:,}."
-                hits.append(Hit(told, piece.item, "text_may_exceed_limit"))
+                hits.append(RuleViolation(told, piece.item, "text_may_exceed_limit"))
         return hits
 
     return check
 
 
-def max_graphemes(texts: Texts = post_text) -> Check:
+def max_graphemes(texts: TextSelector = post_text) -> RuleCheck:
     """Limit grapheme clusters, where the platform documents that unit."""
     return at_most(graphemes, texts)
 
 
-def max_characters(texts: Texts = post_text) -> Check:
+def max_characters(texts: TextSelector = post_text) -> RuleCheck:
     """Limit grapheme clusters for "characters"; more UTF-16 units than the limit warn."""
     return at_most(graphemes, texts, strict=utf16_units)
 
 
-def max_bytes(texts: Texts = post_text) -> Check:
+def max_bytes(texts: TextSelector = post_text) -> RuleCheck:
     return at_most(utf8_bytes, texts)
 
 
-def max_utf16(texts: Texts = post_text) -> Check:
+def max_utf16(texts: TextSelector = post_text) -> RuleCheck:
     return at_most(utf16_units, texts)
 
 
-def matches(fits: Callable[[str], bool], texts: Texts) -> Check:
+def matches(fits: Callable[[str], bool], texts: TextSelector) -> RuleCheck:
     """Require each text to match `fits`."""
 
-    def check(_: Rule, subject: Subject) -> Iterator[Hit]:
+    def check(_: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
         for piece in texts(subject):
             if not fits(piece.value):
-                yield Hit(f"{piece.name} is {piece.value[:200]!r}.", piece.item)
+                yield RuleViolation(f"{piece.name} is {piece.value[:200]!r}.", piece.item)
 
     return check
 
@@ -175,65 +175,65 @@ def is_web_url(url: str) -> bool:
 # --- Cheap checks: media ---------------------------------------------------------------------------------------------
 
 
-def holds(fits: When, found: str = "") -> Check:
+def require(fits: InputCondition, found: str = "") -> RuleCheck:
     """Make a check of a condition on the subject."""
-    return lambda _, subject: () if fits(subject) else (Hit(found),)
+    return lambda _, subject: () if fits(subject) else (RuleViolation(found),)
 
 
-media_required: Check = holds(has_media)
-not_mixed: Check = holds(lambda subject: not (has_images(subject) and has_video(subject)))
+media_required: RuleCheck = require(has_media)
+not_mixed: RuleCheck = require(lambda subject: not (has_images(subject) and has_video(subject)))
 
 
 def media_count(
-    of: Kind | Literal["media item"] = "image",
+    of: MediaKind | Literal["media item"] = "image",
     *,
     videos: int | None = None,
-    images: Callable[[Subject], int] | None = None,
-) -> Check:
+    images: Callable[[RuleInput], int] | None = None,
+) -> RuleCheck:
     """Limit the number `of` media (or as `images` says), and that of videos."""
 
-    def check(rule: Rule, subject: Subject) -> Iterable[Hit]:
+    def check(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
         return _too_many(rule, subject) if subject.draft.items else ()
 
-    def _too_many(rule: Rule, subject: Subject) -> Iterator[Hit]:
-        most = images(subject) if images else number(rule)
-        found = len(subject.draft.items) if of == "media item" else count(subject, of)
+    def _too_many(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+        most = images(subject) if images else limit_number(rule)
+        found = len(subject.draft.items) if of == "media item" else count_media(subject, of)
         if found > most:
-            yield Hit(f"This post has {found} {of}s, {most} are possible.")
-        if videos is not None and (found := count(subject, "video")) > videos:
-            yield Hit(f"This post has {found} videos.")
+            yield RuleViolation(f"This post has {found} {of}s, {most} are possible.")
+        if videos is not None and (found := count_media(subject, "video")) > videos:
+            yield RuleViolation(f"This post has {found} videos.")
 
     return check
 
 
-def pulled_url(item: Item, around: Surroundings) -> str:
+def find_pull_url(item: DraftMedia, around: RuleContext) -> str:
     """Return the URL a platform would fetch; for a file not stored yet, our own origin."""
     return item.url or around.base_url
 
 
-def own_url_public(around: Surroundings) -> bool:
+def is_own_url_public(around: RuleContext) -> bool:
     """Return whether platforms can fetch from this server; assumed in private networks."""
     return around.allow_private_networks or outbound.check_url(around.base_url) is None
 
 
-def url_public(rule: Rule, subject: Subject) -> Iterable[Hit]:
+def url_public(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
     """Require an ASCII https address that the platform can fetch, for every item."""
     return _not_public(subject) if subject.draft.items else ()
 
 
-def _not_public(subject: Subject) -> Iterator[Hit]:
+def _not_public(subject: RuleInput) -> Iterator[RuleViolation]:
     around = subject.around
     for index, item in enumerate(subject.draft.items):
-        url = pulled_url(item, around)
+        url = find_pull_url(item, around)
         if item.stored or not item.url:
-            fits = own_url_public(around)
+            fits = is_own_url_public(around)
         else:
             fits = around.allow_private_networks or url.lower().startswith("https://")
         if not (fits and url.isascii()):
-            yield Hit(f"{media_name(index)} would be fetched from {url[:200]!r}.", index)
+            yield RuleViolation(f"{media_name(index)} would be fetched from {url[:200]!r}.", index)
 
 
-def number(rule: Rule) -> int:
+def limit_number(rule: Rule) -> int:
     if not isinstance(rule.limit, int):
         raise TypeError(f"rule {rule.id} has no number as its limit")
     return rule.limit

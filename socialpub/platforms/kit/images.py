@@ -13,27 +13,27 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.image_formats import ImageError, Role
 from socialpub.base.image_formats import sniff as sniffed
 
-__all__ = ["Clean", "cleaned", "sniffed"]
+__all__ = ["CleanImage", "remove_metadata", "sniffed"]
 
 _TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 _KEPT = (Role.PIXELS, Role.LOOK)
 
 
 @dataclass(frozen=True)
-class Clean:
+class CleanImage:
     """Image bytes without metadata, and the EXIF orientation (1: as stored)."""
 
     data: bytes
     orientation: int = 1
 
 
-def cleaned(data: bytes, content_type: str) -> Clean:
+def remove_metadata(data: bytes, content_type: str) -> CleanImage:
     """Remove EXIF, XMP, IPTC, comments and trailing data; other formats stay unchanged.
 
     Raises `media.unreadable` for a file that cannot be parsed: unknown content is not published.
     """
     if content_type not in _TYPES:
-        return Clean(data)
+        return CleanImage(data)
     try:
         layout = image_formats.read(data, content_type)
     except ImageError as error:
@@ -44,4 +44,4 @@ def cleaned(data: bytes, content_type: str) -> Clean:
             remediation="Save the image again with an image editor.",
             outcome=Outcome.REJECTED,
         ) from error
-    return Clean(image_formats.write(data, layout, _KEPT, layout.orientation), layout.orientation)
+    return CleanImage(image_formats.write(data, layout, _KEPT, layout.orientation), layout.orientation)

@@ -1,8 +1,8 @@
-"""OAuth authorization-code flow, driven by a platform's `OAuth` row.
+"""OAuth authorization-code flow, driven by a platform's `OAuthFlow` row.
 
-Larger deviations stay in the platform's module, which uses `tokens` for any response with tokens and `require` for
-scopes reported elsewhere. Responses are accepted flat, under `data` (Instagram), or as errors with status 200 (TikTok).
-No secret gets into an error.
+Larger deviations stay in the platform's module, which uses `parse_tokens` for any response with tokens and
+`require_scopes` for scopes reported elsewhere. Responses are accepted flat, under `data` (Instagram), or as errors
+with status 200 (TikTok). No secret gets into an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Client, Response
-from socialpub.platforms.contract import ConfiguredSite, Json, OAuth, Platform, ScopedSite, Site, Tokens, Upstream
+from socialpub.platforms.contract import ConfiguredSite, Json, OAuthFlow, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
 _REFRESH_LIFE_FIELDS = ("refresh_token_expires_in", "refresh_expires_in")
@@ -35,7 +35,7 @@ _GRAPH_THROTTLED = frozenset({"4", "17", "32", "613"})
 # --- Requests ----------------------------------------------------------------------------------------------------
 
 
-def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
+def build_authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str, verifier: str) -> str:
     """Build the authorization URL for the browser. `verifier` is used with PKCE.
 
     A `ScopedSite` may replace the row's scopes, a `ConfiguredSite` uses a configuration instead.
@@ -45,16 +45,16 @@ def authorize_url(platform: Platform, site: Site, redirect_uri: str, state: str,
         "response_type": "code",
         row.client_id_name: site.client_id,
         "redirect_uri": redirect_uri,
-        **_wanted(row, site),
+        **_scope_parameter(row, site),
         "state": state,
     }
     if row.pkce:
-        params |= {"code_challenge": challenge(verifier), "code_challenge_method": "S256"}
+        params |= {"code_challenge": make_challenge(verifier), "code_challenge_method": "S256"}
     joint = "&" if "?" in site.authorize_url else "?"
     return site.authorize_url + joint + urlencode(params | dict(row.authorize_extra), quote_via=quote)
 
 
-def challenge(verifier: str) -> str:
+def make_challenge(verifier: str) -> str:
     """Compute the S256 challenge of a PKCE verifier (RFC 7636, 4.2)."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
@@ -71,8 +71,8 @@ def exchange(
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri, **row.token_extra}
     if row.pkce:
         form["code_verifier"] = verifier
-    found = ask(platform, http, site, form, now_ms)
-    require(platform, found.private["scopes"], site)
+    found = request_tokens(platform, http, site, form, now_ms)
+    require_scopes(platform, found.private["scopes"], site)
     return found
 
 
@@ -84,7 +84,7 @@ def refresh(platform: Platform, up: Upstream, now_ms: int) -> Tokens:
     if not up.tokens.refresh:
         raise _refused(platform, f"{platform.label} gave no refresh token when this account was connected.")
     form = {"grant_type": "refresh_token", "refresh_token": up.tokens.refresh}
-    return ask(platform, up.http, up.site, form, now_ms, held=up.tokens)
+    return request_tokens(platform, up.http, up.site, form, now_ms, held=up.tokens)
 
 
 def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | None = None) -> None:
@@ -94,9 +94,9 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
     """
     chosen = (up.tokens.refresh, up.tokens.access) if secrets is None else secrets
     for secret in filter(None, chosen):
-        form, headers = _authenticated(_row(platform), up.site, {"token": secret})
+        form, headers = _add_credentials(_row(platform), up.site, {"token": secret})
         reply = up.http.request("POST", url, data=form, headers=headers)
-        fault = _fault(reply)
+        fault = _parse_fault(reply)
         if reply.is_success and not fault.name:
             continue
         error = _failure(platform, reply, fault, hide=_secrets(up.site, form, headers))
@@ -104,7 +104,7 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
             raise error
 
 
-def ask(
+def request_tokens(
     platform: Platform,
     http: Client,
     site: Site,
@@ -115,43 +115,43 @@ def ask(
     held: Tokens | None = None,
 ) -> Tokens:
     """POST a form with client credentials to the token endpoint (or `url`); parse the tokens."""
-    whole, headers = _authenticated(_row(platform), site, form)
+    whole, headers = _add_credentials(_row(platform), site, form)
     reply = http.request("POST", url or site.token_url, data=whole, headers=headers)
-    return tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
+    return parse_tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
 def check_app(platform: Platform, http: Client, site: Site) -> None:
-    """Check that the platform knows the app of `site` (`OAuth.app_check`).
+    """Check that the platform knows the app of `site` (`OAuthFlow.app_check`).
 
     Raises ApiError `platform_not_enabled` if it refuses the app, `platform_unavailable` if that is unclear.
     """
     row = _row(platform)
     assert row.app_check is not None, "the caller has looked"
-    form, headers = _authenticated(row, site, row.app_check.form)
+    form, headers = _add_credentials(row, site, row.app_check.form)
     path = row.app_check.path
     url = f"{site.token_url.rpartition('/')[0]}/{path}" if path else site.token_url
     is_get = row.app_check.method == "GET"
     reply = http.request(
         row.app_check.method, url, headers=headers, params=form if is_get else None, data=None if is_get else form
     )
-    fault = _fault(reply)
+    fault = _parse_fault(reply)
     if reply.is_success and not fault.name and not reply.lacks_record:
         return
     error = _failure(platform, reply, fault, hide=_secrets(site, form, headers))
     if reply.status_code == 401:
-        raise misconfigured(platform, error.message.partition("refused: ")[2] or "it does not know them.")
+        raise build_misconfigured_error(platform, error.message.partition("refused: ")[2] or "it does not know them.")
     if error.code == "platform_auth_failed":  # refused for the rest of the form, not for the app's credentials
         raise _unavailable(platform, "did not say whether it knows the app", Outcome.REJECTED)
     raise error
 
 
-def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
+def require_scopes(platform: Platform, granted: Iterable[str], site: Site) -> None:
     """Raise ApiError `platform_auth_failed`, naming missing scopes, if any are required.
 
     Scopes that the operator does not request are not missing.
     """
     row = _row(platform)
-    have, wanted = set(granted), asked(row, site)
+    have, wanted = set(granted), list_scopes(row, site)
     missing = [scope for scope in row.required if scope in wanted and scope not in have]
     if missing:
         raise _refused(
@@ -161,25 +161,25 @@ def require(platform: Platform, granted: Iterable[str], site: Site) -> None:
         )
 
 
-def _wanted(row: OAuth, site: Site) -> dict[str, str]:
+def _scope_parameter(row: OAuthFlow, site: Site) -> dict[str, str]:
     """Build the scope parameter of the consent page."""
     if isinstance(site, ConfiguredSite) and site.config_id:
         return {"config_id": site.config_id}
-    return {"scope": row.separator.join(asked(row, site))}
+    return {"scope": row.separator.join(list_scopes(row, site))}
 
 
-def asked(row: OAuth, site: Site) -> Sequence[str]:
+def list_scopes(row: OAuthFlow, site: Site) -> Sequence[str]:
     """Return the scopes to request."""
     return (site.scopes.split() if isinstance(site, ScopedSite) else ()) or row.scopes
 
 
-def _row(platform: Platform) -> OAuth:
+def _row(platform: Platform) -> OAuthFlow:
     if platform.oauth is None:
         raise ValueError(f"{platform.name} has no OAuth row")
     return platform.oauth
 
 
-def _authenticated(row: OAuth, site: Site, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def _add_credentials(row: OAuthFlow, site: Site, form: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Add the client credentials: Basic, or in the body (always for a public client)."""
     headers = {"Accept": "application/json"}
     if row.basic and site.client_secret:
@@ -198,7 +198,7 @@ def _secrets(site: Site, form: Mapping[str, str], headers: Mapping[str, str]) ->
 # --- Responses ---------------------------------------------------------------------------------------------------
 
 
-def tokens(
+def parse_tokens(
     platform: Platform, reply: Response, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
 ) -> Tokens:
     """Parse tokens; `private` holds `scopes` and, if given, `refreshExpiresAtMs`.
@@ -206,10 +206,10 @@ def tokens(
     `held`: the tokens being replaced, which provide omitted values. Without it, omitted scopes are those requested (RFC
     6749, 5.1). `hide`: secrets of the call, redacted from errors.
     """
-    body = _flat(reply)
+    body = _flatten(reply)
     access = body.get("access_token")
     if not reply.is_success or not isinstance(access, str) or not access:
-        raise _failure(platform, reply, _fault(reply), hide=hide, renewing=held is not None)
+        raise _failure(platform, reply, _parse_fault(reply), hide=hide, renewing=held is not None)
     renewed = body.get("refresh_token")
     renewed = renewed if isinstance(renewed, str) and renewed else None
     private = dict(held.private) if held else {}
@@ -221,7 +221,7 @@ def tokens(
     return Tokens(access, renewed or (held.refresh if held else None), now_ms + life * 1000 if life else None, private)
 
 
-def _flat(reply: Response) -> Json:
+def _flatten(reply: Response) -> Json:
     body = reply.record()
     inner = body.get("data")
     if isinstance(inner, list) and inner:
@@ -254,7 +254,7 @@ def _number(value: object) -> int | None:
 
 
 @dataclass(frozen=True)
-class Fault:
+class OAuthFault:
     """Error of an authorization server. `name` is empty if it gives none."""
 
     name: str = ""
@@ -268,23 +268,23 @@ class Fault:
         return self.name in _MISCONFIGURED or any(word in self.message.lower() for word in _MISCONFIGURED_WORDS)
 
 
-def _fault(reply: Response) -> Fault:
+def _parse_fault(reply: Response) -> OAuthFault:
     body = reply.record()
     inner = body.get("error")
     if isinstance(inner, dict):
         name = str(inner.get("code", ""))
         busy = inner.get("is_transient") is True or name in _GRAPH_BUSY
-        return Fault(name, str(inner.get("message", "")), busy, name in _GRAPH_THROTTLED)
+        return OAuthFault(name, str(inner.get("message", "")), busy, name in _GRAPH_THROTTLED)
     name = next((str(body[key]) for key in ("error", "error_type", "code", "title") if body.get(key)), "")
     said = next((str(body[key]) for key in _MESSAGE_FIELDS if body.get(key)), "")
-    return Fault(name, said)
+    return OAuthFault(name, said)
 
 
 _MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
 
 
 def _failure(
-    platform: Platform, reply: Response, fault: Fault, *, hide: Iterable[str], renewing: bool = False
+    platform: Platform, reply: Response, fault: OAuthFault, *, hide: Iterable[str], renewing: bool = False
 ) -> ApiError:
     """Build the error; its code depends on who is at fault: platform, this server or account."""
     hidden = [secret for secret in hide if len(secret) >= 8]
@@ -295,7 +295,7 @@ def _failure(
         error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
         error.app_in_doubt = True
     elif fault.is_ours or refused_app:
-        error = misconfigured(platform, redact.value(fault.message or fault.name, hidden))
+        error = build_misconfigured_error(platform, redact.value(fault.message or fault.name, hidden))
     elif reply.status_code == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
     elif fault.busy or reply.status_code in (408, 425) or reply.status_code >= 500:
@@ -306,11 +306,11 @@ def _failure(
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
         error.platform_response = {"status": reply.status_code}  # a partial response may hold a token
         return error
-    error.platform_response = {"status": reply.status_code, "body": redact.value(_shown(reply), hidden)}
+    error.platform_response = {"status": reply.status_code, "body": redact.value(_visible_response(reply), hidden)}
     return error
 
 
-def _shown(reply: Response) -> Any:
+def _visible_response(reply: Response) -> Any:
     body = reply.json()
     return body if body is not None else reply.content[:2048].decode("utf-8", "replace")
 
@@ -326,7 +326,7 @@ def _refused(platform: Platform, message: str, remediation: str | None = None) -
     )
 
 
-def misconfigured(platform: Platform, said: str) -> ApiError:
+def build_misconfigured_error(platform: Platform, said: str) -> ApiError:
     """Build the error for client credentials that the platform refuses."""
     name = f"platforms.{platform.name}"
     return ApiError(

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from socialpub.platforms.kit.checks import is_absolute_url
-from socialpub.platforms.kit.text import line_feeds
+from socialpub.platforms.kit.text import normalize_line_feeds
 
 
-class Options(BaseModel):
+class PlatformOptions(BaseModel):
     """`targets[].options` of one platform. An absent field is not in `model_fields_set`."""
 
     # Built on first use, which keeps the startup short.
@@ -28,12 +28,12 @@ def _absolute(url: str) -> str:
 
 
 def _line_feeds(value: object) -> object:
-    return line_feeds(value) if isinstance(value, str) else value
+    return normalize_line_feeds(value) if isinstance(value, str) else value
 
 
 LINE_FEEDS = BeforeValidator(_line_feeds)
 """Text whose line breaks become LF before anything counts them."""
-Words = Annotated[str, LINE_FEEDS]
+OptionText = Annotated[str, LINE_FEEDS]
 DigitId = Annotated[str, Field(pattern=r"^[0-9]{1,19}$")]
 AbsoluteUrl = Annotated[str, StringConstraints(strip_whitespace=True, max_length=2048), AfterValidator(_absolute)]
 
@@ -68,7 +68,7 @@ class OptionField:
 
 
 @cache
-def form_of(options: type[BaseModel]) -> tuple[OptionField, ...]:
+def list_fields(options: type[BaseModel]) -> tuple[OptionField, ...]:
     """Return the form fields of a platform's options, without the tag."""
     return tuple(_fields(options))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from socialpub.platforms.kit.patterns import late
+from socialpub.platforms.kit.lazy_patterns import compile_lazily
 
 if TYPE_CHECKING:
     import regex
 
 # Flags first: \X alone takes quadratic time over a long run of regional indicators.
-CLUSTER = late(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
-_BLANK = late(r"\p{White_Space}*")
+CLUSTER = compile_lazily(r"\p{Regional_Indicator}{2}[\p{GCB=Extend}\p{GCB=ZWJ}\p{GCB=SpacingMark}]*+|\X")
+_BLANK = compile_lazily(r"\p{White_Space}*")
 
 
 def graphemes(text: str) -> int:
@@ -22,7 +22,7 @@ def graphemes(text: str) -> int:
     return sum(1 for _ in CLUSTER.finditer(text))
 
 
-def clusters(text: str) -> list[str]:
+def split_clusters(text: str) -> list[str]:
     """Split a text into grapheme clusters."""
     return CLUSTER.findall(text)  # type: ignore[no-any-return]
 
@@ -37,7 +37,7 @@ def utf16_units(text: str) -> int:
     return len(text) + sum(1 for char in text if char > "\uffff")
 
 
-def line_feeds(text: str) -> str:
+def normalize_line_feeds(text: str) -> str:
     """Convert line breaks (CRLF, CR) to LF.
 
     So a text is counted, stored and sent alike: browsers send the line breaks of a form as CRLF.
@@ -51,20 +51,20 @@ def is_blank(text: str) -> bool:
 
 
 # No language puts 30 marks on one character (UAX #15, stream-safe text). The three named decompose into marks.
-_MANY_MARKS = late(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f81]{30,}+")
+_MANY_MARKS = compile_lazily(r"[\p{^Canonical_Combining_Class=0}\u0f73\u0f75\u0f81]{30,}+")
 
 
-def composed(text: str) -> str:
+def normalize_nfc(text: str) -> str:
     """Convert to normalization form C in linear time: Python sorts long runs in quadratic time."""
-    return text if text.isascii() else unicodedata.normalize("NFC", with_sorted_marks(text))
+    return text if text.isascii() else unicodedata.normalize("NFC", sort_marks(text))
 
 
-def with_sorted_marks(text: str) -> str:
+def sort_marks(text: str) -> str:
     """Sort long runs of marks, keeping canonical equivalence: normalizing then is linear."""
-    return _MANY_MARKS.sub(_sorted_marks, text)  # type: ignore[no-any-return]
+    return _MANY_MARKS.sub(_sort_run, text)  # type: ignore[no-any-return]
 
 
-def _sorted_marks(found: regex.Match[str]) -> str:
+def _sort_run(found: regex.Match[str]) -> str:
     """Sort marks canonically and stably."""
     apart = (mark for char in found[0] for mark in unicodedata.normalize("NFD", char))
     return "".join(sorted(apart, key=unicodedata.combining))
@@ -72,10 +72,10 @@ def _sorted_marks(found: regex.Match[str]) -> str:
 
 # --- LinkedIn --------------------------------------------------------------------------------------------------------
 
-_RESERVED = late(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")
+_RESERVED = compile_lazily(r"(?!(?<!\w)#\w)[|{}@\[\]()<>#\\*_~]")
 
 
-def little_text(text: str) -> str:
+def escape_little_text(text: str) -> str:
     """Escape LinkedIn's "little text": reserved characters, except the `#` of a hashtag.
 
     Source: learn.microsoft.com/linkedin/marketing/community-management/shares/little-text-format.
@@ -85,21 +85,21 @@ def little_text(text: str) -> str:
 
 # --- Hashtags, mentions, links ---------------------------------------------------------------------------------------
 
-_TAG = late(r"(?<!\w)#(?=\d*[^\W\d])\w+")
-_MENTION = late(r"(?<![\w.@])@[A-Za-z0-9_][A-Za-z0-9_.]*")
-_LINK = late(r"https?://[^\s<>\"]+", "i")
+_TAG = compile_lazily(r"(?<!\w)#(?=\d*[^\W\d])\w+")
+_MENTION = compile_lazily(r"(?<![\w.@])@[A-Za-z0-9_][A-Za-z0-9_.]*")
+_LINK = compile_lazily(r"https?://[^\s<>\"]+", "i")
 
 
-def hashtags(text: str) -> list[str]:
+def find_hashtags(text: str) -> list[str]:
     """Find hashtags: `#` at the start of a word that is not only digits."""
     return _TAG.findall(text)  # type: ignore[no-any-return]
 
 
-def mentions(text: str) -> list[str]:
+def find_mentions(text: str) -> list[str]:
     """Find `@names`, except in e-mail addresses."""
     return _MENTION.findall(text)  # type: ignore[no-any-return]
 
 
-def links(text: str) -> list[str]:
+def find_links(text: str) -> list[str]:
     """Find http(s) URLs, without sentence punctuation at the end."""
     return [found.rstrip(".,;:!?'\u2026)]}") for found in _LINK.findall(text)]

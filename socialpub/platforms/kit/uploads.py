@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from socialpub.platforms.contract import Item
+from socialpub.platforms.contract import DraftMedia
 
 _READ = 1 << 18
 
 
 @dataclass(frozen=True)
-class Part:
+class FileSlice:
     """Bytes [start, end) of a file; each iteration starts over."""
 
     path: Path
@@ -33,12 +33,12 @@ class Part:
                 yield chunk
 
 
-def whole(item: Item) -> Part:
-    return Part(item.file, 0, item.file.stat().st_size)
+def whole_file(item: DraftMedia) -> FileSlice:
+    return FileSlice(item.file, 0, item.file.stat().st_size)
 
 
-def form(
-    fields: Mapping[str, object], name: str, part: Part, content_type: str, nonce: int, filename: str = "media"
+def build_form(
+    fields: Mapping[str, object], name: str, part: FileSlice, content_type: str, nonce: int, filename: str = "media"
 ) -> tuple[dict[str, str], Iterable[bytes]]:
     """Build headers and content of a form (RFC 7578) whose last field, `name`, is a file slice."""
     boundary = f"socialpub-{nonce:016x}"

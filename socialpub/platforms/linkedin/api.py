@@ -8,15 +8,15 @@ from urllib.parse import quote
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Json, Upstream, verdict
-from socialpub.platforms.kit.refusals import Refusals, clean, text_of
+from socialpub.platforms.contract import Json, Upstream, classify
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
 from socialpub.platforms.linkedin.declaration import PHRASES, PLATFORM, REPLIES, STEPS
 
 Method = Literal["GET", "POST"]
 _DAY = 86_400
 _RETRY_NEVER = frozenset({"linkedin.version.retired"})
-_ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
-ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
+_ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
+build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
 
 
 def call(
@@ -32,19 +32,19 @@ def call(
     """Call `/rest` and return the 2xx response. Raises others as REPLIES classifies them."""
     versioned = {"LinkedIn-Version": PLATFORM.pinned(up.site), "X-Restli-Protocol-Version": "2.0.0"}
     url = f"{up.site.api_base}/rest/{path}"
-    reply = up.http.request(method, url, headers=bearer(up) | versioned | dict(headers or {}), **sent)
+    reply = up.http.request(method, url, headers=build_auth_header(up) | versioned | dict(headers or {}), **sent)
     if not reply.is_success:
-        raise refused(up, step, reply, mutating=mutating)
+        raise build_error(up, step, reply, mutating=mutating)
     if method == "GET" and reply.lacks_record:
-        raise unusable(up, step, reply)
+        raise build_unusable_error(up, step, reply)
     return reply
 
 
-def bearer(up: Upstream) -> dict[str, str]:
+def build_auth_header(up: Upstream) -> dict[str, str]:
     return {"Authorization": f"Bearer {up.tokens.access}"}
 
 
-def encoded(urn: str) -> str:
+def encode_urn(urn: str) -> str:
     """Encode a URN for a path."""
     return quote(urn, safe="")
 
@@ -57,11 +57,11 @@ def is_page(up: Upstream) -> bool:
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def refused(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
-    found = verdict(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
-    shown = clean(up, reply)
-    error = _ERRORS.told(up, step, found, shown, _said(shown))
+    found = classify(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
+    shown = redact_response(up, reply)
+    error = _ERRORS.told(up, step, found, shown, _error_text(shown))
     error.retry_after = error.retry_after or _until_midnight(reply)
     error.retryable = found.rule not in _RETRY_NEVER
     return error
@@ -76,12 +76,12 @@ def _name(up: Upstream, step: str, reply: Response) -> str | None:
 
 
 def _names(up: Upstream, body: Json) -> Iterator[str]:
-    words, code = text_of(body.get("message")).lower(), text_of(body.get("code"))
+    words, code = to_text(body.get("message")).lower(), to_text(body.get("code"))
     yield from (name for phrase, name in PHRASES if phrase in f"{words} {code.lower()}")
-    codes = [code, *(text_of(each.get("code")) for each in _inputs(body))]
+    codes = [code, *(to_text(each.get("code")) for each in _inputs(body))]
     if "FIELD_LENGTH_TOO_LONG" in codes and "commentary" in f"{words} {' '.join(_paths(body))}":
         yield "too_long"
-    yield from filter(None, [*codes, text_of(body.get("serviceErrorCode"))])
+    yield from filter(None, [*codes, to_text(body.get("serviceErrorCode"))])
     if is_page(up) and "w_organization_social" in up.tokens.private.get("scopes", ("w_organization_social",)):
         yield from ("page",) if words or code else ()
     if words or code:
@@ -98,21 +98,21 @@ def _paths(body: Json) -> Iterator[str]:
     for each in _inputs(body):
         inner = each.get("input")
         where = inner.get("inputPath") if isinstance(inner, dict) else None
-        path = text_of(where.get("fieldPath")) if isinstance(where, dict) else ""
+        path = to_text(where.get("fieldPath")) if isinstance(where, dict) else ""
         if path:
             yield path
 
 
-def _said(reply: Response) -> str:
+def _error_text(reply: Response) -> str:
     body = reply.record()
-    said = text_of(body.get("message"))[:300] or f"it answered with status {reply.status_code}."
+    said = to_text(body.get("message"))[:300] or f"it answered with status {reply.status_code}."
     places = [path for path in _paths(body) if path not in said]
     return f"{said} ({', '.join(places)})" if places else said
 
 
 def _until_midnight(reply: Response) -> int | None:
     """Return the seconds until the daily limit resets at midnight UTC; LinkedIn has no header."""
-    if reply.status_code != 429 or " DAY limit" not in text_of(reply.record().get("message")):
+    if reply.status_code != 429 or " DAY limit" not in to_text(reply.record().get("message")):
         return None
     now = reply.server_ms
     return None if now is None else _DAY - now // 1000 % _DAY

@@ -13,10 +13,10 @@ from socialpub.base.errors import ApiError
 from socialpub.base.http import Response
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
     Json,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -25,10 +25,17 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.text import composed, little_text
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.text import escape_little_text, normalize_nfc
 from socialpub.platforms.linkedin import media as linkedin_media
-from socialpub.platforms.linkedin.api import bearer, call, encoded, is_page, refused, unusable
+from socialpub.platforms.linkedin.api import (
+    build_auth_header,
+    build_error,
+    build_unusable_error,
+    call,
+    encode_urn,
+    is_page,
+)
 from socialpub.platforms.linkedin.declaration import PLATFORM, REPLIES
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
@@ -47,7 +54,7 @@ _ROLES = frozenset({"ADMINISTRATOR", "CONTENT_ADMINISTRATOR", "CONTENT_ADMIN", "
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Upload the media and build the post; `Pending` while LinkedIn processes them."""
-    media = linkedin_media.uploaded(up, draft, saved)
+    media = linkedin_media.upload_all(up, draft, saved)
     if isinstance(media, Pending):
         return media
     return Ready({"body": _body(up, draft, media)})
@@ -57,7 +64,7 @@ def _body(up: Upstream, draft: Draft, media: tuple[str, ...]) -> Json:
     content = _content(draft, media)
     return {
         "author": up.account.platform_account_id,
-        "commentary": little_text(draft.text),
+        "commentary": escape_little_text(draft.text),
         "visibility": draft.options.get("visibility", "PUBLIC"),
         "distribution": {"feedDistribution": "MAIN_FEED", "targetEntities": [], "thirdPartyDistributionChannels": []},
         **({"content": content} if content else {}),
@@ -81,11 +88,11 @@ def send(up: Upstream, plan: Json) -> Published:
     reply = call(up, "send", "POST", "posts", mutating=True, json=plan["body"])
     urn = reply.headers.get("x-restli-id", "")
     if not _URN.fullmatch(urn):
-        raise unusable(up, "send", reply, mutating=True)
-    return _shown(urn)
+        raise build_unusable_error(up, "send", reply, mutating=True)
+    return _to_published(urn)
 
 
-def _shown(urn: str) -> Published:
+def _to_published(urn: str) -> Published:
     return Published(urn, urn, None, f"{_WEB}/{urn}/")
 
 
@@ -97,7 +104,7 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     if not is_page(up):
         return Unknown({"reason": "LinkedIn shows an app no list of a member's posts."}, final=True)
     try:
-        young, complete = _young(up, since_ms - _SKEW_MS)
+        young, complete = _list_recent(up, since_ms - _SKEW_MS)
     except ApiError as error:
         answer = error.platform_response
         if error.stale_token or not isinstance(answer, dict) or answer.get("status") != 403:
@@ -106,18 +113,18 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     ours = [post for post in young if _is_ours(up, plan, post)]
     evidence = {"looked": len(young), "alike": len(ours)}
     if len(ours) == 1 and complete:
-        return _shown(text_of(ours[0]["id"]))
+        return _to_published(to_text(ours[0]["id"]))
     return Unknown(evidence) if ours or not complete else Absent(evidence)
 
 
-def _young(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
+def _list_recent(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
     """List the page's posts since then, and whether older ones were reached."""
     params = {"q": "author", "author": up.account.platform_account_id, "sortBy": "LAST_MODIFIED"}
     found: list[Json] = []
-    for elements in _lists(up, "look", "posts", params, _PAGE, _PAGES_MAX):
+    for elements in _list_pages(up, "look", "posts", params, _PAGE, _PAGES_MAX):
         if elements is None:
             return found, False
-        found += [post for post in elements if _made_ms(post) >= since_ms]
+        found += [post for post in elements if _created_ms(post) >= since_ms]
         # Changed before then implies created before then.
         if elements and all(_ms(post, "lastModifiedAt") < since_ms for post in elements):
             break
@@ -125,12 +132,12 @@ def _young(up: Upstream, since_ms: int) -> tuple[list[Json], bool]:
 
 
 def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:
-    body, urn = plan["body"], text_of(post.get("id"))
+    body, urn = plan["body"], to_text(post.get("id"))
     return (
         _URN.fullmatch(urn) is not None
         and post.get("author") == body["author"]
         and post.get("lifecycleState") in (None, "PUBLISHED", "PUBLISH_REQUESTED")
-        and _normal(text_of(post.get("commentary"))) == _normal(body["commentary"])
+        and _normalize(to_text(post.get("commentary"))) == _normalize(body["commentary"])
         and _media(post) == _media(body)
         and urn not in up.bound
     )
@@ -142,10 +149,10 @@ def _media(post: Json) -> list[str]:
     found = content if isinstance(content, dict) else {}
     several = found.get("multiImage")
     images = several.get("images") if isinstance(several, dict) else [found.get("media")]
-    return [text_of(each.get("id")) for each in images or () if isinstance(each, dict)]
+    return [to_text(each.get("id")) for each in images or () if isinstance(each, dict)]
 
 
-def _made_ms(post: Json) -> int:
+def _created_ms(post: Json) -> int:
     return max(_ms(post, "createdAt"), _ms(post, "publishedAt"))
 
 
@@ -154,13 +161,13 @@ def _ms(post: Json, name: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
 
 
-def _normal(commentary: str) -> str:
+def _normalize(commentary: str) -> str:
     """Normalize a commentary: remove escapes, of which LinkedIn returns some."""
     plain = re.sub(r"\\([|{}@\[\]()<>#\\*_~])", r"\1", commentary)
-    return " ".join(composed(plain).split())
+    return " ".join(normalize_nfc(plain).split())
 
 
-def _lists(
+def _list_pages(
     up: Upstream, step: str, path: str, params: dict[str, str], size: int, limit: int
 ) -> Iterator[list[Json] | None]:
     """Yield the elements of a finder by page; None at the end if there are more than `limit`."""
@@ -170,7 +177,7 @@ def _lists(
         reply = call(up, step, "GET", path, params=asked, headers={"X-RestLi-Method": "FINDER"})
         elements = reply.record().get("elements")
         if not isinstance(elements, list):
-            raise unusable(up, step, reply)
+            raise build_unusable_error(up, step, reply)
         yield [each for each in elements if isinstance(each, dict)]
         start += len(elements)
         if not elements or _is_last(reply, start):
@@ -190,7 +197,7 @@ def _is_last(reply: Response, start: int) -> bool:
 # --- Connect -------------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the member, and the pages where the member may publish, within the granted scopes."""
     granted = up.tokens.private.get("scopes", ())
     member, name = _member(up, "openid" in granted)
@@ -200,15 +207,17 @@ def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
         up.tokens.expires_at_ms,
         {**up.tokens.private, "login": member},
     )
-    found = [Connected(Identity(member, name), tokens, "person")] if "w_member_social" in granted else []
+    found = [OfferedAccount(AccountIdentity(member, name), tokens, "person")] if "w_member_social" in granted else []
     if "w_organization_social" in granted:
-        found += [Connected(Identity(urn, _page_name(up, urn)), tokens, "organization") for urn in _pages(up)]
+        found += [
+            OfferedAccount(AccountIdentity(urn, _page_name(up, urn)), tokens, "organization") for urn in _pages(up)
+        ]
     if not found:
-        raise _nothing(granted)
+        raise _no_access_error(granted)
     return tuple(found)
 
 
-def _nothing(granted: Iterable[str]) -> ApiError:
+def _no_access_error(granted: Iterable[str]) -> ApiError:
     pages = "w_organization_social" in granted
     why = "This member may publish on no page." if pages else "LinkedIn did not grant w_member_social."
     remediation = (
@@ -222,32 +231,32 @@ def _nothing(granted: Iterable[str]) -> ApiError:
 def _member(up: Upstream, by_openid: bool) -> tuple[str, str | None]:
     """Read URN and name. An app for pages has the older profile instead of OpenID Connect."""
     path = "userinfo" if by_openid else "me"
-    reply = up.http.request("GET", f"{up.site.api_base}/v2/{path}", headers=bearer(up))
+    reply = up.http.request("GET", f"{up.site.api_base}/v2/{path}", headers=build_auth_header(up))
     if not reply.is_success:
-        raise refused(up, "identify", reply)
+        raise build_error(up, "identify", reply)
     who = reply.record()
-    id = text_of(who.get("sub" if by_openid else "id"))
+    id = to_text(who.get("sub" if by_openid else "id"))
     if not id:
-        raise unusable(up, "identify", reply)
-    parts = (text_of(who.get("localizedFirstName")), text_of(who.get("localizedLastName")))
-    return f"urn:li:person:{id}", text_of(who.get("name")) or " ".join(filter(None, parts)) or None
+        raise build_unusable_error(up, "identify", reply)
+    parts = (to_text(who.get("localizedFirstName")), to_text(who.get("localizedLastName")))
+    return f"urn:li:person:{id}", to_text(who.get("name")) or " ".join(filter(None, parts)) or None
 
 
 def _pages(up: Upstream) -> list[str]:
     """List the organizations that the member may post for."""
     params = {"q": "roleAssignee", "state": "APPROVED"}
     found: dict[str, None] = {}
-    for elements in _lists(up, "pages", "organizationAcls", params, _ACLS_PAGE, _ACLS_PAGES_MAX):
+    for elements in _list_pages(up, "pages", "organizationAcls", params, _ACLS_PAGE, _ACLS_PAGES_MAX):
         for each in elements or ():
-            urn = text_of(each.get("organization"))
+            urn = to_text(each.get("organization"))
             if each.get("role") in _ROLES and urn.startswith("urn:li:organization:"):
                 found[urn] = None
     return list(found)
 
 
 def _page_name(up: Upstream, urn: str) -> str | None:
-    reply = call(up, "pages", "GET", f"organizations/{encoded(urn.rpartition(':')[2])}")
-    return text_of(reply.record().get("localizedName")) or None
+    reply = call(up, "pages", "GET", f"organizations/{encode_urn(urn.rpartition(':')[2])}")
+    return to_text(reply.record().get("localizedName")) or None
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:

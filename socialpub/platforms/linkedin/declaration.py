@@ -12,21 +12,21 @@ from socialpub.platforms.contract import (
     NO_BODY,
     NO_KEY,
     UNNAMED,
-    Account,
     AppCheck,
-    Canary,
-    Cap,
-    Console,
-    Counter,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    OAuth,
+    OAuthFlow,
     Platform,
+    PostingCap,
+    RefreshPolicy,
     Replies,
     ScopedSite,
-    Upkeep,
+    TextCounter,
     Verdict,
+    VersionProbe,
 )
-from socialpub.platforms.kit.options import Options
+from socialpub.platforms.kit.options import PlatformOptions
 from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, text_length
 
 
@@ -58,15 +58,15 @@ def is_linkedin(url: str) -> bool:
     return f".{urlsplit(url).hostname}".endswith(".linkedin.com")
 
 
-class LinkedinOptions(Options):
+class LinkedinOptions(PlatformOptions):
     """Options of a LinkedIn target: its visibility. A page always posts publicly."""
 
     platform: Literal["linkedin"] = "linkedin"
     visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Who may see it")
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(text_length(draft.text), TEXT_MAX, "characters")
+def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
+    return TextCounter(text_length(draft.text), TEXT_MAX, "characters")
 
 
 # learn.microsoft.com/en-us/linkedin/marketing/integrations/migrations. No dates are published from 202604 on: a version
@@ -95,27 +95,27 @@ PLATFORM = Platform(
     plans_alone=True,
     options=LinkedinOptions,
     rules=RULES,
-    caps=(Cap(150, 86_400),),
+    caps=(PostingCap(150, 86_400),),
     count=_count,
     site=LinkedinSite,
     version="202609",
     sunsets=SUNSETS,
     successor=_month_after,
     # Without permission to read posts the response is 403; an ended version gives 426 before that.
-    canary=Canary(
+    canary=VersionProbe(
         "rest/posts/urn%3Ali%3Ashare%3A0",
         {"LinkedIn-Version": "{version}", "X-Restli-Protocol-Version": "2.0.0"},
     ),
     alt_text=("image",),
     media=MEDIA,
-    oauth=OAuth(
+    oauth=OAuthFlow(
         scopes=("openid", "profile", "w_member_social"),
         required=("w_member_social",),
         # …/shared/authentication/token-introspection: a wrong secret gives 401, but unknown ids and tokens look alike,
         # so it can refuse but not confirm.
         app_check=AppCheck(form={"token": "none"}, path="introspectToken"),
     ),
-    console=Console(
+    console=DeveloperConsole(
         name="LinkedIn Developers",
         url="https://www.linkedin.com/developers/apps",
         products=(
@@ -135,7 +135,7 @@ PLATFORM = Platform(
         "socialpub warns a week ahead. Apps that LinkedIn has vetted are renewed by themselves for a year."
     ),
     # Access lives 60 days; only apps that LinkedIn has vetted get a refresh token, which lives a year.
-    upkeep=Upkeep(refresh_before=7 * 86_400),
+    upkeep=RefreshPolicy(refresh_before=7 * 86_400),
 )
 
 

@@ -12,14 +12,22 @@ from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
-from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.uploads import Part, whole
-from socialpub.platforms.linkedin.api import bearer, call, encoded, is_page, refused, ruled, unusable
+from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.uploads import FileSlice, whole_file
+from socialpub.platforms.linkedin.api import (
+    build_auth_header,
+    build_error,
+    build_rule_error,
+    build_unusable_error,
+    call,
+    encode_urn,
+    is_page,
+)
 from socialpub.platforms.linkedin.declaration import PLATFORM, is_linkedin
 
 GRACE = 2.0  # for images whose status the token may not read
-PATIENCE = 600.0
+PROCESSING_SECONDS_MAX = 600.0
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.5, 15.0
 MISS_WAIT = 5.0
 MISSES_MAX = 3
@@ -28,7 +36,7 @@ _WAITING = ("WAITING_UPLOAD", "PROCESSING")
 
 
 @dataclass(frozen=True)
-class Progress:
+class LinkedinUploads:
     """Progress of a post's media: URNs of uploads, and how many are known to be ready."""
 
     done: tuple[str, ...] = ()
@@ -39,33 +47,33 @@ class Progress:
     misses: int = 0
 
     @classmethod
-    def of(cls, saved: Json | None) -> Progress:
+    def of(cls, saved: Json | None) -> LinkedinUploads:
         known = dict(saved or {})
         return cls(**known | {"done": tuple(known.get("done", ()))})
 
     @property
     def is_late(self) -> bool:
-        return self.waited + self.wait > PATIENCE
+        return self.waited + self.wait > PROCESSING_SECONDS_MAX
 
     def later(self, seconds: float) -> Pending:
         return Pending(asdict(self), seconds)
 
 
-def uploaded(up: Upstream, draft: Draft, saved: Json | None) -> tuple[str, ...] | Pending:
+def upload_all(up: Upstream, draft: Draft, saved: Json | None) -> tuple[str, ...] | Pending:
     """Upload all items; return their URNs once ready, or `Pending`."""
-    state = Progress.of(saved)
+    state = LinkedinUploads.of(saved)
     while state.ready < len(draft.items):
         try:
-            found = _next(up, draft, state)
+            found = _upload_next(up, draft, state)
         except ApiError as error:
-            return _missed(state, error)
+            return _wait_after_error(state, error)
         if isinstance(found, Pending):
             return found
         state = found
     return state.done
 
 
-def _next(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+def _upload_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUploads | Pending:
     if len(state.done) < len(draft.items):
         item = draft.items[len(state.done)]
         urn = _video(up, item) if item.kind == "video" else _image(up, item)
@@ -74,10 +82,10 @@ def _next(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
         # A member's token may write images but not read them (Images API, permissions).
         ready = replace(state, ready=len(state.done), rested=True)
         return ready if state.rested else replace(state, rested=True).later(GRACE)
-    return _asked(up, draft, state)
+    return _poll_next(up, draft, state)
 
 
-def _missed(state: Progress, error: ApiError) -> Pending:
+def _wait_after_error(state: LinkedinUploads, error: ApiError) -> Pending:
     passing = error.code == "platform_unavailable" and error.rule is None and error.outcome is not Outcome.THROTTLED
     if not passing or state.misses >= MISSES_MAX or state.is_late:
         raise error
@@ -87,25 +95,25 @@ def _missed(state: Progress, error: ApiError) -> Pending:
 # --- Uploads -------------------------------------------------------------------------------------------------------
 
 
-def _image(up: Upstream, item: Item) -> str:
-    opened = _opened(up, "images", {})
-    urn, url = text_of(opened["image"]), text_of(opened.get("uploadUrl"))
-    _put(up, url, whole(item), bearer(up) if _is_theirs(up, url) else {})
+def _image(up: Upstream, item: DraftMedia) -> str:
+    opened = _open_upload(up, "images", {})
+    urn, url = to_text(opened["image"]), to_text(opened.get("uploadUrl"))
+    _put(up, url, whole_file(item), build_auth_header(up) if _is_linkedin_host(up, url) else {})
     return urn
 
 
-def _video(up: Upstream, item: Item) -> str:
-    file = whole(item)
+def _video(up: Upstream, item: DraftMedia) -> str:
+    file = whole_file(item)
     asked = {"fileSizeBytes": file.size, "uploadCaptions": False, "uploadThumbnail": False}
-    opened = _opened(up, "videos", asked)
-    urn = text_of(opened["video"])
-    parts = [_part(up, file, each) for each in opened["uploadInstructions"]]
-    finish = {"video": urn, "uploadToken": text_of(opened.get("uploadToken")), "uploadedPartIds": parts}
+    opened = _open_upload(up, "videos", asked)
+    urn = to_text(opened["video"])
+    parts = [_upload_part(up, file, each) for each in opened["uploadInstructions"]]
+    finish = {"video": urn, "uploadToken": to_text(opened.get("uploadToken")), "uploadedPartIds": parts}
     call(up, "finish", "POST", "videos", params={"action": "finalizeUpload"}, json={"finalizeUploadRequest": finish})
     return urn
 
 
-def _opened(up: Upstream, kind: str, asked: Json) -> Json:
+def _open_upload(up: Upstream, kind: str, asked: Json) -> Json:
     """Open an upload; return the response, with all required data."""
     body = {"initializeUploadRequest": {"owner": up.account.platform_account_id, **asked}}
     reply = call(up, "begin", "POST", kind, params={"action": "initializeUpload"}, json=body)
@@ -113,29 +121,29 @@ def _opened(up: Upstream, kind: str, asked: Json) -> Json:
     known = value if isinstance(value, dict) else {}
     parts = known.get("uploadInstructions")
     whole = isinstance(parts, list) and parts if kind == "videos" else known.get("uploadUrl")
-    if not whole or not text_of(known.get(kind[:-1])).startswith(f"urn:li:{kind[:-1]}:"):
-        raise unusable(up, "begin", reply)
+    if not whole or not to_text(known.get(kind[:-1])).startswith(f"urn:li:{kind[:-1]}:"):
+        raise build_unusable_error(up, "begin", reply)
     return known
 
 
-def _part(up: Upstream, file: Part, instruction: Json) -> str:
+def _upload_part(up: Upstream, file: FileSlice, instruction: Json) -> str:
     """Upload a part; return its id. Its URL is signed: the store rejects an additional token."""
     first, last = instruction.get("firstByte"), instruction.get("lastByte")
     if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last < file.size):
-        raise _odd(up)
-    url = text_of(instruction.get("uploadUrl"))
-    reply = _patiently(lambda: _put(up, url, Part(file.path, first, last + 1), {}))
+        raise _unexpected_error(up)
+    url = to_text(instruction.get("uploadUrl"))
+    reply = _retry_put(lambda: _put(up, url, FileSlice(file.path, first, last + 1), {}))
     part: str = reply.headers.get("etag", "").removeprefix("W/").strip('"')
     if not part:
-        raise unusable(up, "upload", reply)
+        raise build_unusable_error(up, "upload", reply)
     return part
 
 
-def _odd(up: Upstream) -> ApiError:
-    return unusable(up, "begin", Response(200, {}, b""))
+def _unexpected_error(up: Upstream) -> ApiError:
+    return build_unusable_error(up, "begin", Response(200, {}, b""))
 
 
-def _patiently(put: Callable[[], Response]) -> Response:
+def _retry_put(put: Callable[[], Response]) -> Response:
     """Repeat a part at once after a lost response: restarting the upload is expensive."""
     for _ in range(PART_TRIES - 1):
         try:
@@ -146,11 +154,11 @@ def _patiently(put: Callable[[], Response]) -> Response:
     return put()
 
 
-def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Response:
+def _put(up: Upstream, url: str, part: FileSlice, headers: dict[str, str]) -> Response:
     sent = {"Content-Type": "application/octet-stream", "Content-Length": str(part.size), **headers}
     reply = up.guarded.request("PUT", url, headers=sent, content=part, timeout=UPLOAD_SECONDS)
     if not reply.is_success:
-        error = refused(up, "upload" if "Authorization" in headers else "signed upload", reply)
+        error = build_error(up, "upload" if "Authorization" in headers else "signed upload", reply)
         # The store's response may repeat the signature.
         error.platform_response = {"status": reply.status_code}
         if reply.status_code >= 500:
@@ -159,7 +167,7 @@ def _put(up: Upstream, url: str, part: Part, headers: dict[str, str]) -> Respons
     return reply
 
 
-def _is_theirs(up: Upstream, url: str) -> bool:
+def _is_linkedin_host(up: Upstream, url: str) -> bool:
     """Return whether the URL may get the token: LinkedIn's, or the configured API's."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}" == up.site.api_base or (parts.scheme == "https" and is_linkedin(url))
@@ -168,31 +176,33 @@ def _is_theirs(up: Upstream, url: str) -> bool:
 # --- Poll ----------------------------------------------------------------------------------------------------------
 
 
-def _asked(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+def _poll_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUploads | Pending:
     """Poll the next item."""
     kind = draft.items[0].kind
     try:
-        reply = call(up, "status", "GET", f"{kind}s/{encoded(state.done[state.ready])}")
+        reply = call(up, "status", "GET", f"{kind}s/{encode_urn(state.done[state.ready])}")
     except ApiError as error:
         if kind == "image" and _status(error) == 403:  # may write, not read
             return replace(state, ready=len(state.done)) if state.rested else replace(state, rested=True).later(GRACE)
         raise
     body = reply.record()
-    status = text_of(body.get("status"))
+    status = to_text(body.get("status"))
     if status == "AVAILABLE":
         return replace(state, ready=state.ready + 1, misses=0)
     if status == "PROCESSING_FAILED":
         said = {"status": reply.status_code, "body": body}
-        raise ruled(up, "media.processing_failed", Outcome.REJECTED, text_of(body.get("processingFailureReason")), said)
+        raise build_rule_error(
+            up, "media.processing_failed", Outcome.REJECTED, to_text(body.get("processingFailureReason")), said
+        )
     if status not in _WAITING:
-        raise unusable(up, "status", reply)
+        raise build_unusable_error(up, "status", reply)
     if state.is_late:
-        raise _too_late(up, reply)
+        raise _timeout_error(up, reply)
     longer = min(state.wait * GROWTH, LONGEST_WAIT)
     return replace(state, waited=state.waited + state.wait, wait=longer, misses=0).later(state.wait)
 
 
-def _too_late(up: Upstream, reply: Response) -> ApiError:
+def _timeout_error(up: Upstream, reply: Response) -> ApiError:
     return ApiError(
         "platform_unavailable",
         "LinkedIn has been processing the media for ten minutes.",

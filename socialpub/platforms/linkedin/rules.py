@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from socialpub.platforms.contract import Account, MediaLimits, Rule, Subject
+from socialpub.platforms.contract import ConnectorAccount, MediaLimits, Rule, RuleInput
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
     has_media,
-    holds,
+    limit_number,
     max_characters,
     media_count,
     not_blank,
     not_mixed,
-    number,
+    require,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.lazy_patterns import compile_lazily
+from socialpub.platforms.kit.media_checks import (
     GIB,
     animation,
-    area,
-    at_most_limit,
+    compute_area,
     duration_max,
     duration_min,
     every_file,
     files,
+    is_within_limit,
     measured,
     size_max,
     types,
 )
-from socialpub.platforms.kit.patterns import late
-from socialpub.platforms.kit.rules import fetch_row
-from socialpub.platforms.kit.text import graphemes, little_text, utf16_units
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.text import escape_little_text, graphemes, utf16_units
 
 _DOCS = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/"
 _POSTS, _IMAGES, _VIDEOS = _DOCS + "posts-api", _DOCS + "images-api", _DOCS + "videos-api"
-_AUTHOR = late(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
+_AUTHOR = compile_lazily(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
 _VIDEO_ADVISED = (75_000, 500_000_000)
 MEDIA = MediaLimits(
     images=20,
@@ -46,18 +46,18 @@ TEXT_MAX = 3_000
 
 def text_length(text: str) -> int:
     """Measure the text as LinkedIn does: as sent, with escaped characters."""
-    return graphemes(little_text(text))
+    return graphemes(escape_little_text(text))
 
 
 def _strict_length(text: str) -> int:
-    return utf16_units(little_text(text))
+    return utf16_units(escape_little_text(text))
 
 
-def is_author(account: Account) -> bool:
+def is_author(account: ConnectorAccount) -> bool:
     return _AUTHOR.fullmatch(account.platform_account_id) is not None
 
 
-def _visible(subject: Subject) -> bool:
+def _visible(subject: RuleInput) -> bool:
     is_page = subject.account.platform_account_id.startswith("urn:li:organization:")
     return not is_page or subject.draft.options.get("visibility", "PUBLIC") == "PUBLIC"
 
@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
         "The account's id is neither urn:li:person:… nor urn:li:organization:…",
         "Connect the LinkedIn account again.",
         _POSTS,
-        holds(lambda subject: is_author(subject.account)),
+        require(lambda subject: is_author(subject.account)),
     ),
     Rule(
         "linkedin.visibility.enum",
@@ -95,7 +95,7 @@ RULES: tuple[Rule, ...] = (
         "The posts of a LinkedIn page are public: `options.visibility` can only be {limit}.",
         "Leave `options.visibility` out, or set it to PUBLIC.",
         _POSTS,
-        holds(_visible),
+        require(_visible),
         "PUBLIC",
     ),
     Rule(
@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         "An image on LinkedIn must have fewer than {limit} pixels.",
         "Scale the image down.",
         _IMAGES,
-        measured(files("image"), "a pixel count of {:,}", area, lambda rule, found: found < number(rule)),
+        measured(files("image"), "a pixel count of {:,}", compute_area, lambda rule, found: found < limit_number(rule)),
         36_152_320,
         "pixels",
     ),
@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
         "An animated GIF on LinkedIn can have at most {limit} frames.",
         "Shorten the animation.",
         _IMAGES,
-        measured(files("image"), "a frame count of {:,}", animation(lambda facts: facts.frames), at_most_limit),
+        measured(files("image"), "a frame count of {:,}", animation(lambda facts: facts.frames), is_within_limit),
         250,
         "frames",
     ),
@@ -161,7 +161,7 @@ RULES: tuple[Rule, ...] = (
         "LinkedIn documents no limit, but may refuse images above {limit} bytes.",
         "Scale the image down or compress it more.",
         "no official number",
-        measured(files("image"), "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
+        measured(files("image"), "a size of {:,} bytes", lambda facts: facts.size, is_within_limit),
         20_000_000,
         "bytes",
         severity="warning",
@@ -212,7 +212,7 @@ RULES: tuple[Rule, ...] = (
         "bytes",
         severity="warning",
     ),
-    fetch_row("linkedin.media.reachable"),
+    build_fetch_rule("linkedin.media.reachable"),
     Rule(
         "linkedin.post.duplicate",
         "upstream",

@@ -16,24 +16,24 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.rules import warning
-from socialpub.platforms.meta.graph import AUTH, Graph, data_of, normal, recent
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.rule_catalog import build_warning
+from socialpub.platforms.meta.graph import AUTH, GraphApi, list_data, list_recent, normalize
 
 Form = dict[str, str]
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 30.0
-PATIENCE, VIDEO_PATIENCE = 300.0, 900.0
+PROCESSING_SECONDS_MAX, VIDEO_PROCESSING_SECONDS_MAX = 300.0, 900.0
 MISSES_MAX = 3  # tolerated consecutive failures
 REBUILDS_MAX = 1
 MISS_WAIT = 5.0
-NEAR = 0.8  # of the quota: warn from here on
+QUOTA_WARNING_SHARE = 0.8  # of the quota: warn from here on
 
 
 @dataclass(frozen=True)
-class Dance:
+class ContainerFlow:
     """Names of the flow's steps on one platform. `again`: errors that are retried once."""
 
-    graph: Graph
+    graph: GraphApi
     make: str  # edge of the account: creates a container
     publish: str  # edge of the account: publishes one
     limit: str  # edge of the account: used part of the daily quota
@@ -49,17 +49,17 @@ class Dance:
 
 
 @dataclass(frozen=True)
-class Makings:
+class ContainerPlan:
     """Containers to create: one per item, the carousel around them, and the plan."""
 
     pieces: tuple[Form, ...]
     whole: Form | None  # without `children`; None: the only piece is the post
     plan: Json  # text, types and since, to find the post
-    patience: float = PATIENCE
+    patience: float = PROCESSING_SECONDS_MAX
 
 
 @dataclass(frozen=True)
-class Progress:
+class ContainerProgress:
     """Progress kept between calls of `prepare`."""
 
     pieces: list[str] = field(default_factory=list)
@@ -79,10 +79,10 @@ class Progress:
 # --- Prepare -------------------------------------------------------------------------------------------------------
 
 
-def prepare(dance: Dance, up: Upstream, makings: Makings, saved: Json | None) -> Ready | Pending:
+def prepare(dance: ContainerFlow, up: Upstream, makings: ContainerPlan, saved: Json | None) -> Ready | Pending:
     """Create missing containers or poll existing ones; `Pending` until the last is finished."""
-    state = Progress(**saved) if saved else Progress(near=_quota(dance, up))
-    run = _Run(dance, up, makings, state)
+    state = ContainerProgress(**saved) if saved else ContainerProgress(near=_quota(dance, up))
+    run = _PrepareStep(dance, up, makings, state)
     if len(state.pieces) < len(makings.pieces):
         return run.make_pieces()
     if state.whole or makings.whole is None:
@@ -90,7 +90,7 @@ def prepare(dance: Dance, up: Upstream, makings: Makings, saved: Json | None) ->
     return run.ask_pieces()
 
 
-def _quota(dance: Dance, up: Upstream) -> str:
+def _quota(dance: ContainerFlow, up: Upstream) -> str:
     """Return a sentence if the daily quota is nearly used. Raises ApiError if it is used up.
 
     An unreadable quota does not block; publishing itself refuses then.
@@ -101,11 +101,11 @@ def _quota(dance: Dance, up: Upstream) -> str:
         if graph.verdict("make", reply, mutating=False).code == AUTH:
             raise graph.refused(up, "make", reply)
         return ""
-    used, total = _used(next(data_of(reply), {}), dance.quota_fields)
+    used, total = _used(next(list_data(reply), {}), dance.quota_fields)
     if total and used >= total:
         found = f"It has published {used} of {total}."
         raise graph.ruled(up, "account.daily_cap", Outcome.REJECTED, found, {"status": 200, "body": reply.record()})
-    return f"It has used {used} of {total} posts of 24 hours." if total and used >= NEAR * total else ""
+    return f"It has used {used} of {total} posts of 24 hours." if total and used >= QUOTA_WARNING_SHARE * total else ""
 
 
 def _used(row: Json, fields: str) -> tuple[int, int]:
@@ -117,16 +117,16 @@ def _used(row: Json, fields: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _PrepareStep:
     """One call of `prepare`."""
 
-    dance: Dance
+    dance: ContainerFlow
     up: Upstream
-    makings: Makings
-    state: Progress
+    makings: ContainerPlan
+    state: ContainerProgress
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> GraphApi:
         return self.dance.graph
 
     # --- Create ---
@@ -141,7 +141,7 @@ class _Run:
             made = replace(made, pieces=[*made.pieces, found], misses=0)
         return made.later(made.wait)
 
-    def make_whole(self, state: Progress) -> Pending:
+    def make_whole(self, state: ContainerProgress) -> Pending:
         assert self.makings.whole is not None, "only carousels have a container around their items"
         found = self._made(self.makings.whole | {"children": ",".join(state.pieces)}, state)
         if isinstance(found, Pending):
@@ -149,7 +149,7 @@ class _Run:
         fresh = replace(state, whole=found, wait=FIRST_WAIT, misses=0)
         return fresh.later(fresh.wait)
 
-    def _made(self, form: Form, state: Progress) -> str | Pending:
+    def _made(self, form: Form, state: ContainerProgress) -> str | Pending:
         """Create a container: its id, or a wait before the retry. Raises ApiError without retries."""
         try:
             reply = self.graph.ask(self.up, "POST", self._edge(self.dance.make), data=form)
@@ -199,29 +199,29 @@ class _Run:
         return self._ready(container)
 
     def _ready(self, container: str, **more: Any) -> Ready:
-        warnings = (warning("daily_cap_near", self.state.near),) if self.state.near else ()
+        warnings = (build_warning("daily_cap_near", self.state.near),) if self.state.near else ()
         return Ready(self.makings.plan | {"container": container} | more, warnings)
 
     def _asked(self, container: str) -> str | Pending:
         """Poll a container's status; wait if it is unreadable or must be recreated."""
         try:
-            reply = ask(self.dance, self.up, container)
+            reply = fetch_status(self.dance, self.up, container)
         except ApiError as error:
             if error.code == AUTH or self.state.misses >= MISSES_MAX:
                 raise
             return replace(self.state, misses=self.state.misses + 1).later(MISS_WAIT)
-        status = text_of(reply.record().get(self.dance.status))
+        status = to_text(reply.record().get(self.dance.status))
         return self._failed(reply, status) if status in ("ERROR", "EXPIRED") else status
 
     def _failed(self, reply: Response, status: str) -> Pending:
         """Handle a failed container: recreate everything once, where that may help."""
-        why = _why(self.dance, reply)
+        why = _error_name(self.dance, reply)
         if (status == "EXPIRED" or why in self.dance.again) and self.state.rebuilt < REBUILDS_MAX:
-            return Progress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
+            return ContainerProgress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
         said = {"status": reply.status_code, "body": reply.record()}
         if status == "EXPIRED":
             raise self.graph.ruled(self.up, "container.expired", Outcome.NOT_SENT, said=said)
-        raise self._broken(why, said, text_of(reply.record().get(self.dance.detail)))
+        raise self._broken(why, said, to_text(reply.record().get(self.dance.detail)))
 
     def _broken(self, why: str, said: Json, words: str) -> ApiError:
         rows = self.graph.replies
@@ -231,7 +231,7 @@ class _Run:
         label = self.graph.platform.label
         return self.graph.unavailable(self.up, f"{label} could not take the media: {words[:300]}", found.outcome, said)
 
-    def _wait(self, state: Progress) -> Pending:
+    def _wait(self, state: ContainerProgress) -> Pending:
         if state.waited + state.wait > self.makings.patience:
             minutes = int(self.makings.patience // 60)
             message = f"{self.graph.platform.label} has not finished processing the media within {minutes} minutes."
@@ -240,18 +240,18 @@ class _Run:
         return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 
 
-def ask(dance: Dance, up: Upstream, container: str) -> Response:
+def fetch_status(dance: ContainerFlow, up: Upstream, container: str) -> Response:
     """Fetch a container's status. Raises ApiError if it has none."""
     fields = f"{dance.status},{dance.detail}"
     reply = dance.graph.call(up, "status", "GET", container, params={"fields": fields})
-    if not text_of(reply.record().get(dance.status)):
+    if not to_text(reply.record().get(dance.status)):
         raise dance.graph.unusable(up, "status", reply)
     return reply
 
 
-def _why(dance: Dance, reply: Response) -> str:
+def _error_name(dance: ContainerFlow, reply: Response) -> str:
     """Name a container's error: Threads gives a word, Instagram a sentence with a number."""
-    words = text_of(reply.record().get(dance.detail))
+    words = to_text(reply.record().get(dance.detail))
     number = re.search(r"\b(22\d{5})\b", words)
     return number[1] if number else words
 
@@ -259,65 +259,67 @@ def _why(dance: Dance, reply: Response) -> str:
 # --- Publish -------------------------------------------------------------------------------------------------------
 
 
-def send(dance: Dance, up: Upstream, plan: Json) -> Published:
+def send(dance: ContainerFlow, up: Upstream, plan: Json) -> Published:
     """Publish the container, unless it is already published."""
     if plan.get("published"):
-        return _bound(dance, up, plan, plan["since"])
+        return _find_bound(dance, up, plan, plan["since"])
     path = f"{up.account.platform_account_id}/{dance.publish}"
     reply = dance.graph.call(up, "publish", "POST", path, mutating=True, data={"creation_id": plan["container"]})
     post = dance.graph.id_of(up, "publish", reply, mutating=True)
-    return _shown(dance, up, {"id": post} | _details(dance, up, post))
+    return _to_published(dance, up, {"id": post} | _details(dance, up, post))
 
 
-def settle(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+def settle(dance: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Check the container, and find the post if it must exist."""
     try:
-        reply = ask(dance, up, plan["container"])
+        reply = fetch_status(dance, up, plan["container"])
     except ApiError as error:
         # Reading the status sometimes fails for a published container (Graph 100/33): the post itself still tells.
-        return _found(dance, up, plan, since_ms) or Unknown({"error": error.message, "answer": error.platform_response})
-    status, evidence = text_of(reply.record().get(dance.status)), {"status": reply.status_code, "body": reply.record()}
+        return _find_post(dance, up, plan, since_ms) or Unknown(
+            {"error": error.message, "answer": error.platform_response}
+        )
+    status, evidence = to_text(reply.record().get(dance.status)), {"status": reply.status_code, "body": reply.record()}
     if status == "PUBLISHED":
-        return _bound(dance, up, plan, since_ms)
+        return _find_bound(dance, up, plan, since_ms)
     if status == "FINISHED":
         return Absent(evidence)
     if status in ("ERROR", "EXPIRED"):
-        return _found(dance, up, plan, since_ms) or Unknown(evidence, final=True)
+        return _find_post(dance, up, plan, since_ms) or Unknown(evidence, final=True)
     return Unknown(evidence)
 
 
-def _bound(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published:
+def _find_bound(dance: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published:
     """Find the post of a published container; without an address if it is ambiguous."""
-    return _found(dance, up, plan, since_ms) or Published(f"container:{plan['container']}")
+    return _find_post(dance, up, plan, since_ms) or Published(f"container:{plan['container']}")
 
 
-def _found(dance: Dance, up: Upstream, plan: Json, since_ms: int) -> Published | None:
+def _find_post(dance: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:
     """Find our post: same account, text and kind, recent, and not another post of ours."""
     edge = f"{up.account.platform_account_id}/{plan.get('list', dance.posts)}"
     try:
-        listed = recent(dance.graph, up, edge, dance.post_fields, "timestamp", since_ms)
+        listed = list_recent(dance.graph, up, edge, dance.post_fields, "timestamp", since_ms)
     except ApiError:
         return None
     ours = [post for post in listed.posts if _is_ours(dance, up, plan, post)]
-    return _shown(dance, up, ours[0]) if len(ours) == 1 and listed.complete else None
+    return _to_published(dance, up, ours[0]) if len(ours) == 1 and listed.complete else None
 
 
-def _is_ours(dance: Dance, up: Upstream, plan: Json, post: Json) -> bool:
-    id = text_of(post.get("id"))
+def _is_ours(dance: ContainerFlow, up: Upstream, plan: Json, post: Json) -> bool:
+    id = to_text(post.get("id"))
     return (
         bool(id)
         and post.get("media_type") in plan["types"]
-        and _same(plan["text"], post.get(dance.text))
+        and _is_same(plan["text"], post.get(dance.text))
         and id not in up.bound
     )
 
 
-def _same(sent: str, got: object) -> bool:
+def _is_same(sent: str, got: object) -> bool:
     # Instagram removes the @ from captions that it shows to weaker roles.
-    return normal(sent).replace("@", "") == normal(got).replace("@", "")
+    return normalize(sent).replace("@", "") == normalize(got).replace("@", "")
 
 
-def _details(dance: Dance, up: Upstream, post: str) -> Json:
+def _details(dance: ContainerFlow, up: Upstream, post: str) -> Json:
     """Read details of a new post; empty if unreadable, since it is published anyway."""
     try:
         return dance.graph.call(up, "look", "GET", post, params={"fields": "permalink,shortcode"}).record()
@@ -325,11 +327,11 @@ def _details(dance: Dance, up: Upstream, post: str) -> Json:
         return {}
 
 
-def _shown(dance: Dance, up: Upstream, post: Json) -> Published:
-    url = text_of(post.get("permalink")) or dance.page(up, post)
-    return Published(text_of(post["id"]), url or None, None, url or None)
+def _to_published(dance: ContainerFlow, up: Upstream, post: Json) -> Published:
+    url = to_text(post.get("permalink")) or dance.page(up, post)
+    return Published(to_text(post["id"]), url or None, None, url or None)
 
 
-def verdicts(names: Sequence[str], found: Verdict, step: str = "*") -> dict[tuple[str, int, str | None], Verdict]:
+def build_verdicts(names: Sequence[str], found: Verdict, step: str = "*") -> dict[tuple[str, int, str | None], Verdict]:
     """Build rows of REPLIES for several Graph error names."""
     return {(step, 200 if step == "container" else 400, name): found for name in names}

@@ -18,10 +18,10 @@ from typing import Any, Literal
 from socialpub.base import compact
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, verdict
+from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, classify
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.refusals import Refusals, clean, secrets_of, text_of
-from socialpub.platforms.kit.text import composed, line_feeds
+from socialpub.platforms.kit.api_errors import ErrorFactory, list_secrets, redact_response, to_text
+from socialpub.platforms.kit.text import normalize_line_feeds, normalize_nfc
 
 Method = Literal["GET", "POST", "DELETE"]
 AUTH = "platform_auth_failed"
@@ -39,7 +39,7 @@ SUNSETS = {
 }
 
 
-SERVED = "facebook-api-version"  # an ended version is answered by the oldest live one
+SERVED_VERSION_HEADER = "facebook-api-version"  # an ended version is answered by the oldest live one
 
 
 def next_version(version: str) -> str:
@@ -75,7 +75,7 @@ _PERMISSION = Verdict(
     remediation="Reconnect the account and leave every permission that is asked for switched on.",
 )
 THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
-AGAIN = Verdict(Outcome.NOT_SENT, "platform_unavailable")
+RETRY = Verdict(Outcome.NOT_SENT, "platform_unavailable")
 
 SHARED: Replies = {
     ("*", 400, "190"): _RECONNECT,
@@ -92,7 +92,7 @@ SHARED: Replies = {
     ("*", 401, None): _RECONNECT,
     ("*", 400, "100"): Verdict(Outcome.REJECTED),
     # Reading sometimes fails this way for existing objects (100/33).
-    **{(step, 400, "100"): AGAIN for step in ("status", "settle")},
+    **{(step, 400, "100"): RETRY for step in ("status", "settle")},
     # A throttled call is refused before it does anything (graph-api/overview/rate-limiting).
     **{("*", 400, name): THROTTLED for name in ("4", "17", "32", "341", "613", "80001", "80002")},
 }
@@ -106,7 +106,7 @@ _PHRASES = {"appsecret_proof": "app_secret"}
 
 
 @dataclass(frozen=True)
-class Fault:
+class GraphFault:
     """Graph error; both numbers are None if the response has none."""
 
     code: int | None = None
@@ -134,14 +134,14 @@ class Fault:
         return (*pair, *map(str, self.numbers), *group)
 
 
-def fault_of(reply: Response) -> Fault:
+def parse_fault(reply: Response) -> GraphFault:
     """Parse the error of a response, in Graph's form or that of token endpoints."""
     body = reply.record()
     error = body.get("error")
     if isinstance(error, dict):
         texts = [str(error.get(key) or "") for key in ("error_user_msg", "message", "error_user_title")]
         more = error.get("error_data")
-        return Fault(
+        return GraphFault(
             _number(error.get("code")),
             _number(error.get("error_subcode")),
             texts[0] or texts[1],
@@ -149,7 +149,7 @@ def fault_of(reply: Response) -> Fault:
             error.get("is_transient") is True,
             more if isinstance(more, dict) else {},
         )
-    return Fault(message=str(body.get("error_message") or ""))
+    return GraphFault(message=str(body.get("error_message") or ""))
 
 
 def _number(value: object) -> int | None:
@@ -160,7 +160,7 @@ def _number(value: object) -> int | None:
 
 
 @dataclass(frozen=True)
-class Graph(Refusals):
+class GraphApi(ErrorFactory):
     """Graph API of one platform: its response table and calls.
 
     `phrases`: message parts (lower case) that name errors whose code says too little.
@@ -195,12 +195,12 @@ class Graph(Refusals):
         url = path if "://" in path else self.address(up.site, path)
         bearer = token or up.tokens.access
         headers = {"Authorization": f"Bearer {bearer}"} | dict(sent.pop("headers", {}))
-        params = dict(sent.pop("params", None) or {}) | proof(up.site, bearer)
+        params = dict(sent.pop("params", None) or {}) | build_proof(up.site, bearer)
         return up.http.request(method, url, headers=headers, params=params or None, **sent)
 
     def name(self, step: str, reply: Response) -> str | None:
         """Return the error's name in REPLIES at this step, or None."""
-        fault = fault_of(reply)
+        fault = parse_fault(reply)
         phrases = {**self.phrases, **_PHRASES}
         phrase = next((name for words, name in phrases.items() if words in fault.words), None)
         names = (phrase, *fault.names) if phrase else fault.names
@@ -209,18 +209,18 @@ class Graph(Refusals):
 
     def verdict(self, step: str, reply: Response, *, mutating: bool) -> Verdict:
         """Classify an unsuccessful response."""
-        fault, name = fault_of(reply), self.name(step, reply)
-        found = verdict(self.replies, step, 400 if name else reply.status_code, name, mutating=mutating)
+        fault, name = parse_fault(reply), self.name(step, reply)
+        found = classify(self.replies, step, 400 if name else reply.status_code, name, mutating=mutating)
         settled = name is not None and (found.outcome is not Outcome.REJECTED or found.code == AUTH)
         if settled or not (fault.transient or (name is None and fault.is_passing)):
             return found
-        return verdict(self.replies, step, 503, None, mutating=mutating)
+        return classify(self.replies, step, 503, None, mutating=mutating)
 
     def refused(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
         """Build the error of a response, with secrets redacted."""
-        shown = clean(up, reply)
+        shown = redact_response(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
-        error = self.told(up, step, found, shown, fault_of(shown).message)
+        error = self.told(up, step, found, shown, parse_fault(shown).message)
         # Graph checks the token and its permissions before it does anything.
         error.absent = mutating and error.code == AUTH
         if error.code == "platform_unavailable":
@@ -236,13 +236,13 @@ class Graph(Refusals):
 
     def id_of(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False, key: str = "id") -> str:
         """Extract an id (text or number in Meta's responses)."""
-        found = text_of(reply.record().get(key))
+        found = to_text(reply.record().get(key))
         if not found:
             raise self.unusable(up, step, reply, mutating=mutating)
         return found
 
 
-def proof(site: Site, token: str) -> dict[str, str]:
+def build_proof(site: Site, token: str) -> dict[str, str]:
     """Build the proof that a call comes from the app; empty if disabled or unknown.
 
     Apps with "Require App Secret" are refused every call without it (graph-api/guides/secure-requests).
@@ -285,14 +285,14 @@ def _rows(value: object) -> Iterator[Json]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class GraphPostList:
     """Recent posts of a list. `complete`: read back to older ones."""
 
     posts: tuple[Json, ...]
     complete: bool
 
 
-def recent(graph: Graph, up: Upstream, edge: str, fields: str, time_field: str, since_ms: int) -> Listed:
+def list_recent(graph: GraphApi, up: Upstream, edge: str, fields: str, time_field: str, since_ms: int) -> GraphPostList:
     """List posts since a moment (or a little before). Raises ApiError for a bad page."""
     found: list[Json] = []
     params = {"fields": fields, "limit": str(PAGE), "since": str((since_ms - SKEW_MS) // 1000)}
@@ -303,28 +303,28 @@ def recent(graph: Graph, up: Upstream, edge: str, fields: str, time_field: str, 
             raise graph.unusable(up, "settle", reply)
         young = [post for post in posts if isinstance(post, dict) and _is_young(post.get(time_field), since_ms)]
         found += young
-        after = cursor(reply.record())
+        after = find_cursor(reply.record())
         if not after or len(young) < len(posts):
-            return Listed(tuple(found), True)
+            return GraphPostList(tuple(found), True)
         params = params | {"after": after}
-    return Listed(tuple(found), False)
+    return GraphPostList(tuple(found), False)
 
 
 def _is_young(time: object, since_ms: int) -> bool:
-    at = moment_ms(time)
+    at = parse_time_ms(time)
     return at is not None and at >= since_ms - SKEW_MS
 
 
-def cursor(body: Json) -> str:
+def find_cursor(body: Json) -> str:
     """Return the cursor of the next page, or empty. Its full URL is avoided: it has the token."""
     paging = body.get("paging")
     if not isinstance(paging, dict) or not paging.get("next"):
         return ""
     cursors = paging.get("cursors")
-    return text_of(cursors.get("after")) if isinstance(cursors, dict) else ""
+    return to_text(cursors.get("after")) if isinstance(cursors, dict) else ""
 
 
-def moment_ms(text: object) -> int | None:
+def parse_time_ms(text: object) -> int | None:
     """Parse Graph's time format (2026-11-20T12:00:00+0000); None if invalid."""
     try:
         return int(datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%S%z").timestamp() * 1000)
@@ -332,27 +332,27 @@ def moment_ms(text: object) -> int | None:
         return None
 
 
-def normal(text: object) -> str:
+def normalize(text: object) -> str:
     """Normalize a text so that Meta's copy compares equal with ours."""
-    return composed(line_feeds(str(text or ""))).strip()
+    return normalize_nfc(normalize_line_feeds(str(text or ""))).strip()
 
 
 # --- Tokens ----------------------------------------------------------------------------------------------------------
 
 
-def exchanged(graph: Graph, up: Upstream, url: str, params: Mapping[str, str], now_ms: int) -> Tokens:
+def exchange(graph: GraphApi, up: Upstream, url: str, params: Mapping[str, str], now_ms: int) -> Tokens:
     """Exchange tokens by a GET with query parameters; the scopes stay as they were."""
     reply = up.http.request("GET", url, params=params, headers={"Accept": "application/json"})
-    hide = [*secrets_of(up), *params.values()]
-    found = oauth.tokens(graph.platform, reply, now_ms, held=up.tokens, hide=hide)
+    hide = [*list_secrets(up), *params.values()]
+    found = oauth.parse_tokens(graph.platform, reply, now_ms, held=up.tokens, hide=hide)
     # The access token itself refreshes it, so it is stored in both fields.
     return replace(found, refresh=found.access)
 
 
-def renewed(graph: Graph, up: Upstream, params: Mapping[str, str], now_ms: int) -> Tokens:
+def refresh_long_lived(graph: GraphApi, up: Upstream, params: Mapping[str, str], now_ms: int) -> Tokens:
     """Refresh a long-lived token. A refused one that still works is only too new."""
     try:
-        return exchanged(graph, up, f"{up.site.api_base}/refresh_access_token", params, now_ms)
+        return exchange(graph, up, f"{up.site.api_base}/refresh_access_token", params, now_ms)
     except ApiError as error:
         if error.code != AUTH or not graph.ask(up, "GET", "me", params={"fields": "id"}).is_success:
             raise
@@ -360,13 +360,13 @@ def renewed(graph: Graph, up: Upstream, params: Mapping[str, str], now_ms: int) 
         raise graph.unavailable(up, message, Outcome.NOT_SENT, error.platform_response) from error
 
 
-def stand_in(values: Any, **paths: str) -> Any:
+def derive_addresses(values: Any, **paths: str) -> Any:
     """Derive other addresses from `api_base`, if only that is set (for test servers)."""
     if isinstance(values, dict) and values.get("api_base"):
         return {name: f"{values['api_base']}{path}" for name, path in paths.items()} | values
     return values
 
 
-def data_of(reply: Response) -> Iterator[Json]:
+def list_data(reply: Response) -> Iterator[Json]:
     """Yield the objects of a response's `data`."""
     yield from _rows(reply.record().get("data"))

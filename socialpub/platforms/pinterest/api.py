@@ -8,16 +8,16 @@ from typing import Any, Literal
 from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Json, Upstream, Verdict, verdict
-from socialpub.platforms.kit.refusals import Refusals, clean, text_of
+from socialpub.platforms.contract import Json, Upstream, Verdict, classify
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
 from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES, STEPS
 
 _RESET_MAX = 86_400
-_ERRORS = Refusals(PLATFORM, REPLIES, STEPS)
-ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
+_ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
+build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
 
 
-def ask(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Response:
+def send_request(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Response:
     """Send a request; `path` is below the version."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"} | dict(sent.pop("headers", {}))
     url = f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}"
@@ -28,24 +28,26 @@ def call(
     up: Upstream, step: str, method: Literal["GET", "POST"], path: str, *, mutating: bool = False, **sent: Any
 ) -> Response:
     """Call and return the 2xx response. Raises others as REPLIES classifies them."""
-    reply = ask(up, method, path, **sent)
+    reply = send_request(up, method, path, **sent)
     if not reply.is_success:
-        raise refused(up, step, reply, mutating=mutating)
+        raise build_error(up, step, reply, mutating=mutating)
     if method == "GET" and reply.lacks_record:
-        raise unusable(up, step, reply)
+        raise build_unusable_error(up, step, reply)
     return reply
 
 
-def pages(up: Upstream, step: str, path: str, params: Mapping[str, str], limit: int) -> Iterator[list[Json] | None]:
+def list_pages(
+    up: Upstream, step: str, path: str, params: Mapping[str, str], limit: int
+) -> Iterator[list[Json] | None]:
     """Yield the items of a list by page; None at the end if there are more than `limit`."""
     mark = ""
     for _ in range(limit):
         reply = call(up, step, "GET", path, params={**params, **({"bookmark": mark} if mark else {})})
         items = reply.record().get("items")
         if not isinstance(items, list):
-            raise unusable(up, step, reply)
+            raise build_unusable_error(up, step, reply)
         yield [item for item in items if isinstance(item, dict)]
-        mark = text_of(reply.record().get("bookmark"))
+        mark = to_text(reply.record().get("bookmark"))
         if not mark:
             return
     yield None
@@ -54,28 +56,28 @@ def pages(up: Upstream, step: str, path: str, params: Mapping[str, str], limit: 
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def name_of(step: str, reply: Response) -> str | None:
+def find_error_name(step: str, reply: Response) -> str | None:
     """Return the error's name in REPLIES at this step: by its text, else by its code."""
     body = reply.record()
     words = f"{body.get('message', '')} {body.get('message_detail', '')}".lower()
     names = [name for name, pieces in PHRASES.items() if any(piece in words for piece in pieces)]
-    known = [*names, text_of(body.get("code"))]
+    known = [*names, to_text(body.get("code"))]
     status = reply.status_code
     return next((name for name in known if {(step, status, name), ("*", status, name)} & set(REPLIES)), None)
 
 
-def refused(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
-    found = verdict(REPLIES, step, reply.status_code, name_of(step, reply), mutating=mutating)
-    shown = clean(up, reply)
+    found = classify(REPLIES, step, reply.status_code, find_error_name(step, reply), mutating=mutating)
+    shown = redact_response(up, reply)
     body = shown.record()
-    said = text_of(body.get("message_detail")) or text_of(body.get("message"))
+    said = to_text(body.get("message_detail")) or to_text(body.get("message"))
     error = _ERRORS.told(up, step, found, shown, said)
-    error.retry_after = error.retry_after or _reset(reply, found)
+    error.retry_after = error.retry_after or _reset_seconds(reply, found)
     return error
 
 
-def _reset(reply: Response, found: Verdict) -> int | None:
+def _reset_seconds(reply: Response, found: Verdict) -> int | None:
     """Return the seconds until calls are accepted, from Pinterest's own header."""
     wait = retry_after.seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
     return wait if found.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None

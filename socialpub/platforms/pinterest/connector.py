@@ -11,11 +11,11 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS
 from socialpub.platforms.contract import (
     Absent,
+    AccountIdentity,
     Board,
-    Connected,
     Draft,
-    Identity,
     Json,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -24,11 +24,11 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.text import composed, line_feeds
-from socialpub.platforms.pinterest.api import call, pages, ruled, unusable
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.text import normalize_line_feeds, normalize_nfc
+from socialpub.platforms.pinterest.api import build_rule_error, build_unusable_error, call, list_pages
 from socialpub.platforms.pinterest.declaration import PLATFORM, REPLIES
-from socialpub.platforms.pinterest.media import images, length, pieces, stream, video
+from socialpub.platforms.pinterest.media import build_body, build_source, count_bytes, stream, upload_video
 
 __all__ = ["PLATFORM", "REPLIES", "boards", "identify", "prepare", "refresh", "send", "settle"]
 
@@ -54,8 +54,8 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Upload a video; images are sent with the pin itself."""
     pin = _pin(up, draft)
     if draft.items[0].kind == "image":
-        return Ready({"pin": pin, "source": images(draft.items)})
-    found = video(up, draft, saved)
+        return Ready({"pin": pin, "source": build_source(draft.items)})
+    found = upload_video(up, draft, saved)
     if isinstance(found, Pending):
         return found
     return Ready({"pin": pin, "source": {"source_type": "video_id", "media_id": found} | _cover(draft)})
@@ -64,7 +64,7 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 def _pin(up: Upstream, draft: Draft) -> Json:
     board = draft.options.get("boardId") or up.account.extra.get("defaultBoardId")
     if not board:
-        raise ruled(up, "board.required", Outcome.REJECTED)
+        raise build_rule_error(up, "board.required", Outcome.REJECTED)
     words = {
         "title": draft.options.get("title"),
         "description": draft.text,
@@ -82,18 +82,18 @@ def _cover(draft: Draft) -> Json:
 
 def send(up: Upstream, plan: Json) -> Published:
     """Create the pin."""
-    source, body = plan["source"], pieces(plan["pin"], plan["source"])
+    source, body = plan["source"], build_body(plan["pin"], plan["source"])
     step = "covered" if "cover_image_url" in source else _STEPS[source["source_type"]][0]
-    headers = {"Content-Type": "application/json", "Content-Length": str(length(body))}
+    headers = {"Content-Type": "application/json", "Content-Length": str(count_bytes(body))}
     seconds = UPLOAD_SECONDS if "files" in source else CALL_SECONDS
     reply = call(up, step, "POST", "pins", mutating=True, headers=headers, content=stream(body), timeout=seconds)
-    pin = text_of(reply.record().get("id"))
+    pin = to_text(reply.record().get("id"))
     if not pin:
-        raise unusable(up, step, reply, mutating=True)
-    return _shown(pin)
+        raise build_unusable_error(up, step, reply, mutating=True)
+    return _to_published(pin)
 
 
-def _shown(pin: str) -> Published:
+def _to_published(pin: str) -> Published:
     # The pin's own `link` is its destination, not its address.
     url = f"{_WEB}/{pin}/"
     return Published(pin, url, None, url)
@@ -105,7 +105,7 @@ def _shown(pin: str) -> Published:
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Find our pin on the board, by owner, text and time."""
     try:
-        young, complete = _young(up, plan["pin"]["board_id"], since_ms)
+        young, complete = _list_recent(up, plan["pin"]["board_id"], since_ms)
     except ApiError as error:
         return Unknown({"error": error.message, "answer": error.platform_response})
     ours = [pin for pin in young if _is_ours(up, plan, pin)]
@@ -115,13 +115,13 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     # Pins without text are indistinguishable.
     if len(ours) > 1 or not complete or not any(name in plan["pin"] for name in _WORDS):
         return Unknown(evidence)
-    return _shown(text_of(ours[0]["id"]))
+    return _to_published(to_text(ours[0]["id"]))
 
 
-def _young(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
+def _list_recent(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
     """List the board's pins since then, and whether older ones were reached."""
     found: list[Json] = []
-    for page in pages(up, "look", f"boards/{board}/pins", {"page_size": str(_PAGE)}, _PAGES_MAX):
+    for page in list_pages(up, "look", f"boards/{board}/pins", {"page_size": str(_PAGE)}, _PAGES_MAX):
         if page is None:
             return found, False
         young = [pin for pin in page if _created_ms(pin) >= since_ms - _SKEW_MS]
@@ -133,13 +133,13 @@ def _young(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
 
 def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
     kind = _STEPS[plan["source"]["source_type"]][1]
-    id = text_of(pin.get("id"))
+    id = to_text(pin.get("id"))
     return (
         bool(id)
         and pin.get("is_owner") is True
         and not pin.get("parent_pin_id")  # saved from another pin
         and (pin.get("creative_type") or kind) == kind
-        and all(_normal(pin.get(name)) == _normal(plan["pin"].get(name)) for name in _WORDS)
+        and all(_normalize(pin.get(name)) == _normalize(plan["pin"].get(name)) for name in _WORDS)
         and id not in up.bound
     )
 
@@ -147,29 +147,29 @@ def _is_ours(up: Upstream, plan: Json, pin: Json) -> bool:
 def _created_ms(pin: Json) -> int:
     """Parse the creation time; -1 if unreadable. Without a zone it is UTC."""
     try:
-        at = datetime.fromisoformat(text_of(pin.get("created_at")))
+        at = datetime.fromisoformat(to_text(pin.get("created_at")))
     except ValueError:
         return -1
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _normal(text: object) -> str:
-    return composed(line_feeds(text_of(text))).strip()
+def _normalize(text: object) -> str:
+    return normalize_nfc(normalize_line_feeds(to_text(text))).strip()
 
 
 # --- Connect -------------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the account of a login."""
     reply = call(up, "identify", "GET", "user_account")
     found = reply.record()
-    name = text_of(found.get("username"))
-    id = text_of(found.get("id")) or name
+    name = to_text(found.get("username"))
+    id = to_text(found.get("id")) or name
     if not id:
-        raise unusable(up, "identify", reply)
-    shown = text_of(found.get("business_name")) or name or None
-    return (Connected(Identity(id, shown), up.tokens, text_of(found.get("account_type")).lower()),)
+        raise build_unusable_error(up, "identify", reply)
+    shown = to_text(found.get("business_name")) or name or None
+    return (OfferedAccount(AccountIdentity(id, shown), up.tokens, to_text(found.get("account_type")).lower()),)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:
@@ -180,11 +180,11 @@ def refresh(up: Upstream, now_ms: int) -> Tokens:
 def boards(up: Upstream) -> tuple[Board, ...]:
     """List the boards the account owns or may pin to; ad-only boards accept no pins."""
     found: list[Board] = []
-    for page in pages(up, "boards", "boards", {"page_size": str(_BOARDS_PAGE)}, _BOARDS_PAGES_MAX):
-        found += [_board(board) for board in page or () if text_of(board.get("id"))]
+    for page in list_pages(up, "boards", "boards", {"page_size": str(_BOARDS_PAGE)}, _BOARDS_PAGES_MAX):
+        found += [_board(board) for board in page or () if to_text(board.get("id"))]
     return tuple(found)
 
 
 def _board(board: Json) -> Board:
-    privacy = text_of(board.get("privacy")) or "PUBLIC"
-    return Board(text_of(board["id"]), text_of(board.get("name")), privacy, board.get("is_ads_only") is not True)
+    privacy = to_text(board.get("privacy")) or "PUBLIC"
+    return Board(to_text(board["id"]), to_text(board.get("name")), privacy, board.get("is_ads_only") is not True)

@@ -12,23 +12,23 @@ from socialpub.platforms.contract import (
     NO_BODY,
     NO_KEY,
     UNNAMED,
-    Account,
     AppCheck,
-    Canary,
-    Cap,
-    Console,
-    Counter,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    Notice,
-    OAuth,
+    DraftWarning,
+    OAuthFlow,
     Platform,
+    PostingCap,
+    RefreshPolicy,
     Replies,
     Site,
-    Upkeep,
+    TextCounter,
     Verdict,
+    VersionProbe,
 )
-from socialpub.platforms.kit.options import AbsoluteUrl, Options, Words
-from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.options import AbsoluteUrl, OptionText, PlatformOptions
+from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
 
@@ -60,27 +60,27 @@ def _is_pinterest(origin: str) -> bool:
     return (urlsplit(origin).hostname or "").split(".")[-2:] == ["pinterest", "com"]
 
 
-class PinterestOptions(Options):
+class PinterestOptions(PlatformOptions):
     """Options of a Pinterest target: board, destination, title, and a video's cover."""
 
     platform: Literal["pinterest"] = "pinterest"
     board_id: str = Field("", title="Board", description="The id of the board that the pin is put on.")
     destination_url: str = Field("", title="Link", description="The page that a click on the pin leads to.")
-    title: Words = Field("", title="Title")
+    title: OptionText = Field("", title="Title")
     cover_image_url: AbsoluteUrl = Field(
         "", title="Cover of a video", description="The public https address of an image."
     )
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(graphemes(draft.text), TEXT_MAX, "graphemes")
+def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
+    return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
 
 
-def _no_video(draft: Draft) -> bool:
+def _has_no_video(draft: Draft) -> bool:
     return all(item.kind != "video" for item in draft.items)
 
 
-def _later_alt_texts(draft: Draft) -> bool:
+def _has_later_alt_texts(draft: Draft) -> bool:
     return any(item.alt_text for item in draft.items[1:])
 
 
@@ -90,20 +90,20 @@ PLATFORM = Platform(
     send_class=NO_KEY,
     options=PinterestOptions,
     rules=RULES,
-    caps=(Cap(1_000, 86_400),),
+    caps=(PostingCap(1_000, 86_400),),
     count=_count,
     site=PinterestSite,
     version="v5",
-    canary=Canary("{version}/user_account"),
+    canary=VersionProbe("{version}/user_account"),
     notices=(
-        ignored_option("coverImageUrl", "only a video has a cover", _no_video),
-        Notice("alt_text_ignored", "A pin has one, that of its first item.", _later_alt_texts),
+        ignored_option("coverImageUrl", "only a video has a cover", _has_no_video),
+        DraftWarning("alt_text_ignored", "A pin has one, that of its first item.", _has_later_alt_texts),
     ),
     media=MEDIA,
     unreachable={"image": "pinterest.image_url.reachable", "video": "pinterest.video.reachable"},
     defaults={"boardId": "defaultBoardId"},
     account_block=("defaultBoardId", "defaultBoardName"),
-    oauth=OAuth(
+    oauth=OAuthFlow(
         scopes=SCOPES,
         required=SCOPES,
         separator=",",
@@ -113,7 +113,7 @@ PLATFORM = Platform(
         # developers.pinterest.com/docs/getting-started/set-up-authentication-and-authorization: "Client Credentials"
         app_check=AppCheck(form={"grant_type": "client_credentials", "scope": "user_accounts:read"}),
     ),
-    console=Console(
+    console=DeveloperConsole(
         name="Pinterest Developers",
         url="https://developers.pinterest.com/apps/",
         review=(
@@ -126,7 +126,7 @@ PLATFORM = Platform(
     ),
     tokens_last=("Access lasts 30 days, and what renews it 60 days from its last use. socialpub renews both in time."),
     # Access lives 30 days, the refresh token 60 from its last use, and it works once.
-    upkeep=Upkeep(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
+    upkeep=RefreshPolicy(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
 )
 
 
@@ -171,7 +171,7 @@ _PERMISSION = Verdict(
 _REJECTED = Verdict(Outcome.REJECTED)
 
 
-def _ruled(suffix: str, code: str = "platform_rejected") -> Verdict:
+def _rule_verdict(suffix: str, code: str = "platform_rejected") -> Verdict:
     return Verdict(Outcome.REJECTED, code, f"pinterest.{suffix}")
 
 
@@ -184,22 +184,22 @@ REPLIES: Replies = {
     ("*", 403, None): _REJECTED,
     ("*", 403, "3"): _PERMISSION,
     ("*", 403, "29"): _PERMISSION,
-    ("*", 401, "trial"): _ruled("access.trial"),
-    ("*", 403, "trial"): _ruled("access.trial"),
+    ("*", 401, "trial"): _rule_verdict("access.trial"),
+    ("*", 403, "trial"): _rule_verdict("access.trial"),
     ("*", 404, None): _REJECTED,
     ("*", 409, None): Verdict(Outcome.AMBIGUOUS, "platform_unavailable"),
     ("*", 413, None): _REJECTED,
     ("*", 429, None): Verdict(Outcome.THROTTLED, "platform_unavailable"),
-    ("*", 429, "spam"): _ruled("account.spam_blocked"),
-    **{(step, 401, "7"): _ruled("board.not_writable") for step in PUBLIC},
-    **{(step, 404, name): _ruled("board.unknown") for step in PUBLIC for name in ("40", "board")},
+    ("*", 429, "spam"): _rule_verdict("account.spam_blocked"),
+    **{(step, 401, "7"): _rule_verdict("board.not_writable") for step in PUBLIC},
+    **{(step, 404, name): _rule_verdict("board.unknown") for step in PUBLIC for name in ("40", "board")},
     # Pinterest fetches at once; a failed fetch may succeed a little later.
     **{
-        (step, 400, "unreachable"): _ruled("image_url.reachable", "platform_unavailable")
+        (step, 400, "unreachable"): _rule_verdict("image_url.reachable", "platform_unavailable")
         for step in ("fetched", "several_fetched")
     },
-    **{(step, 400, "source"): _ruled("media.single_only") for step in ("several", "several_fetched")},
-    ("video", 400, "cover"): _ruled("video.cover_required"),
-    ("covered", 400, "cover"): _ruled("cover_image_url.reachable"),
-    ("covered", 400, "unreachable"): _ruled("cover_image_url.reachable"),
+    **{(step, 400, "source"): _rule_verdict("media.single_only") for step in ("several", "several_fetched")},
+    ("video", 400, "cover"): _rule_verdict("video.cover_required"),
+    ("covered", 400, "cover"): _rule_verdict("cover_image_url.reachable"),
+    ("covered", 400, "unreachable"): _rule_verdict("cover_image_url.reachable"),
 }

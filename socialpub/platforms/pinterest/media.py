@@ -15,13 +15,13 @@ from pathlib import Path
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
-from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.uploads import form, whole
-from socialpub.platforms.pinterest.api import call, ruled, unusable
+from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.uploads import build_form, whole_file
+from socialpub.platforms.pinterest.api import build_rule_error, build_unusable_error, call
 
 INLINE = ("image/jpeg", "image/png")
-PATIENCE = 600.0
+PROCESSING_SECONDS_MAX = 600.0
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.25, 5.0
 MISS_WAIT = 5.0
 MISSES_MAX = 3
@@ -31,24 +31,24 @@ _CHUNK = 3 * (1 << 16)  # multiple of three bytes, so that base64 pieces can be 
 # --- Images --------------------------------------------------------------------------------------------------------
 
 
-def images(items: Sequence[Item]) -> Json:
+def build_source(items: Sequence[DraftMedia]) -> Json:
     """Build the media source of one or more images for the plan; files by path."""
     inline = all(item.content_type in INLINE for item in items)
     if inline:
         files = [{"path": str(item.file), "content_type": item.content_type} for item in items]
         return {"source_type": "image_base64" if len(files) == 1 else "multiple_image_base64", "files": files}
     urls = [{"url": item.url} for item in items]
-    return {"source_type": "image_url", **urls[0]} if len(urls) == 1 else _several("multiple_image_urls", urls)
+    return {"source_type": "image_url", **urls[0]} if len(urls) == 1 else _multiple_source("multiple_image_urls", urls)
 
 
-def _several(kind: str, urls: list[dict[str, str | None]]) -> Json:
+def _multiple_source(kind: str, urls: list[dict[str, str | None]]) -> Json:
     return {"source_type": kind, "items": urls}
 
 
-Piece = str | Path
+BodyPart = str | Path
 
 
-def pieces(pin: Json, source: Json) -> list[Piece]:
+def build_body(pin: Json, source: Json) -> list[BodyPart]:
     """Build the body that creates a pin: texts, and files to be sent as base64 in their place."""
     if "files" not in source:
         return [json.dumps(pin | {"media_source": source})]
@@ -56,22 +56,22 @@ def pieces(pin: Json, source: Json) -> list[Piece]:
     files = source["files"]
     if len(files) == 1:
         return [head, *_inline(files[0]), "}}"]
-    joined: list[Piece] = [head + '"items": [']
+    joined: list[BodyPart] = [head + '"items": [']
     for place, file in enumerate(files):
         joined += [", {" if place else "{", *_inline(file), "}"]
     return [*joined, "]}}"]
 
 
-def _inline(file: Json) -> list[Piece]:
+def _inline(file: Json) -> list[BodyPart]:
     return [f'"content_type": {json.dumps(file["content_type"])}, "data": "', Path(file["path"]), '"']
 
 
-def length(body: Sequence[Piece]) -> int:
+def count_bytes(body: Sequence[BodyPart]) -> int:
     """Count the bytes that `stream` yields."""
     return sum(len(piece) if isinstance(piece, str) else -(-piece.stat().st_size // 3) * 4 for piece in body)
 
 
-def stream(body: Sequence[Piece]) -> Iterator[bytes]:
+def stream(body: Sequence[BodyPart]) -> Iterator[bytes]:
     for piece in body:
         if isinstance(piece, str):
             yield piece.encode("ascii")
@@ -85,7 +85,7 @@ def stream(body: Sequence[Piece]) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True)
-class Progress:
+class PinterestUpload:
     """Video upload in progress. `media` is set once the bytes are sent; the form is not stored."""
 
     media: str = ""
@@ -97,80 +97,86 @@ class Progress:
         return Pending(asdict(self), seconds)
 
 
-def video(up: Upstream, draft: Draft, saved: Json | None) -> str | Pending:
+def upload_video(up: Upstream, draft: Draft, saved: Json | None) -> str | Pending:
     """Return the id of a processed video; `Pending` while it is not."""
-    state = Progress(**saved) if saved else Progress()
-    return _processed(up, state) if state.media else _uploaded(up, draft, state)
+    state = PinterestUpload(**saved) if saved else PinterestUpload()
+    return _poll(up, state) if state.media else _upload(up, draft, state)
 
 
-def _uploaded(up: Upstream, draft: Draft, state: Progress) -> Pending:
+def _upload(up: Upstream, draft: Draft, state: PinterestUpload) -> Pending:
     """Open an upload and send the file. A failed upload starts over; it is never visible."""
     try:
-        opened = _opened(up)
+        opened = _open_upload(up)
         _put(up, draft, opened)
     except ApiError as error:
         if error.code != "platform_unavailable" or error.outcome is Outcome.THROTTLED or state.misses >= MISSES_MAX:
             raise
         return replace(state, misses=state.misses + 1).later(MISS_WAIT)
-    return Progress(text_of(opened["media_id"])).later(FIRST_WAIT)
+    return PinterestUpload(to_text(opened["media_id"])).later(FIRST_WAIT)
 
 
-def _opened(up: Upstream) -> Json:
+def _open_upload(up: Upstream) -> Json:
     try:
         reply = call(up, "register", "POST", "media", json={"media_type": "video"})
     except ApiError as error:
         if error.rule or error.code == "platform_auth_failed" or error.outcome is Outcome.THROTTLED:
             raise
-        raise ruled(up, "media.register_failed", Outcome.NOT_SENT, error.message, error.platform_response) from error
+        raise build_rule_error(
+            up, "media.register_failed", Outcome.NOT_SENT, error.message, error.platform_response
+        ) from error
     found = reply.record()
     form = found.get("upload_parameters")
-    if not (text_of(found.get("media_id")) and text_of(found.get("upload_url")) and isinstance(form, dict)):
-        raise ruled(up, "media.register_failed", Outcome.NOT_SENT, unusable(up, "register", reply).message)
+    if not (to_text(found.get("media_id")) and to_text(found.get("upload_url")) and isinstance(form, dict)):
+        raise build_rule_error(
+            up, "media.register_failed", Outcome.NOT_SENT, build_unusable_error(up, "register", reply).message
+        )
     return found
 
 
 def _put(up: Upstream, draft: Draft, opened: Json) -> None:
     """Send the signed form with the file as its last field; the store accepts no token."""
     item, fields, url = draft.items[0], opened["upload_parameters"], opened["upload_url"]
-    headers, content = form(fields, "file", whole(item), item.content_type, draft.nonce, filename="video")
+    headers, content = build_form(fields, "file", whole_file(item), item.content_type, draft.nonce, filename="video")
     try:
         reply = up.guarded.request("POST", url, headers=headers, content=content, timeout=UPLOAD_SECONDS)
     except ApiError as error:
-        raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, error.message) from error
+        raise build_rule_error(up, "video.upload_failed", Outcome.NOT_SENT, error.message) from error
     if not reply.is_success:
         # The store answers in XML, and may repeat its signature.
-        raise ruled(up, "video.upload_failed", Outcome.NOT_SENT, _store_said(reply), {"status": reply.status_code})
+        raise build_rule_error(
+            up, "video.upload_failed", Outcome.NOT_SENT, _store_error_text(reply), {"status": reply.status_code}
+        )
 
 
-def _store_said(reply: Response) -> str:
+def _store_error_text(reply: Response) -> str:
     code = reply.content.partition(b"<Code>")[2].partition(b"</Code>")[0][:100].decode("ascii", "replace")
     return f"The store answered {reply.status_code} {code}.".replace(" .", ".")
 
 
-def _processed(up: Upstream, state: Progress) -> str | Pending:
+def _poll(up: Upstream, state: PinterestUpload) -> str | Pending:
     """Poll the video; return its id once processed."""
     try:
         reply = call(up, "status", "GET", f"media/{state.media}")
     except ApiError as error:
-        return _missed(up, state, error)
-    status = text_of(reply.record().get("status"))
+        return _wait_after_error(up, state, error)
+    status = to_text(reply.record().get("status"))
     if status == "succeeded":
         return state.media
     if status == "failed":
         said = {"status": reply.status_code, "body": reply.record()}
-        raise ruled(up, "video.transcode_failed", Outcome.REJECTED, said=said)
+        raise build_rule_error(up, "video.transcode_failed", Outcome.REJECTED, said=said)
     if status not in ("registered", "processing"):
-        return _missed(up, state, unusable(up, "status", reply))
-    if state.waited + state.wait > PATIENCE:
-        raise ruled(up, "video.transcode_timeout", Outcome.NOT_SENT)
+        return _wait_after_error(up, state, build_unusable_error(up, "status", reply))
+    if state.waited + state.wait > PROCESSING_SECONDS_MAX:
+        raise build_rule_error(up, "video.transcode_timeout", Outcome.NOT_SENT)
     longer = min(state.wait * GROWTH, LONGEST_WAIT)
     return replace(state, waited=state.waited + state.wait, wait=longer, misses=0).later(state.wait)
 
 
-def _missed(up: Upstream, state: Progress, error: ApiError) -> Pending:
+def _wait_after_error(up: Upstream, state: PinterestUpload, error: ApiError) -> Pending:
     if error.code == "platform_auth_failed" or error.rule:
         raise error
     if state.misses >= MISSES_MAX:
         said = error.platform_response
-        raise ruled(up, "media.status_unavailable", Outcome.NOT_SENT, error.message, said) from error
+        raise build_rule_error(up, "media.status_unavailable", Outcome.NOT_SENT, error.message, said) from error
     return replace(state, misses=state.misses + 1).later(error.retry_after or MISS_WAIT)

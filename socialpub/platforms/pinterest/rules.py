@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
+from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
-    Piece,
+    CheckedValue,
     alt_texts,
     at_most,
-    holds,
+    is_own_url_public,
     is_web_url,
     matches,
     max_characters,
@@ -18,9 +18,9 @@ from socialpub.platforms.kit.checks import (
     media_required,
     not_mixed,
     option,
-    own_url_public,
+    require,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.media_checks import (
     GIB,
     MIB,
     aspect_ratio,
@@ -28,13 +28,13 @@ from socialpub.platforms.kit.checks_media import (
     duration_max,
     duration_min,
     files,
+    find_dimensions,
+    make_type_violation,
     same_shape,
-    size_in_pixels,
     size_max,
     types,
-    wrong_type,
 )
-from socialpub.platforms.kit.rules import fetch_row
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
 from socialpub.platforms.kit.text import graphemes
 
 _API = "github.com/pinterest/api-description v5/openapi.json, POST /pins"
@@ -51,7 +51,7 @@ MEDIA = MediaLimits(
 TEXT_MAX = 800
 
 
-def _has_board(subject: Subject) -> bool:
+def _has_board(subject: RuleInput) -> bool:
     return "boardId" in subject.draft.options or bool(subject.account.extra.get("defaultBoardId"))
 
 
@@ -59,18 +59,18 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _first_alt_text(subject: Subject) -> Iterable[Piece[str]]:
+def _first_alt_text(subject: RuleInput) -> Iterable[CheckedValue[str]]:
     return [piece for piece in alt_texts("image", "video")(subject) if piece.item == 0]
 
 
-def _image_types(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _image_types(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     """Check image types: WebP and GIF only if Pinterest fetches the image itself."""
     for piece in files("image")(subject):
         item = subject.draft.items[piece.item or 0]
-        fetched = own_url_public(subject.around) if item.stored or not item.url else True
+        fetched = is_own_url_public(subject.around) if item.stored or not item.url else True
         allowed = choices(rule) if fetched else [each for each in choices(rule) if each not in _BY_URL_ONLY]
         if piece.value.content_type not in allowed:
-            yield wrong_type(piece)
+            yield make_type_violation(piece)
 
 
 RULES: tuple[Rule, ...] = (
@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
         "A pin needs a board.",
         "Give `options.boardId`, or set a default board for the account.",
         _API,
-        holds(_has_board),
+        require(_has_board),
     ),
     Rule(
         "pinterest.board.format",
@@ -218,7 +218,7 @@ RULES: tuple[Rule, ...] = (
         "The images of a carousel should all have one size.",
         "Bring all images to the size of the first.",
         "third-party documentation",
-        same_shape(files("image"), "dimensions of {}", size_in_pixels, lambda a, b: a == b),
+        same_shape(files("image"), "dimensions of {}", find_dimensions, lambda a, b: a == b),
         severity="warning",
     ),
     Rule(
@@ -269,8 +269,8 @@ RULES: tuple[Rule, ...] = (
         aspect_ratio(files("video"), 1 / 2, 1.91),
         "1:2 and 1.91:1",
     ),
-    fetch_row("pinterest.image_url.reachable"),
-    fetch_row("pinterest.video.reachable"),
+    build_fetch_rule("pinterest.image_url.reachable"),
+    build_fetch_rule("pinterest.video.reachable"),
     Rule(
         "pinterest.cover_image_url.reachable",
         "upstream",

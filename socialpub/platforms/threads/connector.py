@@ -13,35 +13,50 @@ from socialpub.platforms.contract import (
     NO_BODY,
     UNNAMED,
     Absent,
-    Account,
+    AccountIdentity,
     AppCheck,
-    Canary,
-    Cap,
-    Connected,
-    Console,
-    Counter,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    Identity,
-    Item,
+    DraftMedia,
     Json,
-    OAuth,
+    OAuthFlow,
+    OfferedAccount,
     Pending,
     Platform,
+    PostingCap,
     Published,
     Ready,
+    RefreshPolicy,
     Replies,
+    TextCounter,
     Tokens,
     Unknown,
-    Upkeep,
     Upstream,
     Verdict,
+    VersionProbe,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.options import DigitId, Options
-from socialpub.platforms.kit.refusals import text_of
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.options import DigitId, PlatformOptions
 from socialpub.platforms.meta import containers
-from socialpub.platforms.meta.containers import PATIENCE, VIDEO_PATIENCE, Dance, Form, Makings, verdicts
-from socialpub.platforms.meta.graph import AGAIN, SHARED, Graph, MetaSite, exchanged, renewed, stand_in
+from socialpub.platforms.meta.containers import (
+    PROCESSING_SECONDS_MAX,
+    VIDEO_PROCESSING_SECONDS_MAX,
+    ContainerFlow,
+    ContainerPlan,
+    Form,
+    build_verdicts,
+)
+from socialpub.platforms.meta.graph import (
+    RETRY,
+    SHARED,
+    GraphApi,
+    MetaSite,
+    derive_addresses,
+    exchange,
+    refresh_long_lived,
+)
 from socialpub.platforms.threads.rules import MEDIA, RULES, TEXT_MAX, threads_length
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "send", "settle"]
@@ -60,18 +75,18 @@ class ThreadsSite(MetaSite):
     @model_validator(mode="before")
     @classmethod
     def _stand_in(cls, values: Any) -> Any:
-        return stand_in(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
+        return derive_addresses(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
 
 
-class ThreadsOptions(Options):
+class ThreadsOptions(PlatformOptions):
     """Options of a Threads target. `replyToId`: the post to reply to."""
 
     platform: Literal["threads"] = "threads"
     reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(threads_length(draft.text), TEXT_MAX, "characters")
+def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
+    return TextCounter(threads_length(draft.text), TEXT_MAX, "characters")
 
 
 PLATFORM = Platform(
@@ -80,18 +95,18 @@ PLATFORM = Platform(
     send_class=CONTAINER,
     options=ThreadsOptions,
     rules=RULES,
-    caps=(Cap(250, 86_400),),
+    caps=(PostingCap(250, 86_400),),
     count=_count,
     site=ThreadsSite,
     version="v1.0",
-    canary=Canary("{version}/me?fields=id"),
-    oauth=OAuth(
+    canary=VersionProbe("{version}/me?fields=id"),
+    oauth=OAuthFlow(
         scopes=("threads_basic", "threads_content_publish", "threads_manage_replies"),
         required=("threads_basic", "threads_content_publish"),
         separator=",",
         app_check=AppCheck("GET"),  # developers.facebook.com/docs/threads/get-started/app-access-tokens
     ),
-    console=Console(
+    console=DeveloperConsole(
         name="Meta for Developers",
         url="https://developers.facebook.com/apps/",
         products=("the use case for accessing the Threads API",),
@@ -104,7 +119,7 @@ PLATFORM = Platform(
         redirect_name="Redirect Callback URLs",
     ),
     tokens_last=("Access lasts 60 days, and socialpub renews it in time."),
-    upkeep=Upkeep(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    upkeep=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 
@@ -119,20 +134,20 @@ REPLIES: Replies = {
     **SHARED,
     # The container is checked for publication, and the post looked up in the account's list.
     ("publish", 200, NO_BODY): UNNAMED,
-    **verdicts(("4279013", "2207051", "368"), _RESTRICTED),
+    **build_verdicts(("4279013", "2207051", "368"), _RESTRICTED),
     # No code is documented for a used-up quota; Instagram's is assumed.
-    **verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
-    **verdicts(("link_limit",), Verdict(Outcome.REJECTED, rule="threads.text.link_max")),
-    **verdicts(("too_long",), Verdict(Outcome.REJECTED, rule="threads.text.max_graphemes")),
-    **verdicts(("unreachable",), _UNREACHABLE),
+    **build_verdicts(("2207042",), Verdict(Outcome.REJECTED, rule="threads.account.daily_cap")),
+    **build_verdicts(("link_limit",), Verdict(Outcome.REJECTED, rule="threads.text.link_max")),
+    **build_verdicts(("too_long",), Verdict(Outcome.REJECTED, rule="threads.text.max_graphemes")),
+    **build_verdicts(("unreachable",), _UNREACHABLE),
     # "Media Not Found" while publishing is not listed: the container was not ready despite its status, and is polled
     # and published again (fbsamples/threads_api#70).
-    **verdicts(("4279009",), AGAIN, "make"),
-    **verdicts(("FAILED_DOWNLOADING_VIDEO",), _UNREACHABLE, "container"),
+    **build_verdicts(("4279009",), RETRY, "make"),
+    **build_verdicts(("FAILED_DOWNLOADING_VIDEO",), _UNREACHABLE, "container"),
     ("container", 200, None): _BROKEN,
 }
 
-GRAPH = Graph(
+GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
     words={
@@ -152,11 +167,11 @@ GRAPH = Graph(
 
 
 def _page(up: Upstream, post: Json) -> str | None:
-    name, code = up.account.extra.get("username"), text_of(post.get("shortcode"))
+    name, code = up.account.extra.get("username"), to_text(post.get("shortcode"))
     return f"https://www.threads.com/@{name}/post/{code}" if name and code else None
 
 
-DANCE = Dance(
+FLOW = ContainerFlow(
     GRAPH,
     make="threads",
     publish="threads_publish",
@@ -170,7 +185,7 @@ DANCE = Dance(
     again=frozenset({"unreachable", "FAILED_DOWNLOADING_VIDEO", "UNKNOWN"}),
     pause=3.0,  # right after FINISHED a container is often not found yet
 )
-_REPLY_DANCE = replace(DANCE, quota_fields="reply_quota_usage,reply_config")
+_REPLY_FLOW = replace(FLOW, quota_fields="reply_quota_usage,reply_config")
 _TYPES = {"TEXT": ("TEXT_POST",), "IMAGE": ("IMAGE",), "VIDEO": ("VIDEO",), "CAROUSEL": ("CAROUSEL_ALBUM",)}
 
 
@@ -179,21 +194,21 @@ _TYPES = {"TEXT": ("TEXT_POST",), "IMAGE": ("IMAGE",), "VIDEO": ("VIDEO",), "CAR
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Create the post's container and poll it."""
-    dance = _REPLY_DANCE if draft.options.get("replyToId") else DANCE
-    return containers.prepare(dance, up, _makings(draft), saved)
+    dance = _REPLY_FLOW if draft.options.get("replyToId") else FLOW
+    return containers.prepare(dance, up, _plan_containers(draft), saved)
 
 
 def send(up: Upstream, plan: Json) -> Published:
     """Publish the container."""
-    return containers.send(DANCE, up, plan)
+    return containers.send(FLOW, up, plan)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Check the container; find its post in the account's own list."""
-    return containers.settle(DANCE, up, plan, since_ms)
+    return containers.settle(FLOW, up, plan, since_ms)
 
 
-def _makings(draft: Draft) -> Makings:
+def _plan_containers(draft: Draft) -> ContainerPlan:
     said: Form = {"text": draft.text} if draft.text else {}
     answers = draft.options.get("replyToId")
     head = said | ({"reply_to_id": str(answers)} if answers else {})
@@ -204,15 +219,17 @@ def _makings(draft: Draft) -> Makings:
         "since": draft.now_ms,
         "list": "replies" if answers else "threads",
     }
-    patience = VIDEO_PATIENCE if any(item.kind == "video" for item in draft.items) else PATIENCE
+    patience = (
+        VIDEO_PROCESSING_SECONDS_MAX if any(item.kind == "video" for item in draft.items) else PROCESSING_SECONDS_MAX
+    )
     if kind == "CAROUSEL":
-        pieces = tuple(_piece(item) | {"is_carousel_item": "true"} for item in draft.items)
-        return Makings(pieces, {"media_type": "CAROUSEL", **head}, plan, patience)
-    piece = _piece(draft.items[0]) if draft.items else {"media_type": "TEXT"}
-    return Makings((piece | head,), None, plan, patience)
+        pieces = tuple(_container_form(item) | {"is_carousel_item": "true"} for item in draft.items)
+        return ContainerPlan(pieces, {"media_type": "CAROUSEL", **head}, plan, patience)
+    piece = _container_form(draft.items[0]) if draft.items else {"media_type": "TEXT"}
+    return ContainerPlan((piece | head,), None, plan, patience)
 
 
-def _piece(item: Item) -> Form:
+def _container_form(item: DraftMedia) -> Form:
     kind = item.kind
     alt = {"alt_text": item.alt_text} if item.alt_text else {}
     return {"media_type": kind.upper(), f"{kind}_url": item.url or "", **alt}
@@ -221,25 +238,29 @@ def _piece(item: Item) -> Form:
 # --- Connecting --------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the profile of a login, with a token for 60 days."""
     params = {
         "grant_type": "th_exchange_token",
         "client_secret": up.site.client_secret,
         "access_token": up.tokens.access,
     }
-    tokens = exchanged(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
-    if granted := _granted(up, tokens.access):
-        oauth.require(PLATFORM, granted, up.site)
+    tokens = exchange(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
+    if granted := _read_scopes(up, tokens.access):
+        oauth.require_scopes(PLATFORM, granted, up.site)
         tokens = replace(tokens, private={**tokens.private, "scopes": granted})
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params={"fields": "id,username,name"})
     who = reply.record()
-    name = text_of(who.get("username"))
-    shown = text_of(who.get("name")) or name or None
-    return (Connected(Identity(GRAPH.id_of(up, "identify", reply), shown, {"username": name}), tokens, "person"),)
+    name = to_text(who.get("username"))
+    shown = to_text(who.get("name")) or name or None
+    return (
+        OfferedAccount(
+            AccountIdentity(GRAPH.id_of(up, "identify", reply), shown, {"username": name}), tokens, "person"
+        ),
+    )
 
 
-def _granted(up: Upstream, token: str) -> list[str]:
+def _read_scopes(up: Upstream, token: str) -> list[str]:
     """Read the granted scopes; empty if Threads does not say, which must not block.
 
     Only documented for testers' tokens:
@@ -257,4 +278,4 @@ def _granted(up: Upstream, token: str) -> list[str]:
 def refresh(up: Upstream, now_ms: int) -> Tokens:
     """Refresh the token for 60 days; Threads accepts tokens older than a day and not expired."""
     params = {"grant_type": "th_refresh_token", "access_token": up.tokens.access}
-    return renewed(GRAPH, up, params, now_ms)
+    return refresh_long_lived(GRAPH, up, params, now_ms)

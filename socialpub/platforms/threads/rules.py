@@ -12,7 +12,8 @@ from socialpub.platforms.kit.checks import (
     not_blank,
     url_public,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.lazy_patterns import compile_lazily
+from socialpub.platforms.kit.media_checks import (
     GIB,
     MIB,
     aspect_ratio,
@@ -26,9 +27,8 @@ from socialpub.platforms.kit.checks_media import (
     types,
     width_max,
 )
-from socialpub.platforms.kit.patterns import late
-from socialpub.platforms.kit.rules import fetch_row
-from socialpub.platforms.kit.text import clusters, links, utf8_bytes
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.text import find_links, split_clusters, utf8_bytes
 
 _POSTS = "developers.facebook.com/documentation/threads/posts"
 _OVERVIEW = "developers.facebook.com/documentation/threads/overview"
@@ -42,7 +42,7 @@ MEDIA = MediaLimits(
     types=("image/jpeg", "image/png", "video/mp4", "video/quicktime"),
 )
 TEXT_MAX = 500
-_EMOJI_CLUSTER = late(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
+_EMOJI_CLUSTER = compile_lazily(r"\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\u20e3|\p{Regional_Indicator}")
 
 
 def threads_length(text: str) -> int:
@@ -50,16 +50,16 @@ def threads_length(text: str) -> int:
 
     Source: developers.facebook.com/documentation/threads/posts ("emojis are counted as the number of UTF-8 bytes").
     """
-    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else 1 for part in clusters(text))
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else 1 for part in split_clusters(text))
 
 
 def threads_length_strict(text: str) -> int:
     """Measure strictly: other clusters count their code points, as the docs may also mean."""
-    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in clusters(text))
+    return sum(utf8_bytes(part) if _EMOJI_CLUSTER.search(part) else len(part) for part in split_clusters(text))
 
 
 def _different_links(text: str) -> int:
-    return len(set(links(text)))
+    return len(set(find_links(text)))
 
 
 RULES: tuple[Rule, ...] = (
@@ -215,7 +215,7 @@ RULES: tuple[Rule, ...] = (
         aspect_ratio(_VIDEOS, 0.01, 10),
         "0.01:1 and 10:1",
     ),
-    fetch_row("threads.media.reachable"),
+    build_fetch_rule("threads.media.reachable"),
     Rule(
         "threads.container.error",
         "upstream",

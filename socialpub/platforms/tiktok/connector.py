@@ -14,10 +14,10 @@ from typing import Any
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
 from socialpub.platforms.contract import (
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
     Json,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -26,18 +26,32 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.refusals import text_of
-from socialpub.platforms.kit.rules import warning
-from socialpub.platforms.kit.uploads import whole
-from socialpub.platforms.tiktok.api import ask, data_of, failed, ruled, unusable
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.rule_catalog import build_warning
+from socialpub.platforms.kit.uploads import whole_file
+from socialpub.platforms.tiktok.api import (
+    build_draft_error,
+    build_rule_error,
+    build_unusable_error,
+    data_of,
+    send_request,
+)
 from socialpub.platforms.tiktok.declaration import PLATFORM, PROFILE_SCOPE, REPLIES, has_video
-from socialpub.platforms.tiktok.upload import FIRST_WAIT, MISSES_MAX, Progress, cut, go_on, opened, status
+from socialpub.platforms.tiktok.upload import (
+    FIRST_WAIT,
+    MISSES_MAX,
+    TiktokUpload,
+    fetch_status,
+    plan_chunks,
+    send_remaining,
+    start,
+)
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
-PATIENCE = 30 * 60.0
+PROCESSING_SECONDS_MAX = 30 * 60.0
 _GROWTH, _LONGEST_WAIT = 1.6, 30.0
-_PULLED_IN_VAIN = frozenset({"video_pull_failed", "photo_pull_failed", "internal"})
+_PULL_FAILURES = frozenset({"video_pull_failed", "photo_pull_failed", "internal"})
 
 
 # --- Publishing ----------------------------------------------------------------------------------------------------
@@ -45,49 +59,49 @@ _PULLED_IN_VAIN = frozenset({"video_pull_failed", "photo_pull_failed", "internal
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Open a video's draft and send its bytes; wait until a draft is in the creator's inbox."""
-    state = Progress(**saved) if saved else Progress()
+    state = TiktokUpload(**saved) if saved else TiktokUpload()
     if not state.publish:
         return _open_video(up, draft, state) if has_video(draft) else Ready(_photos(draft, state))
     if state.sent < state.size:
-        found = go_on(up, draft.items[0], state)
+        found = send_remaining(up, draft.items[0], state)
         if isinstance(found, Pending):
             return found
         return replace(found, misses=0).later(FIRST_WAIT)
-    return _ask(up, draft, state)
+    return _poll(up, draft, state)
 
 
 def send(up: Upstream, plan: Json) -> Published | Pending:
     """Open a photo draft. Any other draft is already in the inbox."""
-    return _open_photos(up, plan) if "photos" in plan else _delivered(up, plan)
+    return _open_photos(up, plan) if "photos" in plan else _to_published(up, plan)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Unknown:
     """Return Unknown for photos: TikTok lists no drafts, and shows one only by its id."""
     if "photos" in plan:
         return Unknown({"reason": "TikTok shows a draft only to who has its id."}, final=True)
-    return _delivered(up, plan)
+    return _to_published(up, plan)
 
 
-def _delivered(up: Upstream, plan: Json) -> Published:
+def _to_published(up: Upstream, plan: Json) -> Published:
     publish, post, name = plan["publish"], plan["post"], up.account.extra.get("username")
     url = f"https://www.tiktok.com/@{name}/video/{post}" if post and name and plan["video"] else None
-    warnings = () if plan["confirmed"] else (warning("tiktok_inbox_draft"),)
+    warnings = () if plan["confirmed"] else (build_warning("tiktok_inbox_draft"),)
     return Published(publish, f"tiktok:publish:{publish}", None, url, warnings)
 
 
-def _open_video(up: Upstream, draft: Draft, state: Progress) -> Pending:
+def _open_video(up: Upstream, draft: Draft, state: TiktokUpload) -> Pending:
     """Open an upload, stored before its first byte: without bytes it never becomes a draft."""
-    size = whole(draft.items[0]).size
-    chunk, count = cut(size)
+    size = whole_file(draft.items[0]).size
+    chunk, count = plan_chunks(size)
     source = {"source": "FILE_UPLOAD", "video_size": size, "chunk_size": chunk, "total_chunk_count": count}
     try:
-        reply = ask(up, "POST", "post/publish/inbox/video/init/", json={"source_info": source})
-        return opened(up, draft.items[0], state, reply).later(0)
+        reply = send_request(up, "POST", "post/publish/inbox/video/init/", json={"source_info": source})
+        return start(up, draft.items[0], state, reply).later(0)
     except ApiError as error:
-        return _passed(state, error)
+        return _wait_or_raise(state, error)
 
 
-def _passed(state: Progress, error: ApiError) -> Pending:
+def _wait_or_raise(state: TiktokUpload, error: ApiError) -> Pending:
     """Wait after a transient failure of a repeatable call. Raises the failure otherwise."""
     may_pass = error.code == "platform_unavailable" and error.outcome in (Outcome.NOT_SENT, Outcome.AMBIGUOUS)
     if not may_pass or state.misses >= MISSES_MAX:
@@ -96,14 +110,14 @@ def _passed(state: Progress, error: ApiError) -> Pending:
 
 
 def _open_photos(up: Upstream, plan: Json) -> Pending:
-    reply = ask(up, "POST", "post/publish/content/init/", json=plan["photos"])
+    reply = send_request(up, "POST", "post/publish/content/init/", json=plan["photos"])
     publish = data_of(up, "photos", reply, mutating=True).get("publish_id")
     if not isinstance(publish, str) or not publish:
-        raise unusable(up, "photos", reply, mutating=True)
-    return Progress(publish, rebuilt=plan["rebuilt"]).later(FIRST_WAIT)
+        raise build_unusable_error(up, "photos", reply, mutating=True)
+    return TiktokUpload(publish, rebuilt=plan["rebuilt"]).later(FIRST_WAIT)
 
 
-def _photos(draft: Draft, state: Progress) -> Json:
+def _photos(draft: Draft, state: TiktokUpload) -> Json:
     """Build the plan of a photo draft."""
     said = {"title": draft.options.get("title"), "description": draft.text}
     images = [item.url or "" for item in draft.items]
@@ -119,43 +133,45 @@ def _photos(draft: Draft, state: Progress) -> Json:
 # --- Poll ----------------------------------------------------------------------------------------------------------
 
 
-def _ask(up: Upstream, draft: Draft, state: Progress) -> Ready | Pending:
+def _poll(up: Upstream, draft: Draft, state: TiktokUpload) -> Ready | Pending:
     """Poll the draft: ready once it is in the inbox."""
     try:
-        reply = status(up, state.publish)
+        reply = fetch_status(up, state.publish)
     except ApiError as error:
-        return _passed(state, error)
+        return _wait_or_raise(state, error)
     data: dict[str, Any] = reply.record()["data"]
     said = data.get("status")
     if said in ("SEND_TO_USER_INBOX", "PUBLISH_COMPLETE"):
         return Ready(_plan(draft, state, data))
     if said == "FAILED":
-        return _came_to_nothing(up, state, reply, text_of(data.get("fail_reason")))
+        return _retry_draft(up, state, reply, to_text(data.get("fail_reason")))
     return _wait(up, replace(state, misses=0), reply)
 
 
-def _plan(draft: Draft, state: Progress, data: Json) -> Json:
+def _plan(draft: Draft, state: TiktokUpload, data: Json) -> Json:
     posts = data.get("publicaly_available_post_id")  # TikTok's spelling
     return {
         "publish": state.publish,
         "video": has_video(draft),
         "confirmed": data.get("status") == "PUBLISH_COMPLETE",
-        "post": text_of(posts[0]) if isinstance(posts, list) and posts else "",
+        "post": to_text(posts[0]) if isinstance(posts, list) and posts else "",
     }
 
 
-def _came_to_nothing(up: Upstream, state: Progress, reply: Response, reason: str) -> Pending:
+def _retry_draft(up: Upstream, state: TiktokUpload, reply: Response, reason: str) -> Pending:
     """Create another draft, once, if that may help: a failed one never reaches the inbox."""
-    if reason in _PULLED_IN_VAIN and not state.rebuilt:
-        return Progress(rebuilt=1).missed()
-    error = failed(up, reply, reason)
+    if reason in _PULL_FAILURES and not state.rebuilt:
+        return TiktokUpload(rebuilt=1).missed()
+    error = build_draft_error(up, reply, reason)
     error.absent, error.retryable = True, False
     raise error
 
 
-def _wait(up: Upstream, state: Progress, reply: Response) -> Pending:
-    if state.waited + state.wait > PATIENCE:
-        raise ruled(up, "publish.pending", Outcome.NOT_SENT, said={"status": reply.status_code, "body": reply.record()})
+def _wait(up: Upstream, state: TiktokUpload, reply: Response) -> Pending:
+    if state.waited + state.wait > PROCESSING_SECONDS_MAX:
+        raise build_rule_error(
+            up, "publish.pending", Outcome.NOT_SENT, said={"status": reply.status_code, "body": reply.record()}
+        )
     longer = min(state.wait * _GROWTH, _LONGEST_WAIT)
     return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 
@@ -163,18 +179,18 @@ def _wait(up: Upstream, state: Progress, reply: Response) -> Pending:
 # --- Connecting ----------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the creator of a login. The user name requires the profile scope."""
     told = ("open_id", "display_name", "username")
     wanted = told if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else told[:2]
-    reply = ask(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
+    reply = send_request(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
     user = data_of(up, "identify", reply).get("user")
     who = user if isinstance(user, dict) else {}
-    id, name = text_of(who.get("open_id")), text_of(who.get("username"))
+    id, name = to_text(who.get("open_id")), to_text(who.get("username"))
     if not id:
-        raise unusable(up, "identify", reply)
-    shown = text_of(who.get("display_name")) or name or None
-    return (Connected(Identity(id, shown, {"username": name} if name else {}), up.tokens, "person"),)
+        raise build_unusable_error(up, "identify", reply)
+    shown = to_text(who.get("display_name")) or name or None
+    return (OfferedAccount(AccountIdentity(id, shown, {"username": name} if name else {}), up.tokens, "person"),)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:

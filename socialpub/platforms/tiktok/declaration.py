@@ -13,22 +13,22 @@ from socialpub.platforms.contract import (
     NO_BODY,
     NO_KEY,
     UNNAMED,
-    Account,
     AppCheck,
-    Canary,
-    Console,
-    Counter,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    Notice,
-    OAuth,
+    DraftWarning,
+    OAuthFlow,
     Platform,
+    RefreshPolicy,
     Replies,
     Site,
-    Upkeep,
+    TextCounter,
     Verdict,
+    VersionProbe,
 )
-from socialpub.platforms.kit.options import Options, Words
-from socialpub.platforms.kit.rules import ignored_option
+from socialpub.platforms.kit.options import OptionText, PlatformOptions
+from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import utf16_units
 from socialpub.platforms.tiktok.rules import MEDIA, RULES, TEXT_MAX
 
@@ -72,7 +72,7 @@ def is_tiktok(url: str) -> bool:
     return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(".tiktokapis.com")
 
 
-class TiktokOptions(Options):
+class TiktokOptions(PlatformOptions):
     """Options of a TikTok target: post settings (not carried by the inbox), title of photos."""
 
     platform: Literal["tiktok"] = "tiktok"
@@ -84,15 +84,15 @@ class TiktokOptions(Options):
     disable_stitch: bool = Field(False, title="Switch stitches off")
     brand_content_toggle: bool = Field(False, title="Promotes another brand")
     brand_organic_toggle: bool = Field(False, title="Promotes your own brand")
-    title: Words = Field("", title="Title", description="Of photos.")
+    title: OptionText = Field("", title="Title", description="Of photos.")
 
 
 def has_video(draft: Draft) -> bool:
     return any(item.kind == "video" for item in draft.items)
 
 
-def _count(draft: Draft, _: Account) -> Counter:
-    return Counter(utf16_units(draft.text), None if has_video(draft) else TEXT_MAX, "utf16")
+def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
+    return TextCounter(utf16_units(draft.text), None if has_video(draft) else TEXT_MAX, "utf16")
 
 
 def _has_settings(draft: Draft) -> bool:
@@ -109,15 +109,15 @@ PLATFORM = Platform(
     site=TiktokSite,
     state="pending",
     version="v2",
-    canary=Canary("{version}/user/info/?fields=open_id"),
+    canary=VersionProbe("{version}/user/info/?fields=open_id"),
     alt_text=(),
     notices=(
-        Notice(
+        DraftWarning(
             "tiktok_inbox_options_ignored",
             "The post settings are left to the creator, who chooses them when confirming the draft.",
             _has_settings,
         ),
-        Notice(
+        DraftWarning(
             "tiktok_inbox_options_ignored",
             "The text of a video stays here; the creator writes it when confirming the draft.",
             lambda draft: has_video(draft) and draft.text != "",
@@ -126,7 +126,7 @@ PLATFORM = Platform(
     ),
     media=MEDIA,
     unreachable={"image": "tiktok.photo.reachable", "video": "tiktok.video.reachable"},
-    oauth=OAuth(
+    oauth=OAuthFlow(
         scopes=("user.info.basic", PROFILE_SCOPE, "video.upload"),
         required=("user.info.basic", "video.upload"),
         separator=",",
@@ -137,7 +137,7 @@ PLATFORM = Platform(
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
     look="Look into the creator's TikTok inbox.",
     delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
-    console=Console(
+    console=DeveloperConsole(
         name="TikTok for Developers",
         url="https://developers.tiktok.com/apps/",
         products=(
@@ -154,7 +154,7 @@ PLATFORM = Platform(
     ),
     tokens_last=("Access lasts some hours, and what renews it half a year. socialpub renews both in time."),
     # Access lives hours; the refresh token half a year (a year before 2026), and may change with each use.
-    upkeep=Upkeep(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
+    upkeep=RefreshPolicy(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
 )
 
 

@@ -4,38 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from socialpub.platforms.contract import Hit, MediaLimits, Rule, Subject
+from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
-    Piece,
+    CheckedValue,
+    find_pull_url,
     has_images,
     has_video,
+    limit_number,
     max_utf16,
     media_count,
     media_required,
     not_mixed,
-    number,
     option,
     post_text,
-    pulled_url,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.media_checks import (
     GIB,
     MIB,
-    Box,
+    Dimensions,
     aspect_ratio,
     codecs,
     duration_max,
     duration_min,
     every_file,
     files,
+    find_dimensions,
     frame_rate,
     measured,
-    size_in_pixels,
     size_max,
     types,
     within,
 )
-from socialpub.platforms.kit.rules import fetch_row
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
 
 _PHOTO = "developers.tiktok.com/doc/content-posting-api-reference-photo-post"
 _VIDEO = "developers.tiktok.com/doc/content-posting-api-reference-upload-video"
@@ -52,23 +52,23 @@ MEDIA = MediaLimits(
 TEXT_MAX = 4_000
 
 
-def _description(subject: Subject) -> list[Piece[str]]:
+def _description(subject: RuleInput) -> list[CheckedValue[str]]:
     return list(post_text(subject)) if has_images(subject) else []
 
 
-def _pasted(subject: Subject) -> list[Piece[str]]:
+def _pasted(subject: RuleInput) -> list[CheckedValue[str]]:
     return list(post_text(subject)) if has_video(subject) else []
 
 
-def _url_verified(_: Rule, subject: Subject) -> Iterator[Hit]:
+def _url_verified(_: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     for index, item in enumerate(subject.draft.items):
-        url = pulled_url(item, subject.around)
+        url = find_pull_url(item, subject.around)
         secure = url.lower().startswith("https://") or subject.around.allow_private_networks
         if item.kind == "image" and not (secure and _under_verified(subject, item.url, url)):
-            yield Hit(f"Media item {index + 1} would be fetched from {url[:200]!r}.", index)
+            yield RuleViolation(f"Media item {index + 1} would be fetched from {url[:200]!r}.", index)
 
 
-def _under_verified(subject: Subject, own: str | None, url: str) -> bool:
+def _under_verified(subject: RuleInput, own: str | None, url: str) -> bool:
     """Check the URL prefixes; a file without URL gets one below our origin, which decides then."""
     prefixes = tuple(subject.site.verified_url_prefixes)
     if not prefixes or url.startswith(prefixes):
@@ -76,12 +76,12 @@ def _under_verified(subject: Subject, own: str | None, url: str) -> bool:
     return not own and any(prefix.startswith(f"{url}/") for prefix in prefixes)
 
 
-def _pending(rule: Rule, subject: Subject) -> Iterator[Hit]:
-    if subject.around.recent_posts >= number(rule):
-        yield Hit(f"This server has sent {subject.around.recent_posts}.")
+def _pending(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+    if subject.around.recent_posts >= limit_number(rule):
+        yield RuleViolation(f"This server has sent {subject.around.recent_posts}.")
 
 
-def _sides_fit(_: Rule, box: Box) -> bool:
+def _sides_fit(_: Rule, box: Dimensions) -> bool:
     return all(_SIDES[0] <= side <= _SIDES[1] for side in (box.width, box.height))
 
 
@@ -250,7 +250,7 @@ RULES: tuple[Rule, ...] = (
         "Each side of a video on TikTok must have {limit} pixels.",
         "Scale the video.",
         _MEDIA,
-        measured(_VIDEOS, "dimensions of {}", size_in_pixels, _sides_fit),
+        measured(_VIDEOS, "dimensions of {}", find_dimensions, _sides_fit),
         "360 to 4,096",
         "pixels",
     ),
@@ -264,8 +264,8 @@ RULES: tuple[Rule, ...] = (
         "9:16 and 16:9",
         severity="warning",
     ),
-    fetch_row("tiktok.video.reachable"),
-    fetch_row("tiktok.photo.reachable"),
+    build_fetch_rule("tiktok.video.reachable"),
+    build_fetch_rule("tiktok.photo.reachable"),
     Rule(
         "tiktok.upload.init_failed",
         "upstream",

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
-from socialpub.platforms.contract import Item, Pending, Upstream
-from socialpub.platforms.kit.uploads import Part, whole
-from socialpub.platforms.tiktok.api import ask, data_of, refused, ruled, unusable
+from socialpub.platforms.contract import DraftMedia, Pending, Upstream
+from socialpub.platforms.kit.uploads import FileSlice, whole_file
+from socialpub.platforms.tiktok.api import build_error, build_rule_error, build_unusable_error, data_of, send_request
 from socialpub.platforms.tiktok.declaration import is_tiktok
 
 WHOLE_MAX = 64_000_000  # TikTok does not say whether its MB are decimal; this satisfies both readings
@@ -23,7 +23,7 @@ _GONE = (401, 403, 404)
 
 
 @dataclass(frozen=True)
-class Progress:
+class TiktokUpload:
     """Draft in progress, stored between calls of `prepare`. `sent`: confirmed bytes."""
 
     publish: str = ""
@@ -45,33 +45,33 @@ class Progress:
         return replace(self, misses=self.misses + 1).later(MISS_WAIT)
 
 
-def cut(size: int) -> tuple[int, int]:
+def plan_chunks(size: int) -> tuple[int, int]:
     """Return size and number of the chunks. The last one includes the remainder."""
     chunk = size if size <= WHOLE_MAX else CHUNK
     return chunk, size // chunk
 
 
-def opened(up: Upstream, item: Item, state: Progress, reply: Response) -> Progress:
+def start(up: Upstream, item: DraftMedia, state: TiktokUpload, reply: Response) -> TiktokUpload:
     """Start the progress from the response that opened an upload."""
     data = data_of(up, "video", reply)
     publish, url = data.get("publish_id"), data.get("upload_url")
-    size = whole(item).size
-    if not (isinstance(publish, str) and publish and isinstance(url, str) and _is_theirs(up, url)):
-        raise unusable(up, "video", reply)
-    return Progress(publish, url, size, cut(size)[0], misses=state.misses, rebuilt=state.rebuilt)
+    size = whole_file(item).size
+    if not (isinstance(publish, str) and publish and isinstance(url, str) and _is_tiktok_host(up, url)):
+        raise build_unusable_error(up, "video", reply)
+    return TiktokUpload(publish, url, size, plan_chunks(size)[0], misses=state.misses, rebuilt=state.rebuilt)
 
 
-def go_on(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
+def send_remaining(up: Upstream, item: DraftMedia, state: TiktokUpload) -> TiktokUpload | Pending:
     """Send the remaining bytes; `Pending` after a failure."""
     while state.sent < state.size:
-        found = _recovered(up, state) if state.unsure else _part(up, item, state)
+        found = _recover(up, state) if state.unsure else _send_chunk(up, item, state)
         if isinstance(found, Pending):
             return found
         state = found
     return state
 
 
-def _is_theirs(up: Upstream, url: str) -> bool:
+def _is_tiktok_host(up: Upstream, url: str) -> bool:
     """Return whether the URL is on TikTok's hosts, or the one configured instead."""
     ours, given = urlsplit(up.site.api_base), urlsplit(url)
     return is_tiktok(url) or (ours.scheme, ours.netloc) == (given.scheme, given.netloc)
@@ -80,30 +80,30 @@ def _is_theirs(up: Upstream, url: str) -> bool:
 # --- One chunk -------------------------------------------------------------------------------------------------------
 
 
-def _part(up: Upstream, item: Item, state: Progress) -> Progress | Pending:
+def _send_chunk(up: Upstream, item: DraftMedia, state: TiktokUpload) -> TiktokUpload | Pending:
     """Send one chunk; `Pending` after a transient failure."""
     end = _end(state)
     try:
         reply = _put(up, item, state, end)
     except ApiError as lost:
-        return _lost(state, lost)
+        return _wait_after_error(state, lost)
     if reply.status_code in (201, 206):
         return replace(state, sent=end, misses=0)
-    error = refused(up, "upload", reply)
+    error = build_error(up, "upload", reply)
     if reply.status_code in _GONE:
-        return _lost(replace(state, gone=True), error)
+        return _wait_after_error(replace(state, gone=True), error)
     if reply.status_code == 416 or reply.status_code >= 500 or error.outcome is Outcome.THROTTLED:
-        return _lost(state, error)
+        return _wait_after_error(state, error)
     raise error
 
 
-def _end(state: Progress) -> int:
+def _end(state: TiktokUpload) -> int:
     end = state.sent + state.chunk
     return state.size if state.size - end < state.chunk else end
 
 
-def _put(up: Upstream, item: Item, state: Progress, end: int) -> Response:
-    part = Part(item.file, state.sent, end)
+def _put(up: Upstream, item: DraftMedia, state: TiktokUpload, end: int) -> Response:
+    part = FileSlice(item.file, state.sent, end)
     headers = {
         "Content-Type": item.content_type,
         "Content-Length": str(part.size),
@@ -115,42 +115,42 @@ def _put(up: Upstream, item: Item, state: Progress, end: int) -> Response:
 # --- After a failure -------------------------------------------------------------------------------------------------
 
 
-def _lost(state: Progress, error: ApiError) -> Pending:
+def _wait_after_error(state: TiktokUpload, error: ApiError) -> Pending:
     if state.misses >= MISSES_MAX:
         raise replace(error, outcome=Outcome.NOT_SENT) from error
     return replace(state, unsure=True).missed()
 
 
-def _recovered(up: Upstream, state: Progress) -> Progress | Pending:
+def _recover(up: Upstream, state: TiktokUpload) -> TiktokUpload | Pending:
     """Resume where TikTok says. Another upload opens only if this one cannot become a draft."""
     try:
-        data = status(up, state.publish).record()["data"]
+        data = fetch_status(up, state.publish).record()["data"]
     except ApiError as error:
         if error.code != "platform_unavailable":
             raise
-        return _lost(state, error)
+        return _wait_after_error(state, error)
     if data.get("status") != "PROCESSING_UPLOAD":
         return replace(state, sent=state.size, unsure=False, gone=False)
     told = data.get("uploaded_bytes")
     has = told if isinstance(told, int) and 0 <= told <= state.size else None
     sent = state.sent if has is None else has
     if state.gone and sent < state.size:
-        return _anew(up, state, safe=has is not None)
+        return _reopen(up, state, safe=has is not None)
     # Chunks begin at multiples of their size, so a partial one is repeated.
-    whole = sent if sent == state.size else min(sent // state.chunk, cut(state.size)[1] - 1) * state.chunk
+    whole = sent if sent == state.size else min(sent // state.chunk, plan_chunks(state.size)[1] - 1) * state.chunk
     return replace(state, sent=whole, unsure=False)
 
 
-def _anew(up: Upstream, state: Progress, *, safe: bool) -> Pending:
+def _reopen(up: Upstream, state: TiktokUpload, *, safe: bool) -> Pending:
     """Open another upload, once. `safe`: this one lacks bytes and never becomes a draft."""
     if not safe or state.rebuilt:
         found = "The address for the upload is over."
-        raise ruled(up, "upload.chunk_failed", Outcome.NOT_SENT, found)
-    return Progress(rebuilt=state.rebuilt + 1).later(MISS_WAIT)
+        raise build_rule_error(up, "upload.chunk_failed", Outcome.NOT_SENT, found)
+    return TiktokUpload(rebuilt=state.rebuilt + 1).later(MISS_WAIT)
 
 
-def status(up: Upstream, publish: str) -> Response:
+def fetch_status(up: Upstream, publish: str) -> Response:
     """Fetch the status of a draft."""
-    reply = ask(up, "POST", "post/publish/status/fetch/", json={"publish_id": publish})
+    reply = send_request(up, "POST", "post/publish/status/fetch/", json={"publish_id": publish})
     data_of(up, "status", reply)
     return reply

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
-from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, verdict
-from socialpub.platforms.kit.refusals import Refusals, clean
+from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
+from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response
 from socialpub.platforms.twitter.declaration import PLATFORM
 
 Method = Literal["GET", "POST"]
@@ -76,8 +76,8 @@ REPLIES: Replies = {
     **{("*", status, "said"): _REFUSED for status in (400, 403, 404)},
 }
 
-_ERRORS = Refusals(PLATFORM, REPLIES, _WORDS)
-ruled, unusable = _ERRORS.ruled, _ERRORS.unusable
+_ERRORS = ErrorFactory(PLATFORM, REPLIES, _WORDS)
+build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
 _RETRY_NEVER = frozenset({"twitter.credits.exhausted", "twitter.app.not_enrolled"})
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("duplicate content", "duplicate"),
@@ -97,14 +97,14 @@ _SAID_FIELDS = ("title", "detail", "message", "reason", "error_description")
 
 
 @dataclass(frozen=True)
-class Fault:
+class TwitterFault:
     """Problem reported by X, at the top level or in `errors`."""
 
     message: str = ""
     names: tuple[str, ...] = ()  # names in REPLIES, most specific first
 
 
-def fault_of(reply: Response) -> Fault:
+def parse_fault(reply: Response) -> TwitterFault:
     """Parse the problem of a response; without names if there is none."""
     layers = list(_layers(reply.record()))
     words = "\n".join(str(layer.get(key) or "") for layer in layers for key in _SAID_FIELDS).lower()
@@ -112,7 +112,7 @@ def fault_of(reply: Response) -> Fault:
     words += "\n" + "\n".join(kinds)
     found = [name for phrase, name in _PHRASES if phrase in words]
     said = ["said"] if words.strip() else []
-    return Fault(_message(layers), tuple(dict.fromkeys([*found, *filter(None, kinds), *said])))
+    return TwitterFault(_message(layers), tuple(dict.fromkeys([*found, *filter(None, kinds), *said])))
 
 
 def _layers(body: Json) -> Iterator[Json]:
@@ -145,24 +145,24 @@ def call(
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
     if not reply.is_success:
-        raise _refused(up, step, reply, also, mutating=mutating)
+        raise _build_error(up, step, reply, also, mutating=mutating)
     if method == "GET" and reply.lacks_record:
-        raise unusable(up, step, reply)
+        raise build_unusable_error(up, step, reply)
     return reply
 
 
-def _refused(up: Upstream, step: Step, reply: Response, also: str | None, *, mutating: bool) -> ApiError:
+def _build_error(up: Upstream, step: Step, reply: Response, also: str | None, *, mutating: bool) -> ApiError:
     """Build the error of a response, with secrets redacted."""
-    shown = clean(up, reply)
-    fault = fault_of(shown)
-    found = verdict(REPLIES, step, reply.status_code, _name(step, reply.status_code, fault, also), mutating=mutating)
+    shown = redact_response(up, reply)
+    fault = parse_fault(shown)
+    found = classify(REPLIES, step, reply.status_code, _name(step, reply.status_code, fault, also), mutating=mutating)
     error = _ERRORS.told(up, step, found, shown, fault.message)
     error.retry_after = error.retry_after or reset_seconds(reply)
     error.retryable = found.rule not in _RETRY_NEVER
     return error
 
 
-def _name(step: Step, status: int, fault: Fault, also: str | None) -> str | None:
+def _name(step: Step, status: int, fault: TwitterFault, also: str | None) -> str | None:
     names = [name for name in fault.names if name != "said"] + ([also] if also and fault.names else [])
     return next((name for name in [*names, *fault.names] if _has_row(step, status, name)), None)
 

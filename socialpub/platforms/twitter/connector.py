@@ -8,10 +8,10 @@ from __future__ import annotations
 from socialpub.base.errors import ApiError
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
     Json,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -20,9 +20,9 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.twitter import look
 from socialpub.platforms.twitter import media as twitter_media
-from socialpub.platforms.twitter.api import REPLIES, call, data_of, id_of, unusable
+from socialpub.platforms.twitter import post_search
+from socialpub.platforms.twitter.api import REPLIES, build_unusable_error, call, data_of, id_of
 from socialpub.platforms.twitter.declaration import PLATFORM
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
@@ -35,7 +35,7 @@ _WEB = "https://x.com"
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Upload the media and build the post; `Pending` while a video is processed."""
-    media = twitter_media.uploaded(up, draft, saved)
+    media = twitter_media.upload_all(up, draft, saved)
     if isinstance(media, Pending):
         return media
     body = _body(draft, [id for id, _ in media])
@@ -60,14 +60,14 @@ def send(up: Upstream, plan: Json) -> Published:
     reply = call(up, "send", "POST", "/2/tweets", json=plan["body"], mutating=True, also=also)
     id = id_of(data_of(reply))
     if not id:
-        raise unusable(up, "send", reply, mutating=True)
-    return _published(up, id)
+        raise build_unusable_error(up, "send", reply, mutating=True)
+    return _to_published(up, id)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Search the account's own list, where a new post appears after some seconds."""
     try:
-        return _found(up, plan, since_ms - look.SKEW_MS)
+        return _find_post(up, plan, since_ms - post_search.SKEW_MS)
     except ApiError as error:
         answer = error.platform_response
         if error.stale_token or not isinstance(answer, dict) or answer.get("status") != 403:
@@ -75,18 +75,18 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
         return Unknown({"error": error.message, "answer": answer}, final=True)
 
 
-def _found(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    listed = look.recent(up, since_ms)
-    ids = [post["id"] for post in listed.posts if look.matches(post, plan) and post["id"] not in up.bound]
+def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+    listed = post_search.list_recent(up, since_ms)
+    ids = [post["id"] for post in listed.posts if post_search.is_match(post, plan) and post["id"] not in up.bound]
     if len(ids) == 1:
-        return _published(up, ids[0])
+        return _to_published(up, ids[0])
     if ids:
         return Unknown({"alike": ids})
     evidence = {"posts": len(listed.posts)}
     return Absent(evidence) if listed.complete else Unknown(evidence)
 
 
-def _published(up: Upstream, id: str) -> Published:
+def _to_published(up: Upstream, id: str) -> Published:
     name = up.account.extra.get("username")
     url = f"{_WEB}/{name}/status/{id}" if name else f"{_WEB}/i/web/status/{id}"
     return Published(id, url, None, url)
@@ -95,16 +95,16 @@ def _published(up: Upstream, id: str) -> Published:
 # --- Connecting --------------------------------------------------------------------------------------------------
 
 
-def identify(up: Upstream, now_ms: int) -> tuple[Connected, ...]:
+def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the account of a login; its subscription decides the length of posts."""
     params = {"user.fields": "name,subscription_type,username"}
     reply = call(up, "identify", "GET", "/2/users/me", params=params)
     who = data_of(reply)
     id, name = id_of(who), who.get("username")
     if not id or not isinstance(name, str) or not name:
-        raise unusable(up, "identify", reply)
+        raise build_unusable_error(up, "identify", reply)
     extra = {"username": name, "subscriptionType": str(who.get("subscription_type") or "None")}
-    return (Connected(Identity(id, f"@{name}", extra), up.tokens, "person"),)
+    return (OfferedAccount(AccountIdentity(id, f"@{name}", extra), up.tokens, "person"),)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:

@@ -8,18 +8,18 @@ from pydantic import Field, model_validator
 
 from socialpub.platforms.contract import (
     NO_KEY,
-    Account,
-    Canary,
-    Cap,
-    Console,
-    Counter,
+    ConnectorAccount,
+    DeveloperConsole,
     Draft,
-    OAuth,
+    OAuthFlow,
     Platform,
+    PostingCap,
+    RefreshPolicy,
     Site,
-    Upkeep,
+    TextCounter,
+    VersionProbe,
 )
-from socialpub.platforms.kit.options import DigitId, Options
+from socialpub.platforms.kit.options import DigitId, PlatformOptions
 from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
 from socialpub.platforms.twitter.text import weighted_length
 
@@ -45,7 +45,7 @@ class TwitterSite(Site):
         return values
 
 
-class TwitterOptions(Options):
+class TwitterOptions(PlatformOptions):
     """Options of an X target: the post to reply to, or to quote."""
 
     platform: Literal["twitter"] = "twitter"
@@ -59,8 +59,8 @@ class TwitterOptions(Options):
         return self
 
 
-def _count(draft: Draft, account: Account) -> Counter:
-    return Counter(weighted_length(draft.text), text_max(account), "weighted")
+def _count(draft: Draft, account: ConnectorAccount) -> TextCounter:
+    return TextCounter(weighted_length(draft.text), text_max(account), "weighted")
 
 
 PLATFORM = Platform(
@@ -71,14 +71,14 @@ PLATFORM = Platform(
     plans_alone=True,
     options=TwitterOptions,
     rules=RULES,
-    caps=(Cap(100, 900), Cap(10_000, 86_400, shared=True)),
+    caps=(PostingCap(100, 900), PostingCap(10_000, 86_400, shared=True)),
     count=_count,
     site=TwitterSite,
     version="v2",
-    canary=Canary("2/users/me"),
+    canary=VersionProbe("2/users/me"),
     alt_text=("image",),
-    oauth=OAuth(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
-    console=Console(
+    oauth=OAuthFlow(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
+    console=DeveloperConsole(
         name="the X developer console",
         url="https://console.x.com/",
         products=("user authentication, as a Web App with Read and write",),
@@ -94,6 +94,6 @@ PLATFORM = Platform(
         "Access lasts two hours, and socialpub renews it in time. It ends when the owner removes the app at X."
     ),
     # Refresh tokens reportedly last half a year unused; X does not say.
-    upkeep=Upkeep(keep_alive=7 * 86_400, rotates=True),
+    upkeep=RefreshPolicy(keep_alive=7 * 86_400, rotates=True),
     media=MEDIA,
 )

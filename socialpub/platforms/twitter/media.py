@@ -1,7 +1,7 @@
 """Uploads of images and videos to X: as bytes before the post, streamed from their files.
 
 Images take one call, animations and videos several segments (docs.x.com/x-api/media/quickstart). Nothing is public, and
-every step is repeatable; `Progress` holds the next one.
+every step is repeatable; `TwitterUploads` holds the next one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
-from socialpub.platforms.contract import Draft, Item, Json, Pending, Upstream
-from socialpub.platforms.kit.uploads import Part, form, whole
-from socialpub.platforms.twitter.api import Step, call, data_of, id_of, ruled, unusable
+from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
+from socialpub.platforms.twitter.api import Step, build_rule_error, build_unusable_error, call, data_of, id_of
 
 MIB = 1 << 20
 SEGMENTS_MAX = 1000
@@ -26,7 +26,7 @@ _UPLOAD = "/2/media/upload"
 
 
 @dataclass(frozen=True)
-class Progress:
+class TwitterUploads:
     """Progress of media: finished (media id, media key) pairs, and the next step."""
 
     done: tuple[tuple[str, str], ...] = ()
@@ -39,19 +39,19 @@ class Progress:
     misses: int = 0
 
     @classmethod
-    def of(cls, saved: Json | None) -> Progress:
+    def of(cls, saved: Json | None) -> TwitterUploads:
         known = dict(saved or {})
         return cls(**known | {"done": tuple((id, key) for id, key in known.get("done", ()))})
 
 
-def uploaded(up: Upstream, draft: Draft, saved: Json | None) -> tuple[tuple[str, str], ...] | Pending:
+def upload_all(up: Upstream, draft: Draft, saved: Json | None) -> tuple[tuple[str, str], ...] | Pending:
     """Upload all items; return (media id, media key) pairs once ready, or `Pending`."""
-    state = Progress.of(saved)
+    state = TwitterUploads.of(saved)
     while len(state.done) < len(draft.items):
         try:
             found = _PHASES[state.phase](up, draft, state)
         except ApiError as error:
-            found = _missed(state, error)
+            found = _continue_after_error(state, error)
         if isinstance(found, Pending):
             return found
         state = found
@@ -67,49 +67,49 @@ def segment_size(total: int) -> int:
 # --- Steps -----------------------------------------------------------------------------------------------------------
 
 
-def _begin(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+def _begin(up: Upstream, draft: Draft, state: TwitterUploads) -> TwitterUploads | Pending:
     item = draft.items[len(state.done)]
     if _category(item) == "tweet_image":
         fields = {"media_category": "tweet_image"}
-        reply = _posted(up, "upload", _UPLOAD, fields, whole(item), item.content_type, draft)
-        return _processed(up, _named(up, state, reply), reply)
-    body = {"media_type": item.content_type, "total_bytes": whole(item).size, "media_category": _category(item)}
+        reply = _post(up, "upload", _UPLOAD, fields, whole_file(item), item.content_type, draft)
+        return _check_processing(up, _set_id(up, state, reply), reply)
+    body = {"media_type": item.content_type, "total_bytes": whole_file(item).size, "media_category": _category(item)}
     reply = call(up, "upload", "POST", f"{_UPLOAD}/initialize", json=body)
-    return _to(_named(up, state, reply), "append")
+    return _to(_set_id(up, state, reply), "append")
 
 
-def _append(up: Upstream, draft: Draft, state: Progress) -> Progress:
+def _append(up: Upstream, draft: Draft, state: TwitterUploads) -> TwitterUploads:
     item = draft.items[len(state.done)]
-    total = whole(item).size
+    total = whole_file(item).size
     size = segment_size(total)
     start = state.sent * size
     if start >= total:
         return _to(state, "finalize")
-    part, fields = Part(item.file, start, min(start + size, total)), {"segment_index": str(state.sent)}
-    _posted(up, "append", f"{_UPLOAD}/{state.id}/append", fields, part, item.content_type, draft)
+    part, fields = FileSlice(item.file, start, min(start + size, total)), {"segment_index": str(state.sent)}
+    _post(up, "append", f"{_UPLOAD}/{state.id}/append", fields, part, item.content_type, draft)
     return replace(state, sent=state.sent + 1, misses=0)
 
 
-def _finalize(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+def _finalize(up: Upstream, draft: Draft, state: TwitterUploads) -> TwitterUploads | Pending:
     reply = call(up, "finalize", "POST", f"{_UPLOAD}/{state.id}/finalize")
-    return _processed(up, state, reply)
+    return _check_processing(up, state, reply)
 
 
-def _wait(up: Upstream, draft: Draft, state: Progress) -> Progress | Pending:
+def _wait(up: Upstream, draft: Draft, state: TwitterUploads) -> TwitterUploads | Pending:
     params = {"command": "STATUS", "media_id": state.id}
     reply = call(up, "status", "GET", _UPLOAD, params=params)
-    return _processed(up, state, reply)
+    return _check_processing(up, state, reply)
 
 
-def _describe(up: Upstream, draft: Draft, state: Progress) -> Progress:
+def _describe(up: Upstream, draft: Draft, state: TwitterUploads) -> TwitterUploads:
     item = draft.items[len(state.done)]
     if item.alt_text and item.kind == "image":
         body = {"id": state.id, "metadata": {"alt_text": {"text": item.alt_text}}}
         call(up, "metadata", "POST", "/2/media/metadata", json=body)
-    return Progress((*state.done, (state.id, state.key)))
+    return TwitterUploads((*state.done, (state.id, state.key)))
 
 
-_PHASES: Mapping[str, Callable[[Upstream, Draft, Progress], Progress | Pending]] = {
+_PHASES: Mapping[str, Callable[[Upstream, Draft, TwitterUploads], TwitterUploads | Pending]] = {
     "begin": _begin,
     "append": _append,
     "finalize": _finalize,
@@ -121,19 +121,19 @@ _PHASES: Mapping[str, Callable[[Upstream, Draft, Progress], Progress | Pending]]
 # --- Step results ------------------------------------------------------------------------------------------------
 
 
-def _named(up: Upstream, state: Progress, reply: Response) -> Progress:
+def _set_id(up: Upstream, state: TwitterUploads, reply: Response) -> TwitterUploads:
     data = data_of(reply)
     id, key = id_of(data), data.get("media_key")
     if not id:
-        raise unusable(up, "upload", reply)
+        raise build_unusable_error(up, "upload", reply)
     return replace(state, id=id, key=key if isinstance(key, str) else "", sent=0, begun=state.begun + 1, waited=0.0)
 
 
-def _processed(up: Upstream, state: Progress, reply: Response) -> Progress | Pending:
+def _check_processing(up: Upstream, state: TwitterUploads, reply: Response) -> TwitterUploads | Pending:
     """Continue with the alt text once processed; without `processing_info` nothing is pending."""
     data = data_of(reply)
     if id_of(data) != state.id:
-        raise unusable(up, "status", reply)
+        raise build_unusable_error(up, "status", reply)
     key = data.get("media_key")
     state = replace(state, key=key if isinstance(key, str) and key else state.key)
     info = data.get("processing_info")
@@ -141,8 +141,8 @@ def _processed(up: Upstream, state: Progress, reply: Response) -> Progress | Pen
         return _to(state, "describe")
     if info.get("state") == "failed":
         said = {"status": reply.status_code, "body": reply.json()}
-        raise ruled(up, "media.video_processing_failed", Outcome.REJECTED, _reason(info), said)
-    return _later(up, state, info.get("check_after_secs"))
+        raise build_rule_error(up, "media.video_processing_failed", Outcome.REJECTED, _reason(info), said)
+    return _poll_later(up, state, info.get("check_after_secs"))
 
 
 def _reason(info: Json) -> str:
@@ -152,25 +152,25 @@ def _reason(info: Json) -> str:
     return str(told)[:300] if told else ""
 
 
-def _later(up: Upstream, state: Progress, seconds: object) -> Pending:
+def _poll_later(up: Upstream, state: TwitterUploads, seconds: object) -> Pending:
     asked = float(seconds) if isinstance(seconds, int) and not isinstance(seconds, bool) else _WAIT_UNSAID
     wait = min(max(asked, _WAIT_MIN), _WAIT_MAX)
     if state.waited + wait > TOTAL_WAIT:
-        raise ruled(up, "media.processing_timeout", Outcome.NOT_SENT)
+        raise build_rule_error(up, "media.processing_timeout", Outcome.NOT_SENT)
     return Pending(asdict(replace(_to(state, "wait"), waited=state.waited + wait)), wait)
 
 
-def _missed(state: Progress, error: ApiError) -> Progress | Pending:
+def _continue_after_error(state: TwitterUploads, error: ApiError) -> TwitterUploads | Pending:
     """Continue after a failed step: start over, repeat it, or raise."""
     if _is_gone(state, error):
-        return Progress(state.done, begun=state.begun)
+        return TwitterUploads(state.done, begun=state.begun)
     passing = error.code == "platform_unavailable" and error.rule is None and error.outcome is not Outcome.THROTTLED
     if not passing or state.misses >= _MISSES_MAX:
         raise error
     return Pending(asdict(replace(state, misses=state.misses + 1)), _MISS_WAIT)
 
 
-def _is_gone(state: Progress, error: ApiError) -> bool:
+def _is_gone(state: TwitterUploads, error: ApiError) -> bool:
     """Return whether X has lost the upload (kept for a day) or a part of it."""
     answer = error.platform_response
     status = answer.get("status") if isinstance(answer, dict) else None
@@ -178,19 +178,19 @@ def _is_gone(state: Progress, error: ApiError) -> bool:
     return under_way and error.code == "platform_rejected" and error.rule is None and status in (400, 404)
 
 
-def _to(state: Progress, phase: str) -> Progress:
+def _to(state: TwitterUploads, phase: str) -> TwitterUploads:
     return replace(state, phase=phase, misses=0)
 
 
 # --- Files and forms ---------------------------------------------------------------------------------------------
 
 
-def _posted(up: Upstream, step: Step, path: str, fields: Json, part: Part, kind: str, draft: Draft) -> Response:
-    headers, content = form(fields, "media", part, kind, draft.nonce)
+def _post(up: Upstream, step: Step, path: str, fields: Json, part: FileSlice, kind: str, draft: Draft) -> Response:
+    headers, content = build_form(fields, "media", part, kind, draft.nonce)
     return call(up, step, "POST", path, headers=headers, content=content, timeout=UPLOAD_SECONDS)
 
 
-def _category(item: Item) -> str:
+def _category(item: DraftMedia) -> str:
     """Return the media category. Only GIF animations become videos; others show a still frame."""
     if item.kind == "video":
         return "tweet_video"

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from socialpub.platforms.contract import Account, Facts, Hit, MediaLimits, Rule, Subject
+from socialpub.platforms.contract import ConnectorAccount, MediaFacts, MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
-    Piece,
+    CheckedValue,
     alt_texts,
     at_most,
     has_media,
-    holds,
     max_characters,
     media_count,
     not_blank,
     not_mixed,
+    require,
 )
-from socialpub.platforms.kit.checks_media import (
+from socialpub.platforms.kit.media_checks import (
     GIB,
     MIB,
-    Box,
+    Dimensions,
     animation,
-    area,
     aspect_ratio,
-    at_most_limit,
     codecs,
+    compute_area,
     duration_max,
     duration_min,
     every_file,
     files,
+    find_dimensions,
     frame_rate_max,
+    is_within_limit,
     measured,
-    size_in_pixels,
     size_max,
     types,
     within,
 )
-from socialpub.platforms.kit.rules import fetch_row
-from socialpub.platforms.twitter.text import TEXT_MAX_PAID, cashtags, has_link, weighted_length
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.twitter.text import TEXT_MAX_PAID, find_cashtags, has_link, weighted_length
 
 _DOCS = "docs.x.com/x-api/"
 _MEDIA = _DOCS + "media/quickstart/best-practices"
@@ -56,42 +56,42 @@ MEDIA = MediaLimits(
 TEXT_MAX = 280
 
 
-def is_paid(account: Account) -> bool:
+def is_paid(account: ConnectorAccount) -> bool:
     """Return whether the account had a paid subscription when it was connected."""
     return str(account.extra.get("subscriptionType") or "None").lower() != "none"
 
 
-def text_max(account: Account) -> int:
+def text_max(account: ConnectorAccount) -> int:
     return TEXT_MAX_PAID if is_paid(account) else TEXT_MAX
 
 
-def _frames(facts: Facts) -> int | None:
+def _frames(facts: MediaFacts) -> int | None:
     return animation(lambda gif: gif.frames)(facts)
 
 
-def _gifs(subject: Subject) -> Iterator[Piece[Facts]]:
+def _gifs(subject: RuleInput) -> Iterator[CheckedValue[MediaFacts]]:
     yield from (piece for piece in _IMAGES(subject) if _frames(piece.value))
 
 
-def _stills(subject: Subject) -> Iterator[Piece[Facts]]:
+def _stills(subject: RuleInput) -> Iterator[CheckedValue[MediaFacts]]:
     yield from (piece for piece in _IMAGES(subject) if _frames(piece.value) == 0)
 
 
-def _gif_alone(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _gif_alone(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     if len(subject.draft.items) > 1:
         yield from measured(_IMAGES, "a frame count of {:,}", _frames, lambda _, frames: frames == 0)(rule, subject)
 
 
-def _gif_pixels(facts: Facts) -> int | None:
-    pixels = area(facts)
+def _gif_pixels(facts: MediaFacts) -> int | None:
+    pixels = compute_area(facts)
     return None if pixels is None or facts.frames is None else pixels * facts.frames
 
 
-def _video_box(_: Rule, box: Box) -> bool:
+def _video_box(_: Rule, box: Dimensions) -> bool:
     return box.fits(1_280, 1_024) and min(box.width, box.height) >= _VIDEO_LEAST
 
 
-def _ordinary_videos(rule: Rule, subject: Subject) -> Iterator[Hit]:
+def _ordinary_videos(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
     if not is_paid(subject.account):
         yield from duration_max(_VIDEOS)(rule, subject)
 
@@ -122,7 +122,7 @@ RULES: tuple[Rule, ...] = (
         "A post on X can have at most {limit} cashtag.",
         "Remove all but one `$SYMBOL`.",
         _POSTS,
-        at_most(lambda text: len(cashtags(text))),
+        at_most(lambda text: len(find_cashtags(text))),
         1,
         "cashtags",
     ),
@@ -132,7 +132,7 @@ RULES: tuple[Rule, ...] = (
         "X may refuse a text with U+FFFE, U+FEFF or U+FFFF.",
         "Remove these invisible characters.",
         "github.com/twitter/twitter-text, invalid characters",
-        holds(lambda subject: subject.draft.text.isascii() or not any(char in subject.draft.text for char in _ODD)),
+        require(lambda subject: subject.draft.text.isascii() or not any(char in subject.draft.text for char in _ODD)),
         severity="warning",
     ),
     Rule(
@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         "X charges 0.20 USD instead of 0.015 for a post with a link in its text.",
         "Leave the link out where it is not needed.",
         _PRICES,
-        holds(lambda subject: not has_link(subject.draft.text)),
+        require(lambda subject: not has_link(subject.draft.text)),
         severity="warning",
     ),
     Rule(
@@ -225,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         "An animated GIF on X can have at most {limit} frames.",
         "Shorten the animation.",
         _MEDIA,
-        measured(_IMAGES, "a frame count of {:,}", _frames, at_most_limit),
+        measured(_IMAGES, "a frame count of {:,}", _frames, is_within_limit),
         350,
         "frames",
     ),
@@ -235,7 +235,7 @@ RULES: tuple[Rule, ...] = (
         "An animated GIF on X can have at most {limit} pixels over all its frames.",
         "Shorten the animation or scale it down.",
         _MEDIA,
-        measured(_IMAGES, "a pixel count of {:,}", animation(_gif_pixels), at_most_limit),
+        measured(_IMAGES, "a pixel count of {:,}", animation(_gif_pixels), is_within_limit),
         300_000_000,
         "pixels",
     ),
@@ -255,7 +255,7 @@ RULES: tuple[Rule, ...] = (
         "An older page of X gives {limit} bytes (512 MB) as the limit for a video.",
         "Compress the video more to be safe.",
         _MEDIA,
-        measured(_VIDEOS, "a size of {:,} bytes", lambda facts: facts.size, at_most_limit),
+        measured(_VIDEOS, "a size of {:,} bytes", lambda facts: facts.size, is_within_limit),
         512_000_000,
         "bytes",
         severity="warning",
@@ -297,7 +297,7 @@ RULES: tuple[Rule, ...] = (
         "X's documentation says {limit} pixels for a video.",
         "Scale the video down to be safe.",
         _MEDIA,
-        measured(_VIDEOS, "dimensions of {}", size_in_pixels, _video_box),
+        measured(_VIDEOS, "dimensions of {}", find_dimensions, _video_box),
         "32 × 32 to 1,280 × 1,024",
         "pixels",
         severity="warning",
@@ -331,7 +331,7 @@ RULES: tuple[Rule, ...] = (
         ("h264", "aac"),
         severity="warning",
     ),
-    fetch_row("twitter.media.reachable"),
+    build_fetch_rule("twitter.media.reachable"),
     Rule(
         "twitter.post.duplicate",
         "upstream",

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from socialpub.platforms.kit.patterns import late
-from socialpub.platforms.kit.text import composed
+from socialpub.platforms.kit.lazy_patterns import compile_lazily
+from socialpub.platforms.kit.text import normalize_nfc
 from socialpub.platforms.kit.tlds import LONGEST, TLDS
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ _TCO_SLUG_MAX = 40
 
 # --- Weighted length -----------------------------------------------------------------------------------------------
 
-_LIGHT = late(r"[\u0000-\u10ff\u2000-\u200d\u2010-\u201f\u2032-\u2037]")
-_EMOJI = late(
+_LIGHT = compile_lazily(r"[\u0000-\u10ff\u2000-\u200d\u2010-\u201f\u2032-\u2037]")
+_EMOJI = compile_lazily(
     r"""
       [0-9\#*]\ufe0f?\u20e3                                    # keycaps
     | \p{Regional_Indicator}{2}                                # flags of countries
@@ -54,9 +54,9 @@ def weighted_length(text: str) -> int:
 
     Links are searched up to the longest allowed post; beyond that each character is counted.
     """
-    text = composed(text)
+    text = normalize_nfc(text)
     total, last = 0, 0
-    for url in urls(text):
+    for url in find_urls(text):
         total += _weight(text[last : url.start]) + URL_WEIGHT
         last = url.end
         if total > TEXT_MAX_PAID:
@@ -77,10 +77,12 @@ def _weight(text: str) -> int:
 
 _BEFORE = r"\t-\r \x85\u00a0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # the library's white space
 _AFTER = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"  # ECMAScript's white space
-_CASHTAG = late(rf"(?<![^{_BEFORE}])\$([A-Za-z]{{1,6}}(?:[._][A-Za-z]{{1,2}})?)(?=\Z|[{_AFTER}!#-/:-@\[-_{{-~])")
+_CASHTAG = compile_lazily(
+    rf"(?<![^{_BEFORE}])\$([A-Za-z]{{1,6}}(?:[._][A-Za-z]{{1,2}})?)(?=\Z|[{_AFTER}!#-/:-@\[-_{{-~])"
+)
 
 
-def cashtags(text: str) -> list[str]:
+def find_cashtags(text: str) -> list[str]:
     """Find the stock symbols that X links, without `$`."""
     return _CASHTAG.findall(text) if "$" in text else []
 
@@ -89,7 +91,7 @@ def cashtags(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Url:
+class DetectedUrl:
     """Link that X detects, as a half-open range of the text."""
 
     start: int
@@ -98,27 +100,27 @@ class Url:
 
 # A host may hold anything but ASCII punctuation, white space, controls and general punctuation (directional marks too).
 _HOST = r"[^\x00-\x2c\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x9f\s\u061c\u2000-\u206f\ufeff\ufffe\uffff]"  # and . - _
-_RUN = late(_HOST + "+")
-_PROTOCOL = late(r"https?://", "i")
-_NOT_BEFORE = late(r"[A-Za-z0-9@\uff20$#\uff03\ufffe\ufeff\uffff]")
+_RUN = compile_lazily(_HOST + "+")
+_PROTOCOL = compile_lazily(r"https?://", "i")
+_NOT_BEFORE = compile_lazily(r"[A-Za-z0-9@\uff20$#\uff03\ufffe\ufeff\uffff]")
 _LATIN = (
     r"\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0253\u0254\u0256\u0257\u0259\u025b\u0263\u0268\u026f\u0272"
     r"\u0289\u028b\u02bb\u0300-\u036f\u1e00-\u1eff"
 )
-_ASCII_RUN = late(rf"[-a-z0-9{_LATIN}]++(\.)?+", "i")
-_PUNYCODE = late(r"xn--[-0-9a-z]+", "i")
+_ASCII_RUN = compile_lazily(rf"[-a-z0-9{_LATIN}]++(\.)?+", "i")
+_PUNYCODE = compile_lazily(r"xn--[-0-9a-z]+", "i")
 _END = rf"a-z0-9=_\#/+\-\u0400-\u04ff{_LATIN}"  # characters that may end a path
 _INNER = r"!*';:,.$%\[\]\u2013~@|&"  # characters allowed before that
 _PARENTHESES = rf"\([{_INNER}{_END}]*+(?:\([{_INNER}{_END}]++\)[{_INNER}{_END}]*+)?+\)"
-_TAIL = late(
+_TAIL = compile_lazily(
     rf"(?::[0-9]+)?+(?P<path>/(?:[{_INNER}]*+(?:[{_END}]++|{_PARENTHESES}))*+)?+"
     r"(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-_&=\#/+]++)++)?+",
     "i",
 )
-_TCO = late(r"https?://t\.co/([a-z0-9]+)(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-_&=\#/+]++)++)?+", "i")
+_TCO = compile_lazily(r"https?://t\.co/([a-z0-9]+)(?:\?(?:[!?*'@();:$%\[\].,~|]*+[a-z0-9\-_&=\#/+]++)++)?+", "i")
 
 
-def urls(text: str) -> Iterator[Url]:
+def find_urls(text: str) -> Iterator[DetectedUrl]:
     """Find the links of a text in order, with or without `https://`."""
     if "." not in text:
         return  # every link has one
@@ -126,7 +128,7 @@ def urls(text: str) -> Iterator[Url]:
     for found in _RUN.finditer(text):
         if "." not in found[0] or found.end() <= done:
             continue
-        run = _Run(text, found.start(), found.end())
+        run = _HostRun(text, found.start(), found.end())
         start = _protocol_before(text, run.start, done)
         end = run.domain_end(0, run.start) if start is not None else None
         if start is not None and end is not None:
@@ -140,7 +142,7 @@ def urls(text: str) -> Iterator[Url]:
 @lru_cache(maxsize=64)
 def has_link(text: str) -> bool:
     """Return whether X links anything in a text."""
-    return next(urls(text), None) is not None
+    return next(find_urls(text), None) is not None
 
 
 def _protocol_before(text: str, host: int, done: int) -> int | None:
@@ -152,13 +154,13 @@ def _protocol_before(text: str, host: int, done: int) -> int | None:
     return None
 
 
-def _with_protocol(text: str, start: int, host: int, end: int) -> tuple[list[Url], int]:
+def _with_protocol(text: str, start: int, host: int, end: int) -> tuple[list[DetectedUrl], int]:
     tail = _TAIL.match(text, end)
     full = tail.end() if tail else end
     if tco := _TCO.match(text, start, full):
-        return [Url(start, tco.end())] if len(tco[1]) <= _TCO_SLUG_MAX else [], full
+        return [DetectedUrl(start, tco.end())] if len(tco[1]) <= _TCO_SLUG_MAX else [], full
     fits = full - start <= _URL_CHARS_MAX and _is_host(text[host:end])
-    return ([Url(start, full)] if fits else []), full
+    return ([DetectedUrl(start, full)] if fits else []), full
 
 
 def _is_host(domain: str) -> bool:
@@ -174,7 +176,7 @@ def _ascii_length(label: str) -> int:
     return len(label) if plain else 4 + len(label.encode("punycode"))
 
 
-def _without_protocol(text: str, start: int, end: int) -> tuple[list[Url], int]:
+def _without_protocol(text: str, start: int, end: int) -> tuple[list[DetectedUrl], int]:
     """Find the ASCII parts of a bare domain, which alone are links; the last one gets the path."""
     tail = _TAIL.match(text, end)
     full = tail.end() if tail else end
@@ -182,24 +184,24 @@ def _without_protocol(text: str, start: int, end: int) -> tuple[list[Url], int]:
         return [], full
     found = [url for url in _ascii_domains(text, start, end) if _is_host(text[url.start : url.end])]
     if found and tail and tail["path"]:
-        found[-1] = Url(found[-1].start, full)
+        found[-1] = DetectedUrl(found[-1].start, full)
     return found, full
 
 
-def _ascii_domains(text: str, start: int, end: int) -> list[Url]:
-    found: list[Url] = []
+def _ascii_domains(text: str, start: int, end: int) -> list[DetectedUrl]:
+    found: list[DetectedUrl] = []
     chain = good = None
     at = start
     while label := next(_ascii_labels(text, at, end), None):
         if label.start() != at or chain is None:
-            found += [Url(chain, good)] if chain is not None and good is not None else []
+            found += [DetectedUrl(chain, good)] if chain is not None and good is not None else []
             chain, good = label.start(), None
         at = label.end()
         good = _tld_end(text, at, end) or good
         # A top-level domain followed by other letters ("com中国") ends the chain; the rest begins a new one.
         if good is not None and good >= at and not _begins_with_label(text, at, end):
             at = good
-    return found + ([Url(chain, good)] if chain is not None and good is not None else [])
+    return found + ([DetectedUrl(chain, good)] if chain is not None and good is not None else [])
 
 
 def _ascii_labels(text: str, at: int, end: int) -> Iterator[regex.Match[str]]:
@@ -225,7 +227,7 @@ def _tld_end(text: str, at: int, end: int) -> int | None:
     return None
 
 
-class _Run:
+class _HostRun:
     """Run of host characters, dots, hyphens and underscores, split into labels once.
 
     `reach[k]`: the furthest label that ends a domain containing all of label k, or None.

@@ -23,20 +23,20 @@ from socialpub.simulator.bluesky.accounts import Accounts
 from socialpub.simulator.bluesky.identity import Identity
 from socialpub.simulator.bluesky.lexicon import FORMATS
 from socialpub.simulator.bluesky.limits import Limiter
-from socialpub.simulator.bluesky.oauth import MANNERS, AuthorizationServer
+from socialpub.simulator.bluesky.oauth import OAUTH_QUIRKS, AuthorizationServer
 from socialpub.simulator.bluesky.records import Records
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT, Sessions
 from socialpub.simulator.bluesky.tokens import Claims
 from socialpub.simulator.bluesky.video import Videos
 from socialpub.simulator.bluesky.xrpc import Auth, Method
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 _VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the server itself refuses all but two
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str
@@ -59,13 +59,13 @@ class Bluesky:
     max_body: int = BLOB_LIMIT
     ids: tuple[str, ...] = ("uri", "cid", "did", "accessJwt", "blob")
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatorState) -> None:
         self._lab = lab
         self.accounts = Accounts(lab.clock)
         self._identity = Identity(self.accounts)
         self._limiter = Limiter(lab.clock)
         self.videos = Videos(lab, self.accounts)
-        self.oauth = AuthorizationServer(lab.clock, MANNERS, self._dids, owner_of=self._did_of)
+        self.oauth = AuthorizationServer(lab.clock, OAUTH_QUIRKS, self._dids, owner_of=self._did_of)
 
     def _dids(self) -> Iterator[str]:
         return (account.did for account in self.accounts)
@@ -83,7 +83,9 @@ class Bluesky:
             *self.videos.methods(),
         )
         return (
-            Operation("_health", ("GET",), "/xrpc/_health", lambda call: Answer(200, {"version": "0.5.35"}, xrpc.OPEN)),
+            Operation(
+                "_health", ("GET",), "/xrpc/_health", lambda call: FakeResponse(200, {"version": "0.5.35"}, xrpc.OPEN)
+            ),
             *(self._operation(method) for method in methods),
             *self.oauth.operations(),
             Operation("unknown", _VERBS, "/xrpc/<nsid:path>", self._unknown),
@@ -92,7 +94,7 @@ class Bluesky:
         )
 
     def _operation(self, method: Method) -> Operation:
-        def handle(call: Call) -> Answer:
+        def handle(call: Call) -> FakeResponse:
             answer = xrpc.serve(method, call, self._authenticate, lambda request: self._charge(method, request))
             if _scheme(call) != "dpop":
                 return answer
@@ -112,7 +114,7 @@ class Bluesky:
             return {}
         return self._limiter.take(limits.charges(method.nsid, request))
 
-    def _unknown(self, call: Call) -> Answer:
+    def _unknown(self, call: Call) -> FakeResponse:
         """Methods that the server does not have itself go to its AppView, which is not there."""
         if not re.fullmatch(r"[a-zA-Z0-9.-]+", call.parts["nsid"]):
             raise xrpc.invalid("invalid xrpc path")
@@ -124,7 +126,7 @@ class Bluesky:
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A new account with an app password, from `handle` and optionally `displayName`, `email` and `password`."""
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         account = self.accounts.add(asked.handle, email=asked.email, password=asked.password, name=asked.display_name)
         return {
             "did": account.did,
@@ -146,7 +148,7 @@ class Bluesky:
                 one.refresh_tokens.clear()
             self.oauth.end_tokens(one.did, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         """The server's own words for a status; 429 with its rate-limit headers (the reset is a point in time)."""
         if status in (404, 405):
             return xrpc.not_found()
@@ -162,7 +164,7 @@ class Bluesky:
                 "ratelimit-reset": str(reset),
                 "ratelimit-policy": "5000;w=3600",
             }
-        return Answer(status, answer.body, headers)
+        return FakeResponse(status, answer.body, headers)
 
     def reset(self) -> None:
         self._limiter.clear()

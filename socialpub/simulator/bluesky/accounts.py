@@ -13,7 +13,7 @@ from socialpub.simulator.bluesky import tokens
 from socialpub.simulator.bluesky.repo import Repo
 from socialpub.simulator.bluesky.tokens import Claims
 from socialpub.simulator.bluesky.xrpc import Auth, error
-from socialpub.simulator.wire import Call
+from socialpub.simulator.contract import Call
 
 ADMIN_PASSWORD = "simulator-admin"
 GRACE_SECONDS = 2 * 3600  # how long a refresh token works on after its first use

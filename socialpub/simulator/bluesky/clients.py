@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from socialpub.base.runtime import Clock
 from socialpub.simulator.bluesky.dpop import check_age, thumbprint, verified
 from socialpub.simulator.bluesky.tokens import decoded
-from socialpub.simulator.wire import Pulled
+from socialpub.simulator.contract import FetchedUrl
 
 ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 _LOOPBACK = "http://localhost"
@@ -74,7 +74,7 @@ class Clients:
         """Forget what clients have said of themselves."""
         self._known.clear()
 
-    def wanted(self, client_id: str, pulled: Mapping[str, Pulled]) -> Iterable[str]:
+    def wanted(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Iterable[str]:
         """The documents to fetch before the client can be known: its own and then that of its keys."""
         if not _is_document(client_id) or self._cached(client_id):
             return
@@ -83,7 +83,7 @@ class Clients:
         if told and isinstance(told.get("jwks_uri"), str):
             yield self._found_at(told["jwks_uri"])
 
-    def get(self, client_id: str, pulled: Mapping[str, Pulled]) -> Client:
+    def get(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Client:
         """The client; ClientError `invalid_client_metadata` when it cannot be known."""
         found = _on_loopback(client_id) or self._cached(client_id)
         if found is None:
@@ -95,7 +95,7 @@ class Clients:
         until, client = self._known.get(client_id, (0, None))
         return client if until > self._now() else None
 
-    def _read(self, client_id: str, pulled: Mapping[str, Pulled]) -> Client:
+    def _read(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Client:
         unread = f'Unable to obtain client metadata for "{client_id}"'
         if not _is_document(client_id):
             raise _unknown(f'Invalid client ID "{client_id}"' if "://" in client_id else f"{unread}: Invalid URL")
@@ -114,7 +114,7 @@ class Clients:
             raise _unknown(f'Unable to obtain jwks from "{url}" for "{client_id}"{self._why(url, pulled)}')
         return Client(client_id, uris, scopes, tuple(keys["keys"]))
 
-    def _document(self, url: str, pulled: Mapping[str, Pulled]) -> dict[str, Any] | None:
+    def _document(self, url: str, pulled: Mapping[str, FetchedUrl]) -> dict[str, Any] | None:
         found = pulled.get(self._found_at(url))
         try:
             told = json.loads(found.content) if found is not None and found.status == 200 else None
@@ -122,9 +122,9 @@ class Clients:
             return None
         return told if isinstance(told, dict) else None
 
-    def _why(self, url: str, pulled: Mapping[str, Pulled]) -> str:
+    def _why(self, url: str, pulled: Mapping[str, FetchedUrl]) -> str:
         """Why a document could not be had, as far as it is told."""
-        status = pulled.get(self._found_at(url), Pulled(0)).status
+        status = pulled.get(self._found_at(url), FetchedUrl(0)).status
         return f": {HTTPStatus(status).phrase}" if status not in (0, 200) else ""
 
     def _found_at(self, url: str) -> str:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from socialpub.base.runtime import Clock
 from socialpub.simulator.bluesky.tokens import b64, decoded, unb64
-from socialpub.simulator.wire import Call
+from socialpub.simulator.contract import Call
 
 ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES256K ES384 ES512"  # what the reference server claims
 _ROTATION, _TOLERANCE, _AGE = 60, 180, 10  # seconds

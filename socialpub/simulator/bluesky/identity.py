@@ -7,7 +7,7 @@ from typing import Any
 from socialpub.simulator.bluesky.accounts import Accounts
 from socialpub.simulator.bluesky.records import POST
 from socialpub.simulator.bluesky.xrpc import CORS, Method, Request, error, invalid, not_found
-from socialpub.simulator.wire import Answer, Call, RefusedError
+from socialpub.simulator.contract import Call, FakeResponse, RefusedError
 
 
 class Identity:
@@ -39,21 +39,21 @@ class Identity:
         counts = {"followersCount": 0, "followsCount": 0, "postsCount": posts}
         return {"did": account.did, "handle": account.handle, **name, "labels": [], **counts}
 
-    def well_known(self, call: Call) -> Answer:
+    def well_known(self, call: Call) -> FakeResponse:
         """The DID of the handle that the call's host name is."""
         host = call.headers.get("host", "").partition(":")[0].lower()
         account = next((account for account in self._accounts if account.handle == host), None)
         if account is None:
-            return Answer(404, "User not found", CORS, "text/html; charset=utf-8")
-        return Answer(200, account.did, CORS, "text/plain; charset=utf-8")
+            return FakeResponse(404, "User not found", CORS, "text/html; charset=utf-8")
+        return FakeResponse(200, account.did, CORS, "text/plain; charset=utf-8")
 
-    def registry(self, call: Call) -> Answer:
+    def registry(self, call: Call) -> FakeResponse:
         """The DID document, as plc.directory serves it."""
         did = call.parts["did"]
         if not did.startswith("did:"):
             raise RefusedError(not_found())
         account = next((account for account in self._accounts if account.did == did), None)
         if account is None:
-            return Answer(404, {"message": f"DID not registered: {did}"}, CORS)
+            return FakeResponse(404, {"message": f"DID not registered: {did}"}, CORS)
         document = account.did_document(call.origin)
-        return Answer(200, document, CORS, "application/did+ld+json; charset=utf-8")
+        return FakeResponse(200, document, CORS, "application/did+ld+json; charset=utf-8")

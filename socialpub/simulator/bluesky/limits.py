@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from socialpub.base.runtime import Clock
 from socialpub.simulator.bluesky.xrpc import Request, error
-from socialpub.simulator.wire import Answer, RefusedError
+from socialpub.simulator.contract import FakeResponse, RefusedError
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
@@ -111,7 +111,7 @@ class Limiter:
         answer = error(429).answer
         wait = math.ceil((window.ends_ms - self.clock.now_ms()) / 1000)
         headers = {**answer.headers, **_headers(limit, window), "retry-after": str(wait)}
-        return RefusedError(Answer(429, answer.body, headers))
+        return RefusedError(FakeResponse(429, answer.body, headers))
 
     def clear(self) -> None:
         self._windows.clear()

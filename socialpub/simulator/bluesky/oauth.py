@@ -17,9 +17,9 @@ from socialpub.simulator.bluesky.metadata import protected_resource, server
 from socialpub.simulator.bluesky.tokens import Claims, b64
 from socialpub.simulator.bluesky.xrpc import CORS, Auth
 from socialpub.simulator.bluesky.xrpc import error as error_of
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import fields
-from socialpub.simulator.oauth import Grant, Issue, Manners, OAuthServer, page
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.oauth import Grant, IssuedTokens, OAuthQuirks, OAuthServer, build_page
 
 PAR_SECONDS = 300
 _NEEDED = {  # by method, for who has not been given `transition:generic`
@@ -36,7 +36,7 @@ _PREFIX = "urn:ietf:params:oauth:request_uri:req-"
 
 
 @dataclass(frozen=True)
-class Bond:
+class SessionBinding:
     """Who alone may use a session: the client, its own key (empty: a public client) and the key of its proofs."""
 
     client: str
@@ -56,11 +56,11 @@ class Bond:
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushedRequest:
     """A request that waits for its owner."""
 
     asked: Mapping[str, str]
-    bond: Bond
+    bond: SessionBinding
     ends_at: int
     lives: int | None  # seconds that its session will have
 
@@ -69,12 +69,12 @@ def challenge_of(verifier: str) -> str:
     return b64(hashlib.sha256(verifier.encode()).digest())
 
 
-def refusal(name: str, said: str) -> Answer:
+def refusal(name: str, said: str) -> FakeResponse:
     """RFC 6749, 5.2; a missing or bad proof is a 401 that says what proof is wanted."""
     body = {"error": name, "error_description": said}
     if name != "invalid_dpop_proof":
-        return Answer(400, body, _PRIVATE, "application/json")
-    return Answer(401, body, {**_PRIVATE, "www-authenticate": wanted(name, said)}, "application/json")
+        return FakeResponse(400, body, _PRIVATE, "application/json")
+    return FakeResponse(401, body, {**_PRIVATE, "www-authenticate": wanted(name, said)}, "application/json")
 
 
 def wanted(name: str, said: str) -> str:
@@ -88,7 +88,7 @@ def _unauthorized(name: str, said: str) -> RefusedError:
     return RefusedError(replace(answer, headers={**answer.headers, "www-authenticate": wanted(name, said)}))
 
 
-def _issued(issue: Issue) -> Answer:
+def _issued(issue: IssuedTokens) -> FakeResponse:
     body = {
         "access_token": issue.access,
         "token_type": "DPoP",
@@ -97,10 +97,10 @@ def _issued(issue: Issue) -> Answer:
         "expires_in": issue.expires_in,
         "sub": issue.account,
     }
-    return Answer(200, body, _PRIVATE, "application/json")
+    return FakeResponse(200, body, _PRIVATE, "application/json")
 
 
-MANNERS = Manners(
+OAUTH_QUIRKS = OAuthQuirks(
     authorize_path="/oauth/authorize",
     token_path="/oauth/token",
     revoke_path="/oauth/revoke",
@@ -120,7 +120,7 @@ class AuthorizationServer(OAuthServer):
     """Accounts are named by their DID. `owner_of`: the DID of a handle or DID; empty when there is none."""
 
     owner_of: Callable[[str], str] = str
-    _pushed: dict[str, Pushed] = field(default_factory=dict)
+    _pushed: dict[str, PushedRequest] = field(default_factory=dict)
     _spent: dict[str, Grant] = field(default_factory=dict)  # by code or refresh token that was used
     _challenges: set[str] = field(default_factory=set)  # of codes that were used
 
@@ -139,35 +139,35 @@ class AuthorizationServer(OAuthServer):
             Operation("oauth.revoke", ("POST",), "/oauth/revoke", self.revoke, pulls=self._documents),
         )
 
-    def resource(self, call: Call) -> Answer:
-        return Answer(200, protected_resource(call.origin), CORS)
+    def resource(self, call: Call) -> FakeResponse:
+        return FakeResponse(200, protected_resource(call.origin), CORS)
 
-    def metadata(self, call: Call) -> Answer:
+    def metadata(self, call: Call) -> FakeResponse:
         headers = {**CORS, "cache-control": "max-age=300"}
-        return Answer(200, server(call.origin), headers, "application/json")
+        return FakeResponse(200, server(call.origin), headers, "application/json")
 
-    def jwks(self, call: Call) -> Answer:
+    def jwks(self, call: Call) -> FakeResponse:
         """No keys: access tokens are signed with a secret."""
-        return Answer(200, {"keys": []}, {**CORS, "cache-control": "max-age=300"}, "application/json")
+        return FakeResponse(200, {"keys": []}, {**CORS, "cache-control": "max-age=300"}, "application/json")
 
     def _documents(self, call: Call) -> Iterable[str]:
         return self.clients.wanted(fields(call).get("client_id", ""), call.pulled)
 
     # --- The request and its owner ---
 
-    def push(self, call: Call) -> Answer:
+    def push(self, call: Call) -> FakeResponse:
         """A request that the browser will name (RFC 9126)."""
         return self._answered(call, self._push)
 
-    def _push(self, call: Call, asked: dict[str, str]) -> Answer:
+    def _push(self, call: Call, asked: dict[str, str]) -> FakeResponse:
         client, signer, key = self._caller(call, asked)
         asked = client.only_redirect_uri | asked
         self._check(client, asked)
         now = self._now()
         name = _PREFIX + hashlib.sha256(self._new("request").encode()).hexdigest()[:32]
         lives = None if client.is_confidential else _PUBLIC_SECONDS
-        self._pushed[name] = Pushed(asked, Bond(client.id, signer, key), now + PAR_SECONDS, lives)
-        return Answer(201, {"request_uri": name, "expires_in": PAR_SECONDS - 1}, _PRIVATE, "application/json")
+        self._pushed[name] = PushedRequest(asked, SessionBinding(client.id, signer, key), now + PAR_SECONDS, lives)
+        return FakeResponse(201, {"request_uri": name, "expires_in": PAR_SECONDS - 1}, _PRIVATE, "application/json")
 
     def _check(self, client: Client, asked: Mapping[str, str]) -> None:
         scopes, uri, kind = asked.get("scope", "").split(), asked.get("redirect_uri", ""), asked.get("response_type")
@@ -190,23 +190,23 @@ class AuthorizationServer(OAuthServer):
             if is_refused:
                 raise RefusedError(refusal(name, said))
 
-    def authorize(self, call: Call) -> Answer:
+    def authorize(self, call: Call) -> FakeResponse:
         """The owner's page for a pushed request, or straight back."""
         sent = fields(call)
         name = sent.get("request_uri", "")
         pushed = self._pushed.get(name)
         if pushed is None or pushed.ends_at <= self._now() or pushed.bond.client != sent.get("client_id"):
-            return page("<h1>This cannot be approved</h1><p>Unknown request_uri</p>", 400)
+            return build_page("<h1>This cannot be approved</h1><p>Unknown request_uri</p>", 400)
         hinted = self.owner_of(pushed.asked.get("login_hint", ""))
         if self.consent.mode == "form" and call.method == "GET":
             shown = {"client_id": pushed.bond.client, "request_uri": name, "scope": pushed.asked["scope"]}
-            return page(self._form(call.path, shown, hinted))
+            return build_page(self._form(call.path, shown, hinted))
         del self._pushed[name]
         pressed = sent.get("decision", "deny" if self.consent.mode == "deny" else "allow")
         params = self._denied() if pressed != "allow" else self._allowed(pushed, sent, hinted, call)
         return self._back(pushed.asked, {"iss": call.origin, **params})
 
-    def _allowed(self, pushed: Pushed, sent: Mapping[str, str], hinted: str, call: Call) -> dict[str, str]:
+    def _allowed(self, pushed: PushedRequest, sent: Mapping[str, str], hinted: str, call: Call) -> dict[str, str]:
         chosen = {name: sent[name] for name in ("decision", "account") if name in sent}
         if "account" not in chosen and self.consent.account is None and hinted:
             chosen["account"] = hinted
@@ -220,10 +220,10 @@ class AuthorizationServer(OAuthServer):
 
     # --- Tokens ---
 
-    def token(self, call: Call) -> Answer:
+    def token(self, call: Call) -> FakeResponse:
         return self._answered(call, self._token)
 
-    def _token(self, call: Call, asked: dict[str, str]) -> Answer:
+    def _token(self, call: Call, asked: dict[str, str]) -> FakeResponse:
         client, signer, key = self._caller(call, asked)
         if not key:
             raise ProofError("DPoP proof required")
@@ -232,7 +232,7 @@ class AuthorizationServer(OAuthServer):
         if run is None:
             raise self._refuse("invalid_grant", "Invalid request payload")
         grant = run(asked)
-        bond = cast(Bond, grant.bond)
+        bond = cast(SessionBinding, grant.bond)
         problem = bond.problem(client, signer, key)
         if problem:
             grant.ended = True
@@ -278,24 +278,27 @@ class AuthorizationServer(OAuthServer):
         if token is None or token.grant.ended or not token.grant.renewable:
             raise self._refuse("invalid_grant", "Invalid refresh token")
         grant = self._spent[text] = token.grant
-        ends_at = cast(Bond, grant.bond).ends_at
+        ends_at = cast(SessionBinding, grant.bond).ends_at
         if self._over(token) or (ends_at is not None and ends_at <= self._now()):
             grant.ended = True
             raise self._refuse("invalid_grant", "Refresh token expired" if self._over(token) else "Session expired")
         return grant
 
-    def revoke(self, call: Call) -> Answer:
+    def revoke(self, call: Call) -> FakeResponse:
         return self._answered(call, self._revoke)
 
-    def _revoke(self, call: Call, asked: dict[str, str]) -> Answer:
+    def _revoke(self, call: Call, asked: dict[str, str]) -> FakeResponse:
         """Ends the session of a token. Why it was not ended is not told: the reference server's own choice."""
         text = asked.get("token", "")
-        found, done = self._access.get(text) or self._refresh.get(text), Answer(200, {}, _PRIVATE, "application/json")
+        found, done = (
+            self._access.get(text) or self._refresh.get(text),
+            FakeResponse(200, {}, _PRIVATE, "application/json"),
+        )
         try:
             caller = self._caller(call, asked)
         except ClientError:
             return done
-        if found is not None and not cast(Bond, found.grant.bond).problem(*caller):
+        if found is not None and not cast(SessionBinding, found.grant.bond).problem(*caller):
             found.grant.ended = True
         return done
 
@@ -313,7 +316,7 @@ class AuthorizationServer(OAuthServer):
             raise _unauthorized("invalid_token", "Invalid token" if token.startswith("lab-") else "Malformed token")
         if not key:
             raise _unauthorized("invalid_dpop_proof", "DPoP proof required")
-        if key != cast(Bond, found.grant.bond).key:
+        if key != cast(SessionBinding, found.grant.bond).key:
             raise _unauthorized("invalid_token", "Invalid DPoP key binding")
         if self._over(found):
             raise _unauthorized("invalid_token", '"exp" claim timestamp check failed')
@@ -326,7 +329,7 @@ class AuthorizationServer(OAuthServer):
 
     # --- Who asks ---
 
-    def _answered(self, call: Call, run: Callable[[Call, dict[str, str]], Answer]) -> Answer:
+    def _answered(self, call: Call, run: Callable[[Call, dict[str, str]], FakeResponse]) -> FakeResponse:
         """The answer with the next nonce, also when it is a refusal."""
         try:
             answer = run(call, fields(call))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from socialpub.simulator import sniff
+from socialpub.simulator import content_types
 from socialpub.simulator.bluesky import cbor
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.lexicon import blobs
 from socialpub.simulator.bluesky.repo import StoredRecord, Write, cid_of
 from socialpub.simulator.bluesky.sessions import BLOB_LIMIT
 from socialpub.simulator.bluesky.xrpc import Method, Request, content_type, error, invalid
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.ledger import Publication, PublishedMedia
+from socialpub.simulator.state import SimulatorState
 
 POST = "app.bsky.feed.post"
 _RECORD = ("record",)
@@ -24,7 +24,7 @@ _MAX_BATCH = 200
 class Records:
     """Every method takes a request and answers JSON."""
 
-    def __init__(self, lab: Lab, accounts: Accounts) -> None:
+    def __init__(self, lab: SimulatorState, accounts: Accounts) -> None:
         self._lab = lab
         self._accounts = accounts
 
@@ -58,7 +58,7 @@ class Records:
         content = request.call.body
         if len(content) > BLOB_LIMIT:
             raise error(413)
-        return {"blob": account.repo.upload(content, sniff.mime_type(content, content_type(request.call)))}
+        return {"blob": account.repo.upload(content, content_types.mime_type(content, content_type(request.call)))}
 
     def _create(self, request: Request) -> Any:
         account = self._writer(request)
@@ -154,7 +154,7 @@ class Records:
                 )
             )
 
-    def _media(self, account: Account, record: Any) -> list[Medium]:
+    def _media(self, account: Account, record: Any) -> list[PublishedMedia]:
         alts = _alternative_texts(record)
         found = []
         for reference in blobs(record):

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from socialpub.simulator import sniff
+from socialpub.simulator import content_types
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.cbor import blob_cid
 from socialpub.simulator.bluesky.sessions import service_claims, service_did
 from socialpub.simulator.bluesky.xrpc import OPEN, Method, Request, content_type, error, invalid
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.wire import Answer, RefusedError
+from socialpub.simulator.contract import FakeResponse, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 _TAKEN = frozenset({"video/mp4", "video/quicktime", "video/webm"})
 _MADE = "video/mp4"  # whatever came in
@@ -36,7 +36,7 @@ class _Job:
 class Videos:
     """For tests: `failing` are the messages that the next jobs end with, `refusing` why no upload is allowed."""
 
-    lab: Lab
+    lab: SimulatorState
     accounts: Accounts
     failing: list[str] = field(default_factory=list)
     refusing: str = ""
@@ -68,12 +68,12 @@ class Videos:
         if did != account.did or not name:
             raise invalid("did and name are required, and did is that of the token")
         content = request.call.body
-        if sniff.mime_type(content, content_type(request.call)) not in _TAKEN:
+        if content_types.mime_type(content, content_type(request.call)) not in _TAKEN:
             raise error(400, "UnsupportedContentType", "Unsupported content type")
         id = f"{blob_cid(content)[-13:]}{account.did[-7:]}"
         if id in self._jobs and self._is_ready(self._jobs[id]):
             known = {**self._told(self._jobs[id]), "error": "already_exists", "message": "Video already processed"}
-            raise RefusedError(Answer(409, known, OPEN))
+            raise RefusedError(FakeResponse(409, known, OPEN))
         ready = self.lab.clock.now_ms() + self.lab.settings.processing_ms
         failure = self.failing.pop(0) if self.failing else ""
         return self._told(self._jobs.setdefault(id, _Job(id, account, content, ready, failure)))

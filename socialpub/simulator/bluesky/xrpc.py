@@ -13,7 +13,7 @@ from typing import Any, Literal
 from socialpub.simulator.bluesky import schemas
 from socialpub.simulator.bluesky.lexicon import Boolean, Integer, InvalidError
 from socialpub.simulator.bluesky.tokens import Claims
-from socialpub.simulator.wire import Answer, Call, RefusedError
+from socialpub.simulator.contract import Call, FakeResponse, RefusedError
 
 JSON_LIMIT = 1_000_000
 CORS = {"access-control-allow-origin": "*"}
@@ -40,13 +40,15 @@ def error(status: int, name: str | None = None, message: str | None = None) -> R
     """The refusal with this status; name and message default to the server's own for it."""
     usual_name, usual_message = NAMES.get(status, ("Unknown", "Unknown Error"))
     body = {"error": name or usual_name, "message": usual_message if message is None else message}
-    return RefusedError(Answer(status, body, OPEN))
+    return RefusedError(FakeResponse(status, body, OPEN))
 
 
-def not_found() -> Answer:
+def not_found() -> FakeResponse:
     """The answer to an address that is none of the server's."""
     page = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Error</title>\n</head>\n'
-    return Answer(404, page + "<body>\n<pre>Not Found</pre>\n</body>\n</html>\n", CORS, "text/html; charset=utf-8")
+    return FakeResponse(
+        404, page + "<body>\n<pre>Not Found</pre>\n</body>\n</html>\n", CORS, "text/html; charset=utf-8"
+    )
 
 
 def invalid(message: str) -> RefusedError:
@@ -91,7 +93,7 @@ def serve(
     call: Call,
     authenticate: Callable[[Call, Auth], Claims | None],
     charge: Callable[[Request], Mapping[str, str]],
-) -> Answer:
+) -> FakeResponse:
     """Answer one call: method, parameters, authentication, input, rate limits and handler, in the real server's order.
 
     `charge` counts the call and gives the headers that tell of it.
@@ -106,14 +108,14 @@ def serve(
         request = Request(call, params, claims=authenticate(call, method.auth))
         request = replace(request, input=_input(method, call))
         headers = charge(request)
-        answer = Answer(200, method.handle(request), OPEN)
+        answer = FakeResponse(200, method.handle(request), OPEN)
     except RefusedError as refused:
         answer = refused.answer
     answer = replace(answer, headers={**answer.headers, **headers})
     return answer if method.auth == "none" else private(answer)
 
 
-def private(answer: Answer) -> Answer:
+def private(answer: FakeResponse) -> FakeResponse:
     """The answer as it goes out from a method that looked at the caller's token."""
     headers = {**answer.headers, **_PRIVATE}
     if answer.body is None:

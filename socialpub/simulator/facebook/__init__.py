@@ -11,17 +11,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.facebook.feed import Feed
 from socialpub.simulator.facebook.pages import Pages, Portfolio
 from socialpub.simulator.facebook.videos import Videos
-from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta import graph
 from socialpub.simulator.meta.graph import VERSION, asked_fields, missing, shown
 from socialpub.simulator.meta.usage import Meter
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.state import SimulatorState
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str = Field("lab", min_length=1)
@@ -38,7 +38,7 @@ class Facebook:
     max_body: int = 64 * 1024 * 1024
     ids: tuple[str, ...] = ("id", "post_id", "video_id", "upload_session_id", "success", "access_token")
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatorState) -> None:
         self.pages = Pages(lab)
         self.feed = Feed(lab, self.pages)
         self.videos = Videos(lab, self.pages, self.feed)
@@ -52,24 +52,24 @@ class Facebook:
             Operation("node", ("GET",), f"/{VERSION}/<node>", self.read),
         )
 
-    def read(self, call: Call) -> Answer:
+    def read(self, call: Call) -> FakeResponse:
         """A post, photo, video or Page of the caller's."""
         id = call.parts["node"]
         account = self.pages.access(call).account
         going_up = self.videos.progress(id)
         if going_up is not None:
-            return Answer(200, going_up)
+            return FakeResponse(200, going_up)
         found = self.feed.node(id, account) or self.videos.node(id, account) or self.pages.node(id, account)
         if found is None:
             raise missing(id)
-        return Answer(200, shown(found, asked_fields(call, "id")))
+        return FakeResponse(200, shown(found, asked_fields(call, "id")))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A login with Pages and the first one's token: `handle`, and optionally `displayName`, `pages`, `tasks`.
 
         `portfolio` (`owned` or `client`): the Pages belong to a business portfolio, which alone lists them.
         """
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         user = self.pages.add(asked.handle, asked.display_name, asked.pages, asked.tasks, asked.portfolio)
         token = self.pages.login(user)
         made: dict[str, Any] = {"userId": user.id, "userToken": token}
@@ -86,7 +86,7 @@ class Facebook:
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.pages.end_tokens(account, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         return graph.refusal(status, retry_after)
 
     def reset(self) -> None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.ledger import Publication, PublishedMedia
 from socialpub.simulator.meta.graph import DAY_SECONDS, VERSION, asked_fields, instant, listed, refuse, shown
 from socialpub.simulator.meta.multipart import form_of
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.state import SimulatorState
 
 WEB = "https://www.facebook.com"
 _MESSAGE_MAX, _PHOTO_MAX = 63_206, 10 * 1024 * 1024
@@ -27,7 +27,7 @@ _TYPES = ("image/jpeg", "image/png", "image/gif", "image/bmp", "image/tiff", "im
 class Photo:
     id: str
     page: str
-    medium: Medium
+    medium: PublishedMedia
     at_ms: int
     used: bool = False
 
@@ -44,7 +44,7 @@ class Post:
 class Feed:
     """Everything that Pages have posted, and what they have uploaded for it."""
 
-    lab: Lab
+    lab: SimulatorState
     pages: Pages
     posts: dict[str, Post] = field(default_factory=dict)
     photos: dict[str, Photo] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Feed:
 
     # --- Calls ---
 
-    def post(self, call: Call) -> Answer:
+    def post(self, call: Call) -> FakeResponse:
         """The public step."""
         page, form = self.pages.page(call), fields(call)
         message, link = form.get("message", ""), form.get("link", "")
@@ -96,16 +96,16 @@ class Feed:
         node = self._node(page, message, [_attachment(photo) for photo in photos] or _card(link))
         self.add(page, content, node, message, tuple(photo.medium for photo in photos), form)
         asked = asked_fields(call, "id")
-        return Answer(200, shown(node, [name for name in asked if name != "id"]))
+        return FakeResponse(200, shown(node, [name for name in asked if name != "id"]))
 
-    def latest(self, call: Call) -> Answer:
+    def latest(self, call: Call) -> FakeResponse:
         """The Page's posts, newest first."""
         page = self.pages.page(call)
         self.due()
         mine = [(post.at_ms, post.node) for post in self.posts.values() if post.page == page.id]
         return listed(call, mine, asked_fields(call, "id,message,created_time"), self.lab)
 
-    def upload(self, call: Call) -> Answer:
+    def upload(self, call: Call) -> FakeResponse:
         """A photo: on its own with `published`, else waiting a day for a post."""
         page, form = self.pages.page(call), form_of(call)
         pulled = call.pulled.get(form.texts.get("url", ""))
@@ -119,12 +119,12 @@ class Feed:
         photo = Photo(self.new_id(), page.id, medium, self.now)
         self.photos[photo.id] = photo
         if form.texts.get("published", "true") == "false":
-            return Answer(200, {"id": photo.id})
+            return FakeResponse(200, {"id": photo.id})
         photo.used = True
         caption = form.texts.get("caption", "")
         node = self._node(page, caption, [_attachment(photo)])
         self.add(page, (caption, photo.id), node, caption, (medium,), form.texts)
-        return Answer(200, {"id": photo.id, "post_id": node["id"]})
+        return FakeResponse(200, {"id": photo.id, "post_id": node["id"]})
 
     # --- Tools ---
 
@@ -138,7 +138,7 @@ class Feed:
         content: tuple[str, ...],
         node: dict[str, Any],
         text: str,
-        media: tuple[Medium, ...],
+        media: tuple[PublishedMedia, ...],
         form: dict[str, str],
         remote_id: str = "",
     ) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.forms import bearer, fields
-from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta.graph import (
     DENIAL,
     LONG_SECONDS,
@@ -22,8 +22,8 @@ from socialpub.simulator.meta.graph import (
     refuse,
     shown,
 )
-from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.oauth import BearerAccess, IssuedTokens, OAuthQuirks, OAuthServer
+from socialpub.simulator.state import SimulatorState
 
 SCOPES = ("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management")
 Portfolio = Literal["", "owned", "client"]
@@ -47,17 +47,17 @@ def _portfolio_of(login: str) -> str:
     return f"9{login}"
 
 
-def _issued(issue: Issue) -> Answer:
-    return Answer(200, {"access_token": issue.access, "token_type": "bearer", "expires_in": issue.expires_in})
+def _issued(issue: IssuedTokens) -> FakeResponse:
+    return FakeResponse(200, {"access_token": issue.access, "token_type": "bearer", "expires_in": issue.expires_in})
 
 
-def _refused(name: str, message: str) -> Answer:
+def _refused(name: str, message: str) -> FakeResponse:
     if name == "invalid_client":
         return refuse(1, "Error validating client secret.").answer
     return refuse(100, message, 36008).answer
 
 
-_MANNERS = Manners(
+_OAUTH_QUIRKS = OAuthQuirks(
     authorize_path=f"/{VERSION}/dialog/oauth",
     token_path=f"/{VERSION}/oauth/access_token",
     token_methods=("POST",),
@@ -77,7 +77,7 @@ class Pages:
     app's switch "Require App Secret". A proof that is sent has to be right in any case.
     """
 
-    lab: Lab
+    lab: SimulatorState
     users: dict[str, Person] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
     configurations: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Pages:
 
     def __post_init__(self) -> None:
         self.server = OAuthServer(
-            self.lab.clock, _MANNERS, lambda: tuple(self.users), configurations=self.configurations
+            self.lab.clock, _OAUTH_QUIRKS, lambda: tuple(self.users), configurations=self.configurations
         )
         self._check = Tokens(self.server)
 
@@ -134,7 +134,7 @@ class Pages:
             self._tokens[page.id, lasting] = known
         return known
 
-    def access(self, call: Call, scope: str = "") -> Access:
+    def access(self, call: Call, scope: str = "") -> BearerAccess:
         self._check_proof(call)
         return self._check.access(call, scope)
 
@@ -167,7 +167,7 @@ class Pages:
 
     # --- Calls ---
 
-    def exchange(self, call: Call) -> Answer:
+    def exchange(self, call: Call) -> FakeResponse:
         """A login's token for 60 days, or one of the app alone."""
         asked = fields(call)
         if (asked.get("client_id"), asked.get("client_secret")) != (self.server.client_id, self.server.client_secret):
@@ -181,31 +181,31 @@ class Pages:
         self._long.add(made.access)
         return _issued(made)
 
-    def me(self, call: Call) -> Answer:
+    def me(self, call: Call) -> FakeResponse:
         account = self.access(call).account
         name = self.users[account].name or self.users[account].username if account in self.users else None
         node = self.node(account, account) or {"id": account, "name": name}
-        return Answer(200, shown(node, asked_fields(call, "id,name")))
+        return FakeResponse(200, shown(node, asked_fields(call, "id,name")))
 
-    def permissions(self, call: Call) -> Answer:
+    def permissions(self, call: Call) -> FakeResponse:
         granted = self.access(call).scopes
         rows = [{"permission": name, "status": "granted" if name in granted else "declined"} for name in SCOPES]
-        return Answer(200, {"data": rows})
+        return FakeResponse(200, {"data": rows})
 
-    def accounts(self, call: Call) -> Answer:
+    def accounts(self, call: Call) -> FakeResponse:
         found = self.access(call, "pages_show_list")
         mine = [page for page in self.of(found.account) if not page.portfolio]
         rows = [self._row(call, page) | {"tasks": list(page.tasks)} for page in mine]
         return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name,access_token"), self.lab)
 
-    def businesses(self, call: Call) -> Answer:
+    def businesses(self, call: Call) -> FakeResponse:
         """A login's portfolio, when any Page of it is in one."""
         found = self.access(call, BUSINESS)
         held = any(page.portfolio for page in self.of(found.account))
         rows = [{"id": _portfolio_of(found.account), "name": "Lab portfolio"}] if held else []
         return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name"), self.lab)
 
-    def held(self, call: Call) -> Answer:
+    def held(self, call: Call) -> FakeResponse:
         """The Pages of a portfolio; it tells no tasks, and no token of a Page that the person was not assigned."""
         found = self.access(call, BUSINESS)
         if call.parts["business"] != _portfolio_of(found.account):
@@ -218,11 +218,11 @@ class Pages:
         token = self.token(page, lasting=bearer(call) in self._long) if page.assigned else ""
         return {"id": page.id, "name": page.name, "category": page.category, "access_token": token}
 
-    def end(self, call: Call) -> Answer:
+    def end(self, call: Call) -> FakeResponse:
         """The owner takes everything back: the login's tokens and those of all its Pages."""
         for account in self._with_pages(self.access(call).account):
             self.server.end_grants(account)
-        return Answer(200, True)
+        return FakeResponse(200, True)
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         """Of a login with its Pages, of one Page, or of all; ValueError when there is no such account."""

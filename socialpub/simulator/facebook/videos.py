@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.facebook.feed import WEB, Feed
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
-from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta.graph import VERSION, instant, missing, refuse
 from socialpub.simulator.meta.multipart import form_of
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.state import SimulatorState
 
 _TYPES = ("video/mp4", "video/quicktime", "video/webm", "video/x-m4v")
 
@@ -45,7 +45,7 @@ class File:
 class Videos:
     """For tests: `failing` are the errors in which the next videos' processing ends, `piece` how much is asked for."""
 
-    lab: Lab
+    lab: SimulatorState
     pages: Pages
     feed: Feed
     piece: int = 1024 * 1024
@@ -92,7 +92,7 @@ class Videos:
 
     # --- Calls ---
 
-    def upload(self, call: Call) -> Answer:
+    def upload(self, call: Call) -> FakeResponse:
         """All four ways of the edge: three phases, or an address."""
         page, form = self.pages.page(call), form_of(call)
         phase = form.texts.get("upload_phase", "")
@@ -108,7 +108,7 @@ class Videos:
             return self._finish(page, form.texts)
         return self._pulled(page, call, form.texts)
 
-    def open(self, call: Call) -> Answer:
+    def open(self, call: Call) -> FakeResponse:
         """An upload of the app's."""
         self.pages.access(call)
         asked = fields(call)
@@ -118,9 +118,9 @@ class Videos:
             raise refuse(100, "(#100) file_length and file_type are required")
         id = f"upload:{self.feed.new_id()}"
         self.files[id] = File(int(asked["file_length"]))
-        return Answer(200, {"id": id})
+        return FakeResponse(200, {"id": id})
 
-    def take(self, call: Call) -> Answer:
+    def take(self, call: Call) -> FakeResponse:
         """The bytes of an upload from where it is; its handle once they are all there."""
         self.pages.access(call)
         file = self.files.get(call.parts["file"])
@@ -131,30 +131,30 @@ class Videos:
         file.content += call.body
         if len(file.content) != file.size:
             raise refuse(100, "(#100) The upload is not complete")
-        return Answer(200, {"h": f"h:{call.parts['file']}"})
+        return FakeResponse(200, {"h": f"h:{call.parts['file']}"})
 
     def progress(self, id: str) -> dict[str, Any] | None:
         """How far an upload is."""
         file = self.files.get(id)
         return {"id": id, "file_offset": len(file.content)} if file else None
 
-    def _named(self, page: Page, form: Mapping[str, str]) -> Answer:
+    def _named(self, page: Page, form: Mapping[str, str]) -> FakeResponse:
         file = self.files.get(form["fbuploader_video_file_chunk"].removeprefix("h:"))
         if file is None or len(file.content) != file.size:
             raise refuse(6000, "The upload is unknown or not complete", 1363033)
         video = self._new(page, file.size)
         video.content += file.content
         self._take(video, form)
-        return Answer(200, {"id": video.id})
+        return FakeResponse(200, {"id": video.id})
 
-    def _start(self, page: Page, form: Mapping[str, str]) -> Answer:
+    def _start(self, page: Page, form: Mapping[str, str]) -> FakeResponse:
         size = form.get("file_size", "")
         if not size.isdecimal() or int(size) < 1:
             raise refuse(100, "(#100) file_size must be a number above 0")
         video = self._new(page, int(size))
-        return Answer(200, {"upload_session_id": video.session, "video_id": video.id, **self._next(video)})
+        return FakeResponse(200, {"upload_session_id": video.session, "video_id": video.id, **self._next(video)})
 
-    def _transfer(self, page: Page, form: Mapping[str, str], chunk: bytes) -> Answer:
+    def _transfer(self, page: Page, form: Mapping[str, str], chunk: bytes) -> FakeResponse:
         video = self._found(page, form)
         expected = self._next(video)
         if form.get("start_offset") != expected["start_offset"]:
@@ -163,9 +163,9 @@ class Videos:
         if not chunk or len(video.content) + len(chunk) > int(expected["end_offset"]):
             raise refuse(6001, "There was a problem uploading your video. Please try again.", 1363030)
         video.content += chunk
-        return Answer(200, self._next(video))
+        return FakeResponse(200, self._next(video))
 
-    def _finish(self, page: Page, form: Mapping[str, str]) -> Answer:
+    def _finish(self, page: Page, form: Mapping[str, str]) -> FakeResponse:
         """The last step: from here on nothing is in the way of the video but its processing."""
         video = self._found(page, form)
         if len(video.content) != video.size:
@@ -173,16 +173,16 @@ class Videos:
         if video.ready_ms is not None:
             raise refuse(6000, "The upload session is over", 1363033)
         self._take(video, form)
-        return Answer(200, {"success": True})
+        return FakeResponse(200, {"success": True})
 
-    def _pulled(self, page: Page, call: Call, form: Mapping[str, str]) -> Answer:
+    def _pulled(self, page: Page, call: Call, form: Mapping[str, str]) -> FakeResponse:
         pulled = call.pulled.get(form.get("file_url", ""))
         if pulled is None or not pulled.ok:
             raise refuse(389, "(#389) Unable to fetch video file from URL")
         video = self._new(page, len(pulled.content))
         video.content += pulled.content
         self._take(video, form)
-        return Answer(200, {"id": video.id})
+        return FakeResponse(200, {"id": video.id})
 
     # --- Tools ---
 

@@ -12,15 +12,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.contract import FakeResponse, Operation
 from socialpub.simulator.linkedin import api
 from socialpub.simulator.linkedin.api import DAY, PAGE_SCOPES, PERSON_SCOPES, People
 from socialpub.simulator.linkedin.media import Media
 from socialpub.simulator.linkedin.posts import Posts
-from socialpub.simulator.wire import Answer, Operation
+from socialpub.simulator.state import SimulatorState
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str = Field("lab", min_length=1)
@@ -37,7 +37,7 @@ class LinkedIn:
     max_body: int = 64 * 1024 * 1024
     ids: tuple[str, ...] = ("value", "id", "access_token")
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatorState) -> None:
         self.people = People(lab)
         self.media = Media(lab, self.people)
         self.posts = Posts(lab, self.people, self.media)
@@ -50,7 +50,7 @@ class LinkedIn:
 
         `vetted`: from now on the app gets refresh tokens, as only some do.
         """
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         if asked.vetted:
             self.people.vetted(True)
         page = asked.kind == "organization"
@@ -69,7 +69,7 @@ class LinkedIn:
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.people.end_tokens(account, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         return api.refusal(status, retry_after)
 
     def reset(self) -> None:

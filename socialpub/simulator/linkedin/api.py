@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer, fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.oauth import BearerAccess, IssuedTokens, OAuthQuirks, OAuthServer
+from socialpub.simulator.state import SimulatorState
 
 DAY = 86_400
 PERSON_SCOPES = ("openid", "profile", "w_member_social")
@@ -22,7 +22,7 @@ VERSIONS = frozenset({*(f"2026{month:02d}" for month in range(1, 12)), "202512"}
 
 def refuse(status: int, code: str, message: str, **more: Any) -> RefusedError:
     """LinkedIn's refusal."""
-    return RefusedError(Answer(status, {"status": status, "code": code, "message": message, **more}))
+    return RefusedError(FakeResponse(status, {"status": status, "code": code, "message": message, **more}))
 
 
 def invalid(path: str, code: str, message: str) -> RefusedError:
@@ -32,11 +32,11 @@ def invalid(path: str, code: str, message: str) -> RefusedError:
     return refuse(400, code, message, **details)
 
 
-def refusal(status: int, retry_after: int | None) -> Answer:
+def refusal(status: int, retry_after: int | None) -> FakeResponse:
     """LinkedIn's words for a status that has no better cause; it knows no Retry-After of its own."""
     code, message = _ERRORS.get(status, ("INTERNAL_SERVER_ERROR", "Internal Server Error"))
     headers = {"retry-after": str(retry_after)} if retry_after is not None else {}
-    return Answer(status, {"status": status, "code": code, "message": message}, headers)
+    return FakeResponse(status, {"status": status, "code": code, "message": message}, headers)
 
 
 _ERRORS = {
@@ -64,7 +64,7 @@ def body_of(call: Call) -> dict[str, Any]:
 # --- Tokens --------------------------------------------------------------------------------------------------------
 
 
-def _issued(issue: Issue) -> Answer:
+def _issued(issue: IssuedTokens) -> FakeResponse:
     body = {
         "access_token": issue.access,
         "expires_in": issue.expires_in,
@@ -75,15 +75,15 @@ def _issued(issue: Issue) -> Answer:
         body |= {"refresh_token": issue.refresh, "refresh_token_expires_in": issue.refresh_expires_in}
     if "openid" in issue.scopes and issue.first:
         body["id_token"] = "lab.id.token"
-    return Answer(200, body)
+    return FakeResponse(200, body)
 
 
-def _refused(name: str, message: str) -> Answer:
+def _refused(name: str, message: str) -> FakeResponse:
     said = {"invalid_grant": "invalid_request"}.get(name, name)
-    return Answer(401 if name == "invalid_client" else 400, {"error": said, "error_description": message})
+    return FakeResponse(401 if name == "invalid_client" else 400, {"error": said, "error_description": message})
 
 
-MANNERS = Manners(
+OAUTH_QUIRKS = OAuthQuirks(
     authorize_path="/oauth/v2/authorization",
     token_path="/oauth/v2/accessToken",
     revoke_path="/oauth/v2/revoke",
@@ -125,16 +125,16 @@ class Caller:
 class People:
     """Everybody, and the door: the version, the protocol and the token of every call."""
 
-    lab: Lab
+    lab: SimulatorState
     by_id: dict[str, Member] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)  # names by URN
 
     def __post_init__(self) -> None:
-        self.server = OAuthServer(self.lab.clock, MANNERS, lambda: tuple(self.by_id))
+        self.server = OAuthServer(self.lab.clock, OAUTH_QUIRKS, lambda: tuple(self.by_id))
 
     def vetted(self, on: bool) -> None:
         """Whether the app is one of those that get refresh tokens."""
-        self.server.manners = replace(MANNERS, refreshing="same" if on else "none")
+        self.server.manners = replace(OAUTH_QUIRKS, refreshing="same" if on else "none")
 
     def add(self, handle: str, name: str, pages: int) -> Member:
         """A new member who administers so many pages; ValueError when the name is taken."""
@@ -167,7 +167,7 @@ class People:
         token = bearer(call)
         if not token:
             raise refuse(401, "EMPTY_ACCESS_TOKEN", "Empty oauth2 access token", serviceErrorCode=65604)
-        found: Access = self.server.access(token)
+        found: BearerAccess = self.server.access(token)
         if found.state != "alive":
             code, number, words = _DEAD[found.state]
             raise refuse(401, code, words, serviceErrorCode=number)
@@ -206,7 +206,7 @@ class People:
             ),
         )
 
-    def _introspect(self, call: Call) -> Answer:
+    def _introspect(self, call: Call) -> FakeResponse:
         asked = fields(call)
         self.server.authenticate(call, asked)
         found = self.server.access(asked.get("token", ""))
@@ -214,25 +214,25 @@ class People:
             return _refused("invalid_request", "Invalid client id or token")
         active = found.state == "alive"
         told = "active" if active else found.state
-        return Answer(200, {"active": active, "status": told, "scope": ",".join(found.scopes)})
+        return FakeResponse(200, {"active": active, "status": told, "scope": ",".join(found.scopes)})
 
-    def _userinfo(self, call: Call) -> Answer:
+    def _userinfo(self, call: Call) -> FakeResponse:
         caller = self.caller(call)
         if "openid" not in caller.scopes:
             raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: userinfo.GET.NO_VERSION")
         member = caller.member
         given, _, family = member.name.partition(" ")
         names = {"name": member.name, "given_name": given, "family_name": family}
-        return Answer(200, {"sub": member.id, **names, "locale": {"country": "US", "language": "en"}})
+        return FakeResponse(200, {"sub": member.id, **names, "locale": {"country": "US", "language": "en"}})
 
-    def _me(self, call: Call) -> Answer:
+    def _me(self, call: Call) -> FakeResponse:
         caller = self.caller(call)
         if "r_basicprofile" not in caller.scopes and "profile" not in caller.scopes:
             raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: me.GET.NO_VERSION")
         given, _, family = caller.member.name.partition(" ")
-        return Answer(200, {"id": caller.member.id, "localizedFirstName": given, "localizedLastName": family})
+        return FakeResponse(200, {"id": caller.member.id, "localizedFirstName": given, "localizedLastName": family})
 
-    def _acls(self, call: Call) -> Answer:
+    def _acls(self, call: Call) -> FakeResponse:
         caller = self.caller(call)
         if not {"rw_organization_admin", "r_organization_admin"} & set(caller.scopes):
             raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: organizationAcls.FINDER-roleAssignee")
@@ -244,15 +244,15 @@ class People:
             for urn, role in caller.member.roles.items()
             if asked.get("role") in (None, role)
         ]
-        return Answer(200, listed(call, rows, self.lab))
+        return FakeResponse(200, listed(call, rows, self.lab))
 
-    def _page(self, call: Call) -> Answer:
+    def _page(self, call: Call) -> FakeResponse:
         self.caller(call)
         urn = f"urn:li:organization:{part(call, 'page')}"
         if urn not in self.pages:
             raise refuse(404, "RESOURCE_NOT_FOUND", "Could not find organization")
         id = int(urn.rpartition(":")[2])
-        return Answer(200, {"id": id, "localizedName": self.pages[urn], "vanityName": f"page-{id}"})
+        return FakeResponse(200, {"id": id, "localizedName": self.pages[urn], "vanityName": f"page-{id}"})
 
 
 _DEAD = {
@@ -262,8 +262,8 @@ _DEAD = {
 }
 
 
-def _gate(handle: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
-    def run(call: Call) -> Answer:
+def _gate(handle: Callable[[Call], FakeResponse]) -> Callable[[Call], FakeResponse]:
+    def run(call: Call) -> FakeResponse:
         version = call.headers.get("linkedin-version", "")
         if not version:
             raise refuse(400, "VERSION_MISSING", "A version must be present. Please specify a version.")
@@ -281,7 +281,7 @@ def part(call: Call, name: str) -> str:
     return unquote(call.parts[name])
 
 
-def listed(call: Call, rows: list[dict[str, Any]], lab: Lab) -> dict[str, Any]:
+def listed(call: Call, rows: list[dict[str, Any]], lab: SimulatorState) -> dict[str, Any]:
     """A page of a finder."""
     asked = fields(call)
     start, count = int(asked.get("start", "0")), int(asked.get("count", "10"))

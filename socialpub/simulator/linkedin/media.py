@@ -6,12 +6,12 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer, fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium
+from socialpub.simulator.ledger import PublishedMedia
 from socialpub.simulator.linkedin.api import People, body_of, invalid, part, refuse
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 PART = 4_194_304
 _IMAGES, _VIDEOS = ("image/jpeg", "image/png", "image/gif"), ("video/mp4",)
@@ -29,7 +29,7 @@ class Asset:
     made_at: int
     size: int = 0
     parts: dict[int, bytes] = field(default_factory=dict)
-    medium: Medium | None = None
+    medium: PublishedMedia | None = None
     whole_at: int = 0
     broken: bool = False
 
@@ -41,7 +41,7 @@ class Asset:
 class Media:
     """Every upload. `failing`: how many of the next ones will not be processed."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     by_urn: dict[str, Asset] = field(default_factory=dict)
     failing: int = 0
@@ -70,26 +70,26 @@ class Media:
 
     # --- Images ---
 
-    def images(self, call: Call) -> Answer:
+    def images(self, call: Call) -> FakeResponse:
         """Where an image goes."""
         if fields(call).get("action") != "initializeUpload":
             raise refuse(400, "ILLEGAL_ARGUMENT", "Unknown action")
         asset = self._open(call, "image", _asked(call, "initializeUploadRequest"))
         url = f"{call.origin}/dms-uploads/{asset.secret}/0?ca=vector_feedshare"
         until = asset.made_at + _ADDRESS_MS
-        return Answer(200, {"value": {"uploadUrlExpiresAt": until, "uploadUrl": url, "image": asset.urn}})
+        return FakeResponse(200, {"value": {"uploadUrlExpiresAt": until, "uploadUrl": url, "image": asset.urn}})
 
-    def image(self, call: Call) -> Answer:
+    def image(self, call: Call) -> FakeResponse:
         """An image; members' tokens may only write."""
         caller = self.people.caller(call)
         asset = self._find(call, "image")
         if "r_organization_social" not in caller.scopes or asset.owner not in caller.member.roles:
             raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: images.GET.20260901")
-        return Answer(200, {"id": asset.urn, "owner": asset.owner, "status": self.status(asset)})
+        return FakeResponse(200, {"id": asset.urn, "owner": asset.owner, "status": self.status(asset)})
 
     # --- Videos ---
 
-    def videos(self, call: Call) -> Answer:
+    def videos(self, call: Call) -> FakeResponse:
         """Both actions on videos."""
         actions = {"initializeUpload": self._initialize, "finalizeUpload": self._finalize}
         act = actions.get(fields(call).get("action", ""))
@@ -97,7 +97,7 @@ class Media:
             raise refuse(400, "ILLEGAL_ARGUMENT", "Unknown action")
         return act(call)
 
-    def _initialize(self, call: Call) -> Answer:
+    def _initialize(self, call: Call) -> FakeResponse:
         asked = _asked(call, "initializeUploadRequest")
         size = asked.get("fileSizeBytes")
         if not isinstance(size, int) or not 0 < size <= 5_000_000_000:
@@ -110,9 +110,9 @@ class Media:
             for n, (first, last) in enumerate(asset.bounds())
         ]
         value = {"uploadUrlsExpireAt": asset.made_at + _ADDRESS_MS, "video": asset.urn, "uploadInstructions": steps}
-        return Answer(200, {"value": {**value, "uploadToken": ""}})
+        return FakeResponse(200, {"value": {**value, "uploadToken": ""}})
 
-    def _finalize(self, call: Call) -> Answer:
+    def _finalize(self, call: Call) -> FakeResponse:
         asked = _asked(call, "finalizeUploadRequest")
         asset = self.by_urn.get(str(asked.get("video")))
         if asset is None or asset.kind != "video":
@@ -123,43 +123,43 @@ class Media:
             path = "/finalizeUploadRequest/uploadedPartIds"
             raise invalid(path, "INVALID_VALUE_FOR_FIELD", "uploadedPartIds are not those of all parts in order")
         self._whole(asset)
-        return Answer(200)
+        return FakeResponse(200)
 
-    def video(self, call: Call) -> Answer:
+    def video(self, call: Call) -> FakeResponse:
         self.people.caller(call)
         asset = self._find(call, "video")
         self.people.author(call, asset.owner, "videos.GET")
         status = self.status(asset)
         why = {"processingFailureReason": "TRANSCODING_FAILED"} if status == "PROCESSING_FAILED" else {}
-        return Answer(200, {"id": asset.urn, "owner": asset.owner, "status": status, **why})
+        return FakeResponse(200, {"id": asset.urn, "owner": asset.owner, "status": status, **why})
 
     # --- The store ---
 
-    def upload(self, call: Call) -> Answer:
+    def upload(self, call: Call) -> FakeResponse:
         """Bytes of an image, with the token, or of a video's part, by the signature in the address alone."""
         asset = next((each for each in self.by_urn.values() if each.secret == call.parts["secret"]), None)
         if asset is None:
-            raise RefusedError(Answer(404, "Not Found", content_type="text/plain"))
+            raise RefusedError(FakeResponse(404, "Not Found", content_type="text/plain"))
         if self.lab.clock.now_ms() > asset.made_at + _ADDRESS_MS:
             raise refuse(400, "EXPIRED_UPLOAD_URL", "The upload URL has expired")
         if asset.kind == "image":
             if self.people.server.access(bearer(call)).state != "alive":
-                raise RefusedError(Answer(401, "Unauthorized", content_type="text/plain"))
+                raise RefusedError(FakeResponse(401, "Unauthorized", content_type="text/plain"))
             asset.parts, asset.size = {0: call.body}, len(call.body)
             self._whole(asset)
-            return Answer(201)
+            return FakeResponse(201)
         return self._part(asset, call)
 
-    def _part(self, asset: Asset, call: Call) -> Answer:
+    def _part(self, asset: Asset, call: Call) -> FakeResponse:
         if "authorization" in call.headers or fields(call).get("sig") != asset.secret:
-            raise RefusedError(Answer(400, "Bad Request", content_type="text/plain"))
+            raise RefusedError(FakeResponse(400, "Bad Request", content_type="text/plain"))
         number = call.parts["part"]
         bounds = asset.bounds()
         place = int(number) if number.isdecimal() else len(bounds)
         if place >= len(bounds) or len(call.body) != bounds[place][1] - bounds[place][0] + 1:
-            raise RefusedError(Answer(400, "Bad Request", content_type="text/plain"))
+            raise RefusedError(FakeResponse(400, "Bad Request", content_type="text/plain"))
         asset.parts[place] = call.body
-        return Answer(200, headers={"etag": f'"{_etag(call.body)}"'})
+        return FakeResponse(200, headers={"etag": f'"{_etag(call.body)}"'})
 
     # --- Tools ---
 

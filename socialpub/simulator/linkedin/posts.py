@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.forms import fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.ledger import Publication, PublishedMedia
 from socialpub.simulator.linkedin.api import People, body_of, invalid, listed, part, refuse
 from socialpub.simulator.linkedin.media import Media
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.state import SimulatorState
 
 _TEXT_MAX, _ALT_MAX, _IMAGES_MAX = 3000, 4086, 20
 _DUPLICATE_MS = 600_000
@@ -51,7 +51,7 @@ class Post:
 class Posts:
     """Every post there is."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     media: Media
     by_urn: dict[str, Post] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Posts:
 
     # --- Creating ---
 
-    def create(self, call: Call) -> Answer:
+    def create(self, call: Call) -> FakeResponse:
         """A post; its id is only in a header."""
         asked = body_of(call)
         author = _checked(asked)
@@ -93,7 +93,7 @@ class Posts:
         self.by_urn[urn] = Post({**asked, "id": urn, **stamps}, now)
         url = f"https://www.linkedin.com/feed/update/{urn}/"
         self.lab.ledger.write(Publication("linkedin", author, "post", urn, url, shown(text), media, asked))
-        return Answer(201, headers={"x-restli-id": urn})
+        return FakeResponse(201, headers={"x-restli-id": urn})
 
     def _refuse_duplicate(self, asked: dict[str, Any]) -> None:
         since = self.lab.clock.now_ms() - _DUPLICATE_MS
@@ -102,7 +102,7 @@ class Posts:
             if alike and post.at_ms > since:
                 raise refuse(422, "UNPROCESSABLE_ENTITY", f"Content is a duplicate of {urn}")
 
-    def _media(self, asked: dict[str, Any], author: str) -> Iterable[Medium]:
+    def _media(self, asked: dict[str, Any], author: str) -> Iterable[PublishedMedia]:
         content = asked.get("content")
         if content is None:
             return
@@ -119,7 +119,7 @@ class Posts:
         else:
             raise invalid("/content", "INVALID_VALUE_FOR_FIELD", "content is one of media, multiImage")
 
-    def _medium(self, named: Any, author: str, kinds: tuple[str, ...]) -> Medium:
+    def _medium(self, named: Any, author: str, kinds: tuple[str, ...]) -> PublishedMedia:
         urn = str(named.get("id")) if isinstance(named, dict) else ""
         asset = self.media.by_urn.get(urn)
         if asset is None or asset.kind not in kinds or asset.owner != author:
@@ -136,7 +136,7 @@ class Posts:
 
     # --- Reading ---
 
-    def get(self, call: Call) -> Answer:
+    def get(self, call: Call) -> FakeResponse:
         """A post of a page; members' posts can only be read by apps that nobody gets any more."""
         post = self.by_urn.get(part(call, "urn"))
         caller = self.people.caller(call)
@@ -145,9 +145,9 @@ class Posts:
             raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: posts.GET.20260901")
         if post is None:
             raise refuse(404, "RESOURCE_NOT_FOUND", "Could not find entity")
-        return Answer(200, post.node)
+        return FakeResponse(200, post.node)
 
-    def list(self, call: Call) -> Answer:
+    def list(self, call: Call) -> FakeResponse:
         """A page's posts, the last changed first."""
         caller, asked = self.people.caller(call), fields(call)
         if asked.get("q") != "author" or call.headers.get("x-restli-method") != "FINDER":
@@ -157,9 +157,9 @@ class Posts:
             raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: posts.FINDER-author.20260901")
         before = self.lab.clock.now_ms() - self.lab.settings.list_lag_ms
         mine = [post.node for post in self.by_urn.values() if post.node["author"] == author and post.at_ms <= before]
-        return Answer(200, listed(call, mine[::-1], self.lab))
+        return FakeResponse(200, listed(call, mine[::-1], self.lab))
 
-    def delete(self, call: Call) -> Answer:
+    def delete(self, call: Call) -> FakeResponse:
         """A post goes away; one that is not there is gone already."""
         post = self.by_urn.get(part(call, "urn"))
         self.people.caller(call)
@@ -167,7 +167,7 @@ class Posts:
             self.people.author(call, post.node["author"], "posts.DELETE.20260901")
             del self.by_urn[post.node["id"]]
             self.lab.ledger.write(Publication("linkedin", post.node["author"], "delete", post.node["id"]))
-        return Answer(204)
+        return FakeResponse(204)
 
 
 def _checked(asked: dict[str, Any]) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.ledger import Publication, PublishedMedia
 from socialpub.simulator.meta.graph import DAY_SECONDS, People, Person, asked_fields, listed, missing, refuse, shown
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 URLS = ("image_url", "video_url", "cover_url")
 
@@ -25,7 +25,7 @@ class Container:
     made_ms: int
     ready_ms: int
     kind: str  # of the post that it becomes
-    media: tuple[Medium, ...] = ()
+    media: tuple[PublishedMedia, ...] = ()
     error: str = ""
     published: bool = False
 
@@ -49,7 +49,7 @@ class Post:
 
 
 @dataclass(frozen=True)
-class Ways:
+class ContainerQuirks:
     """How one platform does it. `check` gives the kind of post a form makes and its media, or refuses."""
 
     name: str
@@ -58,7 +58,7 @@ class Ways:
     limit: str
     posts: str
     scope: str  # that publishing needs
-    check: Callable[[Containers, Call, Mapping[str, str]], tuple[str, tuple[Medium, ...], str]]
+    check: Callable[[Containers, Call, Mapping[str, str]], tuple[str, tuple[PublishedMedia, ...], str]]
     status: Callable[[Container, str], dict[str, Any]]  # a container's fields
     node: Callable[[Container, Person, str, str, int], dict[str, Any]]  # a post's fields
     unready: Callable[[], RefusedError]
@@ -74,9 +74,9 @@ class Containers:
     that a finished container is not there yet, `quota` the posts of a day.
     """
 
-    lab: Lab
+    lab: SimulatorState
     people: People
-    ways: Ways
+    ways: ContainerQuirks
     quota: int = 250
     failing: list[str] = field(default_factory=list)
     early: int = 0
@@ -107,11 +107,11 @@ class Containers:
 
     # --- Calls ---
 
-    def who(self, call: Call) -> Answer:
+    def who(self, call: Call) -> FakeResponse:
         person = self.people.caller(call)
-        return Answer(200, shown(self.ways.me(person), asked_fields(call, "id")))
+        return FakeResponse(200, shown(self.ways.me(person), asked_fields(call, "id")))
 
-    def create(self, call: Call) -> Answer:
+    def create(self, call: Call) -> FakeResponse:
         person = self.people.caller(call, self.ways.scope)
         form = fields(call)
         kind, media, error = self.ways.check(self, call, form)
@@ -121,9 +121,9 @@ class Containers:
             self.new_id(), person.id, form, now, now + self.lab.settings.processing_ms, kind, media, error
         )
         self.made[container.id] = container
-        return Answer(200, {"id": container.id})
+        return FakeResponse(200, {"id": container.id})
 
-    def publish(self, call: Call) -> Answer:
+    def publish(self, call: Call) -> FakeResponse:
         """The one public step."""
         person = self.people.caller(call, self.ways.scope)
         container = self.own(person, fields(call).get("creation_id", ""))
@@ -135,33 +135,35 @@ class Containers:
         if self._recent(person, replies=False) >= self.quota:
             raise refuse(9, "Application request limit reached", 2207042, user="You reached the maximum of posts.")
         container.published = True
-        return Answer(200, {"id": self._post(person, container).id})
+        return FakeResponse(200, {"id": self._post(person, container).id})
 
-    def usage(self, call: Call) -> Answer:
+    def usage(self, call: Call) -> FakeResponse:
         person = self.people.caller(call)
         node = {"id": "", **self.ways.usage(self._recent(person, False), self._recent(person, True), self.quota)}
         row = shown(node, asked_fields(call, "quota_usage"))
         row.pop("id")
-        return Answer(200, {"data": [row]})
+        return FakeResponse(200, {"data": [row]})
 
-    def page(self, call: Call, *, replies: bool) -> Answer:
+    def page(self, call: Call, *, replies: bool) -> FakeResponse:
         """What the caller has published, newest first."""
         person = self.people.caller(call)
         mine = [post for post in self.posts.values() if post.owner == person.id and post.is_reply == replies]
         return listed(call, [(post.at_ms, post.node) for post in mine], asked_fields(call, "id"), self.lab)
 
-    def read(self, call: Call) -> Answer:
+    def read(self, call: Call) -> FakeResponse:
         """A container, or a post."""
         account = self.people.tokens.access(call).account
         id = call.parts["node"]
         container, post = self.made.get(id), self.posts.get(id)
         if container is not None and container.owner == account:
-            return Answer(200, shown(self.ways.status(container, container.status(self.now)), asked_fields(call, "id")))
+            return FakeResponse(
+                200, shown(self.ways.status(container, container.status(self.now)), asked_fields(call, "id"))
+            )
         if post is not None and post.owner == account:
-            return Answer(200, shown(post.node, asked_fields(call, "id")))
+            return FakeResponse(200, shown(post.node, asked_fields(call, "id")))
         raise missing(id)
 
-    def delete(self, call: Call) -> Answer:
+    def delete(self, call: Call) -> FakeResponse:
         """The owner removes a post."""
         account = self.people.tokens.access(call, f"{self.ways.name}_delete").account
         post = self.posts.get(call.parts["node"])
@@ -169,7 +171,7 @@ class Containers:
             raise missing(call.parts["node"])
         del self.posts[post.id]
         self.lab.ledger.write(Publication(self.ways.name, account, "delete", post.id))
-        return Answer(200, {"success": True, "deleted_id": post.id})
+        return FakeResponse(200, {"success": True, "deleted_id": post.id})
 
     # --- Tools ---
 

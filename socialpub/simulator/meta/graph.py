@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer, fields
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.oauth import Access, Issue, Manners, OAuthServer
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.oauth import BearerAccess, IssuedTokens, OAuthQuirks, OAuthServer
+from socialpub.simulator.state import SimulatorState
 
 LONG_SECONDS = 5_183_944  # about 60 days, as Meta says it
 DAY_SECONDS = 86_400
@@ -37,17 +37,17 @@ def refuse(
     error |= {"is_transient": False, **more}
     if user:
         error |= {"error_user_title": "Error", "error_user_msg": user}
-    return RefusedError(Answer(status, {"error": error | {"fbtrace_id": _TRACE}}))
+    return RefusedError(FakeResponse(status, {"error": error | {"fbtrace_id": _TRACE}}))
 
 
-def refusal(status: int, retry_after: int | None) -> Answer:
+def refusal(status: int, retry_after: int | None) -> FakeResponse:
     """Graph's words for a status that has no better cause; throttling tells of itself in a header, in minutes."""
     if status == 429:
         answer = refuse(4, "(#4) Application request limit reached", status=429).answer
         minutes = -(-retry_after // 60) if retry_after else 0
         row = _THROTTLED | {"estimated_time_to_regain_access": minutes}
         usage = f'{{"lab":[{_json(row)}]}}'
-        return Answer(429, answer.body, {"x-business-use-case-usage": usage, **_retry_header(retry_after)})
+        return FakeResponse(429, answer.body, {"x-business-use-case-usage": usage, **_retry_header(retry_after)})
     return _ERRORS.get(status, lambda: refuse(1, "An unknown error occurred", status=status))().answer
 
 
@@ -56,7 +56,7 @@ def _retry_header(seconds: int | None) -> dict[str, str]:
 
 
 def _json(row: Mapping[str, Any]) -> str:
-    return Answer(200, dict(row)).content().decode()
+    return FakeResponse(200, dict(row)).content().decode()
 
 
 _ERRORS: Mapping[int, Callable[[], RefusedError]] = {
@@ -79,10 +79,10 @@ def dead_token(state: str, status: int = 400) -> RefusedError:
     return refuse(190, "Invalid OAuth access token - Cannot parse access token", status=status)
 
 
-def page_refusal(name: str, message: str) -> Answer:
+def page_refusal(name: str, message: str) -> FakeResponse:
     """How the token endpoints of Instagram and Threads refuse: not in Graph's shape."""
     said = "Invalid platform app" if name == "invalid_client" else message
-    return Answer(400, {"error_type": "OAuthException", "code": 400, "error_message": said})
+    return FakeResponse(400, {"error_type": "OAuthException", "code": 400, "error_message": said})
 
 
 DENIAL = {
@@ -119,7 +119,9 @@ def asked_fields(call: Call, default: str) -> list[str]:
     return [name for name in names if name]
 
 
-def listed(call: Call, nodes: Sequence[tuple[int, Mapping[str, Any]]], asked: Sequence[str], lab: Lab) -> Answer:
+def listed(
+    call: Call, nodes: Sequence[tuple[int, Mapping[str, Any]]], asked: Sequence[str], lab: SimulatorState
+) -> FakeResponse:
     """A page of (time in ms, node), newest first, without those too new for this list (the lab's lag)."""
     params = fields(call)
     before = lab.clock.now_ms() - lab.settings.list_lag_ms
@@ -133,7 +135,7 @@ def listed(call: Call, nodes: Sequence[tuple[int, Mapping[str, Any]]], asked: Se
     if start + size < len(young):
         query = urlencode({**params, "after": str(start + size), "access_token": bearer(call)})
         body["paging"]["next"] = f"{call.origin}{call.path}?{query}"
-    return Answer(200, body)
+    return FakeResponse(200, body)
 
 
 def instant(ms: int) -> str:
@@ -150,7 +152,7 @@ class Tokens:
 
     server: OAuthServer
 
-    def access(self, call: Call, scope: str = "") -> Access:
+    def access(self, call: Call, scope: str = "") -> BearerAccess:
         """Who is calling; Graph's refusal when the token does not count or lacks a permission."""
         token = bearer(call) or fields(call).get("access_token", "")
         if not token:
@@ -162,18 +164,18 @@ class Tokens:
             raise refuse(10, f"(#10) Application does not have permission for this action: {scope}", status=403)
         return found
 
-    def exchange(self, call: Call, grant: str) -> Answer:
+    def exchange(self, call: Call, grant: str) -> FakeResponse:
         """A token for 60 days in place of a fresh one."""
         asked = fields(call)
         if asked.get("client_secret") != self.server.client_secret:
             raise refuse(101, "Error validating application. Invalid client secret.")
         return self._renewed(asked, grant, 0)
 
-    def refresh(self, call: Call, grant: str) -> Answer:
+    def refresh(self, call: Call, grant: str) -> FakeResponse:
         """Another 60 days, for a token that is a day old."""
         return self._renewed(fields(call), grant, DAY_SECONDS)
 
-    def _renewed(self, asked: Mapping[str, str], grant: str, min_age: int) -> Answer:
+    def _renewed(self, asked: Mapping[str, str], grant: str, min_age: int) -> FakeResponse:
         token = asked.get("access_token", "")
         found = self.server.access(token)
         if asked.get("grant_type") != grant:
@@ -183,7 +185,7 @@ class Tokens:
         made = self.server.renew(token, LONG_SECONDS, min_age=min_age)
         if made is None:
             raise refuse(100, "Unsupported request - the token cannot be refreshed yet")
-        return Answer(200, {"access_token": made.access, "token_type": "bearer", "expires_in": made.expires_in})
+        return FakeResponse(200, {"access_token": made.access, "token_type": "bearer", "expires_in": made.expires_in})
 
 
 @dataclass
@@ -200,8 +202,8 @@ class Person:
 class People:
     """The accounts of one fake platform with its tokens."""
 
-    lab: Lab
-    manners: Manners
+    lab: SimulatorState
+    manners: OAuthQuirks
     scopes: tuple[str, ...]
     first_id: int
     by_id: dict[str, Person] = field(default_factory=dict)
@@ -209,7 +211,7 @@ class People:
     def __post_init__(self) -> None:
         self.tokens = Tokens(OAuthServer(self.lab.clock, self.manners, lambda: tuple(self.by_id)))
 
-    def add(self, username: str, name: str | None, account_type: str = "BUSINESS") -> tuple[Person, Issue]:
+    def add(self, username: str, name: str | None, account_type: str = "BUSINESS") -> tuple[Person, IssuedTokens]:
         """A new account with a token for 60 days; ValueError when the name is taken."""
         if self.find(username) is not None:
             raise ValueError(f"the username {username} is taken")
@@ -235,7 +237,7 @@ class People:
             raise ValueError(f"there is no account {account!r}")
         self.tokens.server.end_tokens(found.id if found else None, access=access, refresh=refresh)
 
-    def credentials(self, person: Person, issue: Issue, **extra: Any) -> dict[str, Any]:
+    def credentials(self, person: Person, issue: IssuedTokens, **extra: Any) -> dict[str, Any]:
         """What connects the account without a browser."""
         return {
             "platformAccountId": person.id,
@@ -251,10 +253,10 @@ class People:
         """The dance, and the exchanges of tokens: `token.exchange`, `token.refresh`."""
         tokens = self.tokens
 
-        def exchange(call: Call) -> Answer:
+        def exchange(call: Call) -> FakeResponse:
             return tokens.exchange(call, f"{prefix}_exchange_token")
 
-        def refresh(call: Call) -> Answer:
+        def refresh(call: Call) -> FakeResponse:
             return tokens.refresh(call, f"{prefix}_refresh_token")
 
         return (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from socialpub.simulator.contract import Call
 from socialpub.simulator.forms import fields
-from socialpub.simulator.wire import Call
 
 
 @dataclass(frozen=True)

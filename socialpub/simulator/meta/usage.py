@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer
-from socialpub.simulator.lab import Lab
 from socialpub.simulator.meta.graph import refuse
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 HOUR_MS = 3_600_000
 
@@ -21,7 +21,7 @@ HOUR_MS = 3_600_000
 class Meter:
     """Counts the calls of one platform. `code`: of the refusal; `budget`: calls an hour."""
 
-    lab: Lab
+    lab: SimulatorState
     kind: str
     code: int
     budget: int = 200
@@ -35,8 +35,8 @@ class Meter:
         self._calls.clear()
         self.budget = 200
 
-    def _counted(self, handle: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
-        def run(call: Call) -> Answer:
+    def _counted(self, handle: Callable[[Call], FakeResponse]) -> Callable[[Call], FakeResponse]:
+        def run(call: Call) -> FakeResponse:
             token = bearer(call)
             if not self.lab.settings.rate_limits or not token:
                 return handle(call)

@@ -12,16 +12,16 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.pinterest import api
 from socialpub.simulator.pinterest.api import DAY, People, refuse
 from socialpub.simulator.pinterest.boards import Boards
 from socialpub.simulator.pinterest.media import Media
 from socialpub.simulator.pinterest.pins import Pins
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.state import SimulatorState
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str = Field("lab", min_length=1)
@@ -37,7 +37,7 @@ class Pinterest:
     max_body: int = 64 * 1024 * 1024
     ids: tuple[str, ...] = ("id", "media_id", "access_token")
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatorState) -> None:
         self.people = People(lab)
         self.boards = Boards(lab, self.people)
         self.media = Media(lab, self.people)
@@ -54,14 +54,14 @@ class Pinterest:
             *self.media.store(),
         )
 
-    def _revoke(self, call: Call) -> Answer:
+    def _revoke(self, call: Call) -> FakeResponse:
         """Only tokens of system users can be revoked, and there are none here."""
         self.people.server.authenticate(call, {})
         raise refuse(403, 29, "You are not permitted to access that resource.")
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """An account with boards (`boards`: their names) and tokens; the first board is its default one."""
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name, asked.account_type)
         boards = [self.boards.add(person, name) for name in asked.boards]
         default = {"defaultBoardId": boards[0].id, "defaultBoardName": boards[0].name} if boards else {}
@@ -79,7 +79,7 @@ class Pinterest:
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.people.end_tokens(account, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         return api.refusal(status, retry_after)
 
     def reset(self) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.oauth import Issue, Manners, OAuthServer
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.oauth import IssuedTokens, OAuthQuirks, OAuthServer
+from socialpub.simulator.state import SimulatorState
 
 DAY = 86_400
 SCOPES = ("user_accounts:read", "boards:read", "boards:write", "pins:read", "pins:write")
@@ -20,20 +20,20 @@ _MINUTE_MS = 60_000
 
 def refuse(status: int, code: int, message: str, **more: Any) -> RefusedError:
     """Pinterest's refusal. Some endpoints have a small code of their own, some repeat the status."""
-    return RefusedError(Answer(status, {"code": code, "message": message, **more}))
+    return RefusedError(FakeResponse(status, {"code": code, "message": message, **more}))
 
 
 def unauthenticated() -> RefusedError:
     return refuse(401, 2, "Authentication failed.")
 
 
-def refusal(status: int, retry_after: int | None) -> Answer:
+def refusal(status: int, retry_after: int | None) -> FakeResponse:
     """Pinterest's words for a status that has no better cause."""
     code, message = _ERRORS.get(status, (status, "Something went wrong on our end. Sorry about that."))
     headers = {"x-ratelimit-limit": "100", "x-ratelimit-remaining": "0"} if status == 429 else {}
     if retry_after is not None:
         headers["x-ratelimit-reset"] = str(retry_after)
-    return Answer(status, {"code": code, "message": message}, headers)
+    return FakeResponse(status, {"code": code, "message": message}, headers)
 
 
 _ERRORS = {
@@ -50,7 +50,7 @@ _ERRORS = {
 # --- Tokens --------------------------------------------------------------------------------------------------------
 
 
-def _issued(issue: Issue) -> Answer:
+def _issued(issue: IssuedTokens) -> FakeResponse:
     body = {
         "access_token": issue.access,
         "token_type": "bearer",
@@ -61,14 +61,14 @@ def _issued(issue: Issue) -> Answer:
         "refresh_token_expires_in": issue.refresh_expires_in,
         "refresh_token_expires_at": issue.now + (issue.refresh_expires_in or 0),
     }
-    return Answer(200, body)
+    return FakeResponse(200, body)
 
 
-def _refused(name: str, message: str) -> Answer:
-    return unauthenticated().answer if name == "invalid_client" else Answer(400, {"code": 1, "message": message})
+def _refused(name: str, message: str) -> FakeResponse:
+    return unauthenticated().answer if name == "invalid_client" else FakeResponse(400, {"code": 1, "message": message})
 
 
-MANNERS = Manners(
+OAUTH_QUIRKS = OAuthQuirks(
     authorize_path="/oauth/",
     token_path="/v5/oauth/token",
     app_tokens=True,
@@ -98,15 +98,15 @@ class Person:
 class People:
     """The accounts, and who is calling. `budgets`: calls a minute by category, for one account."""
 
-    lab: Lab
+    lab: SimulatorState
     by_id: dict[str, Person] = field(default_factory=dict)
     budgets: dict[str, int] = field(default_factory=lambda: {"org_read": 1000, "org_write": 100})
     _calls: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.server = OAuthServer(self.lab.clock, MANNERS, lambda: tuple(self.by_id))
+        self.server = OAuthServer(self.lab.clock, OAUTH_QUIRKS, lambda: tuple(self.by_id))
 
-    def add(self, username: str, name: str | None, account_type: str) -> tuple[Person, Issue]:
+    def add(self, username: str, name: str | None, account_type: str) -> tuple[Person, IssuedTokens]:
         """A new account with tokens; ValueError when the name is taken."""
         if self.find(username) is not None:
             raise ValueError(f"the username {username} is taken")
@@ -135,7 +135,7 @@ class People:
             raise ValueError(f"there is no account {account!r}")
         self.server.end_tokens(found.id if found else None, access=access, refresh=refresh)
 
-    def me(self, call: Call) -> Answer:
+    def me(self, call: Call) -> FakeResponse:
         """The caller's account."""
         person = self.caller(call, "user_accounts:read")
         body = {
@@ -147,7 +147,7 @@ class People:
             "website_url": "",
             "board_count": None,
         }
-        return Answer(200, body)
+        return FakeResponse(200, body)
 
     # --- Rate limits ---
 
@@ -159,8 +159,8 @@ class People:
         self._calls.clear()
         self.budgets = {"org_read": 1000, "org_write": 100}
 
-    def _counted(self, category: str, handle: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
-        def run(call: Call) -> Answer:
+    def _counted(self, category: str, handle: Callable[[Call], FakeResponse]) -> Callable[[Call], FakeResponse]:
+        def run(call: Call) -> FakeResponse:
             account = self.server.access(bearer(call)).account
             if not self.lab.settings.rate_limits or not account:
                 return handle(call)
@@ -187,7 +187,7 @@ class People:
 # --- Lists ---------------------------------------------------------------------------------------------------------
 
 
-def page(call: Call, items: Sequence[dict[str, Any]], lab: Lab) -> Answer:
+def page(call: Call, items: Sequence[dict[str, Any]], lab: SimulatorState) -> FakeResponse:
     """A page of a list. The bookmark is opaque to clients, and null on the last page."""
     asked = {name: values[-1] for name, values in call.query.items() if values}
     size = asked.get("page_size", "25")
@@ -195,7 +195,7 @@ def page(call: Call, items: Sequence[dict[str, Any]], lab: Lab) -> Answer:
         raise refuse(400, 1, f"Invalid request: '{size}' is not between 1 and 250 (page_size).")
     start = _start(asked.get("bookmark", ""))
     end = start + min(int(size), lab.settings.list_limit or 250)
-    return Answer(200, {"items": list(items[start:end]), "bookmark": _mark(end) if end < len(items) else None})
+    return FakeResponse(200, {"items": list(items[start:end]), "bookmark": _mark(end) if end < len(items) else None})
 
 
 def _mark(start: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.pinterest.api import People, Person, instant, page, refuse
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.state import SimulatorState
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Board:
 class Boards:
     """Every board there is."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     by_id: dict[str, Board] = field(default_factory=dict)
 
@@ -46,16 +46,18 @@ class Boards:
         self.by_id[board.id] = board
         return board
 
-    def list(self, call: Call) -> Answer:
+    def list(self, call: Call) -> FakeResponse:
         """The boards that the caller may pin to, in the order of their making."""
         person = self.people.caller(call, "boards:read")
         wanted = call.query.get("privacy", [""])[-1]
         mine = [board for board in self.by_id.values() if board.takes_from(person.id) and board.privacy != "SECRET"]
         return page(call, [self._shown(board) for board in mine if wanted in ("", "ALL", board.privacy)], self.lab)
 
-    def get(self, call: Call) -> Answer:
+    def get(self, call: Call) -> FakeResponse:
         """One board that the caller can see."""
-        return Answer(200, self._shown(self.visible(call.parts["board"], self.people.caller(call, "boards:read"))))
+        return FakeResponse(
+            200, self._shown(self.visible(call.parts["board"], self.people.caller(call, "boards:read")))
+        )
 
     def visible(self, id: str, person: Person) -> Board:
         """The board; a refusal when there is none that this person can see."""

@@ -6,11 +6,11 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
+from socialpub.simulator.ledger import PublishedMedia
 from socialpub.simulator.pinterest.api import People, page, refuse
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 _KINDS = ("video/mp4", "video/quicktime", "video/x-m4v")
 _FORM_MS = 3_600_000  # how long a signed form is good
@@ -24,7 +24,7 @@ class Video:
     account: str
     form: dict[str, str]
     made_at: int
-    medium: Medium | None = None
+    medium: PublishedMedia | None = None
     stored_at: int = 0
     broken: bool = False
 
@@ -33,7 +33,7 @@ class Video:
 class Media:
     """Every upload. `failing`: how many of the next ones will not be processed."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     by_id: dict[str, Video] = field(default_factory=dict)
     failing: int = 0
@@ -58,7 +58,7 @@ class Media:
 
     # --- Pinterest ---
 
-    def register(self, call: Call) -> Answer:
+    def register(self, call: Call) -> FakeResponse:
         """A new upload with its signed form."""
         person = self.people.caller(call, "pins:read", "pins:write")
         asked = call.record()
@@ -68,16 +68,16 @@ class Media:
         id = str(5_212_123_920_968_240_000 + self._count)
         video = self.by_id[id] = Video(id, person.id, _form(person.id, id), self.lab.clock.now_ms())
         where = {"upload_url": f"{call.origin}/upload/", "upload_parameters": video.form}
-        return Answer(201, {"media_id": id, "media_type": "video", **where})
+        return FakeResponse(201, {"media_id": id, "media_type": "video", **where})
 
-    def get(self, call: Call) -> Answer:
+    def get(self, call: Call) -> FakeResponse:
         person = self.people.caller(call, "pins:read")
         video = self.of(call.parts["media"], person.id)
         if video is None:
             raise refuse(404, 404, "Media upload not found.")
-        return Answer(200, self._shown(video))
+        return FakeResponse(200, self._shown(video))
 
-    def list(self, call: Call) -> Answer:
+    def list(self, call: Call) -> FakeResponse:
         """The caller's uploads, newest first."""
         person = self.people.caller(call, "pins:read")
         mine = [self._shown(video) for video in self.by_id.values() if video.account == person.id]
@@ -99,7 +99,7 @@ class Media:
 
     # --- The store ---
 
-    def upload(self, call: Call) -> Answer:
+    def upload(self, call: Call) -> FakeResponse:
         """The file, after every field of the form that was signed."""
         if "authorization" in call.headers:
             raise _xml(400, "InvalidArgument", "Only one auth mechanism allowed")
@@ -114,7 +114,7 @@ class Media:
         video.stored_at = self.lab.clock.now_ms()
         video.broken = kind not in _KINDS or self.failing > 0
         self.failing = max(self.failing - 1, 0)
-        return Answer(204)
+        return FakeResponse(204)
 
 
 def _form(account: str, id: str) -> dict[str, str]:
@@ -149,4 +149,4 @@ def _fields(call: Call) -> tuple[dict[str, str], bytes]:
 
 def _xml(status: int, code: str, message: str) -> RefusedError:
     text = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{code}</Code><Message>{message}</Message></Error>'
-    return RefusedError(Answer(status, text, content_type="application/xml"))
+    return RefusedError(FakeResponse(status, text, content_type="application/xml"))

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
+from socialpub.simulator.ledger import Publication, PublishedMedia
 from socialpub.simulator.pinterest.api import People, Person, instant, page, refuse
 from socialpub.simulator.pinterest.boards import Boards
 from socialpub.simulator.pinterest.media import Media
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.state import SimulatorState
 
 WEB = "https://www.pinterest.com/pin"
 _ALL = ("boards:read", "boards:write", "pins:read", "pins:write")
@@ -41,7 +41,7 @@ class Pins:
     """Every pin. `trial`: the app may only read; `carousels`: whether several images are still taken;
     `covers`: whether a frame of the video is taken for its cover."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     boards: Boards
     media: Media
@@ -71,7 +71,7 @@ class Pins:
 
     # --- Writing ---
 
-    def create(self, call: Call) -> Answer:
+    def create(self, call: Call) -> FakeResponse:
         """The public step."""
         person = self.people.caller(call, *_ALL)
         if self.trial:
@@ -82,23 +82,23 @@ class Pins:
         board = self.boards.writable(asked["board_id"], person)
         kind, media = self._media(call, asked["media_source"], person)
         pin = self._new(person, board.id, asked, kind)
-        shown = tuple(Medium(each.sha256, each.size, each.type, asked.get("alt_text")) for each in media[:1])
+        shown = tuple(PublishedMedia(each.sha256, each.size, each.type, asked.get("alt_text")) for each in media[:1])
         request = {name: value for name, value in asked.items() if name != "media_source"}
         request["source_type"] = asked["media_source"]["source_type"]
         url, text = f"{WEB}/{pin['id']}/", asked.get("description") or ""
         self.lab.ledger.write(
             Publication("pinterest", person.id, "post", pin["id"], url, text, (*shown, *media[1:]), request)
         )
-        return Answer(201, self._shown(self.by_id[pin["id"]], person))
+        return FakeResponse(201, self._shown(self.by_id[pin["id"]], person))
 
-    def delete(self, call: Call) -> Answer:
+    def delete(self, call: Call) -> FakeResponse:
         person = self.people.caller(call, *_ALL)
         pin = self._find(call, person)
         if pin.account != person.id:
             raise refuse(401, 7, "You are not permitted to access that resource.")
         del self.by_id[pin.node["id"]]
         self.lab.ledger.write(Publication("pinterest", person.id, "delete", pin.node["id"]))
-        return Answer(204)
+        return FakeResponse(204)
 
     def _new(self, person: Person, board: str, asked: Mapping[str, Any], kind: str) -> dict[str, Any]:
         self._count += 1
@@ -121,22 +121,22 @@ class Pins:
 
     # --- Reading ---
 
-    def get(self, call: Call) -> Answer:
+    def get(self, call: Call) -> FakeResponse:
         person = self.people.caller(call, "boards:read", "pins:read")
-        return Answer(200, self._shown(self._find(call, person), person))
+        return FakeResponse(200, self._shown(self._find(call, person), person))
 
-    def list(self, call: Call) -> Answer:
+    def list(self, call: Call) -> FakeResponse:
         """The caller's pins, newest first."""
         person = self.people.caller(call, "boards:read", "pins:read")
         return self._page(call, person, [pin for pin in self.by_id.values() if pin.account == person.id])
 
-    def of_board(self, call: Call) -> Answer:
+    def of_board(self, call: Call) -> FakeResponse:
         """A board's pins, newest first, whoever made them."""
         person = self.people.caller(call, "boards:read", "pins:read")
         board = self.boards.visible(call.parts["board"], person)
         return self._page(call, person, [pin for pin in self.by_id.values() if pin.board == board.id])
 
-    def _page(self, call: Call, person: Person, pins: Sequence[Pin]) -> Answer:
+    def _page(self, call: Call, person: Person, pins: Sequence[Pin]) -> FakeResponse:
         before = self.lab.clock.now_ms() - self.lab.settings.list_lag_ms
         return page(call, [self._shown(pin, person) for pin in reversed(pins) if pin.at_ms <= before], self.lab)
 
@@ -152,7 +152,7 @@ class Pins:
 
     # --- Media sources ---
 
-    def _media(self, call: Call, source: Mapping[str, Any], person: Person) -> tuple[str, tuple[Medium, ...]]:
+    def _media(self, call: Call, source: Mapping[str, Any], person: Person) -> tuple[str, tuple[PublishedMedia, ...]]:
         kind = source.get("source_type")
         if kind == "video_id":
             return "video", (self._video(call, source, person),)
@@ -167,14 +167,14 @@ class Pins:
             self._image(call, item, kind == "multiple_image_base64") for item in items if isinstance(item, dict)
         )
 
-    def _image(self, call: Call, source: Mapping[str, Any], inline: bool) -> Medium:
+    def _image(self, call: Call, source: Mapping[str, Any], inline: bool) -> PublishedMedia:
         content = _decoded(source) if inline else _pulled(call, str(source.get("url", "")))
         found = mime_type(content, "")
         if found not in (_INLINE if inline else _FETCHED):
             raise refuse(400, 235, "Sorry we could not read the image.")
         return self.lab.add_medium(content, found)
 
-    def _video(self, call: Call, source: Mapping[str, Any], person: Person) -> Medium:
+    def _video(self, call: Call, source: Mapping[str, Any], person: Person) -> PublishedMedia:
         video = self.media.of(str(source.get("media_id", "")), person.id)
         if video is None or video.medium is None or self.media.status(video) != "succeeded":
             raise _invalid("media_source.media_id is not a video that has been processed")

@@ -15,16 +15,17 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import bearer
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium, Publication
+from socialpub.simulator.ledger import Publication, PublishedMedia
 from socialpub.simulator.oauth import OAuthServer
-from socialpub.simulator.sniff import mime_type
+from socialpub.simulator.state import SimulatorState
 from socialpub.simulator.tiktok.api import (
     CODES,
     LAST_MAX,
-    MANNERS,
     MIB,
+    OAUTH_QUIRKS,
     body_of,
     content_wrong,
     cut_wrong,
@@ -34,7 +35,6 @@ from socialpub.simulator.tiktok.api import (
     refuse,
     whole,
 )
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
 
 SCOPES = ("user.info.basic", "user.info.profile", "video.upload")
 _FIELDS = {"open_id": SCOPES[0], "union_id": SCOPES[0], "avatar_url": SCOPES[0], "display_name": SCOPES[0]}
@@ -49,7 +49,7 @@ _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 # --- What it remembers -----------------------------------------------------------------------------------------------
 
 
-class _Wanted(BaseModel):
+class _AccountRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     handle: str = Field("lab", min_length=1)
@@ -64,7 +64,7 @@ class Creator:
 
 
 @dataclass
-class Task:
+class TiktokDraft:
     """A draft, from its opening on. `whole_at`: when TikTok had all of it; `failed`: why it never gets delivered."""
 
     id: str
@@ -87,19 +87,19 @@ class Tiktok:
     `verified`: URL prefixes that photos may have (empty: any); `fails`: the reason for which the next drafts fail.
     """
 
-    lab: Lab
+    lab: SimulatorState
     name: str = "tiktok"
     max_body: int = LAST_MAX + MIB
     ids: tuple[str, ...] = ("data", "access_token")
     verified: tuple[str, ...] = ()
     fails: str = ""
     _creators: dict[str, Creator] = field(default_factory=dict)
-    _tasks: dict[str, Task] = field(default_factory=dict)
+    _tasks: dict[str, TiktokDraft] = field(default_factory=dict)
     _inits: dict[str, list[int]] = field(default_factory=dict)
     _made: int = 0
 
     def __post_init__(self) -> None:
-        self.server = OAuthServer(self.lab.clock, MANNERS, lambda: tuple(self._creators))
+        self.server = OAuthServer(self.lab.clock, OAUTH_QUIRKS, lambda: tuple(self._creators))
 
     def operations(self) -> tuple[Operation, ...]:
         posting = "/v2/post/publish"
@@ -115,7 +115,7 @@ class Tiktok:
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A creator with tokens, from `handle` and optionally `displayName`; ValueError when the name is taken."""
-        asked = _Wanted.model_validate(wanted)
+        asked = _AccountRequest.model_validate(wanted)
         if self._find(asked.handle):
             raise ValueError(f"the username {asked.handle} is taken")
         id = f"-000lab{len(self._creators):04d}"
@@ -137,9 +137,9 @@ class Tiktok:
             raise ValueError(f"there is no account {account!r}")
         self.server.end_tokens(found.id if found else None, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         answer = refuse(status, CODES.get(status, "internal_error"), "Something went wrong.").answer
-        return Answer(status, answer.body, {} if retry_after is None else {"retry-after": str(retry_after)})
+        return FakeResponse(status, answer.body, {} if retry_after is None else {"retry-after": str(retry_after)})
 
     def reset(self) -> None:
         self._tasks.clear()
@@ -167,7 +167,7 @@ class Tiktok:
             raise refuse(401, "scope_not_authorized", "The user did not authorize the scope required.")
         return self._creators[found.account]
 
-    def me(self, call: Call) -> Answer:
+    def me(self, call: Call) -> FakeResponse:
         """The fields that were asked for, each by its scope."""
         wanted = ",".join(call.query.get("fields", [])).split(",")
         unknown = [name for name in wanted if name not in _FIELDS]
@@ -185,7 +185,7 @@ class Tiktok:
 
     # --- Opening drafts ---
 
-    def open_video(self, call: Call) -> Answer:
+    def open_video(self, call: Call) -> FakeResponse:
         """An upload; its parts are checked here, before any of them comes."""
         creator = self._caller(call, "video.upload")
         source = record(body_of(call).get("source_info"))
@@ -198,7 +198,7 @@ class Tiktok:
         task = self._task("v_inbox_file~v2", creator, photos=False, size=size, chunk=chunk)
         return ok({"publish_id": task.id, "upload_url": f"{call.origin}/upload/{task.id.rpartition('.')[2]}"})
 
-    def open_photos(self, call: Call) -> Answer:
+    def open_photos(self, call: Call) -> FakeResponse:
         """A draft of photos, which TikTok has pulled by now."""
         creator = self._caller(call, "video.upload")
         body = body_of(call)
@@ -232,12 +232,12 @@ class Tiktok:
         if len(waiting) >= _PENDING_MAX:
             raise refuse(403, "spam_risk_too_many_pending_share", "There are too many pending shares.")
 
-    def _waits(self, task: Task, now: int) -> bool:
+    def _waits(self, task: TiktokDraft, now: int) -> bool:
         return task.whole_at is not None and task.post is None and not task.failed and task.made_at > now - _DAY_MS
 
-    def _task(self, kind: str, creator: Creator, **more: Any) -> Task:
+    def _task(self, kind: str, creator: Creator, **more: Any) -> TiktokDraft:
         id = f"{kind}.{self._number():019d}"
-        self._tasks[id] = Task(id, creator, made_at=self.lab.clock.now_ms(), **more)
+        self._tasks[id] = TiktokDraft(id, creator, made_at=self.lab.clock.now_ms(), **more)
         return self._tasks[id]
 
     def _number(self) -> int:
@@ -246,7 +246,7 @@ class Tiktok:
 
     # --- Bytes ---
 
-    def upload(self, call: Call) -> Answer:
+    def upload(self, call: Call) -> FakeResponse:
         """The next part of a video: 206, after the last one 201."""
         task = next((each for each in self._tasks.values() if each.id.endswith(f".{call.parts['task']}")), None)
         if task is None:
@@ -258,15 +258,15 @@ class Tiktok:
         if first != len(task.received) or task.whole_at is not None:
             has = {"content-range": f"bytes 0-{len(task.received) - 1}/{task.size}"} if task.received else {}
             answer = refuse(416, "invalid_params", "The range does not follow what was received.").answer
-            raise RefusedError(Answer(416, answer.body, has))
+            raise RefusedError(FakeResponse(416, answer.body, has))
         if not last and end - first != task.chunk:
             raise refuse(400, "invalid_params", "The chunk is not of the announced size.")
         task.received += call.body
         if last:
             self._complete(task, (self._video(task),))
-        return Answer(201 if last else 206, None)
+        return FakeResponse(201 if last else 206, None)
 
-    def _range(self, call: Call, task: Task) -> tuple[int, int]:
+    def _range(self, call: Call, task: TiktokDraft) -> tuple[int, int]:
         found = _RANGE.fullmatch(call.headers.get("content-range", ""))
         first, end, total = (int(found[1]), int(found[2]) + 1, int(found[3])) if found else (0, 0, 0)
         fits = len(call.body) == end - first and total == task.size and end <= total
@@ -276,14 +276,14 @@ class Tiktok:
             raise refuse(400, "invalid_params", "What is left over belongs to the last chunk.")
         return first, end
 
-    def _video(self, task: Task) -> Medium:
+    def _video(self, task: TiktokDraft) -> PublishedMedia:
         content = bytes(task.received)
         found = mime_type(content, "application/octet-stream")
         if found not in _VIDEOS:
             task.failed = "file_format_check_failed"
         return self.lab.add_medium(content, found)
 
-    def _complete(self, task: Task, media: tuple[Medium, ...]) -> None:
+    def _complete(self, task: TiktokDraft, media: tuple[PublishedMedia, ...]) -> None:
         task.whole_at = self.lab.clock.now_ms()
         task.failed = task.failed or self.fails
         if task.failed:
@@ -293,7 +293,7 @@ class Tiktok:
 
     # --- What becomes of a draft ---
 
-    def status(self, call: Call) -> Answer:
+    def status(self, call: Call) -> FakeResponse:
         task = self._own(call)
         state = self._state(task)
         data: dict[str, Any] = {"status": state}
@@ -305,7 +305,7 @@ class Tiktok:
             data["uploaded_bytes"] = len(task.received)
         return ok(data)
 
-    def cancel(self, call: Call) -> Answer:
+    def cancel(self, call: Call) -> FakeResponse:
         """Only what is still on its way can be stopped."""
         task = self._own(call)
         if task.whole_at is not None:
@@ -313,7 +313,7 @@ class Tiktok:
         task.whole_at, task.failed = self.lab.clock.now_ms(), "publish_cancelled"
         return ok({})
 
-    def _own(self, call: Call) -> Task:
+    def _own(self, call: Call) -> TiktokDraft:
         creator = self._caller(call, "video.upload")
         task = self._tasks.get(str(body_of(call).get("publish_id", "")))
         if task is None:
@@ -323,7 +323,7 @@ class Tiktok:
             raise refuse(403, code, "The access token does not have authorization for the publish_id.")
         return task
 
-    def _state(self, task: Task) -> str:
+    def _state(self, task: TiktokDraft) -> str:
         since, processing = task.whole_at, self.lab.settings.processing_ms
         if since is None or self.lab.clock.now_ms() < since + processing:
             return "PROCESSING_DOWNLOAD" if task.photos else "PROCESSING_UPLOAD"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from socialpub.simulator.oauth import Issue, Manners
-from socialpub.simulator.wire import Answer, Call, RefusedError
+from socialpub.simulator.contract import Call, FakeResponse, RefusedError
+from socialpub.simulator.oauth import IssuedTokens, OAuthQuirks
 
 MIB = 1024 * 1024
 LAST_MAX = 128 * MIB
@@ -18,20 +18,20 @@ _LOG = "202611200000000000000000000000"
 # --- Answers -------------------------------------------------------------------------------------------------------
 
 
-def ok(data: Mapping[str, Any], status: int = 200) -> Answer:
-    return Answer(status, {"data": dict(data), "error": {"code": "ok", "message": "", "log_id": _LOG}})
+def ok(data: Mapping[str, Any], status: int = 200) -> FakeResponse:
+    return FakeResponse(status, {"data": dict(data), "error": {"code": "ok", "message": "", "log_id": _LOG}})
 
 
 def refuse(status: int, code: str, message: str) -> RefusedError:
     """TikTok's refusal, in the envelope of the API."""
-    return RefusedError(Answer(status, {"data": {}, "error": {"code": code, "message": message, "log_id": _LOG}}))
+    return RefusedError(FakeResponse(status, {"data": {}, "error": {"code": code, "message": message, "log_id": _LOG}}))
 
 
 CODES = {400: "invalid_params", 401: "access_token_invalid", 403: "scope_not_authorized", 404: "invalid_params"}
 CODES |= {429: "rate_limit_exceeded"}
 
 
-def _issued(issue: Issue) -> Answer:
+def _issued(issue: IssuedTokens) -> FakeResponse:
     body = {
         "open_id": issue.account,
         "scope": ",".join(issue.scopes),
@@ -41,16 +41,16 @@ def _issued(issue: Issue) -> Answer:
         "refresh_expires_in": issue.refresh_expires_in,
         "token_type": "Bearer",
     }
-    return Answer(200, body)
+    return FakeResponse(200, body)
 
 
-def _refused(name: str, message: str) -> Answer:
+def _refused(name: str, message: str) -> FakeResponse:
     """Flat, and sometimes with status 200."""
     body = {"error": name, "error_description": message, "log_id": _LOG}
-    return Answer({"invalid_grant": 200, "invalid_client": 401}.get(name, 400), body)
+    return FakeResponse({"invalid_grant": 200, "invalid_client": 401}.get(name, 400), body)
 
 
-MANNERS = Manners(
+OAUTH_QUIRKS = OAuthQuirks(
     authorize_path="/v2/auth/authorize/",
     token_path="/v2/oauth/token/",
     revoke_path="/v2/oauth/revoke/",

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.contract import Call, FakeResponse, Operation
+from socialpub.simulator.state import SimulatorState
 from socialpub.simulator.twitter.media import Uploads
-from socialpub.simulator.twitter.people import People, Wanted
 from socialpub.simulator.twitter.posts import Posts
 from socialpub.simulator.twitter.problems import plain
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.twitter.users import AccountRequest, People
 
 
 class Twitter:
@@ -23,7 +23,7 @@ class Twitter:
     max_body: int = 64 * 1024 * 1024
     ids: tuple[str, ...] = ("data", "access_token")
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: SimulatorState) -> None:
         self.people = People(lab)
         self.uploads = Uploads(lab, self.people)
         self.posts = Posts(lab, self.people, self.uploads)
@@ -36,17 +36,17 @@ class Twitter:
             *self.posts.operations(),
         )
 
-    def me(self, call: Call) -> Answer:
+    def me(self, call: Call) -> FakeResponse:
         return self.people.me(call)
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """A user with tokens, from `handle` and optionally `displayName` and `subscriptionType`."""
-        return self.people.add(Wanted.model_validate(wanted))
+        return self.people.add(AccountRequest.model_validate(wanted))
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.people.end_tokens(account, access=access, refresh=refresh)
 
-    def refusal(self, status: int, retry_after: int | None) -> Answer:
+    def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
         """X tells in headers of its own when a window ends, not in Retry-After."""
         if status != 429:
             return plain(status)

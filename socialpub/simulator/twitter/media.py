@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from socialpub.simulator.lab import Lab
-from socialpub.simulator.ledger import Medium
+from socialpub.simulator.content_types import mime_type
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
+from socialpub.simulator.ledger import PublishedMedia
 from socialpub.simulator.meta.multipart import form_of
-from socialpub.simulator.sniff import mime_type
-from socialpub.simulator.twitter.people import People, User
+from socialpub.simulator.state import SimulatorState
 from socialpub.simulator.twitter.problems import invalid, problem
-from socialpub.simulator.twitter.shapes import body_of
-from socialpub.simulator.wire import Answer, Call, Operation, RefusedError
+from socialpub.simulator.twitter.request_bodies import body_of
+from socialpub.simulator.twitter.users import People, User
 
 KEPT_SECONDS = 86_400
 SEGMENTS_MAX = 1000
@@ -76,7 +76,7 @@ class Upload:
     ready_ms: int | None = None
     error: str = ""
     alt: str | None = None
-    medium: Medium | None = None
+    medium: PublishedMedia | None = None
 
     @property
     def key(self) -> str:
@@ -87,7 +87,7 @@ class Upload:
 class Uploads:
     """For tests: `failing` are the errors in which the next videos' processing ends."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     failing: list[str] = field(default_factory=list)
     by_id: dict[str, Upload] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Uploads:
 
     # --- Calls ---
 
-    def upload(self, call: Call) -> Answer:
+    def upload(self, call: Call) -> FakeResponse:
         """An image whole."""
         user = self.people.caller(call, "media.write")
         category, content = _one_shot(call)
@@ -118,16 +118,16 @@ class Uploads:
             raise invalid("media_category must be one of [tweet_image]", "media_category", [category])
         upload = self._new(user, "tweet_image", mime_type(content, ""), len(content))
         self._take(upload, content)
-        return Answer(200, {"data": self._shown(upload)})
+        return FakeResponse(200, {"data": self._shown(upload)})
 
-    def initialize(self, call: Call) -> Answer:
+    def initialize(self, call: Call) -> FakeResponse:
         user = self.people.caller(call, "media.write")
         asked = body_of(call, _Start)
         upload = self._new(user, asked.media_category, asked.media_type, asked.total_bytes)
         data = {"id": upload.id, "media_key": upload.key, "expires_after_secs": KEPT_SECONDS}
-        return Answer(200, {"data": data})
+        return FakeResponse(200, {"data": data})
 
-    def append(self, call: Call) -> Answer:
+    def append(self, call: Call) -> FakeResponse:
         """A segment; one that comes again takes the place of the earlier."""
         upload, form = self._asked(call, call.parts["id"]), form_of(call)
         index, (_, content) = form.texts.get("segment_index", ""), form.files.get("media", ("", b""))
@@ -136,33 +136,33 @@ class Uploads:
         if not content or upload.content is not None:
             raise invalid("media is required" if not content else "the upload is over", "media")
         upload.segments[int(index)] = content
-        return Answer(200, {"data": {"expires_at": upload.ends_ms // 1000}})
+        return FakeResponse(200, {"data": {"expires_at": upload.ends_ms // 1000}})
 
-    def finalize(self, call: Call) -> Answer:
+    def finalize(self, call: Call) -> FakeResponse:
         upload = self._asked(call, call.parts["id"])
         if upload.content is None:
             content = b"".join(upload.segments.get(index, b"") for index in range(len(upload.segments)))
             if len(content) != upload.total:
                 raise invalid("The number of bytes uploaded does not match total_bytes.", "media_id", [upload.id])
             self._take(upload, content)
-        return Answer(200, {"data": self._shown(upload)})
+        return FakeResponse(200, {"data": self._shown(upload)})
 
-    def status(self, call: Call) -> Answer:
+    def status(self, call: Call) -> FakeResponse:
         if call.query.get("command") != ["STATUS"]:
             raise invalid("command must be STATUS", "command", call.query.get("command", []))
         upload = self._asked(call, (call.query.get("media_id") or [""])[0])
         if upload.content is None:
             raise invalid("The upload is not finalized.", "media_id", [upload.id])
-        return Answer(200, {"data": self._shown(upload)})
+        return FakeResponse(200, {"data": self._shown(upload)})
 
-    def describe(self, call: Call) -> Answer:
+    def describe(self, call: Call) -> FakeResponse:
         """Alt text, which videos do not take."""
         asked = body_of(call, _Description)
         upload = self._asked(call, asked.id)
         if upload.category == "tweet_video":
             raise invalid("alt_text is not supported for this media.", "metadata.alt_text")
         upload.alt = asked.metadata.alt_text.text
-        return Answer(200, {"data": {"id": upload.id, "associated_metadata": asked.metadata.model_dump()}})
+        return FakeResponse(200, {"data": {"id": upload.id, "associated_metadata": asked.metadata.model_dump()}})
 
     # --- For posts ---
 
@@ -177,7 +177,7 @@ class Uploads:
             raise invalid("You may only attach 1 video or 1 GIF, or up to 4 photos.", "media.media_ids", wanted)
         return usable
 
-    def shown(self, upload: Upload) -> Medium:
+    def shown(self, upload: Upload) -> PublishedMedia:
         """How the ledger names it, with its alt text."""
         return self.lab.add_medium(upload.content or b"", upload.type, upload.alt)
 

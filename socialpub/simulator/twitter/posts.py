@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
-from socialpub.simulator.lab import Lab
+from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.ledger import Publication
+from socialpub.simulator.state import SimulatorState
 from socialpub.simulator.twitter import text as texts
 from socialpub.simulator.twitter.media import Upload, Uploads
-from socialpub.simulator.twitter.people import People, User
 from socialpub.simulator.twitter.problems import forbidden, invalid, problem
-from socialpub.simulator.twitter.shapes import body_of
-from socialpub.simulator.wire import Answer, Call, Operation
+from socialpub.simulator.twitter.request_bodies import body_of
+from socialpub.simulator.twitter.users import People, User
 
 WEB = "https://x.com"
 _FIRST_ID = 1_990_000_000_000_000_000
@@ -45,7 +45,7 @@ class _Reply(BaseModel):
     exclude_reply_user_ids: list[StrictStr] = []
 
 
-class _Wanted(BaseModel):
+class _PostRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: StrictStr = ""
@@ -57,10 +57,10 @@ class _Wanted(BaseModel):
     paid_partnership: StrictBool = False
 
 
-_Saying = tuple[str, str, str | None, str | None]
+_DuplicateKey = tuple[str, str, str | None, str | None]
 
 
-def _saying(author: User, wanted: _Wanted) -> set[_Saying]:
+def _duplicate_keys(author: User, wanted: _PostRequest) -> set[_DuplicateKey]:
     """What nobody may say twice: the same words in the same place. Media make every post another, by their own link."""
     if wanted.media is not None:
         return set()
@@ -72,7 +72,7 @@ def _saying(author: User, wanted: _Wanted) -> set[_Saying]:
 class Post:
     id: str
     author: User
-    wanted: _Wanted
+    wanted: _PostRequest
     media: tuple[Upload, ...]
     at_ms: int
 
@@ -92,13 +92,13 @@ class Post:
 class Posts:
     """For tests: `spelling` is what the list's parameters must be called, `quoting` whether the app may quote."""
 
-    lab: Lab
+    lab: SimulatorState
     people: People
     uploads: Uploads
     spelling: Spelling = "both"
     quoting: bool = False
     by_id: dict[str, Post] = field(default_factory=dict)
-    _said: set[_Saying] = field(default_factory=set)
+    _said: set[_DuplicateKey] = field(default_factory=set)
     _made: int = 0
 
     def operations(self) -> tuple[Operation, ...]:
@@ -116,20 +116,20 @@ class Posts:
 
     # --- Making ---
 
-    def create(self, call: Call) -> Answer:
+    def create(self, call: Call) -> FakeResponse:
         user = self.people.caller(call, "tweet.write", "tweet.read", "users.read")
-        wanted = body_of(call, _Wanted)
+        wanted = body_of(call, _PostRequest)
         media = self._checked(user, wanted)
         self.people.pay()
         self._made += 1
         post = Post(str(_FIRST_ID + self._made), user, wanted, tuple(media), self.lab.clock.now_ms())
         self.by_id[post.id] = post
-        self._said |= _saying(user, wanted)
+        self._said |= _duplicate_keys(user, wanted)
         self._tell(post, "comment" if wanted.reply else "post", call)
         data = {"id": post.id, "text": self._text(post)[0], "edit_history_post_ids": [post.id]}
-        return Answer(201, {"data": data})
+        return FakeResponse(201, {"data": data})
 
-    def _checked(self, user: User, wanted: _Wanted) -> list[Upload]:
+    def _checked(self, user: User, wanted: _PostRequest) -> list[Upload]:
         """The media of a post that X takes; else its refusal."""
         if not wanted.text.strip() and wanted.media is None:
             raise invalid("text field is required", "text")
@@ -141,11 +141,11 @@ class Posts:
             raise invalid("A post may contain a maximum of one cashtag.", "text")
         media = self.uploads.attached(user, wanted.media.media_ids) if wanted.media else []
         self._check_place(user, wanted)
-        if self._said & _saying(user, wanted):
+        if self._said & _duplicate_keys(user, wanted):
             raise forbidden("You are not allowed to create a Tweet with duplicate content.")
         return media
 
-    def _check_place(self, user: User, wanted: _Wanted) -> None:
+    def _check_place(self, user: User, wanted: _PostRequest) -> None:
         """Self-serve apps answer only where the account is meant, and do not quote."""
         if wanted.quote_tweet_id and not self.quoting:
             raise forbidden("You are not permitted to perform this action.")
@@ -158,15 +158,15 @@ class Posts:
         if parent.author.id != user.id and not mentioned:
             raise forbidden(_STRANGER)
 
-    def delete(self, call: Call) -> Answer:
+    def delete(self, call: Call) -> FakeResponse:
         user = self.people.caller(call, "tweet.write", "tweet.read", "users.read")
         post = self.by_id.get(call.parts["id"])
         if post is None or post.author.id != user.id:
             raise forbidden("You are not authorized to delete this Tweet.")
         del self.by_id[post.id]
-        self._said -= _saying(user, post.wanted)
+        self._said -= _duplicate_keys(user, post.wanted)
         self._tell(post, "delete", call)
-        return Answer(200, {"data": {"deleted": True}})
+        return FakeResponse(200, {"data": {"deleted": True}})
 
     def _tell(self, post: Post, kind: str, call: Call) -> None:
         media = tuple(self.uploads.shown(upload) for upload in post.media)
@@ -177,7 +177,7 @@ class Posts:
 
     # --- Showing ---
 
-    def page(self, call: Call) -> Answer:
+    def page(self, call: Call) -> FakeResponse:
         """A page of a user's posts and replies, newest first."""
         self.people.caller(call, "tweet.read", "users.read")
         query = {name: values[-1] for name, values in call.query.items()}
@@ -192,9 +192,9 @@ class Posts:
         if start + size < len(posts):
             meta["next_token"] = str(start + size)
         if not shown:
-            return Answer(200, {"meta": meta})
+            return FakeResponse(200, {"meta": meta})
         meta |= {"newest_id": shown[0].id, "oldest_id": shown[-1].id}
-        return Answer(200, {"data": [self._node(post, word, fields) for post in shown], "meta": meta})
+        return FakeResponse(200, {"data": [self._node(post, word, fields) for post in shown], "meta": meta})
 
     def _listed(self, user: User, query: Mapping[str, str]) -> list[Post]:
         since = _instant(query["start_time"]) if "start_time" in query else 0

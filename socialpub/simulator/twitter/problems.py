@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from socialpub.simulator.wire import Answer, RefusedError
+from socialpub.simulator.contract import FakeResponse, RefusedError
 
 _TYPES = "https://api.x.com/2/problems/"
 _PROBLEM = "application/problem+json"
@@ -24,7 +24,7 @@ _TITLES: Mapping[int, tuple[str, str]] = {
 _KINDS = {402: "credits", 404: "resource-not-found"}
 
 
-def plain(status: int, headers: Mapping[str, str] | None = None) -> Answer:
+def plain(status: int, headers: Mapping[str, str] | None = None) -> FakeResponse:
     """The refusal of a status that has no better cause."""
     title, detail = _TITLES.get(status, ("Error", "Something went wrong."))
     return problem(status, title, detail, _KINDS.get(status, ""), headers=headers or {}).answer
@@ -35,7 +35,7 @@ def problem(
 ) -> RefusedError:
     """A problem of one of X's types; without `kind` of none (about:blank)."""
     body = {"title": title, "detail": detail, "type": f"{_TYPES}{kind}" if kind else "about:blank", "status": status}
-    return RefusedError(Answer(status, body | more, headers or {}, _PROBLEM))
+    return RefusedError(FakeResponse(status, body | more, headers or {}, _PROBLEM))
 
 
 def forbidden(detail: str) -> RefusedError:
@@ -47,4 +47,4 @@ def invalid(message: str, parameter: str, values: Sequence[object] = ()) -> Refu
     inner = {"message": message, "parameters": {parameter: [str(value)[:200] for value in values]}}
     title, detail = _TITLES[400]
     body = {"errors": [inner], "title": title, "detail": detail, "type": f"{_TYPES}invalid-request"}
-    return RefusedError(Answer(400, body, content_type=_PROBLEM))
+    return RefusedError(FakeResponse(400, body, content_type=_PROBLEM))

@@ -29,8 +29,10 @@ from socialpub.domain.shapes.accounts import (
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.platforms.contract import Board
 from socialpub.store.rows import AccountRow
-from socialpub.web.api.writes import commit_after, commit_bare
-from socialpub.web.examples import (
+from socialpub.web.api.write_handlers import commit_after_lookup, commit_without_body
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.examples import (
     ACCOUNT_ID,
     AUTHORIZE_URL,
     DISPLAY_NAME,
@@ -40,8 +42,6 @@ from socialpub.web.examples import (
     PROFILE_ID,
     STATE,
 )
-from socialpub.web.http import Call, Reply
-from socialpub.web.operation import Operation, Success
 
 CONNECT_ERRORS = ("not_found", "platform_not_enabled")
 UPSTREAM_ERRORS = ("platform_auth_failed", "platform_rejected", "platform_unavailable")
@@ -61,24 +61,24 @@ ACCOUNT: AccountBody = {
 
 
 ACCOUNTS: AccountList = {"data": [ACCOUNT]}
-LISTING = Operation(
+LIST = Operation(
     "Accounts",
     "listAccounts",
     "List connected accounts",
     query=AccountsQuery,
-    answers={200: Success(AccountList, "The accounts.", ACCOUNTS)},
+    answers={200: SuccessResponse(AccountList, "The accounts.", ACCOUNTS)},
     links={"readAccount": "/data/0/id"},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_accounts(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts."""
     query = call.query(AccountsQuery)
 
     def found() -> bytes:
         return dumps(AccountList(data=accounts.list_bodies(call.scope, query))).encode()
 
-    return Reply(await call.read(found))
+    return HandlerResponse(await call.read(found))
 
 
 READ = Operation(
@@ -86,31 +86,31 @@ READ = Operation(
     "readAccount",
     "Read one account",
     query=Narrowing,
-    answers={200: Success(AccountBody, "The account.", ACCOUNT)},
+    answers={200: SuccessResponse(AccountBody, "The account.", ACCOUNT)},
     errors=("not_found",),
 )
 
 
-async def read(call: Call) -> Reply:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts/{id}."""
     scope, account = call.narrowed, call.path_value("account_id")
 
     def found() -> bytes:
         return dumps(accounts.get_body(scope, account)).encode()
 
-    return Reply(await call.read_inline(found))
+    return HandlerResponse(await call.read_inline(found))
 
 
 # --- Connecting --------------------------------------------------------------------------------------------------
 
 
-def before(service: Service, parts: Mapping[str, str]) -> None:
+def check_platform(service: Service, parts: Mapping[str, str]) -> None:
     """Whether this platform can be connected at all is told before who may connect it."""
     if parts["platform"] in platforms.PLATFORMS:
         connect.ready(service, parts["platform"])
 
 
-INVITATION: ConnectBody = {
+CONNECT_START: ConnectBody = {
     "platform": OAUTH_PLATFORM,
     "state": "stable",
     "descriptor": {"type": "oauth", "authorizeUrl": AUTHORIZE_URL},
@@ -123,12 +123,12 @@ START = Operation(
     "or the fields to ask the user for.",
     body=ConnectRequest,
     requests={"in a profile": {"profileId": PROFILE_ID}},
-    answers={200: Success(ConnectBody, "The next step.", INVITATION)},
+    answers={200: SuccessResponse(ConnectBody, "The next step.", CONNECT_START)},
     errors=(*CONNECT_ERRORS, *UPSTREAM_ERRORS),
 )
 
 
-async def start(call: Call) -> Reply:
+async def start(call: RequestContext) -> HandlerResponse:
     """POST /v1/accounts/connect/{platform}."""
     name = call.path_value("platform")
 
@@ -138,7 +138,7 @@ async def start(call: Call) -> Reply:
         return deed(call.who, connect.start, name, wanted, invited)
 
     call.body = call.body or b"{}"
-    return await commit_after(call, ConnectRequest, begin)
+    return await commit_after_lookup(call, ConnectRequest, begin)
 
 
 CHOICE: ChoiceBody = {
@@ -162,21 +162,21 @@ COMPLETE = Operation(
         "credentials": {"handle": "bakery.example.org", "password": "abcd-efgh-ijkl-mnop"},
     },
     answers={
-        200: Success(CompletedBody, "The account, if it was connected before, or the choices.", CHOICES),
-        201: Success(AccountBody, "The new account.", ACCOUNT),
+        200: SuccessResponse(CompletedBody, "The account, if it was connected before, or the choices.", CHOICES),
+        201: SuccessResponse(AccountBody, "The new account.", ACCOUNT),
     },
     errors=(*CONNECT_ERRORS, "connect.state", *UPSTREAM_ERRORS),
 )
 
 
-async def complete(call: Call) -> Reply:
+async def complete(call: RequestContext) -> HandlerResponse:
     """POST /v1/accounts/connect/{platform}/complete."""
     name = call.path_value("platform")
 
     async def come_back(request: Completing) -> Deed:
         return deed(call.who, connect.store, name, await connect.offer(call.who, name, request))
 
-    return await commit_after(call, CompleteRequest, come_back)
+    return await commit_after_lookup(call, CompleteRequest, come_back)
 
 
 DISCONNECTED: DeletedBody = {"id": ACCOUNT_ID, "deleted": True}
@@ -187,14 +187,14 @@ DISCONNECT = Operation(
     "Deletes its secrets, cancels its queued posts and ends its authorization on the platform where possible. Its "
     "posts stay in the log. If you connect the account again, it gets its old id.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The disconnected account.", DISCONNECTED)},
+    answers={200: SuccessResponse(DeletedBody, "The disconnected account.", DISCONNECTED)},
     errors=("not_found",),
 )
 
 
-async def disconnect(call: Call) -> Reply:
+async def disconnect(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/accounts/{id}."""
-    return await commit_bare(call, lambda: deed(call.who, connect.disconnect, call.path_value("account_id")))
+    return await commit_without_body(call, lambda: deed(call.who, connect.disconnect, call.path_value("account_id")))
 
 
 # --- Boards --------------------------------------------------------------------------------------------------------
@@ -208,25 +208,25 @@ LIST_BOARDS = Operation(
     "List an account's boards",
     "Fetched from the platform with the account's own authorization.",
     query=Narrowing,
-    answers={200: Success(BoardList, "The boards.", BOARDS)},
+    answers={200: SuccessResponse(BoardList, "The boards.", BOARDS)},
     errors=BOARD_ERRORS,
 )
 
 
-async def list_boards(call: Call) -> Reply:
+async def list_boards(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts/{id}/pinterest/boards."""
     row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
-    found = await boards_of(call, row)
-    return Reply(boards.body(row, found))
+    found = await fetch_boards(call, row)
+    return HandlerResponse(boards.body(row, found))
 
 
-async def boards_of(call: Call, row: AccountRow) -> tuple[Board, ...]:
+async def fetch_boards(call: RequestContext, row: AccountRow) -> tuple[Board, ...]:
     """The boards of an account, asked for at its platform; ApiError as that means."""
     share = upstreams.share_of(call.service, row)
     return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
 
 
-CHOSEN: DefaultBoardBody = {
+DEFAULT_BOARD: DefaultBoardBody = {
     "id": ACCOUNT_ID,
     "defaultBoardId": BOARD["id"],
     "defaultBoardName": BOARD["name"],
@@ -239,18 +239,18 @@ CHOOSE_BOARD = Operation(
     query=Narrowing,
     body=BoardRequest,
     requests={"choose": {"boardId": BOARD["id"]}},
-    answers={200: Success(DefaultBoardBody, "The default board.", CHOSEN)},
+    answers={200: SuccessResponse(DefaultBoardBody, "The default board.", DEFAULT_BOARD)},
     errors=(*BOARD_ERRORS, "pinterest.board.unknown"),
 )
 
 
-async def choose_board(call: Call) -> Reply:
+async def choose_board(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/accounts/{id}/pinterest/default-board."""
     account = call.path_value("account_id")
 
     async def look(request: BoardRequest) -> Deed:
         row = await call.service.read(lambda: accounts.find(call.narrowed, account))
-        board = boards.chosen(await boards_of(call, row), request.board_id)
+        board = boards.chosen(await fetch_boards(call, row), request.board_id)
         return deed(call.who, boards.choose, account, board)
 
-    return await commit_after(call, BoardRequest, look)
+    return await commit_after_lookup(call, BoardRequest, look)

@@ -8,10 +8,10 @@ from socialpub.base.errors import doc_url, rule_url
 from socialpub.base.service_rules import SERVICE_RULES, ServiceRule
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.catalogue import CodeInfo, CodeList, PlatformInfo, PlatformList, RuleInfo, RuleList
-from socialpub.platforms.contract import Account, Draft, Platform, Rule
-from socialpub.web.examples import BASE, PLATFORM
-from socialpub.web.http import Call, Reply
-from socialpub.web.operation import Operation, Success
+from socialpub.platforms.contract import ConnectorAccount, Draft, Platform, Rule
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.examples import BASE, PLATFORM
 
 EXAMPLE_PLATFORM: PlatformInfo = {
     "platform": PLATFORM,
@@ -27,17 +27,19 @@ LIST_PLATFORMS = Operation(
     "Catalogue",
     "listPlatforms",
     "Platforms and their limits",
-    answers={200: Success(PlatformList, "The platforms.", {"data": [EXAMPLE_PLATFORM]})},
+    answers={200: SuccessResponse(PlatformList, "The platforms.", {"data": [EXAMPLE_PLATFORM]})},
 )
 
 
-async def list_platforms(call: Call) -> Reply:
+async def list_platforms(call: RequestContext) -> HandlerResponse:
     """GET /v1/platforms."""
-    return Reply(PlatformList(data=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()]))
+    return HandlerResponse(
+        PlatformList(data=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()])
+    )
 
 
 def platform_body(service: Service, platform: Platform) -> PlatformInfo:
-    count, site = platform.count(Draft(""), Account("")), service.sites[platform.name]
+    count, site = platform.count(Draft(""), ConnectorAccount("")), service.sites[platform.name]
     return {
         "platform": platform.name,
         "label": platform.label,
@@ -71,13 +73,13 @@ LIST_RULES = Operation(
     "Catalogue",
     "listRules",
     "Every rule",
-    answers={200: Success(RuleList, "The rules.", {"data": [EXAMPLE_RULE]})},
+    answers={200: SuccessResponse(RuleList, "The rules.", {"data": [EXAMPLE_RULE]})},
 )
 
 
-async def list_rules(call: Call) -> Reply:
+async def list_rules(call: RequestContext) -> HandlerResponse:
     """GET /v1/rules."""
-    return Reply(RuleList(data=rule_bodies(call.service.base_url)))
+    return HandlerResponse(RuleList(data=rule_bodies(call.service.base_url)))
 
 
 def rule_bodies(base_url: str) -> list[RuleInfo]:
@@ -128,13 +130,13 @@ LIST_ERRORS = Operation(
     "Catalogue",
     "listErrors",
     "Every error code",
-    answers={200: Success(CodeList, "The codes.", {"data": [EXAMPLE_CODE]})},
+    answers={200: SuccessResponse(CodeList, "The codes.", {"data": [EXAMPLE_CODE]})},
 )
 
 
-async def list_errors(call: Call) -> Reply:
+async def list_errors(call: RequestContext) -> HandlerResponse:
     """GET /v1/errors."""
-    return Reply(CodeList(data=error_bodies(call.service.base_url)))
+    return HandlerResponse(CodeList(data=error_bodies(call.service.base_url)))
 
 
 def error_bodies(base_url: str) -> list[CodeInfo]:

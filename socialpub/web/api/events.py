@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from socialpub.domain.shapes.events import EventBody, EventPage, EventsQuery
 from socialpub.domain.webhooks import eventlog
-from socialpub.web.examples import ACCOUNT_ID, BATCH_ID, NOW, ORGANIZATION_ID, PLATFORM, POST_ID, PROFILE_ID, SOON
-from socialpub.web.http import Call, Reply
-from socialpub.web.operation import Operation, Success
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.examples import (
+    ACCOUNT_ID,
+    BATCH_ID,
+    NOW,
+    ORGANIZATION_ID,
+    PLATFORM,
+    POST_ID,
+    PROFILE_ID,
+    SOON,
+)
 
 EVENT: EventBody = {
     "id": "evt_0Bk3xQ9ZrT7uVw2YhN4mLp",
@@ -24,7 +33,7 @@ EVENT: EventBody = {
     },
 }
 PAGE: EventPage = {"data": [EVENT], "nextCursor": None, "endCursor": "r1kq…AAE="}
-LISTING = Operation(
+LIST = Operation(
     "Events",
     "listEvents",
     "List events",
@@ -32,12 +41,12 @@ LISTING = Operation(
     "`cursor`: no event is skipped or listed twice. A page that is empty because of a filter may still have a "
     "`nextCursor`.",
     query=EventsQuery,
-    answers={200: Success(EventPage, "One page.", PAGE)},
+    answers={200: SuccessResponse(EventPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_events(call: RequestContext) -> HandlerResponse:
     """GET /v1/events."""
     query = call.query(EventsQuery)
-    return Reply(await call.service.read(lambda: eventlog.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: eventlog.page(call.service, call.scope, query)))

@@ -6,10 +6,10 @@ from socialpub.domain.act import deed
 from socialpub.domain.people import keys
 from socialpub.domain.shapes.common import Narrowing
 from socialpub.domain.shapes.keys import KeyBody, KeyList, KeyRequest, MintedKeyBody, RevokedKeyBody
-from socialpub.web.api.writes import commit, commit_bare
-from socialpub.web.examples import NOW, PROFILE_ID
-from socialpub.web.http import Call, Reply
-from socialpub.web.operation import Operation, Success
+from socialpub.web.api.write_handlers import commit, commit_without_body
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.examples import NOW, PROFILE_ID
 
 KEY: KeyBody = {
     "id": "01997b30-02c4-7f18-a5d6-8e3b1c9f7024",
@@ -24,18 +24,18 @@ KEY: KeyBody = {
 
 
 KEYS: KeyList = {"data": [KEY]}
-LISTING = Operation(
+LIST = Operation(
     "API keys",
     "listKeys",
     "List API keys",
     "The records of the organization's keys. The keys themselves are not stored.",
-    answers={200: Success(KeyList, "The keys.", KEYS)},
+    answers={200: SuccessResponse(KeyList, "The keys.", KEYS)},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_keys(call: RequestContext) -> HandlerResponse:
     """GET /v1/api-keys."""
-    return Reply(KeyList(data=await call.service.read(lambda: keys.listed(call.scope.organization))))
+    return HandlerResponse(KeyList(data=await call.service.read(lambda: keys.listed(call.scope.organization))))
 
 
 MINTED: MintedKeyBody = {**KEY, "key": "svc_live_…cQ7x"}
@@ -46,12 +46,12 @@ MINT = Operation(
     "The key is shown only in this response. Its scope cannot be changed later.",
     body=KeyRequest,
     requests={"make": {"name": "Newsletter"}, "bind": {"name": "Newsletter", "profileId": PROFILE_ID}},
-    answers={201: Success(MintedKeyBody, "The new key.", MINTED)},
+    answers={201: SuccessResponse(MintedKeyBody, "The new key.", MINTED)},
     errors=("not_found",),
 )
 
 
-async def mint(call: Call) -> Reply:
+async def mint(call: RequestContext) -> HandlerResponse:
     """POST /v1/api-keys: the key itself is in this answer and never again."""
     return await commit(call, KeyRequest, lambda request: deed(call.who, keys.mint, request))
 
@@ -63,11 +63,11 @@ REVOKE = Operation(
     "Revoke an API key",
     "It stops working at once.",
     query=Narrowing,
-    answers={200: Success(RevokedKeyBody, "The revoked key.", REVOKED)},
+    answers={200: SuccessResponse(RevokedKeyBody, "The revoked key.", REVOKED)},
     errors=("not_found",),
 )
 
 
-async def revoke(call: Call) -> Reply:
+async def revoke(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/api-keys/{id}."""
-    return await commit_bare(call, lambda: deed(call.who, keys.revoke, call.path_value("key_id")))
+    return await commit_without_body(call, lambda: deed(call.who, keys.revoke, call.path_value("key_id")))

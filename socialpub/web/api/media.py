@@ -23,13 +23,13 @@ from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.store.rows import MediaRow
-from socialpub.web.api.writes import commit_bare
-from socialpub.web.bodies import hang_up
-from socialpub.web.examples import MEDIA_ID, PROFILE_ID
-from socialpub.web.http import Call, Reply, kept
-from socialpub.web.multipart import Form, boundary_of
-from socialpub.web.operation import Operation, Success
-from socialpub.web.parts import FilePart, Span, asked_span, names_tag
+from socialpub.web.api.write_handlers import commit_without_body
+from socialpub.web.http.file_response import ByteRange, FileRangeBody, has_matching_tag, parse_range
+from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
+from socialpub.web.http.multipart import UploadForm, parse_boundary
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.http.request_body import close_after_response
+from socialpub.web.openapi.examples import MEDIA_ID, PROFILE_ID
 
 MEDIA: MediaBody = {
     "id": MEDIA_ID,
@@ -47,11 +47,11 @@ MEDIA: MediaBody = {
 }
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=UploadForm)
 IDLE_SECONDS = 15.0
 UPLOAD_SECONDS = 3600.0
-BLOCK = 256 * 1024
-OVERHEAD = 1024 * 1024  # what a multipart body may have beside its file
+BLOCK_BYTES = 256 * 1024
+FORM_OVERHEAD_BYTES = 1024 * 1024  # what a multipart body may have beside its file
 PUBLIC_HEADERS = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "Accept-Ranges": "bytes",
@@ -64,7 +64,7 @@ PUBLIC_HEADERS = {
 
 
 @dataclass
-class Upload:
+class ReceivedUpload:
     """A file that has arrived whole, not yet kept; gone again when the block ends."""
 
     arriving: files.Arriving
@@ -84,17 +84,17 @@ class Upload:
         return json.dumps([self.arriving.sha256, self.fields.profile_id, self.fields.alt_text]).encode()
 
 
-async def receive(call: Call) -> Upload:
+async def receive(call: RequestContext) -> ReceivedUpload:
     """The body of an upload, written to the disk as it arrives. Whoever goes away halfway leaves nothing behind."""
 
-    def whole(form: Form) -> Upload:
+    def whole(form: UploadForm) -> ReceivedUpload:
         assert form.arriving is not None, "a form without a file does not end"
-        return Upload(form.arriving, _fields(call, form))
+        return ReceivedUpload(form.arriving, _parse_fields(call, form))
 
-    return await received(call, Form, whole)
+    return await receive_form(call, UploadForm, whole)
 
 
-def _fields(call: Call, form: Form) -> MediaFields:
+def _parse_fields(call: RequestContext, form: UploadForm) -> MediaFields:
     asked = call.query(MediaFields)
     given = asked.model_dump(by_alias=True, exclude_unset=True)
     fields = issues.parse_object(MediaFields, given | form.fields)
@@ -104,28 +104,30 @@ def _fields(call: Call, form: Form) -> MediaFields:
     return fields
 
 
-async def received(call: Call, make: Callable[[bytes, Callable[[], files.Arriving]], F], whole: Callable[[F], T]) -> T:
+async def receive_form(
+    call: RequestContext, make: Callable[[bytes, Callable[[], files.Arriving]], F], whole: Callable[[F], T]
+) -> T:
     """What `whole` says of a body's form once it has come; when something is refused its file goes again."""
     most = call.service.runtime.settings.media.max_bytes
     form: F | None = None
     try:
-        boundary = boundary_of(call.request.headers.get("content-type", ""))
-        if int(call.request.headers.get("content-length") or 0) > most + OVERHEAD:
+        boundary = parse_boundary(call.request.headers.get("content-type", ""))
+        if int(call.request.headers.get("content-length") or 0) > most + FORM_OVERHEAD_BYTES:
             raise refuse("media.size_max")
         form = make(boundary, lambda: files.Arriving(files.home(call.service), most))
-        async for block in _blocks(call):
-            await _in_pool(call, form.feed, block)
+        async for block in _read_blocks(call):
+            await _run_in_pool(call, form.feed, block)
         form.end()
         return whole(form)
     except BaseException as error:
         if form is not None and form.arriving is not None:
             form.arriving.close()
         if isinstance(error, ApiError):
-            await _hear_out(call, most)
+            await _drain_body(call, most)
         raise
 
 
-async def _blocks(call: Call) -> AsyncIterator[bytes]:
+async def _read_blocks(call: RequestContext) -> AsyncIterator[bytes]:
     """The body in pieces of some size; ApiError `http.timeout` after 15 s without a byte, or an hour in all."""
     loop = asyncio.get_running_loop()
     ends, block = loop.time() + UPLOAD_SECONDS, bytearray()
@@ -137,17 +139,17 @@ async def _blocks(call: Call) -> AsyncIterator[bytes]:
         while stream.request_body:
             async with asyncio.timeout_at(min(ends, loop.time() + IDLE_SECONDS)):
                 block += await stream.read() or b""
-            if len(block) >= BLOCK:
+            if len(block) >= BLOCK_BYTES:
                 yield bytes(block)
                 block.clear()
     except TimeoutError:
-        hang_up(call.request)
+        close_after_response(call.request)
         raise refuse("http.timeout") from None
     if block:
         yield bytes(block)
 
 
-async def _hear_out(call: Call, most: int) -> None:
+async def _drain_body(call: RequestContext, most: int) -> None:
     """Take the rest of a refused body, so that the answer is read: many clients read none before they have sent all.
 
     Not where the client has asked whether to send at all.
@@ -157,19 +159,19 @@ async def _hear_out(call: Call, most: int) -> None:
         return
     if stream.expecting_continue:
         stream.expecting_continue = False
-        hang_up(call.request)
+        close_after_response(call.request)
         return
     heard = 0
     with contextlib.suppress(SanicException, ApiError):
-        async for block in _blocks(call):
+        async for block in _read_blocks(call):
             heard += len(block)
-            if heard > most + OVERHEAD:
+            if heard > most + FORM_OVERHEAD_BYTES:
                 break
     if stream.request_body:
-        hang_up(call.request)
+        close_after_response(call.request)
 
 
-async def _in_pool(call: Call, run: Callable[..., T], *arguments: Any) -> T:
+async def _run_in_pool(call: RequestContext, run: Callable[..., T], *arguments: Any) -> T:
     threads = call.service.executors.immediate.of(Share(owner=call.scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, run, *arguments)
 
@@ -181,7 +183,7 @@ UPLOAD = Operation(
     "Send one image (JPEG, PNG, WebP, GIF) or video (MP4, QuickTime, WebM) as the part `file`. Its type is "
     "read from its bytes. Use its `id` in the media of posts.",
     query=MediaFields,
-    answers={201: Success(MediaBody, "The file is stored.", MEDIA)},
+    answers={201: SuccessResponse(MediaBody, "The file is stored.", MEDIA)},
     errors=(
         "media.content_type",
         "media.parse_failed",
@@ -201,35 +203,35 @@ UPLOAD = Operation(
 )
 
 
-async def upload(call: Call) -> Reply:
+async def upload(call: RequestContext) -> HandlerResponse:
     """POST /v1/media."""
     with call.received as upload:
         header, fingerprint = call.request.headers.get("idempotency-key"), limits.fingerprint("")
         fingerprint.update(upload.print)
         call.key = limits.key_of(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
-        return kept(await library.upload(call.who, upload.arriving, upload.fields))
+        return respond(await library.upload(call.who, upload.arriving, upload.fields))
 
 
 # --- Records -------------------------------------------------------------------------------------------------------
 
 
 PAGE: MediaPage = {"data": [MEDIA], "nextCursor": None}
-LISTING = Operation(
+LIST = Operation(
     "Media",
     "listMedia",
     "List files",
     "Newest first. For the next page send `nextCursor` as `cursor`, until it is null.",
     query=MediaQuery,
-    answers={200: Success(MediaPage, "One page.", PAGE)},
+    answers={200: SuccessResponse(MediaPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),
     links={"readMedia": "/data/0/id"},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_media(call: RequestContext) -> HandlerResponse:
     """GET /v1/media."""
     query = call.query(MediaQuery)
-    return Reply(await call.service.read(lambda: library.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: library.page(call.service, call.scope, query)))
 
 
 READ = Operation(
@@ -238,15 +240,15 @@ READ = Operation(
     "Read a file's record",
     "The content is at its `url`.",
     query=Narrowing,
-    answers={200: Success(MediaBody, "The record.", MEDIA)},
+    answers={200: SuccessResponse(MediaBody, "The record.", MEDIA)},
     errors=("media.unknown",),
 )
 
 
-async def read(call: Call) -> Reply:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/media/{id}."""
     row = await call.service.read(lambda: library.find(call.narrowed, None, call.path_value("media_id")))
-    return Reply(library.body(call.service, row))
+    return HandlerResponse(library.body(call.service, row))
 
 
 DELETED: DeletedBody = {"id": MEDIA_ID, "deleted": True}
@@ -257,20 +259,20 @@ DELETE = Operation(
     "Its address stops working at once. Rejected while a queued post uses the file. A key that is limited to a "
     "profile can delete only the files of that profile.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The file was deleted.", DELETED)},
+    answers={200: SuccessResponse(DeletedBody, "The file was deleted.", DELETED)},
     errors=("media.unknown", "media.in_use"),
 )
 
 
-async def delete(call: Call) -> Reply:
+async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/media/{id}."""
-    return await commit_bare(call, lambda: deed(call.who, library.delete, call.path_value("media_id")))
+    return await commit_without_body(call, lambda: deed(call.who, library.delete, call.path_value("media_id")))
 
 
 # --- Public addresses ----------------------------------------------------------------------------------------------
 
 
-async def public(call: Call) -> Reply:
+async def download(call: RequestContext) -> HandlerResponse:
     """GET /media/{id}/{hmac}.{ext}: the bytes, to anybody who has the address."""
     service, headers = call.service, call.request.headers
     name, file_name = call.path_value("media_id"), call.path_value("name")
@@ -279,20 +281,20 @@ async def public(call: Call) -> Reply:
     if not path.exists():
         files.check(service)
         raise ApiError("not_found", "There is nothing at this address.")
-    common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_shown_name(row)}"'}
-    if names_tag(headers.get("if-none-match", ""), tag):
-        return Reply(b"", 304, common, row["content_type"])
+    common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_file_name(row)}"'}
+    if has_matching_tag(headers.get("if-none-match", ""), tag):
+        return HandlerResponse(b"", 304, common, row["content_type"])
     asked = headers.get("range") if headers.get("if-range", tag) == tag else None
     size = row["size_bytes"]
-    span = asked_span(asked, size)
+    span = parse_range(asked, size)
     if span is None:
-        return Reply(FilePart(path, Span(0, size)), 200, common, row["content_type"])
+        return HandlerResponse(FileRangeBody(path, ByteRange(0, size)), 200, common, row["content_type"])
     if not span.length:
         beyond = {"Content-Range": f"bytes */{size}"}
         raise ApiError("validation_failed", "The range lies beyond the file's end.", status=416, headers=beyond)
     common["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{size}"
-    return Reply(FilePart(path, span), 206, common, row["content_type"])
+    return HandlerResponse(FileRangeBody(path, span), 206, common, row["content_type"])
 
 
-def _shown_name(row: MediaRow) -> str:
+def _file_name(row: MediaRow) -> str:
     return f"{row['id']}.{library.EXTENSIONS.get(row['content_type'], 'bin')}"

@@ -20,11 +20,11 @@ from socialpub.domain.shapes.notifications import (
     NotificationPage,
     NotificationsQuery,
 )
-from socialpub.web.api.writes import commit_after, commit_bare
-from socialpub.web.examples import BASE, DISPLAY_NAME, DONE, NOW
-from socialpub.web.http import Call, Reply
+from socialpub.web.api.write_handlers import commit_after_lookup, commit_without_body
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
 from socialpub.web.openapi.events import EXAMPLES
-from socialpub.web.operation import Operation, Success
+from socialpub.web.openapi.examples import BASE, DISPLAY_NAME, DONE, NOW
 
 TAG = "Notifications"
 TARGET_ERRORS = ("webhook.url.scheme", "webhook.url.address", "notification.email.off")
@@ -53,19 +53,19 @@ REQUESTS = {
     },
 }
 
-LISTING = Operation(
+LIST = Operation(
     TAG,
     "listNotificationChannels",
     "List channels",
     "A key that is limited to a profile sees only the channels of that profile.",
-    answers={200: Success(ChannelList, "The channels.", ChannelList(data=[CHANNEL]))},
+    answers={200: SuccessResponse(ChannelList, "The channels.", ChannelList(data=[CHANNEL]))},
     links={"readNotificationChannel": "/data/0/id"},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_channels(call: RequestContext) -> HandlerResponse:
     """GET /v1/notification-channels."""
-    return Reply(ChannelList(data=await call.service.read(lambda: channels.listed(call.scope))))
+    return HandlerResponse(ChannelList(data=await call.service.read(lambda: channels.listed(call.scope))))
 
 
 CREATE = Operation(
@@ -77,19 +77,19 @@ CREATE = Operation(
     "limited to a profile adds a channel for the events of that profile.",
     body=ChannelRequest,
     requests=REQUESTS,
-    answers={201: Success(ChannelBody, "The new channel.", NEW)},
+    answers={201: SuccessResponse(ChannelBody, "The new channel.", NEW)},
     errors=(*TARGET_ERRORS, "notification.channels.max"),
 )
 
 
-async def create(call: Call) -> Reply:
+async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/notification-channels."""
 
     async def choose(request: ChannelRequest) -> Deed:
         await channels.check(call.service, call.scope.organization, request.to)
         return deed(call.who, channels.create, request)
 
-    return await commit_after(call, ChannelRequest, choose)
+    return await commit_after_lookup(call, ChannelRequest, choose)
 
 
 READ = Operation(
@@ -97,15 +97,15 @@ READ = Operation(
     "readNotificationChannel",
     "Read one channel",
     query=Narrowing,
-    answers={200: Success(ChannelBody, "The channel.", CHANNEL)},
+    answers={200: SuccessResponse(ChannelBody, "The channel.", CHANNEL)},
     errors=("not_found",),
 )
 
 
-async def read(call: Call) -> Reply:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/notification-channels/{id}."""
     channel = call.path_value("channel_id")
-    return Reply(await call.service.read(lambda: channels.body(channels.find(call.narrowed, channel))))
+    return HandlerResponse(await call.service.read(lambda: channels.body(channels.find(call.narrowed, channel))))
 
 
 CHANGE = Operation(
@@ -116,12 +116,12 @@ CHANGE = Operation(
     query=Narrowing,
     body=ChannelChange,
     requests={"turn off": {"active": False}, "everything that needs attention": {"events": []}},
-    answers={200: Success(ChannelBody, "The changed channel.", CHANNEL)},
+    answers={200: SuccessResponse(ChannelBody, "The changed channel.", CHANNEL)},
     errors=("not_found", *TARGET_ERRORS),
 )
 
 
-async def change(call: Call) -> Reply:
+async def change(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/notification-channels/{id}."""
     channel = call.path_value("channel_id")
 
@@ -130,7 +130,7 @@ async def change(call: Call) -> Reply:
             await channels.check(call.service, call.scope.organization, request.to)
         return deed(call.who, channels.change, channel, request)
 
-    return await commit_after(call, ChannelChange, choose)
+    return await commit_after_lookup(call, ChannelChange, choose)
 
 
 DELETE = Operation(
@@ -139,14 +139,16 @@ DELETE = Operation(
     "Delete a channel",
     "The channel gets no more messages, including those that are pending.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The channel was deleted.", DeletedBody(id=CHANNEL["id"], deleted=True))},
+    answers={
+        200: SuccessResponse(DeletedBody, "The channel was deleted.", DeletedBody(id=CHANNEL["id"], deleted=True))
+    },
     errors=("not_found",),
 )
 
 
-async def delete(call: Call) -> Reply:
+async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/notification-channels/{id}."""
-    return await commit_bare(call, lambda: deed(call.who, channels.delete, call.path_value("channel_id")))
+    return await commit_without_body(call, lambda: deed(call.who, channels.delete, call.path_value("channel_id")))
 
 
 TESTED: ChannelTestBody = {
@@ -170,25 +172,25 @@ TEST = Operation(
     query=Narrowing,
     body=ChannelTestRequest,
     requests={"a test": {}, "of a failure": {"type": "post.failed"}},
-    answers={200: Success(ChannelTestBody, "The result of the test.", TESTED)},
+    answers={200: SuccessResponse(ChannelTestBody, "The result of the test.", TESTED)},
     errors=("not_found",),
 )
 
 
-def data_of(type_: str) -> Mapping[str, Any]:
+def find_example_data(type_: str) -> Mapping[str, Any]:
     """What an example of this type tells."""
     return EXAMPLES.get(type_, {"reason": "restored"})
 
 
-async def test(call: Call) -> Reply:
+async def test(call: RequestContext) -> HandlerResponse:
     """POST /v1/notification-channels/{id}/test."""
     channel = call.path_value("channel_id")
-    return await commit_after(call, ChannelTestRequest, lambda request: try_out(call, channel, request))
+    return await commit_after_lookup(call, ChannelTestRequest, lambda request: send_test(call, channel, request))
 
 
-async def try_out(call: Call, channel: str, request: ChannelTestRequest) -> Deed:
+async def send_test(call: RequestContext, channel: str, request: ChannelTestRequest) -> Deed:
     """Send a test on a channel now; to be written down, what came of it."""
-    data, scope = data_of(request.type) if request.type else {}, call.who.scope
+    data, scope = find_example_data(request.type) if request.type else {}, call.who.scope
     to = await call.service.read(lambda: samples.receiver(scope, call.service, channel))
     sending = call.service.executors.delivering.of(outbox.share_of(call.service, to))
     tried = await asyncio.get_running_loop().run_in_executor(
@@ -199,14 +201,16 @@ async def try_out(call: Call, channel: str, request: ChannelTestRequest) -> Deed
 
 # --- What people were told -----------------------------------------------------------------------------------------
 
-_SHOWN = words.message(words.Told("post.failed", EXAMPLES["post.failed"], DISPLAY_NAME, 9, True, 1795435200000), BASE)
+_EXAMPLE_MESSAGE = words.message(
+    words.Told("post.failed", EXAMPLES["post.failed"], DISPLAY_NAME, 9, True, 1795435200000), BASE
+)
 MESSAGE: NotificationBody = {
     "id": "ntf_0Bk3xQ9ZrT7uVw2YhN4mLt",
     "channelId": CHANNEL["id"],
     "type": "post.failed",
     "count": 9,
-    "title": _SHOWN.title,
-    "text": _SHOWN.text,
+    "title": _EXAMPLE_MESSAGE.title,
+    "text": _EXAMPLE_MESSAGE.text,
     "status": "succeeded",
     "attemptCount": 1,
     "nextAttemptAt": None,
@@ -215,7 +219,7 @@ MESSAGE: NotificationBody = {
     "createdAt": NOW,
     "updatedAt": DONE,
 }
-TOLD = Operation(
+LIST_NOTIFICATIONS = Operation(
     TAG,
     "listNotifications",
     "List notifications",
@@ -223,12 +227,12 @@ TOLD = Operation(
     "collect more events of its cause. A key that is limited to a profile sees only the messages of that profile's "
     "channels.",
     query=NotificationsQuery,
-    answers={200: Success(NotificationPage, "One page.", NotificationPage(data=[MESSAGE], nextCursor=None))},
+    answers={200: SuccessResponse(NotificationPage, "One page.", NotificationPage(data=[MESSAGE], nextCursor=None))},
     errors=("cursor", "not_found", "api_key.profile_scope"),
 )
 
 
-async def told(call: Call) -> Reply:
+async def list_notifications(call: RequestContext) -> HandlerResponse:
     """GET /v1/notifications."""
     query = call.query(NotificationsQuery)
-    return Reply(await call.service.read(lambda: history.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: history.page(call.service, call.scope, query)))

@@ -25,9 +25,11 @@ from socialpub.domain.shapes.posts import (
     ValidateRequest,
     ValidationBody,
 )
-from socialpub.web import prefer
-from socialpub.web.api.writes import commit, commit_bare
-from socialpub.web.examples import (
+from socialpub.web.api.write_handlers import commit, commit_without_body
+from socialpub.web.http import prefer_header
+from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.examples import (
     ACCOUNT_ID,
     AT_URI,
     BATCH_ID,
@@ -46,10 +48,8 @@ from socialpub.web.examples import (
     SOON,
     WEB,
 )
-from socialpub.web.http import Call, Reply, kept
-from socialpub.web.operation import Operation, Success
 
-Ask = Callable[[], Awaitable[PublishRequest]]
+ReadRequest = Callable[[], Awaitable[PublishRequest]]
 """What is to be published; it is asked for once it is its turn."""
 
 BATCH_ERRORS = (
@@ -171,12 +171,12 @@ PUBLISH = Operation(
     body=PublishRequest,
     requests={"publish now": NOW_REQUEST, "schedule": LATER_REQUEST, "one target differs": DIFFERENT_REQUEST},
     answers={
-        200: Success(
+        200: SuccessResponse(
             BatchBody,
             "Every target is finished, or one has failed. `status` and `results` have the outcomes.",
             BATCH,
         ),
-        202: Success(
+        202: SuccessResponse(
             BatchBody,
             "Accepted, not finished: scheduled, or still being published. No target has failed.",
             SCHEDULED_BATCH,
@@ -187,26 +187,26 @@ PUBLISH = Operation(
 )
 
 
-async def publish(call: Call) -> Reply:
+async def publish(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts."""
     default = call.service.runtime.settings.publishing.immediate_wait
-    wait = prefer.wait_of(call.request.headers.getall("prefer", []), default)
+    wait = prefer_header.parse_wait(call.request.headers.getall("prefer", []), default)
 
     def ask() -> Awaitable[PublishRequest]:
         return call.parsed(PublishRequest)
 
-    answer = await (once_keyed(call, ask, wait.seconds) if call.key else _once_unkeyed(call, ask, wait.seconds))
+    answer = await (publish_keyed(call, ask, wait.seconds) if call.key else _publish_unkeyed(call, ask, wait.seconds))
     applied = {} if answer.replayed else wait.headers
-    return kept(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
+    return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
 
 
-async def once_keyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
+async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> limits.Answer:
     """The answer to what `ask` comes to, done once for the call's key; after `wait` seconds as far as it is known."""
     assert call.key is not None, "the caller has seen it"
     return await limits.once_found(call.service, call.key, lambda: _publish(call, ask, wait, None))
 
 
-async def _once_unkeyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
+async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> limits.Answer:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
     ear = unheard.ear_of(service, call.scope, (request.method, request.path), call.sent)
@@ -223,26 +223,26 @@ async def _once_unkeyed(call: Call, ask: Ask, wait: float) -> limits.Answer:
         if found is None:
             raise
     if found is not None:
-        ear, answer = found, await _join(call, found, wait)
-    _hand_over(call, ear, str(answer.batch))
+        ear, answer = found, await _join_batch(call, found, wait)
+    _record_delivery(call, ear, str(answer.batch))
     return answer
 
 
-async def _join(call: Call, found: unheard.Ear, wait: float) -> limits.Answer:
+async def _join_batch(call: RequestContext, found: unheard.Ear, wait: float) -> limits.Answer:
     service, batch = call.service, str(found.batch)
     call.when_gone = lambda: None  # it is owed already
     opening = await service.read(lambda: batches.batch_body(service, batch))
     return batches.joined(await batches.as_known(service, opening, wait))
 
 
-def _hand_over(call: Call, ear: unheard.Ear, batch: str) -> None:
+def _record_delivery(call: RequestContext, ear: unheard.Ear, batch: str) -> None:
     """The answer leaves: it is owed no more, unless the client has gone, or turns out to have."""
     if not call.gone:
         call.when_gone = functools.partial(unheard.lost_after_all, call.service, ear, batch)
         unheard.heard(call.service, ear)
 
 
-async def _publish(call: Call, ask: Ask, wait: float, ear: unheard.Ear | None) -> limits.Answer:
+async def _publish(call: RequestContext, ask: ReadRequest, wait: float, ear: unheard.Ear | None) -> limits.Answer:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
     with await call.turn():
@@ -282,7 +282,7 @@ VALIDATE = Operation(
     body=ValidateRequest,
     requests={"check": NOW_REQUEST},
     answers={
-        200: Success(
+        200: SuccessResponse(
             ValidationBody,
             "The result of the check. `valid` tells whether a publish request would be accepted.",
             VALIDATION,
@@ -292,16 +292,16 @@ VALIDATE = Operation(
 )
 
 
-async def validate(call: Call) -> Reply:
+async def validate(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/validate."""
     with await call.turn():
         request = await call.parsed(ValidateRequest)
         looked = await preflight.look(call.service, call.scope, request, call.inline)
-    return Reply(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
+    return HandlerResponse(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
 
 
 PAGE: PostPage = {"data": [PUBLISHED], "nextCursor": None}
-LISTING = Operation(
+LIST = Operation(
     "Posts",
     "listPosts",
     "List posts",
@@ -310,17 +310,17 @@ LISTING = Operation(
     "added meanwhile are neither skipped nor listed twice. In scheduled order, a post that is rescheduled meanwhile "
     "may be skipped or listed twice.",
     query=PostsQuery,
-    answers={200: Success(PostPage, "One page.", PAGE)},
+    answers={200: SuccessResponse(PostPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),
     links={"readPost": "/data/0/id"},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_posts(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
     read = call.read_inline if postlog.is_small(query) else call.read
-    return Reply(await read(lambda: postlog.page(call.service, call.scope, query)))
+    return HandlerResponse(await read(lambda: postlog.page(call.service, call.scope, query)))
 
 
 DETAIL: PostDetail = {
@@ -345,15 +345,15 @@ READ = Operation(
     "Read one post",
     "The post with its first comment and every attempt to publish it.",
     query=Narrowing,
-    answers={200: Success(PostDetail, "The post.", DETAIL)},
+    answers={200: SuccessResponse(PostDetail, "The post.", DETAIL)},
     errors=("not_found",),
 )
 
 
-async def read(call: Call) -> Reply:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts/{id}."""
     scope, post = call.narrowed, call.path_value("post_id")
-    return Reply(await call.read_inline(lambda: postlog.detail(scope, post)))
+    return HandlerResponse(await call.read_inline(lambda: postlog.detail(scope, post)))
 
 
 RESCHEDULE = Operation(
@@ -365,12 +365,12 @@ RESCHEDULE = Operation(
     query=Narrowing,
     body=RescheduleRequest,
     requests={"tomorrow": RESCHEDULE_REQUEST},
-    answers={200: Success(PostBody, "The post with its new time.", QUEUED)},
+    answers={200: SuccessResponse(PostBody, "The post with its new time.", QUEUED)},
     errors=(*WINDOW_ERRORS, "scheduledAt.future"),
 )
 
 
-async def reschedule(call: Call) -> Reply:
+async def reschedule(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
     reply = await commit(call, RescheduleRequest, lambda request: deed(call.who, changes.reschedule, post, request))
@@ -385,14 +385,14 @@ CANCEL = Operation(
     "Cancel a scheduled post",
     "Possible while the post is `queued` and not yet due. After a successful response, it is never published.",
     query=Narrowing,
-    answers={200: Success(CanceledBody, "The canceled post.", CANCELED)},
+    answers={200: SuccessResponse(CanceledBody, "The canceled post.", CANCELED)},
     errors=WINDOW_ERRORS,
 )
 
 
-async def cancel(call: Call) -> Reply:
+async def cancel(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/posts/{id}."""
-    reply = await commit_bare(call, lambda: deed(call.who, changes.cancel, call.path_value("post_id")))
+    reply = await commit_without_body(call, lambda: deed(call.who, changes.cancel, call.path_value("post_id")))
     faults.hit("cancel.after_commit")
     return reply
 
@@ -406,12 +406,12 @@ RETRY = Operation(
     query=Narrowing,
     body=RetryRequest,
     requests={"at once": {}, "later": RESCHEDULE_REQUEST},
-    answers={202: Success(PostBody, "The retry is scheduled.", QUEUED)},
+    answers={202: SuccessResponse(PostBody, "The retry is scheduled.", QUEUED)},
     errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future"),
 )
 
 
-async def retry(call: Call) -> Reply:
+async def retry(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
     return await commit(call, RetryRequest, lambda request: deed(call.who, changes.retry, post, request))
@@ -428,12 +428,12 @@ SETTLE = Operation(
     query=Narrowing,
     body=SettleRequest,
     requests={"it was published": {"published": True, "uri": AT_URI}, "it was not published": {"published": False}},
-    answers={200: Success(PostBody, "The post, which is now `published` or `failed`.", SETTLED)},
+    answers={200: SuccessResponse(PostBody, "The post, which is now `published` or `failed`.", SETTLED)},
     errors=("not_found", "post.settle.status"),
 )
 
 
-async def settle(call: Call) -> Reply:
+async def settle(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
     return await commit(call, SettleRequest, lambda request: deed(call.who, changes.settle, post, request))

@@ -6,10 +6,10 @@ from socialpub.domain.act import deed
 from socialpub.domain.people import profiles
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.profiles import ProfileBody, ProfileList, ProfileRequest
-from socialpub.web.api.writes import commit, commit_bare
-from socialpub.web.examples import PROFILE_ID
-from socialpub.web.http import Call, Reply
-from socialpub.web.operation import Operation, Success
+from socialpub.web.api.write_handlers import commit, commit_without_body
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.examples import PROFILE_ID
 
 DEFAULT: ProfileBody = {
     "id": PROFILE_ID,
@@ -23,18 +23,18 @@ RENAMED: ProfileBody = {**DEFAULT, "name": "Main Street Bakery", "slug": "main-s
 
 
 PROFILES: ProfileList = {"data": [DEFAULT]}
-LISTING = Operation(
+LIST = Operation(
     "Profiles",
     "listProfiles",
     "List profiles",
     "A key that is limited to a profile sees only that profile.",
-    answers={200: Success(ProfileList, "The profiles.", PROFILES)},
+    answers={200: SuccessResponse(ProfileList, "The profiles.", PROFILES)},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_profiles(call: RequestContext) -> HandlerResponse:
     """GET /v1/profiles."""
-    return Reply(ProfileList(data=await call.service.read(lambda: profiles.listed(call.scope))))
+    return HandlerResponse(ProfileList(data=await call.service.read(lambda: profiles.listed(call.scope))))
 
 
 CREATE = Operation(
@@ -43,12 +43,12 @@ CREATE = Operation(
     "Create a profile",
     body=ProfileRequest,
     requests={"create": {"name": "Corner Bakery"}},
-    answers={201: Success(ProfileBody, "The new profile.", NAMED)},
+    answers={201: SuccessResponse(ProfileBody, "The new profile.", NAMED)},
     errors=("profile.slug.unique",),
 )
 
 
-async def create(call: Call) -> Reply:
+async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/profiles."""
     return await commit(call, ProfileRequest, lambda request: deed(call.who, profiles.create, request))
 
@@ -60,12 +60,12 @@ RENAME = Operation(
     query=Narrowing,
     body=ProfileRequest,
     requests={"rename": {"name": "Main Street Bakery"}},
-    answers={200: Success(ProfileBody, "The renamed profile.", RENAMED)},
+    answers={200: SuccessResponse(ProfileBody, "The renamed profile.", RENAMED)},
     errors=("not_found", "profile.slug.unique"),
 )
 
 
-async def rename(call: Call) -> Reply:
+async def rename(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/profiles/{id}."""
     profile = call.path_value("profile_id")
     return await commit(call, ProfileRequest, lambda request: deed(call.who, profiles.rename, profile, request))
@@ -78,11 +78,11 @@ DELETE = Operation(
     "Delete a profile",
     "The profile must have no accounts. API keys that are limited to it are revoked.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The profile was deleted.", DELETED)},
+    answers={200: SuccessResponse(DeletedBody, "The profile was deleted.", DELETED)},
     errors=("not_found", "profile.delete.not_empty"),
 )
 
 
-async def delete(call: Call) -> Reply:
+async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/profiles/{id}."""
-    return await commit_bare(call, lambda: deed(call.who, profiles.delete, call.path_value("profile_id")))
+    return await commit_without_body(call, lambda: deed(call.who, profiles.delete, call.path_value("profile_id")))

@@ -25,11 +25,11 @@ from socialpub.domain.shapes.webhooks import (
 from socialpub.domain.webhooks import deliveries as records
 from socialpub.domain.webhooks import endpoints, samples
 from socialpub.web.api.events import EVENT
-from socialpub.web.api.writes import commit, commit_after, commit_bare
-from socialpub.web.examples import DONE, NOW
-from socialpub.web.http import Call, Reply
-from socialpub.web.openapi.events import example_of
-from socialpub.web.operation import Operation, Success
+from socialpub.web.api.write_handlers import commit, commit_after_lookup, commit_without_body
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+from socialpub.web.openapi.events import find_example
+from socialpub.web.openapi.examples import DONE, NOW
 
 TAG = "Webhooks"
 URL_ERRORS = ("webhook.url.scheme", "webhook.url.address")
@@ -52,19 +52,19 @@ ENDPOINT: EndpointBody = {
 NEW: SignedEndpointBody = {**ENDPOINT, "lastDeliveryAt": None, "signingSecret": SECRET}
 REGISTRATION = {"url": ENDPOINT["url"], "events": ENDPOINT["events"], "description": ENDPOINT["description"]}
 
-LISTING = Operation(
+LIST = Operation(
     TAG,
     "listWebhookEndpoints",
     "List endpoints",
     "A key that is limited to a profile sees only the endpoints of that profile.",
-    answers={200: Success(EndpointList, "The endpoints.", EndpointList(data=[ENDPOINT]))},
+    answers={200: SuccessResponse(EndpointList, "The endpoints.", EndpointList(data=[ENDPOINT]))},
     links={"readWebhookEndpoint": "/data/0/id"},
 )
 
 
-async def listing(call: Call) -> Reply:
+async def list_endpoints(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-endpoints."""
-    return Reply(EndpointList(data=await call.service.read(lambda: endpoints.listed(call.scope))))
+    return HandlerResponse(EndpointList(data=await call.service.read(lambda: endpoints.listed(call.scope))))
 
 
 REGISTER = Operation(
@@ -75,19 +75,19 @@ REGISTER = Operation(
     "key that is limited to a profile adds an endpoint for the events of that profile.",
     body=EndpointRequest,
     requests={"some types": REGISTRATION, "everything": {"url": ENDPOINT["url"]}},
-    answers={201: Success(SignedEndpointBody, "The new endpoint, with its signing secret.", NEW)},
+    answers={201: SuccessResponse(SignedEndpointBody, "The new endpoint, with its signing secret.", NEW)},
     errors=(*URL_ERRORS, "webhook.endpoints.max"),
 )
 
 
-async def register(call: Call) -> Reply:
+async def register(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints: the signing secret is in this answer and never again."""
 
     async def choose(request: EndpointRequest) -> Deed:
         await addresses.check_address(call.service, call.scope.organization, request.url)
         return deed(call.who, endpoints.register, request)
 
-    return await commit_after(call, EndpointRequest, choose)
+    return await commit_after_lookup(call, EndpointRequest, choose)
 
 
 READ = Operation(
@@ -95,15 +95,15 @@ READ = Operation(
     "readWebhookEndpoint",
     "Read one endpoint",
     query=Narrowing,
-    answers={200: Success(EndpointBody, "The endpoint.", ENDPOINT)},
+    answers={200: SuccessResponse(EndpointBody, "The endpoint.", ENDPOINT)},
     errors=("not_found",),
 )
 
 
-async def read(call: Call) -> Reply:
+async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-endpoints/{id}."""
     endpoint = call.path_value("endpoint_id")
-    return Reply(await call.service.read(lambda: endpoints.body(endpoints.find(call.narrowed, endpoint))))
+    return HandlerResponse(await call.service.read(lambda: endpoints.body(endpoints.find(call.narrowed, endpoint))))
 
 
 CHANGE = Operation(
@@ -114,12 +114,12 @@ CHANGE = Operation(
     query=Narrowing,
     body=EndpointChange,
     requests={"turn off": {"active": False}, "everything": {"events": []}},
-    answers={200: Success(EndpointBody, "The changed endpoint.", ENDPOINT)},
+    answers={200: SuccessResponse(EndpointBody, "The changed endpoint.", ENDPOINT)},
     errors=("not_found", *URL_ERRORS),
 )
 
 
-async def change(call: Call) -> Reply:
+async def change(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/webhook-endpoints/{id}."""
     endpoint = call.path_value("endpoint_id")
 
@@ -128,7 +128,7 @@ async def change(call: Call) -> Reply:
             await addresses.check_address(call.service, call.scope.organization, request.url)
         return deed(call.who, endpoints.change, endpoint, request)
 
-    return await commit_after(call, EndpointChange, choose)
+    return await commit_after_lookup(call, EndpointChange, choose)
 
 
 DELETE = Operation(
@@ -137,14 +137,16 @@ DELETE = Operation(
     "Delete an endpoint",
     "The endpoint gets no more deliveries, including those that are pending.",
     query=Narrowing,
-    answers={200: Success(DeletedBody, "The endpoint was deleted.", DeletedBody(id=ENDPOINT["id"], deleted=True))},
+    answers={
+        200: SuccessResponse(DeletedBody, "The endpoint was deleted.", DeletedBody(id=ENDPOINT["id"], deleted=True))
+    },
     errors=("not_found",),
 )
 
 
-async def delete(call: Call) -> Reply:
+async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/webhook-endpoints/{id}."""
-    return await commit_bare(call, lambda: deed(call.who, endpoints.delete, call.path_value("endpoint_id")))
+    return await commit_without_body(call, lambda: deed(call.who, endpoints.delete, call.path_value("endpoint_id")))
 
 
 TESTED: TestBody = {
@@ -166,21 +168,21 @@ TEST = Operation(
     query=Narrowing,
     body=TestRequest,
     requests={"a published post": {}, "your own data": {"type": "post.failed", "data": {"id": "42"}}},
-    answers={200: Success(TestBody, "The result of the test.", TESTED)},
+    answers={200: SuccessResponse(TestBody, "The result of the test.", TESTED)},
     errors=("not_found",),
 )
 
 
-async def test(call: Call) -> Reply:
+async def test(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/test."""
     endpoint = call.path_value("endpoint_id")
-    return await commit_after(call, TestRequest, lambda request: try_out(call, endpoint, request))
+    return await commit_after_lookup(call, TestRequest, lambda request: send_test(call, endpoint, request))
 
 
-async def try_out(call: Call, endpoint: str, request: TestRequest) -> Deed:
+async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -> Deed:
     """Send a sample to an endpoint now; to be written down, what came of it."""
     type_ = request.type or "post.published"
-    data = request.data if request.data is not None else example_of(type_)["data"]
+    data = request.data if request.data is not None else find_example(type_)["data"]
     scope = call.who.scope
     to = await call.service.read(lambda: samples.receiver(scope, call.service, endpoint))
     sending = call.service.executors.delivering.of(to.share)
@@ -197,14 +199,14 @@ ROTATE = Operation(
     "The new secret is shown only in this response. For 24 hours, every delivery is signed with both secrets. If the "
     "receiver answers 401 or 403 in this time, it is called again at once with the two signatures swapped.",
     query=Narrowing,
-    answers={200: Success(SignedEndpointBody, "The endpoint, with its new secret.", NEW)},
+    answers={200: SuccessResponse(SignedEndpointBody, "The endpoint, with its new secret.", NEW)},
     errors=("not_found",),
 )
 
 
-async def rotate(call: Call) -> Reply:
+async def rotate(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/rotate-secret."""
-    return await commit_bare(call, lambda: deed(call.who, endpoints.rotate, call.path_value("endpoint_id")))
+    return await commit_without_body(call, lambda: deed(call.who, endpoints.rotate, call.path_value("endpoint_id")))
 
 
 REDELIVERED: RedeliveredBody = {"count": 1000}
@@ -216,12 +218,12 @@ REDELIVER_SINCE = Operation(
     query=Narrowing,
     body=RedeliverRequest,
     requests={"failed deliveries": {"since": "2026-11-20T09:00:00Z"}},
-    answers={202: Success(RedeliveredBody, "The number of deliveries.", REDELIVERED)},
+    answers={202: SuccessResponse(RedeliveredBody, "The number of deliveries.", REDELIVERED)},
     errors=("not_found",),
 )
 
 
-async def redeliver_since(call: Call) -> Reply:
+async def redeliver_since(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/redeliver."""
     endpoint = call.path_value("endpoint_id")
     return await commit(
@@ -244,22 +246,22 @@ DELIVERY_ROW: DeliveryBody = {
     "createdAt": NOW,
     "updatedAt": DONE,
 }
-DELIVERIES = Operation(
+LIST_DELIVERIES = Operation(
     TAG,
     "listWebhookDeliveries",
     "List deliveries",
     "Every delivery of every event with its outcome, newest first.",
     query=DeliveriesQuery,
-    answers={200: Success(DeliveryPage, "One page.", DeliveryPage(data=[DELIVERY_ROW], nextCursor=None))},
+    answers={200: SuccessResponse(DeliveryPage, "One page.", DeliveryPage(data=[DELIVERY_ROW], nextCursor=None))},
     errors=("cursor", "not_found", "api_key.profile_scope"),
     links={"readWebhookDelivery": "/data/0/id"},
 )
 
 
-async def deliveries(call: Call) -> Reply:
+async def list_deliveries(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-deliveries."""
     query = call.query(DeliveriesQuery)
-    return Reply(await call.service.read(lambda: records.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: records.page(call.service, call.scope, query)))
 
 
 DETAIL: DeliveryDetail = {
@@ -276,20 +278,22 @@ DETAIL: DeliveryDetail = {
         }
     ],
 }
-DELIVERY = Operation(
+READ_DELIVERY = Operation(
     TAG,
     "readWebhookDelivery",
     "Read one delivery",
     "The delivery with its event and every attempt.",
     query=Narrowing,
-    answers={200: Success(DeliveryDetail, "The delivery.", DETAIL)},
+    answers={200: SuccessResponse(DeliveryDetail, "The delivery.", DETAIL)},
     errors=("not_found",),
 )
 
 
-async def delivery(call: Call) -> Reply:
+async def read_delivery(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-deliveries/{id}."""
-    return Reply(await call.service.read(lambda: records.detail(call.narrowed, call.path_value("delivery_id"))))
+    return HandlerResponse(
+        await call.service.read(lambda: records.detail(call.narrowed, call.path_value("delivery_id")))
+    )
 
 
 PENDING: DeliveryBody = {**DELIVERY_ROW, "status": "pending", "nextAttemptAt": DONE, "updatedAt": DONE}
@@ -299,11 +303,11 @@ REDELIVER = Operation(
     "Redeliver a delivery",
     "Redelivers with the same event id and a full set of attempts.",
     query=Narrowing,
-    answers={202: Success(DeliveryBody, "The delivery, pending again.", PENDING)},
+    answers={202: SuccessResponse(DeliveryBody, "The delivery, pending again.", PENDING)},
     errors=("not_found",),
 )
 
 
-async def redeliver(call: Call) -> Reply:
+async def redeliver(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-deliveries/{id}/redeliver."""
-    return await commit_bare(call, lambda: deed(call.who, records.redeliver, call.path_value("delivery_id")))
+    return await commit_without_body(call, lambda: deed(call.who, records.redeliver, call.path_value("delivery_id")))

@@ -13,29 +13,29 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.core.service import Service
 from socialpub.domain.shapes.common import Narrowing, NoQuery
-from socialpub.web.edge import cookie_name
-from socialpub.web.http import Route
-from socialpub.web.openapi.events import deliveries, webhooks
-from socialpub.web.openapi.parts import (
+from socialpub.web.http.handler import Route
+from socialpub.web.http.operation import Operation
+from socialpub.web.http.request_headers import cookie_name
+from socialpub.web.openapi.components import (
+    IF_NONE_MATCH_HEADER,
     KEY_HEADER,
-    KNOWN_HEADER,
+    OPTIONAL_RATE_HEADERS,
     PREFER_HEADER,
-    RATE,
-    RATE_MAYBE,
+    RATE_HEADERS,
     RETRY_AFTER,
     components,
     headers_of,
     ref,
 )
+from socialpub.web.openapi.events import deliveries, webhooks
 from socialpub.web.openapi.schemas import model_name, parameters_of
-from socialpub.web.openapi.words import ABOUT, TAGS
-from socialpub.web.operation import Operation
+from socialpub.web.openapi.texts import API_DESCRIPTION, TAG_DESCRIPTIONS
 
 Json = dict[str, Any]
-WRITES = ("POST", "PATCH", "PUT", "DELETE")
+WRITE_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 
 
-class Reference:
+class OpenApiDocument:
     """The OpenAPI document of this server, made when it is first asked for."""
 
     def __init__(self, routes: Sequence[Route], service: Service) -> None:
@@ -43,7 +43,7 @@ class Reference:
 
     @cached_property
     def document(self) -> Json:
-        return document(
+        return build(
             self._routes,
             self._service.base_url,
             self._service.runtime.settings.limits,
@@ -56,7 +56,7 @@ class Reference:
         return dumps(self.document)
 
 
-def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str, header_prefix: str) -> Json:
+def build(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str, header_prefix: str) -> Json:
     """The whole document. `header_prefix`: what the names of a delivery's own headers begin with."""
     documented = [route for route in routes if route.says]
     return {
@@ -65,12 +65,12 @@ def document(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str
             "title": "socialpub",
             "version": __version__,
             "summary": "Publish one piece of content to up to 25 social accounts.",
-            "description": ABOUT,
+            "description": API_DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
         "externalDocs": {"description": "The same for people", "url": f"{base_url}/docs/reference"},
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, text in TAG_DESCRIPTIONS.items()],
         "paths": _paths(documented, limits),
         "webhooks": webhooks(),
         "components": components(documented, cookie) | {"pathItems": deliveries(header_prefix)},
@@ -105,7 +105,7 @@ def _operation(route: Route, limits: Limits) -> Json:
     operation: Json = {
         "operationId": said.name,
         "summary": said.summary,
-        "description": f"{said.about} {_ceiling(route, limits)}".strip(),
+        "description": f"{said.about} {_rate_limit_text(route, limits)}".strip(),
         "tags": [said.tag],
         "security": _security(route),
     }
@@ -119,7 +119,7 @@ def _operation(route: Route, limits: Limits) -> Json:
     return operation
 
 
-def _ceiling(route: Route, limits: Limits) -> str:
+def _rate_limit_text(route: Route, limits: Limits) -> str:
     if not route.api:
         return ""
     who = "client address" if route.guard == "open" else "key"
@@ -132,12 +132,12 @@ def _security(route: Route) -> list[Json]:
     return {
         "key": [key],
         "read": [key, session],
-        "session": [session | ({"csrf": []} if route.method in WRITES else {})],
+        "session": [session | ({"csrf": []} if route.method in WRITE_METHODS else {})],
         "open": [],
     }[route.guard]
 
 
-PATH_WORDS = {
+PATH_DESCRIPTIONS = {
     "endpoint_id": "The id of the webhook endpoint.",
     "channel_id": "The id of the notification channel.",
     "media_id": "The id of the file: `med_…`.",
@@ -151,21 +151,21 @@ def _parameters(route: Route) -> Iterator[Json]:
     for part in route.path.split("/"):
         if part.startswith("<"):
             name = part[1:-1].partition(":")[0]
-            said = PATH_WORDS.get(name) or f"The id of the {name.removesuffix('_id')}."
+            said = PATH_DESCRIPTIONS.get(name) or f"The id of the {name.removesuffix('_id')}."
             public = {"name": _public_part(part)[1:-1], "in": "path", "required": True, "description": said}
             yield public | {"schema": ref("schemas", "Platform") if name == "platform" else {"type": "string"}}
     yield from parameters_of(route.query)
-    if takes_key(route):
+    if has_idempotency_key(route):
         yield ref("parameters", KEY_HEADER)
     if route.waits:
         yield ref("parameters", PREFER_HEADER)
     if route.tagged:
-        yield ref("parameters", KNOWN_HEADER)
+        yield ref("parameters", IF_NONE_MATCH_HEADER)
 
 
-def takes_key(route: Route) -> bool:
+def has_idempotency_key(route: Route) -> bool:
     """Whether the operation takes an Idempotency-Key."""
-    return route.api and route.method in WRITES
+    return route.api and route.method in WRITE_METHODS
 
 
 def _request_body(route: Route, said: Operation) -> Json:
@@ -194,17 +194,17 @@ def _upload(route: Route) -> Json:
 
 def _successes(route: Route, said: Operation) -> Json:
     made = {str(status): _success(route, said, status) for status in said.answers}
-    return made | ({"304": _unchanged()} if route.tagged else {})
+    return made | ({"304": _not_modified()} if route.tagged else {})
 
 
-def _unchanged() -> Json:
-    headers = headers_of("requestId", "rateCeiling", *RATE, "tag")
+def _not_modified() -> Json:
+    headers = headers_of("requestId", "rateCeiling", *RATE_HEADERS, "tag")
     return {"description": "You have this answer: it is the one that `If-None-Match` names.", "headers": headers}
 
 
 def _success(route: Route, said: Operation, status: int) -> Json:
-    headers = headers_of("requestId", *(("rateCeiling", *RATE) if route.api else ()))
-    if takes_key(route):
+    headers = headers_of("requestId", *(("rateCeiling", *RATE_HEADERS) if route.api else ()))
+    if has_idempotency_key(route):
         headers |= headers_of("replayed")
     if route.waits:
         headers |= headers_of("location", "applied")
@@ -224,18 +224,18 @@ def _link(operation: str, pointer: str) -> Json:
     return {"operationId": operation, "parameters": {"id": f"$response.body#{pointer}"}}
 
 
-def refusals(route: Route) -> dict[int, list[str]]:
+def list_refusals(route: Route) -> dict[int, list[str]]:
     """By status, the rules and (where no rule is named) codes that a route may answer: its own, and what follows from
     who may call it, how often, and with what body."""
     found: dict[int, list[str]] = {}
-    for name in (*_implied(route), *(route.says.errors if route.says else ())):
-        names = found.setdefault(status_of(name), [])
+    for name in (*_implied_errors(route), *(route.says.errors if route.says else ())):
+        names = found.setdefault(find_status(name), [])
         if name not in names:
             names.append(name)
     return dict(sorted(found.items()))
 
 
-def _implied(route: Route) -> Iterator[str]:
+def _implied_errors(route: Route) -> Iterator[str]:
     if route.body is not None:
         yield from ("validation_failed", "body.json", "http.request")
     elif route.query is not NoQuery:
@@ -252,12 +252,12 @@ def _implied(route: Route) -> Iterator[str]:
         yield "session.proof"
     if route.api:
         yield "rate_limited"
-    if takes_key(route):
+    if has_idempotency_key(route):
         yield from ("idempotency_key.length", "idempotency_key.body_mismatch", "idempotency_key.in_progress")
         yield from ("http.body_size", "storage.unavailable")
 
 
-def status_of(name: str) -> int:
+def find_status(name: str) -> int:
     """The HTTP status of a service rule or error code."""
     rule = SERVICE_RULES.get(name)
     if rule is None:
@@ -265,23 +265,23 @@ def status_of(name: str) -> int:
     return rule.status or ERRORS[rule.code].status
 
 
-def code_of(name: str) -> str:
+def find_code(name: str) -> str:
     """The error code of a service rule, or the code itself."""
     return SERVICE_RULES[name].code if name in SERVICE_RULES else name
 
 
 def _failures(route: Route) -> Json:
-    return {str(status): _failure(route, status, names) for status, names in refusals(route).items()}
+    return {str(status): _failure(route, status, names) for status, names in list_refusals(route).items()}
 
 
 def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
     # A request whose line could not be read has no route, so its answer has no ceiling: `http.request`.
     ceiling = "rateCeilingMaybe" if "http.request" in names else "rateCeiling"
-    headers = headers_of("requestId", *((ceiling, *RATE_MAYBE) if route.api else ()))
+    headers = headers_of("requestId", *((ceiling, *OPTIONAL_RATE_HEADERS) if route.api else ()))
     if status in RETRY_AFTER:
         headers |= headers_of("retryAfter")
     return {
-        "description": "\n".join(_explained(name) for name in names),
+        "description": "\n".join(_error_text(name) for name in names),
         "headers": headers,
         "content": {"application/json": {"schema": ref("schemas", "ErrorEnvelope")}},
         "x-errors": [_named_error(name) for name in names],
@@ -290,10 +290,10 @@ def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
 
 def _named_error(name: str) -> Json:
     """The code, and the rule where there is one, for programs that read this document."""
-    return {"code": code_of(name)} | ({"rule": name} if name in SERVICE_RULES else {})
+    return {"code": find_code(name)} | ({"rule": name} if name in SERVICE_RULES else {})
 
 
-def _explained(name: str) -> str:
+def _error_text(name: str) -> str:
     if name in SERVICE_RULES:
-        return f"- `{code_of(name)}`, rule `{name}`: {SERVICE_RULES[name].message}"
+        return f"- `{find_code(name)}`, rule `{name}`: {SERVICE_RULES[name].message}"
     return f"- `{name}`: {ERRORS[name].message}"

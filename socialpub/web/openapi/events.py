@@ -6,7 +6,8 @@ from typing import Any
 
 from socialpub.domain.core.events import EVENTS
 from socialpub.domain.shapes.errors import ErrorBody
-from socialpub.web.examples import (
+from socialpub.web.openapi.components import delivery_headers, ref
+from socialpub.web.openapi.examples import (
     ACCOUNT_ID,
     AT_URI,
     BASE,
@@ -24,9 +25,8 @@ from socialpub.web.examples import (
     SOON,
     WEB,
 )
-from socialpub.web.openapi.parts import delivery_headers, ref
-from socialpub.web.openapi.schemas import event_name, pascal
-from socialpub.web.openapi.words import DELIVERIES
+from socialpub.web.openapi.schemas import event_name, to_pascal_case
+from socialpub.web.openapi.texts import DELIVERIES_TAG
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ def deliveries(header_prefix: str) -> Json:
 
 
 def _operation_id(event: str) -> str:
-    return f"on{pascal(event)}"
+    return f"on{to_pascal_case(event)}"
 
 
 def _delivery(event: str, text: str, headers: list[Json]) -> Json:
@@ -54,7 +54,7 @@ def _delivery(event: str, text: str, headers: list[Json]) -> Json:
         "post": {
             "operationId": _operation_id(event),
             "summary": text,
-            "tags": [DELIVERIES],
+            "tags": [DELIVERIES_TAG],
             "security": [],
             "parameters": headers,
             "requestBody": {"required": True, "content": {"application/json": _event_content(event)}},
@@ -69,7 +69,7 @@ def _delivery(event: str, text: str, headers: list[Json]) -> Json:
 
 
 def _event_content(event: str) -> Json:
-    return {"schema": ref("schemas", event_name(event)), "example": example_of(event)}
+    return {"schema": ref("schemas", event_name(event)), "example": find_example(event)}
 
 
 # --- Examples ------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ EXAMPLES: dict[str, Json] = {
 }
 
 
-def example_of(type_: str) -> Json:
+def find_example(type_: str) -> Json:
     """An example of one type of event."""
     return {
         "id": "evt_0BzR7mQx4TnV2cKpLw9sYh",

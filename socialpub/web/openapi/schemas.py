@@ -21,8 +21,8 @@ from socialpub.domain.shapes.events import EVENT_DATA, EventBody
 from socialpub.domain.shapes.notifications import ChannelTarget, NoticeType
 from socialpub.domain.shapes.posts import MediaEntry, Options
 from socialpub.store.rows import PostStatus
-from socialpub.web.http import Route
-from socialpub.web.openapi.field_words import add_field_words
+from socialpub.web.http.handler import Route
+from socialpub.web.openapi.field_descriptions import add_descriptions
 
 Json = dict[str, Any]
 TEMPLATE = "#/components/schemas/{model}"
@@ -44,7 +44,7 @@ UNIONS: dict[str, Any] = {
 
 
 # Schemas whose own name belongs to a language or a tag: `Error` is a type of Java, a file `…_test.go` a test of Go.
-NAMES = {
+PUBLIC_NAMES = {
     "ErrorBody": "ErrorDetail",
     "FieldBody": "CredentialField",
     "WarningBody": "WarningDetail",
@@ -56,7 +56,7 @@ NAMES = {
 }
 
 
-class _Generator(GenerateJsonSchema):
+class _SchemaGenerator(GenerateJsonSchema):
     """pydantic's generator with what is said of the fields, and without the defaults that stand for "absent"."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
@@ -68,13 +68,15 @@ class _Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         made, model = super().model_schema(schema), schema["cls"]
         aliases = {name: field.alias or name for name, field in model.model_fields.items()}
-        return _told(made, {aliases[name]: text for name, text in docstrings.of(model).items() if name in aliases})
+        return _add_field_descriptions(
+            made, {aliases[name]: text for name, text in docstrings.of(model).items() if name in aliases}
+        )
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        return _told(super().typed_dict_schema(schema), docstrings.of(schema["cls"]))
+        return _add_field_descriptions(super().typed_dict_schema(schema), docstrings.of(schema["cls"]))
 
 
-def _told(schema: JsonSchemaValue, descriptions: dict[str, str]) -> JsonSchemaValue:
+def _add_field_descriptions(schema: JsonSchemaValue, descriptions: dict[str, str]) -> JsonSchemaValue:
     for name, text in descriptions.items():
         schema["properties"][name].setdefault("description", text)
     return schema
@@ -82,7 +84,7 @@ def _told(schema: JsonSchemaValue, descriptions: dict[str, str]) -> JsonSchemaVa
 
 def model_name(shape: Any) -> str:
     """The name in the document of a model or of an answer's type: `PostBody` is `Post`."""
-    return _renamed(str(shape.__name__))
+    return _public_name(str(shape.__name__))
 
 
 def component_schemas(routes: Sequence[Route]) -> Json:
@@ -90,10 +92,10 @@ def component_schemas(routes: Sequence[Route]) -> Json:
     bodies = {route.body for route in routes if route.body}
     answers = [success.shape for route in routes if route.says for success in route.says.answers.values()]
     answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values(), *_platform_responses()]
-    unions = {name: {key: _clean(value) for key, value in schema.items()} for name, schema in _unions().items()}
+    unions = {name: {key: _simplify(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: _enum(name, values) for name, values in ENUMS.items()}
-    found = _of_requests(bodies) | _of_answers(answers) | enums | unions
-    return add_field_words(dict(sorted((found | _events(found.pop(EVENT))).items())))
+    found = _request_schemas(bodies) | _response_schemas(answers) | enums | unions
+    return add_descriptions(dict(sorted((found | _events(found.pop(EVENT))).items())))
 
 
 def _enum(name: str, values: Sequence[str]) -> Json:
@@ -120,14 +122,14 @@ def _platform_responses() -> list[Any]:
 EVENT = "Event"
 
 
-def pascal(event: str) -> str:
+def to_pascal_case(event: str) -> str:
     """A type of event as the name of a type: `subscription.tier_changed` is `SubscriptionTierChanged`."""
     return "".join(part.capitalize() for part in event.replace("_", ".").split("."))
 
 
 def event_name(event: str) -> str:
     """The schema of one type of event with its data."""
-    return f"{pascal(event)}Event"
+    return f"{to_pascal_case(event)}Event"
 
 
 def _events(envelope: Json) -> Json:
@@ -160,55 +162,55 @@ def _unions() -> dict[str, Json]:
     return {name: {key: value for key, value in union.items() if key != "$defs"} for name, union in made.items()}
 
 
-def _of_requests(models: Iterable[type[BaseModel]]) -> Json:
-    return {_renamed(name): _clean(schema) for name, schema in _models(_in_order(models)).items()}
+def _request_schemas(models: Iterable[type[BaseModel]]) -> Json:
+    return {_public_name(name): _simplify(schema) for name, schema in _models(_sort_by_name(models)).items()}
 
 
 @functools.cache
 def _models(models: tuple[type[BaseModel], ...]) -> Json:
     _, made = models_json_schema(
-        [(model, "validation") for model in models], ref_template=TEMPLATE, schema_generator=_Generator
+        [(model, "validation") for model in models], ref_template=TEMPLATE, schema_generator=_SchemaGenerator
     )
     return dict(made.get("$defs", {}))
 
 
-def _in_order(shapes: Iterable[Any]) -> tuple[Any, ...]:
+def _sort_by_name(shapes: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(sorted(set(shapes), key=lambda shape: str(shape.__name__)))
 
 
-def _of_answers(shapes: Iterable[Any]) -> Json:
+def _response_schemas(shapes: Iterable[Any]) -> Json:
     """The schemas of TypedDicts and of what they are made of. They are open: an answer may gain fields."""
-    return {_renamed(name): _clean(schema) for name, schema in _typed_dicts(_in_order(shapes)).items()}
+    return {_public_name(name): _simplify(schema) for name, schema in _typed_dicts(_sort_by_name(shapes)).items()}
 
 
 @functools.cache
 def _typed_dicts(shapes: tuple[Any, ...]) -> Json:
     fields: Any = {shape.__name__: (shape, ...) for shape in shapes}
     together = create_model("Answers", **fields)
-    made: Json = together.model_json_schema(mode="serialization", ref_template=TEMPLATE, schema_generator=_Generator)[
-        "$defs"
-    ]
+    made: Json = together.model_json_schema(
+        mode="serialization", ref_template=TEMPLATE, schema_generator=_SchemaGenerator
+    )["$defs"]
     return made
 
 
-def _renamed(name: str) -> str:
-    return NAMES.get(name, name.removesuffix("Body"))
+def _public_name(name: str) -> str:
+    return PUBLIC_NAMES.get(name, name.removesuffix("Body"))
 
 
-def _clean(schema: Any) -> Any:
+def _simplify(schema: Any) -> Any:
     """A schema as we show it: no generated titles, our enumerations and unions by name, tags required."""
     if isinstance(schema, list):
-        return [_clean(part) for part in schema]
+        return [_simplify(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     if (name := _enum_name(schema) or _union_name(schema)) is not None:
         return _named(name, schema)
-    shown = {key: _clean(value) for key, value in schema.items() if key not in ("title", "properties", "$ref")}
+    shown = {key: _simplify(value) for key, value in schema.items() if key not in ("title", "properties", "$ref")}
     if "$ref" in schema:
         prefix, _, name = schema["$ref"].rpartition("/")
-        shown["$ref"] = f"{prefix}/{_renamed(name)}"
+        shown["$ref"] = f"{prefix}/{_public_name(name)}"
     if "properties" in schema:
-        shown["properties"] = {name: _clean(value) for name, value in schema["properties"].items()}
+        shown["properties"] = {name: _simplify(value) for name, value in schema["properties"].items()}
         _require_tags(shown)
     if "description" in shown:
         shown["description"] = " ".join(str(shown["description"]).split())
@@ -241,7 +243,7 @@ def _require_tags(schema: Json) -> None:
 
 def parameters_of(model: type[BaseModel]) -> Iterator[Json]:
     """The query parameters of a model; lists may be repeated."""
-    schema = _clean(model.model_json_schema(schema_generator=_Generator, ref_template=TEMPLATE))
+    schema = _simplify(model.model_json_schema(schema_generator=_SchemaGenerator, ref_template=TEMPLATE))
     for name, value in schema.get("properties", {}).items():
         description = value.pop("description", "")
         parameter: Json = {"name": name, "in": "query", "required": name in schema.get("required", []), "schema": value}

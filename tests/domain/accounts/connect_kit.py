@@ -13,8 +13,8 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.crypto import digest
-from socialpub.simulator.catalogue import FAKES
-from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthServer, server_of
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthServer, find_server
+from socialpub.simulator.registry import FAKES
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, Session, User
 from tests.kit import Api, Person, Server, unused
@@ -38,7 +38,7 @@ class Office:
 
     @property
     def upstream(self) -> OAuthServer:
-        found = server_of(self.server.lab.lab.fake(self.name))
+        found = find_server(self.server.lab.lab.fake(self.name))
         assert found is not None
         return found
 

@@ -11,7 +11,7 @@ import pytest
 from socialpub import platforms
 from socialpub.base.http import Response
 from socialpub.domain.accounts import canary, versions
-from socialpub.platforms.contract import Canary, Site
+from socialpub.platforms.contract import Site, VersionProbe
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.models import VersionAsked
@@ -161,28 +161,28 @@ def test_a_silent_platform_is_asked_again_the_next_day(served: Callable[..., tup
 @pytest.mark.parametrize(
     ("call", "reply", "heard"),
     [
-        (Canary("{version}/me"), Response(200, {}, b"{}"), "good"),
-        (Canary("{version}/me"), Response(401, {}, b""), "good"),
-        (Canary("{version}/me"), Response(429, {}, b""), "good"),
-        (Canary("{version}/me"), Response(404, {}, b""), "ended"),
-        (Canary("rest/me"), Response(404, {}, b""), "good"),
-        (Canary("rest/me"), Response(410, {}, b""), "ended"),
-        (Canary("rest/me"), Response(426, {}, b""), "ended"),
-        (Canary("rest/me"), Response(502, {}, b""), "unknown"),
+        (VersionProbe("{version}/me"), Response(200, {}, b"{}"), "good"),
+        (VersionProbe("{version}/me"), Response(401, {}, b""), "good"),
+        (VersionProbe("{version}/me"), Response(429, {}, b""), "good"),
+        (VersionProbe("{version}/me"), Response(404, {}, b""), "ended"),
+        (VersionProbe("rest/me"), Response(404, {}, b""), "good"),
+        (VersionProbe("rest/me"), Response(410, {}, b""), "ended"),
+        (VersionProbe("rest/me"), Response(426, {}, b""), "ended"),
+        (VersionProbe("rest/me"), Response(502, {}, b""), "unknown"),
         (
-            Canary("{version}/me", served="facebook-api-version"),
+            VersionProbe("{version}/me", served="facebook-api-version"),
             Response(200, {"facebook-api-version": "v9"}, b""),
             "good",
         ),
         (
-            Canary("{version}/me", served="facebook-api-version"),
+            VersionProbe("{version}/me", served="facebook-api-version"),
             Response(200, {"facebook-api-version": "v22.0"}, b""),
             "ended",
         ),
-        (Canary("{version}/me", served="facebook-api-version"), Response(200, {}, b""), "good"),
+        (VersionProbe("{version}/me", served="facebook-api-version"), Response(200, {}, b""), "good"),
     ],
 )
-def test_what_an_answer_says_of_the_version(call: Canary, reply: Response, heard: str) -> None:
+def test_what_an_answer_says_of_the_version(call: VersionProbe, reply: Response, heard: str) -> None:
     assert canary.heard_in(call, "v9", reply)[0] == heard
 
 

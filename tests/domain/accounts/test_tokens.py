@@ -22,14 +22,14 @@ from socialpub.domain.accounts import tokens
 from socialpub.domain.core.service import close_service
 from socialpub.domain.engine import recovery, rotation
 from socialpub.domain.people.actor import operator
-from socialpub.platforms.contract import Upkeep
+from socialpub.platforms.contract import RefreshPolicy
 from socialpub.store.models import Account, Instance
 from tests.domain.accounts.tokens_kit import NAME, Home, open_home
 from tests.oauth_kit import Sent, reply_of
 
 LOST = ApiError("platform_unavailable", "its answer was lost", outcome=Outcome.AMBIGUOUS)
 UNSENT = ApiError("platform_unavailable", "could not be reached", outcome=Outcome.NOT_SENT)
-GRACEFUL = Upkeep(refresh_before=900)
+GRACEFUL = RefreshPolicy(refresh_before=900)
 Make = Callable[..., Home]
 
 

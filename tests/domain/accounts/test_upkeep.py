@@ -15,8 +15,8 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Share
 from socialpub.domain.accounts import accounts, renewal, tokens
 from socialpub.domain.core.service import close_service
-from socialpub.platforms.contract import Identity, Tokens
-from socialpub.platforms.contract import Upkeep as Row
+from socialpub.platforms.contract import AccountIdentity, Tokens
+from socialpub.platforms.contract import RefreshPolicy as Row
 from socialpub.store.models import Account
 from tests.domain.accounts.tokens_kit import DAY_MS, HOURS, NAME, Home, open_home
 
@@ -147,7 +147,9 @@ def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     home = make(HOURS)
     row, later = home.row(), home.issue()
     bob, _ = home.service.write(
-        lambda tx: accounts.connect(home.service, tx, row["organization"], row["profile"], NAME, Identity("bob"), later)
+        lambda tx: accounts.connect(
+            home.service, tx, row["organization"], row["profile"], NAME, AccountIdentity("bob"), later
+        )
     ).result()
     home.skip(7200)
     home.post_due(60)

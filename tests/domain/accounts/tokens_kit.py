@@ -18,7 +18,7 @@ from socialpub.domain.core.service import Service, open_service
 from socialpub.domain.people import profiles, tenancy
 from socialpub.domain.people.actor import operator
 from socialpub.domain.shapes.profiles import OrganizationRequest
-from socialpub.platforms.contract import Identity, OAuth, Tokens, Upkeep
+from socialpub.platforms.contract import AccountIdentity, OAuthFlow, RefreshPolicy, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store import db
@@ -27,7 +27,7 @@ from socialpub.store.models import Account, Batch, Event, Instance, Post
 from tests.oauth_kit import HOST, SetClock, Stage, stage
 
 NAME = "twitter"  # any will do: its declaration is replaced
-HOURS = Upkeep(refresh_before=900, rotates=True)
+HOURS = RefreshPolicy(refresh_before=900, rotates=True)
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -75,7 +75,7 @@ class Home:
 
         def write(tx: Tx) -> str:
             organization, profile = _home(self.service, tx)
-            who = Identity("alice", "Alice")
+            who = AccountIdentity("alice", "Alice")
             return str(accounts.connect(self.service, tx, organization, profile, NAME, who, found)[0]["id"])
 
         self.account = self.service.write(write).result()
@@ -127,10 +127,10 @@ def _home(service: Service, tx: Tx) -> tuple[str, str]:
     return organization, profiles.listed(tenancy.Scope(organization))[0]["id"]
 
 
-def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: Upkeep = HOURS, **manners: Any) -> Home:
+def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: RefreshPolicy = HOURS, **manners: Any) -> Home:
     """A fresh database with a connected account. `manners`: of the authorization server."""
     upstream = stage(**({"refreshing": "rotating"} | manners))
-    row = OAuth(scopes=("read", "write"))
+    row = OAuthFlow(scopes=("read", "write"))
     platform = replace(platforms.PLATFORMS[NAME], oauth=row, upkeep=upkeep)
     patch.setitem(platforms.PLATFORMS, NAME, platform)
     connector: Any = SimpleNamespace(PLATFORM=platform, refresh=lambda up, now: oauth.refresh(platform, up, now))

@@ -15,7 +15,7 @@ import pytest
 from socialpub.base.config import Publishing
 from socialpub.base.fair import Share, Shares
 from socialpub.domain.core.service import WIDTH_LEAST, width
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs.job_queue import CLAIMED_AT_ONCE
 from socialpub.store.jobs.leases import Claim
@@ -89,7 +89,9 @@ def connected(server: Protocol) -> list[str]:
     for number in range(BURST):
         made = server.lab.lab.add_account("plain", id=f"plain-{number}")
         name = f"plain-{number}"
-        ids.append(server._keep(server.alice, name, "plain", Identity(name, name), Tokens(made["accessToken"]))["id"])
+        ids.append(
+            server._keep(server.alice, name, "plain", AccountIdentity(name, name), Tokens(made["accessToken"]))["id"]
+        )
     return ids
 
 

@@ -14,12 +14,12 @@ import pytest
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool
 from socialpub.domain.media import probe
-from socialpub.platforms.contract import Facts
+from socialpub.platforms.contract import MediaFacts
 from tests.hostile_media import BOMBS, FILES, Maker, commented, scans
 from tests.media_kit import animation, box, gif, gif_frame, mp4, picture, png, webm
 
 
-def measured(tmp_path: Path, data: bytes) -> Facts | None:
+def measured(tmp_path: Path, data: bytes) -> MediaFacts | None:
     path = tmp_path / "file"
     path.write_bytes(data)
     return probe.measure(path, "hash")
@@ -53,46 +53,49 @@ def test_the_corpus_is_large_enough() -> None:
 # --- Good files ----------------------------------------------------------------------------------------------------
 
 TURNED = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0%c\0\0\0\0\0\0"
-GOOD: dict[str, tuple[Maker, Facts]] = {
-    "JPEG": (picture, Facts("image/jpeg", 0, "hash", 64, 48, 1)),
-    "progressive JPEG": (lambda: picture(progressive=True), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
-    "JPEG on its side": (lambda: picture(exif=TURNED % 6), Facts("image/jpeg", 0, "hash", 48, 64, 1)),
-    "JPEG upside down": (lambda: picture(exif=TURNED % 3), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
-    "WebP on its side": (lambda: picture("WEBP", exif=TURNED % 8), Facts("image/webp", 0, "hash", 48, 64, 1)),
-    "PNG on its side": (lambda: picture("PNG", exif=TURNED[6:] % 5), Facts("image/png", 0, "hash", 48, 64, 1)),
+GOOD: dict[str, tuple[Maker, MediaFacts]] = {
+    "JPEG": (picture, MediaFacts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "progressive JPEG": (lambda: picture(progressive=True), MediaFacts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "JPEG on its side": (lambda: picture(exif=TURNED % 6), MediaFacts("image/jpeg", 0, "hash", 48, 64, 1)),
+    "JPEG upside down": (lambda: picture(exif=TURNED % 3), MediaFacts("image/jpeg", 0, "hash", 64, 48, 1)),
+    "WebP on its side": (lambda: picture("WEBP", exif=TURNED % 8), MediaFacts("image/webp", 0, "hash", 48, 64, 1)),
+    "PNG on its side": (lambda: picture("PNG", exif=TURNED[6:] % 5), MediaFacts("image/png", 0, "hash", 48, 64, 1)),
     "JPEG with broken EXIF": (
         lambda: picture(exif=b"Exif\0\0MM\0*\xff\xff\xff\xff"),
-        Facts("image/jpeg", 0, "hash", 64, 48, 1),
+        MediaFacts("image/jpeg", 0, "hash", 64, 48, 1),
     ),
-    "JPEG with more behind it": (lambda: picture() + picture() + bytes(99), Facts("image/jpeg", 0, "hash", 64, 48, 1)),
-    "PNG": (lambda: picture("PNG"), Facts("image/png", 0, "hash", 64, 48, 1)),
-    "animated PNG": (lambda: animation("PNG", 4), Facts("image/png", 0, "hash", 20, 10, 4)),
-    "GIF": (lambda: animation("GIF", 1), Facts("image/gif", 0, "hash", 20, 10, 1)),
-    "animated GIF": (lambda: animation("GIF", 12), Facts("image/gif", 0, "hash", 20, 10, 12)),
-    "GIF without its end": (lambda: gif(3, 2, gif_frame(), b""), Facts("image/gif", 0, "hash", 3, 2, 1)),
-    "WebP": (lambda: picture("WEBP"), Facts("image/webp", 0, "hash", 64, 48, 1)),
-    "lossless WebP": (lambda: picture("WEBP", lossless=True), Facts("image/webp", 0, "hash", 64, 48, 1)),
-    "animated WebP": (lambda: animation("WEBP", 5), Facts("image/webp", 0, "hash", 20, 10, 5)),
+    "JPEG with more behind it": (
+        lambda: picture() + picture() + bytes(99),
+        MediaFacts("image/jpeg", 0, "hash", 64, 48, 1),
+    ),
+    "PNG": (lambda: picture("PNG"), MediaFacts("image/png", 0, "hash", 64, 48, 1)),
+    "animated PNG": (lambda: animation("PNG", 4), MediaFacts("image/png", 0, "hash", 20, 10, 4)),
+    "GIF": (lambda: animation("GIF", 1), MediaFacts("image/gif", 0, "hash", 20, 10, 1)),
+    "animated GIF": (lambda: animation("GIF", 12), MediaFacts("image/gif", 0, "hash", 20, 10, 12)),
+    "GIF without its end": (lambda: gif(3, 2, gif_frame(), b""), MediaFacts("image/gif", 0, "hash", 3, 2, 1)),
+    "WebP": (lambda: picture("WEBP"), MediaFacts("image/webp", 0, "hash", 64, 48, 1)),
+    "lossless WebP": (lambda: picture("WEBP", lossless=True), MediaFacts("image/webp", 0, "hash", 64, 48, 1)),
+    "animated WebP": (lambda: animation("WEBP", 5), MediaFacts("image/webp", 0, "hash", 20, 10, 5)),
     "MP4": (
         mp4,
-        Facts("video/mp4", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", "aac", True),
+        MediaFacts("video/mp4", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", "aac", True),
     ),
     "silent MP4 on its side": (
         lambda: mp4(1280, 720, turn=270, sound=False, seconds=12.5, rate=60, codec=b"hvc1"),
-        Facts("video/mp4", 0, "hash", 720, 1280, None, 12_500, 60.0, 48_000, "hevc", None, False),
+        MediaFacts("video/mp4", 0, "hash", 720, 1280, None, 12_500, 60.0, 48_000, "hevc", None, False),
     ),
     "QuickTime upside down": (
         lambda: mp4(brand=b"qt  ", turn=180, sound=False),
-        Facts("video/quicktime", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", None, False),
+        MediaFacts("video/quicktime", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", None, False),
     ),
     "QuickTime of before file types": (
         lambda: mp4(sound=False)[len(box(b"ftyp", b"isom", bytes(4), b"isommp42")) :],
-        Facts("video/quicktime", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", None, False),
+        MediaFacts("video/quicktime", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", None, False),
     ),
-    "WebM": (webm, Facts("video/webm", 0, "hash", 320, 240, None, 2000, 30.0, 1296, "vp9", None, False)),
+    "WebM": (webm, MediaFacts("video/webm", 0, "hash", 320, 240, None, 2000, 30.0, 1296, "vp9", None, False)),
     "WebM without a length": (
         lambda: webm(milliseconds=None, codec="V_AV1"),
-        Facts("video/webm", 0, "hash", 320, 240, None, None, 30.0, None, "av1", None, False),
+        MediaFacts("video/webm", 0, "hash", 320, 240, None, None, 30.0, None, "av1", None, False),
     ),
 }
 
@@ -289,7 +292,7 @@ def test_what_the_reader_says_beside_the_rule_is_shown(tmp_path: Path) -> None:
 def test_many_files_at_once_are_measured_a_few_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(picture())
-    found: list[Facts | None] = []
+    found: list[MediaFacts | None] = []
     threads = [threading.Thread(target=lambda: found.append(probe.measure(path))) for _ in range(12)]
     for thread in threads:
         thread.start()

@@ -14,7 +14,7 @@ from PIL import Image, ImageFile, PngImagePlugin
 from socialpub.base.errors import ApiError
 from socialpub.domain.media import probe, probe_worker
 from socialpub.domain.media.probe_worker import BadFile
-from socialpub.platforms.kit.images import cleaned
+from socialpub.platforms.kit.images import remove_metadata
 from tests.media_variants import SECRET, Variant, variants
 
 IMAGES = [variant for variant in variants() if variant.content_type.startswith("image/")]
@@ -66,10 +66,10 @@ def why_not(path: Path, variant: Variant) -> str:
 @pytest.mark.parametrize("variant", [each for each in IMAGES if each.is_whole], ids=lambda variant: variant.name)
 def test_what_is_accepted_is_cleaned_without_a_loss(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PngImagePlugin, "MAX_TEXT_CHUNK", 1 << 26)  # colour profiles stay as they are
-    clean = cleaned(variant.data, variant.content_type).data
+    clean = remove_metadata(variant.data, variant.content_type).data
     assert SECRET not in clean
     assert pixels(clean) == pixels(variant.shown_as)
-    assert cleaned(clean, variant.content_type).data == clean
+    assert remove_metadata(clean, variant.content_type).data == clean
 
 
 @settings(max_examples=300)
@@ -89,11 +89,11 @@ def test_no_damage_is_accepted_by_the_probe_and_refused_by_the_cleaner(
         found(path, bytes(raw), content_type)
     except Exception:  # noqa: BLE001 - whatever it is, the file is refused
         return
-    assert isinstance(cleaned(bytes(raw), content_type).data, bytes)
+    assert isinstance(remove_metadata(bytes(raw), content_type).data, bytes)
 
 
 def test_the_cleaner_says_what_is_wrong_with_a_file() -> None:
     broken = next(each for each in IMAGES if each.name == "JPEG, a marker that is none")
     with pytest.raises(ApiError, match="It has a marker that no JPEG has in its place") as caught:
-        cleaned(broken.data, broken.content_type)
+        remove_metadata(broken.data, broken.content_type)
     assert caught.value.rule == "media.unreadable"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from socialpub.platforms.kit.text import clusters
+from socialpub.platforms.kit.text import split_clusters
 from socialpub.store.folding import fold
 from tests.domain.posts.test_postlog import fill, listed, refused
 from tests.kit import Person, Server
@@ -237,7 +237,7 @@ WORDS = (
     ),
     *("👩‍👩‍👧 🇺🇳 ❤️ 🏴󠁧󠁢󠁥󠁮󠁧󠁿", "ꮳꮃꭹ ᏣᎳᎩ", "ǆ ǅ Ǆ", "a\u0316\u0301\u0327"),
 )
-_characters = [character for text in WORDS for character in clusters(text)]
+_characters = [character for text in WORDS for character in split_clusters(text)]
 _form = st.sampled_from(FORMS)
 
 

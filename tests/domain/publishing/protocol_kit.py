@@ -9,7 +9,7 @@ from typing import Any
 from socialpub.base.config import Settings
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import Snapshot
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.store.db import Tx
 from socialpub.store.jobs.leases import Claim
 from socialpub.store.models import Intent, Job, Post
@@ -36,7 +36,7 @@ class Protocol(Server):
         self.connect_bluesky(self.alice)
         for name in fakes.CONNECTORS:
             made = self.lab.lab.add_account(name, id=unused())
-            self._keep(self.alice, name, name, Identity(made["id"], made["id"]), Tokens(made["accessToken"]))
+            self._keep(self.alice, name, name, AccountIdentity(made["id"], made["id"]), Tokens(made["accessToken"]))
         return self
 
     def fault(self, platform: str, kind: str, **more: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.publishing import intents, records, run
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot
-from socialpub.platforms.contract import Pending, Published, Warning
+from socialpub.platforms.contract import Pending, Published, PublishWarning
 from socialpub.store.db import Tx
 from socialpub.store.models import Job
 from tests.domain.publishing.protocol_kit import taken_by_hand
@@ -20,7 +20,7 @@ from tests.kit import Person, Server, untouched
 
 OUT = Published("at://did/app.bsky.feed.post/1", "at://did/app.bsky.feed.post/1", "cid", "https://bsky.example/1")
 COMMENT = Published("at://did/app.bsky.feed.post/2", "at://did/app.bsky.feed.post/2", "cid", "https://bsky.example/2")
-WARNING = Warning("bluesky.text.odd", "odd")
+WARNING = PublishWarning("bluesky.text.odd", "odd")
 PENDING = Pending({"id": "1"}, 60)
 UNCLEAR = ApiError("platform_unavailable", "no answer", outcome=Outcome.AMBIGUOUS, platform_response={"odd": 1})
 

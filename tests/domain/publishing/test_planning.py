@@ -8,10 +8,12 @@ import pytest
 
 from socialpub import platforms
 from socialpub.domain.publishing import planning
-from socialpub.platforms.contract import Account, Draft, Ready, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, Draft, Ready, Tokens, Upstream
 from tests.platforms.upstream_kit import NONCE, NOW, Script
 
-WHO = Account("urn:li:person:a1", "Alice", {"pds": "https://pds.test", "handle": "alice.test", "username": "alice"})
+WHO = ConnectorAccount(
+    "urn:li:person:a1", "Alice", {"pds": "https://pds.test", "handle": "alice.test", "username": "alice"}
+)
 PLAIN = "Two words, a #tag and the sum of $5."
 REPLY = {"replyToUri": "at://did:plc:a/app.bsky.feed.post/3k", "replyToCid": "bafy"}
 CASES: list[tuple[str, str, dict[str, Any], bool]] = [

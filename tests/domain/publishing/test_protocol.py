@@ -13,7 +13,7 @@ from socialpub.base import faults
 from socialpub.base.http import client
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
-from socialpub.simulator.faults import KINDS
+from socialpub.simulator.faults import FAULT_KINDS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Attempt, Idempotency, Intent, Job
 from tests.domain.publishing.protocol_kit import CLASSES, Protocol
@@ -52,8 +52,8 @@ def server(tmp_path: Path, three: SimulatorThread, wall: Clock, monkeypatch: pyt
 # --- One fault on the public call ------------------------------------------------------------------------------------
 
 DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
-ONE_FAULT = [(platform, kind + DETAILS.get(kind, "")) for platform in CLASSES for kind in KINDS]
-NO_EFFECT = {name for name, kind in KINDS.items() if not kind.effect}
+ONE_FAULT = [(platform, kind + DETAILS.get(kind, "")) for platform in CLASSES for kind in FAULT_KINDS]
+NO_EFFECT = {name for name, kind in FAULT_KINDS.items() if not kind.effect}
 
 
 @pytest.mark.parametrize("platform, fault", ONE_FAULT, ids=lambda value: str(value))

@@ -10,7 +10,7 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.http import client
 from socialpub.domain.publishing import intents
-from socialpub.simulator.faults import KINDS
+from socialpub.simulator.faults import FAULT_KINDS
 from socialpub.store.models import Intent
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
@@ -34,7 +34,7 @@ def ledger(server: Server) -> list[tuple[str, str | None]]:
     return [(entry.kind, entry.text) for entry in server.lab.lab.ledger.posts()]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAULT_KINDS)
 def test_a_fault_on_the_comment_doubles_neither(server: Server, alice: Person, kind: str) -> None:
     fault = {"fault": kind + DETAILS.get(kind, ""), "platform": "bluesky", "operation": "*putRecord", "nth": 2}
     server.lab.lab.faults.add([fault])

@@ -13,7 +13,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent
@@ -38,7 +38,7 @@ def ann(server: Server) -> Person:
     ann = server.person("Ann")
     made = server.lab.lab.add_account("tiktok", handle=unused("ann-"))
     tokens = Tokens(made["accessToken"], made["refreshToken"])
-    server._keep(ann, "tiktok", "tiktok", Identity(made["platformAccountId"], "Ann", made["extra"]), tokens)
+    server._keep(ann, "tiktok", "tiktok", AccountIdentity(made["platformAccountId"], "Ann", made["extra"]), tokens)
     return ann
 
 

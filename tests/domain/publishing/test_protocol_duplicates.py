@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import Identity, Json, Published, Tokens, Upstream
+from socialpub.platforms.contract import AccountIdentity, Json, Published, Tokens, Upstream
 from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
@@ -40,7 +40,7 @@ def ann(server: Server) -> Person:
     ):
         handle = unused(f"ann{name}")
         made = server.lab.lab.add_account(platform, handle=handle, **more)
-        identity = Identity(made["platformAccountId"], name, made["extra"])
+        identity = AccountIdentity(made["platformAccountId"], name, made["extra"])
         server._keep(ann, name, platform, identity, Tokens(made["accessToken"], made.get("refreshToken")))
     return ann
 

@@ -11,7 +11,7 @@ from typing import Any
 from socialpub.base.errors import ApiError
 from socialpub.base.http import Response
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Account, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, Tokens, Upstream
 from tests.platforms import upstream_kit
 from tests.platforms.upstream_kit import Download, Script, answer
 
@@ -54,7 +54,7 @@ def upstream(
         Script(list(http)),
         Script(list(guarded)),
         bluesky.PLATFORM.site(**settings),
-        Account(DID, "Alice", {"handle": "alice.example.com", "pds": PDS}),
+        ConnectorAccount(DID, "Alice", {"handle": "alice.example.com", "pds": PDS}),
         tokens or Tokens("access-1", "refresh-1"),
     )
 

@@ -8,8 +8,8 @@ from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.http import Response
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.bluesky.xrpc import door, origin
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.bluesky.xrpc import client_for, parse_origin
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from tests.platforms.bluesky.bluesky_kit import DID, PDS, PLC, PUBLIC, SERVICE, Call, jwt, look, refusal, upstream, xrpc
 from tests.platforms.upstream_kit import NOW, answer, finished
 
@@ -47,7 +47,7 @@ def profile(reply: Response | ApiError) -> Call:
     return xrpc("GET", "app.bsky.actor.getProfile", reply, PUBLIC, params={"actor": DID})
 
 
-def log_in(up: Any, handle: str = HANDLE, password: str = PASSWORD) -> tuple[Identity, Tokens]:
+def log_in(up: Any, handle: str = HANDLE, password: str = PASSWORD) -> tuple[AccountIdentity, Tokens]:
     try:
         return bluesky.login(up, {"handle": handle, "password": password}, NOW)
     finally:
@@ -67,7 +67,7 @@ def test_it_finds_the_account_and_opens_a_session_on_its_own_server() -> None:
         [session(answer(200, SESSION))],
     )
     identity, tokens = log_in(up)
-    assert identity == Identity(DID, "Alice A.", {"handle": HANDLE, "pds": PDS})
+    assert identity == AccountIdentity(DID, "Alice A.", {"handle": HANDLE, "pds": PDS})
     assert tokens == Tokens(ACCESS, REFRESH, 1_795_173_008_000)
 
 
@@ -370,7 +370,7 @@ def test_an_account_without_a_known_server_is_looked_for_at_the_configured_one()
     ],
 )
 def test_an_origin_is_taken_only_from_a_plain_web_address(url: str, expected: str) -> None:
-    assert origin(url) == expected
+    assert parse_origin(url) == expected
 
 
 def test_only_configured_hosts_are_called_without_the_guard() -> None:
@@ -383,4 +383,4 @@ def test_only_configured_hosts_are_called_without_the_guard() -> None:
         ("https://a.example@evil.example/", False),
         ("https://evil.example/https://a.example", False),
     ):
-        assert door(up, url) is (up.http if trusted else up.guarded)
+        assert client_for(up, url) is (up.http if trusted else up.guarded)

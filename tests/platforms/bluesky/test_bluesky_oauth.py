@@ -17,15 +17,15 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.contract import (
-    Account,
+    AccountIdentity,
     AppClient,
-    Connected,
+    ConnectorAccount,
     Draft,
-    Facts,
-    Identity,
-    Item,
-    Mint,
+    DraftMedia,
+    MediaFacts,
+    OfferedAccount,
     Ready,
+    SigningContext,
     Tokens,
     Upstream,
 )
@@ -50,11 +50,11 @@ def network(client: AppClient = CLIENT, **values: Any) -> Network:
     return Network(jwks=jwks, **values)
 
 
-def line(net: Network, connected: Connected | None = None, now_ms: int = NOW) -> Upstream:
-    who = connected.identity if connected else Identity("")
-    account = Account(who.platform_account_id, who.display_name, who.extra)
+def line(net: Network, connected: OfferedAccount | None = None, now_ms: int = NOW) -> Upstream:
+    who = connected.identity if connected else AccountIdentity("")
+    account = ConnectorAccount(who.platform_account_id, who.display_name, who.extra)
     tokens = connected.tokens if connected else Tokens("")
-    return Upstream(net, net, bluesky.PLATFORM.site(), account, tokens, mint=Mint(lambda: now_ms, entropy))
+    return Upstream(net, net, bluesky.PLATFORM.site(), account, tokens, mint=SigningContext(lambda: now_ms, entropy))
 
 
 def begin(net: Network, client: AppClient = CLIENT) -> tuple[dict[str, str], Any]:
@@ -63,7 +63,7 @@ def begin(net: Network, client: AppClient = CLIENT) -> tuple[dict[str, str], Any
     return net.visit(invitation.url), json.loads(json.dumps(invitation.kept))
 
 
-def dance(net: Network, client: AppClient = CLIENT) -> Connected:
+def dance(net: Network, client: AppClient = CLIENT) -> OfferedAccount:
     back, kept = begin(net, client)
     assert back["state"] == STATE
     found = bluesky.accept(line(net), client, kept, back["code"], back["iss"])
@@ -111,7 +111,7 @@ def test_the_published_key_is_the_public_half_under_its_thumbprint() -> None:
 @given(st.binary(min_size=48, max_size=48), st.dictionaries(st.text(max_size=9), st.integers() | st.text(max_size=9)))
 def test_what_any_key_signs_its_public_half_confirms(raw: bytes, claims: dict[str, Any]) -> None:
     key = dpop.new_key(lambda size: raw)
-    token = dpop.signed(key, {"typ": "x"}, claims)
+    token = dpop.sign_jwt(key, {"typ": "x"}, claims)
     assert read_jwt(token, dpop.public_jwk(key)) == ({"typ": "x", "alg": "ES256"}, claims)
 
 
@@ -122,7 +122,7 @@ def test_what_any_key_signs_its_public_half_confirms(raw: bytes, claims: dict[st
 def test_an_account_connects_by_its_handle(client: AppClient) -> None:
     net = network(client)
     found = dance(net, client)
-    assert found.identity == Identity(DID, "Alice A.", {"handle": HANDLE, "pds": PDS})
+    assert found.identity == AccountIdentity(DID, "Alice A.", {"handle": HANDLE, "pds": PDS})
     (renew,) = net.sessions
     assert (found.tokens.access, found.tokens.refresh) == (net.sessions[renew]["access"], renew)
     assert found.tokens.expires_at_ms == NOW + 3_599_000
@@ -175,7 +175,7 @@ def test_a_file_is_sent_whole_again_once_the_nonce_is_known(tmp_path: Path) -> N
     net = network()
     path = tmp_path / "video.mp4"
     path.write_bytes(bytes(range(256)) * 4096)
-    item = Item("video", facts=Facts("video/mp4", path.stat().st_size), path=path)
+    item = DraftMedia("video", facts=MediaFacts("video/mp4", path.stat().st_size), path=path)
     up = replace(line(net, dance(net)), site=bluesky.PLATFORM.site(video_service=""))
     bluesky.prepare(up, Draft("Hello", (item,), now_ms=NOW, nonce=NONCE), None)
     assert net.records == [path.read_bytes()]

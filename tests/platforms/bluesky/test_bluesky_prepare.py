@@ -12,8 +12,8 @@ from PIL import Image
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response, Unread
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Draft, Facts, Item, Published, Ready, Warning
-from socialpub.platforms.kit.images import cleaned
+from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, Published, PublishWarning, Ready
+from socialpub.platforms.kit.images import remove_metadata
 from tests.platforms.bluesky.bluesky_kit import AUTH, BOB, CID, DID, Call, look, refusal, upstream, xrpc
 from tests.platforms.upstream_kit import NONCE, NOW, Download, answer, finished
 
@@ -25,7 +25,7 @@ def blob(name: str = "a", mime: str = "image/png", size: int = 158) -> dict[str,
     return {"$type": "blob", "ref": {"$link": f"bafkrei{name}"}, "mimeType": mime, "size": size}
 
 
-def picture(tmp_path: Path, name: str = "a.png", orientation: int = 1, kind: str = "PNG", **item: Any) -> Item:
+def picture(tmp_path: Path, name: str = "a.png", orientation: int = 1, kind: str = "PNG", **item: Any) -> DraftMedia:
     exif = Image.Exif()
     exif[0x0112] = orientation
     exif[0x010F] = "SecretCam"
@@ -34,11 +34,11 @@ def picture(tmp_path: Path, name: str = "a.png", orientation: int = 1, kind: str
     path = tmp_path / name
     path.write_bytes(into.getvalue())
     width, height = (30, 40) if orientation >= 5 else (40, 30)
-    facts = Facts(f"image/{kind.lower()}", len(into.getvalue()), width=width, height=height)
-    return Item("image", facts=facts, path=path, **item)
+    facts = MediaFacts(f"image/{kind.lower()}", len(into.getvalue()), width=width, height=height)
+    return DraftMedia("image", facts=facts, path=path, **item)
 
 
-def uploading(item: Item, reply: Response | ApiError) -> Call:
+def uploading(item: DraftMedia, reply: Response | ApiError) -> Call:
     assert item.facts is not None
     content_type = item.facts.content_type
     return xrpc(
@@ -46,11 +46,11 @@ def uploading(item: Item, reply: Response | ApiError) -> Call:
         "com.atproto.repo.uploadBlob",
         reply,
         headers=AUTH | {"Content-Type": content_type},
-        content=cleaned(item.read(), content_type).data,
+        content=remove_metadata(item.read(), content_type).data,
     )
 
 
-def uploaded(item: Item, name: str = "a") -> Call:
+def uploaded(item: DraftMedia, name: str = "a") -> Call:
     return uploading(item, answer(200, {"blob": blob(name)}))
 
 
@@ -79,7 +79,7 @@ def test_the_plan_of_a_plain_text_is_a_whole_record_under_a_key_of_ours() -> Non
         {
             "repo": DID,
             "collection": "app.bsky.feed.post",
-            "rkey": bluesky.tid(NOW, NONCE),
+            "rkey": bluesky.make_record_key(NOW, NONCE),
             "record": {"$type": "app.bsky.feed.post", "text": "hello", "createdAt": CREATED},
         }
     )
@@ -143,7 +143,7 @@ NONCES = st.integers(min_value=0, max_value=(1 << 64) - 1)
 
 def test_a_key_is_the_time_in_microseconds_and_ten_random_bits() -> None:
     number = 0
-    for char in bluesky.tid(NOW, NONCE):
+    for char in bluesky.make_record_key(NOW, NONCE):
         number = number * 32 + "234567abcdefghijklmnopqrstuvwxyz".index(char)
     assert (number >> 10) // 1000 == NOW
     assert number & 1023 == NONCE & 1023
@@ -151,7 +151,7 @@ def test_a_key_is_the_time_in_microseconds_and_ten_random_bits() -> None:
 
 @given(MOMENTS, NONCES)
 def test_every_key_has_the_form_of_a_tid(now_ms: int, nonce: int) -> None:
-    key = bluesky.tid(now_ms, nonce)
+    key = bluesky.make_record_key(now_ms, nonce)
     assert len(key) == 13
     assert set(key) <= set("234567abcdefghijklmnopqrstuvwxyz")
     assert key[0] in "234567abcdefghij"
@@ -159,11 +159,11 @@ def test_every_key_has_the_form_of_a_tid(now_ms: int, nonce: int) -> None:
 
 @given(MOMENTS, NONCES, NONCES)
 def test_a_later_post_has_a_later_key(now_ms: int, nonce: int, other: int) -> None:
-    assert bluesky.tid(now_ms, nonce) < bluesky.tid(now_ms + 1, other)
+    assert bluesky.make_record_key(now_ms, nonce) < bluesky.make_record_key(now_ms + 1, other)
 
 
 def test_two_posts_of_one_moment_have_two_keys() -> None:
-    assert len({bluesky.tid(NOW, nonce << shift) for nonce in range(10) for shift in (0, 10)}) == 19
+    assert len({bluesky.make_record_key(NOW, nonce << shift) for nonce in range(10) for shift in (0, 10)}) == 19
 
 
 # --- Images -----------------------------------------------------------------------------------------------------------
@@ -191,13 +191,13 @@ def test_an_image_lying_on_its_side_has_the_shape_that_is_seen(tmp_path: Path) -
 
 def test_an_unmeasured_image_has_no_shape(tmp_path: Path) -> None:
     item = picture(tmp_path)
-    blind = Item("image", facts=Facts("image/png", 1), path=item.path)
+    blind = DraftMedia("image", facts=MediaFacts("image/png", 1), path=item.path)
     assert record(draft(items=(blind,)), uploaded(blind))["embed"]["images"] == [{"image": blob(), "alt": ""}]
 
 
 def test_more_than_four_images_make_a_gallery_where_every_image_has_a_shape(tmp_path: Path) -> None:
     item = picture(tmp_path)
-    blind = Item("image", facts=Facts("image/png", 1), path=item.path)
+    blind = DraftMedia("image", facts=MediaFacts("image/png", 1), path=item.path)
     made = record(draft(items=(item,) * 4 + (blind,)), *[uploaded(item) for _ in range(5)], gallery=True)
     kind = "app.bsky.embed.gallery#image"
     measured = {"$type": kind, "image": blob(), "alt": "", "aspectRatio": {"width": 40, "height": 30}}
@@ -301,7 +301,7 @@ def test_a_picture_that_cannot_be_used_is_a_warning_and_the_card_has_none(reply:
     ready = prepared(draft(URL), page(WITH_THUMB), thumb(b"x", reply))
     assert ready.plan["record"]["embed"] == card()
     assert ready.warnings == (
-        Warning("link_card_failed", f"The picture of {URL} could not be used; its card has none."),
+        PublishWarning("link_card_failed", f"The picture of {URL} could not be used; its card has none."),
     )
 
 

@@ -8,31 +8,42 @@ from pydantic import ValidationError
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.declaration import BlueskyOptions, BlueskySite
 from socialpub.platforms.bluesky.rules import BY_ID
-from socialpub.platforms.contract import Account, Comments, Connector, Draft, Facts, Item, Login, Revokes
-from socialpub.platforms.kit.rules import findings
+from socialpub.platforms.contract import (
+    Connector,
+    ConnectorAccount,
+    Draft,
+    DraftMedia,
+    MediaFacts,
+    SupportsFirstComment,
+    SupportsPasswordLogin,
+    SupportsRevocation,
+)
+from socialpub.platforms.kit.rule_catalog import find_violations
 from tests.platforms.bluesky.bluesky_kit import BOB, CID, DID
 
 MODULE: Connector = bluesky
-COMMENTS: Comments = bluesky
-LOGIN: Login = bluesky
-REVOKES: Revokes = bluesky
+COMMENTS: SupportsFirstComment = bluesky
+LOGIN: SupportsPasswordLogin = bluesky
+REVOKES: SupportsRevocation = bluesky
 
-ME = Account(DID)
+ME = ConnectorAccount(DID)
 BOM = "\ufeff"  # nothing, at the beginning; a character elsewhere
 FAMILY = "👨‍👩‍👧‍👦"  # one grapheme, 25 bytes
 URI = f"at://{BOB}/app.bsky.feed.post/3n2qaial32p6v"
 
 
-def image(content_type: str = "image/png", size: int = 1, alt: str | None = None) -> Item:
-    return Item("image", alt, facts=Facts(content_type, size))
+def image(content_type: str = "image/png", size: int = 1, alt: str | None = None) -> DraftMedia:
+    return DraftMedia("image", alt, facts=MediaFacts(content_type, size))
 
 
-def video(content_type: str = "video/mp4", size: int = 1, seconds: float | None = 1, alt: str | None = None) -> Item:
+def video(
+    content_type: str = "video/mp4", size: int = 1, seconds: float | None = 1, alt: str | None = None
+) -> DraftMedia:
     duration = None if seconds is None else round(seconds * 1000)
-    return Item("video", alt, facts=Facts(content_type, size, duration_ms=duration))
+    return DraftMedia("video", alt, facts=MediaFacts(content_type, size, duration_ms=duration))
 
 
-def draft(text: str = "x", *items: Item, comment: str | None = None, **options: Any) -> Draft:
+def draft(text: str = "x", *items: DraftMedia, comment: str | None = None, **options: Any) -> Draft:
     return Draft(text, items, options, comment)
 
 
@@ -100,7 +111,7 @@ ROWS: list[tuple[str, Draft, Draft, dict[str, Any]]] = [
 
 
 def broken(content: Draft, **settings: Any) -> set[str]:
-    found = findings(bluesky.PLATFORM, BlueskySite(**settings), content, ME, stages=("cheap", "deep"))
+    found = find_violations(bluesky.PLATFORM, BlueskySite(**settings), content, ME, stages=("cheap", "deep"))
     return {finding.rule.id for finding in found.errors} | {warning.code for warning in found.warnings}
 
 
@@ -129,9 +140,9 @@ def test_only_advice_is_a_warning() -> None:
 
 @pytest.mark.parametrize("kind", ["image/gif", "image/webp", "image/png"])
 def test_an_animation_is_told_to_become_a_still(kind: str) -> None:
-    moving, still = (Item("image", facts=Facts(kind, 1, frames=frames)) for frames in (2, 1))
+    moving, still = (DraftMedia("image", facts=MediaFacts(kind, 1, frames=frames)) for frames in (2, 1))
     content = draft("", still, moving)
-    (told,) = findings(bluesky.PLATFORM, BlueskySite(), content, ME, stages=("deep",)).warnings
+    (told,) = find_violations(bluesky.PLATFORM, BlueskySite(), content, ME, stages=("deep",)).warnings
     assert told.code == "animation_still"
     assert told.message.endswith("Media item 2 is animated.")
     assert broken(draft("", still)) == set()

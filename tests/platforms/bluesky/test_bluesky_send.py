@@ -258,7 +258,7 @@ def test_the_first_comment_answers_our_post_under_a_key_of_its_own() -> None:
     assert comment(PLAN, "more", langs=["en"]) == {
         "repo": DID,
         "collection": "app.bsky.feed.post",
-        "rkey": bluesky.tid(NOW + 1, NONCE),
+        "rkey": bluesky.make_record_key(NOW + 1, NONCE),
         "record": {
             "$type": "app.bsky.feed.post",
             "text": "more",

@@ -15,10 +15,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import (
     Absent,
-    Account,
+    ConnectorAccount,
     Draft,
-    Facts,
-    Item,
+    DraftMedia,
+    MediaFacts,
     Published,
     Ready,
     Tokens,
@@ -47,7 +47,7 @@ def stranger(simulator: SimulatorThread) -> Iterator[Upstream]:
         outbound.Client(policy) as http,
         outbound.Client(outbound.Policy(guarded=True, resolver=outbound.resolve)) as guarded,
     ):
-        yield Upstream(http, guarded, site, Account(""), Tokens(""))
+        yield Upstream(http, guarded, site, ConnectorAccount(""), Tokens(""))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def alice(simulator: SimulatorThread, stranger: Upstream, made: dict[str, Any]) 
 def connected(simulator: SimulatorThread, stranger: Upstream, made: dict[str, Any]) -> Upstream:
     fields = {"handle": "@alice.test", "password": made["appPassword"]}
     identity, tokens = bluesky.login(stranger, fields, simulator.lab.clock.now_ms())
-    account = Account(identity.platform_account_id, identity.display_name, identity.extra)
+    account = ConnectorAccount(identity.platform_account_id, identity.display_name, identity.extra)
     return Upstream(stranger.http, stranger.guarded, stranger.site, account, tokens)
 
 
@@ -86,7 +86,7 @@ def test_the_account_is_found_by_its_handle(
 ) -> None:
     up = connected(simulator, stranger, made)
     origin = simulator.origin("bluesky")
-    assert up.account == Account(made["did"], "Alice", {"handle": "alice.test", "pds": origin})
+    assert up.account == ConnectorAccount(made["did"], "Alice", {"handle": "alice.test", "pds": origin})
     assert up.tokens.expires_at_ms is not None
     assert up.tokens.expires_at_ms > simulator.lab.clock.now_ms()
 
@@ -105,7 +105,9 @@ def test_a_rich_post_with_an_image_and_a_first_comment_arrive_once(
     Image.new("RGB", (40, 30)).save(into, "JPEG")
     path = tmp_path / "a.jpg"
     path.write_bytes(into.getvalue())
-    item = Item("image", "a cat", facts=Facts("image/jpeg", path.stat().st_size, width=40, height=30), path=path)
+    item = DraftMedia(
+        "image", "a cat", facts=MediaFacts("image/jpeg", path.stat().st_size, width=40, height=30), path=path
+    )
     text = "👋 @alice.test #tag https://example.com"
     content = draft(simulator, text, items=(item,), options={"langs": ["en"]}, first_comment="more")
     plan = prepared(alice, content)

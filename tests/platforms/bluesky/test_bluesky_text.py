@@ -5,7 +5,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.platforms.bluesky.text import facets, first_link, fits, spans, tags
+from socialpub.platforms.bluesky.text import build_facets, find_first_link, find_spans, find_tags, is_valid_tag
 from tests.platforms.bluesky.bluesky_kit import BOB, DID
 
 KNOWN = {"alice.test": DID, "bob.bsky.social": BOB}
@@ -17,7 +17,7 @@ TAG = "app.bsky.richtext.facet#tag"
 def found(text: str) -> list[tuple[str, str]]:
     """(the text under each facet, what it points to)."""
     raw = text.encode()
-    made = facets(text, KNOWN.get)
+    made = build_facets(text, KNOWN.get)
     return [
         (
             raw[facet["index"]["byteStart"] : facet["index"]["byteEnd"]].decode(),
@@ -176,14 +176,14 @@ def test_a_tag_has_at_most_64_graphemes(length: int, tagged: bool) -> None:
 def test_a_tag_has_at_most_640_bytes() -> None:
     family = "👨‍👩‍👧‍👦"  # one grapheme, 25 bytes: no tag can hold its joiners, so combining marks make it heavy
     heavy = "e" + "\u0301" * 9  # one grapheme, 19 bytes
-    assert fits(heavy * 33)
-    assert not fits(heavy * 34)
+    assert is_valid_tag(heavy * 33)
+    assert not is_valid_tag(heavy * 34)
     assert len(family.encode()) == 25
 
 
 def test_offsets_count_bytes_behind_emoji() -> None:
     text = "👨‍👩‍👧 é #x https://example.com"
-    assert [facet["index"] for facet in facets(text, KNOWN.get)] == [
+    assert [facet["index"] for facet in build_facets(text, KNOWN.get)] == [
         {"byteStart": 22, "byteEnd": 24},
         {"byteStart": 25, "byteEnd": 44},
     ]
@@ -191,7 +191,7 @@ def test_offsets_count_bytes_behind_emoji() -> None:
 
 def test_each_kind_has_its_feature() -> None:
     text = "https://example.com @alice.test #a"
-    assert [facet["features"] for facet in facets(text, KNOWN.get)] == [
+    assert [facet["features"] for facet in build_facets(text, KNOWN.get)] == [
         [{"$type": LINK, "uri": "https://example.com"}],
         [{"$type": MENTION, "did": DID}],
         [{"$type": TAG, "tag": "a"}],
@@ -204,7 +204,7 @@ def test_a_link_wins_over_what_stands_in_it() -> None:
 
 def test_a_handle_is_looked_up_in_lower_case() -> None:
     asked: list[str] = []
-    facets("@Alice.Test @BOB.bsky.social", lambda handle: asked.append(handle))
+    build_facets("@Alice.Test @BOB.bsky.social", lambda handle: asked.append(handle))
     assert asked == ["alice.test", "bob.bsky.social"]
 
 
@@ -218,11 +218,11 @@ def test_a_handle_is_looked_up_in_lower_case() -> None:
     ],
 )
 def test_the_first_link_is_the_cards(text: str, url: str | None) -> None:
-    assert first_link(text) == url
+    assert find_first_link(text) == url
 
 
 def test_overlong_tags_are_found_for_the_warning() -> None:
-    assert [span.value for span in tags("#" + "a" * 65 + " #b")] == ["a" * 65, "b"]
+    assert [span.value for span in find_tags("#" + "a" * 65 + " #b")] == ["a" * 65, "b"]
 
 
 PIECES = st.one_of(
@@ -238,7 +238,7 @@ TEXTS = st.lists(PIECES, max_size=20).map("".join)
 @given(TEXTS)
 def test_facets_are_in_order_apart_from_each_other_and_on_character_boundaries(text: str) -> None:
     raw, last = text.encode(), 0
-    for facet in facets(text, lambda _: DID):
+    for facet in build_facets(text, lambda _: DID):
         start, end = facet["index"]["byteStart"], facet["index"]["byteEnd"]
         assert last <= start < end <= len(raw)
         assert raw[start:end].decode().encode() == raw[start:end]
@@ -248,6 +248,6 @@ def test_facets_are_in_order_apart_from_each_other_and_on_character_boundaries(t
 @given(TEXTS)
 def test_every_link_has_the_form_that_a_server_accepts(text: str) -> None:
     # The lexicon's format "uri" (atproto lexicon, format validation): a scheme, then no white space at all.
-    for span in spans(text):
+    for span in find_spans(text):
         if span.kind == "link":
             assert regex.fullmatch(r"\w+:(?://)?[^\s/\ufeff][^\s\ufeff]*", span.value)

@@ -17,7 +17,17 @@ from socialpub.base.http import Request, Response
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.bluesky.xrpc import error_name
-from socialpub.platforms.contract import Absent, Draft, Facts, Item, Json, Published, Ready, Unknown, verdict
+from socialpub.platforms.contract import (
+    Absent,
+    Draft,
+    DraftMedia,
+    Json,
+    MediaFacts,
+    Published,
+    Ready,
+    Unknown,
+    classify,
+)
 from tests.platforms.bluesky.bluesky_kit import BOB, CID, DID, upstream
 from tests.platforms.upstream_kit import NONCE, NOW, Script, answer
 
@@ -174,10 +184,10 @@ def made(draft: Draft, comment: bool = False, **site: Any) -> Json:
     return record
 
 
-def item(tmp_path: Path, kind: Any, content_type: str, **sizes: int) -> Item:
+def item(tmp_path: Path, kind: Any, content_type: str, **sizes: int) -> DraftMedia:
     path = tmp_path / "file"
     path.write_bytes(GIF)
-    return Item(kind, "alt", facts=Facts(content_type, len(GIF), **sizes), path=path)
+    return DraftMedia(kind, "alt", facts=MediaFacts(content_type, len(GIF), **sizes), path=path)
 
 
 PIECES = st.one_of(
@@ -299,7 +309,7 @@ def test_what_a_real_server_answered_is_sorted(
     step: str, case: str, outcome: Outcome, code: str, rule: str | None, stale: bool
 ) -> None:
     reply = recorded(case)
-    found = verdict(bluesky.REPLIES, step, reply.status_code, error_name(reply), mutating=step == "send")
+    found = classify(bluesky.REPLIES, step, reply.status_code, error_name(reply), mutating=step == "send")
     assert (found.outcome, found.code, found.rule, found.stale_token) == (outcome, code, rule, stale)
 
 

@@ -8,7 +8,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Draft, Facts, Item, Pending, Ready
+from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, Pending, Ready
 from tests.platforms.bluesky.bluesky_kit import AUTH, DID, VIDEO, Call, jwt, look, refusal, upstream, xrpc
 from tests.platforms.upstream_kit import NONCE, NOW, answer, finished
 
@@ -22,14 +22,14 @@ SAVED = {"job": "job-1", "waited": 2.0, "wait": 3.0, "misses": 0}
 
 
 @pytest.fixture
-def item(tmp_path: Path) -> Item:
+def item(tmp_path: Path) -> DraftMedia:
     path = tmp_path / "v.mp4"
     path.write_bytes(b"video")
-    facts = Facts("video/mp4", 5, width=1280, height=720)
-    return Item("video", alt_text="waves", facts=facts, path=path)
+    facts = MediaFacts("video/mp4", 5, width=1280, height=720)
+    return DraftMedia("video", alt_text="waves", facts=facts, path=path)
 
 
-def draft(item: Item) -> Draft:
+def draft(item: DraftMedia) -> Draft:
     return Draft("look", (item,), now_ms=NOW, nonce=NONCE)
 
 
@@ -74,7 +74,9 @@ def polling(reply: Response | ApiError) -> Call:
 ALLOWED = answer(200, {"canUpload": True, "remainingDailyVideos": 24})
 
 
-def prepare(item: Item, guarded: list[Call], http: list[Call], saved: Any = None, **settings: Any) -> Ready | Pending:
+def prepare(
+    item: DraftMedia, guarded: list[Call], http: list[Call], saved: Any = None, **settings: Any
+) -> Ready | Pending:
     up = upstream(http, guarded, **settings)
     try:
         return bluesky.prepare(up, draft(item), saved)
@@ -82,11 +84,11 @@ def prepare(item: Item, guarded: list[Call], http: list[Call], saved: Any = None
         finished(up)
 
 
-def upload(item: Item, reply: Response | ApiError) -> Ready | Pending:
+def upload(item: DraftMedia, reply: Response | ApiError) -> Ready | Pending:
     return prepare(item, [first_token(), second_token()], [limits(ALLOWED), uploading(reply)])
 
 
-def poll(item: Item, reply: Response | ApiError, **saved: Any) -> Ready | Pending:
+def poll(item: DraftMedia, reply: Response | ApiError, **saved: Any) -> Ready | Pending:
     return prepare(item, [], [polling(reply)], SAVED | saved)
 
 
@@ -112,27 +114,27 @@ EMBED = {
     ],
     ids=["flat", "wrapped", "already there"],
 )
-def test_a_video_that_is_ready_at_once_goes_into_the_record(item: Item, reply: Response) -> None:
+def test_a_video_that_is_ready_at_once_goes_into_the_record(item: DraftMedia, reply: Response) -> None:
     assert embed(upload(item, reply)) == EMBED
 
 
 @pytest.mark.parametrize("reply", [answer(200, RUNNING), answer(200, {"jobStatus": RUNNING})])
-def test_a_video_that_is_being_processed_is_waited_for(item: Item, reply: Response) -> None:
+def test_a_video_that_is_being_processed_is_waited_for(item: DraftMedia, reply: Response) -> None:
     assert upload(item, reply) == Pending({"job": "job-1", "waited": 2.0, "wait": 3.0, "misses": 0}, 2.0)
 
 
 @pytest.mark.parametrize("reply", [answer(200, DONE), answer(200, {"jobStatus": DONE})])
-def test_once_it_is_processed_it_goes_into_the_record(item: Item, reply: Response) -> None:
+def test_once_it_is_processed_it_goes_into_the_record(item: DraftMedia, reply: Response) -> None:
     assert embed(poll(item, reply)) == EMBED
 
 
 @pytest.mark.parametrize("state", ["JOB_STATE_ENCODING", "JOB_STATE_SCANNED", "JOB_STATE_SOMETHING_NEW", None])
-def test_every_state_that_is_no_end_means_wait(item: Item, state: str | None) -> None:
+def test_every_state_that_is_no_end_means_wait(item: DraftMedia, state: str | None) -> None:
     found = poll(item, answer(200, {"jobStatus": RUNNING | {"state": state}}))
     assert found == Pending({"job": "job-1", "waited": 5.0, "wait": 4.5, "misses": 0}, 3.0)
 
 
-def test_the_waits_grow_to_ten_seconds_and_end_after_fifteen_minutes(item: Item) -> None:
+def test_the_waits_grow_to_ten_seconds_and_end_after_fifteen_minutes(item: DraftMedia) -> None:
     found, waits = upload(item, answer(200, RUNNING)), []
     with pytest.raises(ApiError) as caught:  # noqa: PT012 - the loop ends by the error
         while isinstance(found, Pending):
@@ -146,7 +148,7 @@ def test_the_waits_grow_to_ten_seconds_and_end_after_fifteen_minutes(item: Item)
     assert error.outcome is Outcome.NOT_SENT
 
 
-def test_a_failed_job_says_why(item: Item) -> None:
+def test_a_failed_job_says_why(item: DraftMedia) -> None:
     job = RUNNING | {"state": "JOB_STATE_FAILED", "failureCode": "encoding_failure", "message": "no video stream"}
     with pytest.raises(ApiError) as caught:
         poll(item, answer(200, {"jobStatus": job}))
@@ -160,7 +162,7 @@ def test_a_failed_job_says_why(item: Item) -> None:
     assert error.platform_response == {"body": job}
 
 
-def test_a_finished_job_without_a_video_is_refused(item: Item) -> None:
+def test_a_finished_job_without_a_video_is_refused(item: DraftMedia) -> None:
     with pytest.raises(ApiError) as caught:
         poll(item, answer(200, {"jobStatus": RUNNING | {"state": "JOB_STATE_COMPLETED"}}))
     assert caught.value.rule == "bluesky.video.completed_without_blob"
@@ -170,7 +172,7 @@ def test_a_finished_job_without_a_video_is_refused(item: Item) -> None:
     "reply", [LOST, answer(502, "<html>"), answer(200, "<html>"), refusal(429, "RateLimitExceeded")]
 )
 def test_a_poll_without_an_answer_is_made_again_five_times_in_a_row_at_most(
-    item: Item, reply: Response | ApiError
+    item: DraftMedia, reply: Response | ApiError
 ) -> None:
     assert poll(item, reply) == Pending({"job": "job-1", "waited": 5.0, "wait": 4.5, "misses": 1}, 3.0)
     with pytest.raises(ApiError) as caught:
@@ -181,7 +183,7 @@ def test_a_poll_without_an_answer_is_made_again_five_times_in_a_row_at_most(
     )
 
 
-def test_an_answered_poll_counts_the_misses_anew(item: Item) -> None:
+def test_an_answered_poll_counts_the_misses_anew(item: DraftMedia) -> None:
     found = poll(item, answer(200, {"jobStatus": RUNNING}), misses=4)
     assert isinstance(found, Pending)
     assert found.saved["misses"] == 0
@@ -195,7 +197,7 @@ def test_an_answered_poll_counts_the_misses_anew(item: Item) -> None:
         ({"canUpload": False}, "bluesky.video.quota_exhausted"),
     ],
 )
-def test_an_account_that_may_not_upload_is_told_why_before_the_upload(item: Item, body: Any, rule: str) -> None:
+def test_an_account_that_may_not_upload_is_told_why_before_the_upload(item: DraftMedia, body: Any, rule: str) -> None:
     with pytest.raises(ApiError) as caught:
         prepare(item, [first_token()], [limits(answer(200, body))])
     assert (caught.value.rule, caught.value.outcome) == (rule, Outcome.REJECTED)
@@ -203,7 +205,7 @@ def test_an_account_that_may_not_upload_is_told_why_before_the_upload(item: Item
 
 
 @pytest.mark.parametrize("reply", [answer(500, "<html>"), answer(200, "<html>"), refusal(404, "MethodNotImplemented")])
-def test_limits_that_cannot_be_read_do_not_stop_the_upload(item: Item, reply: Response) -> None:
+def test_limits_that_cannot_be_read_do_not_stop_the_upload(item: DraftMedia, reply: Response) -> None:
     found = prepare(item, [first_token(), second_token()], [limits(reply), uploading(answer(200, DONE))])
     assert embed(found) == EMBED
 
@@ -225,21 +227,21 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("reply", "code", "rule"), REFUSALS)
-def test_a_refused_upload_is_sorted(item: Item, reply: Response | ApiError, code: str, rule: str | None) -> None:
+def test_a_refused_upload_is_sorted(item: DraftMedia, reply: Response | ApiError, code: str, rule: str | None) -> None:
     with pytest.raises(ApiError) as caught:
         upload(item, reply)
     assert (caught.value.code, caught.value.rule) == (code, rule)
     assert SECOND not in repr(vars(caught.value))
 
 
-def test_an_expired_token_is_refreshed_before_the_video_goes_out(item: Item) -> None:
+def test_an_expired_token_is_refreshed_before_the_video_goes_out(item: DraftMedia) -> None:
     refused = granting("app.bsky.video.getUploadLimits", "", refusal(400, "ExpiredToken"), aud="did:web:video.bsky.app")
     with pytest.raises(ApiError) as caught:
         prepare(item, [refused], [])
     assert (caught.value.stale_token, caught.value.outcome) == (True, Outcome.NOT_SENT)
 
 
-def test_a_token_without_a_time_is_asked_for_without_an_end(item: Item) -> None:
+def test_a_token_without_a_time_is_asked_for_without_an_end(item: DraftMedia) -> None:
     first = granting("app.bsky.video.getUploadLimits", "opaque", aud="did:web:video.bsky.app")
     second = granting("com.atproto.repo.uploadBlob", SECOND, aud="did:web:pds.example.com")
     allowed = xrpc("GET", "app.bsky.video.getUploadLimits", ALLOWED, VIDEO, headers={"Authorization": "Bearer opaque"})
@@ -247,7 +249,7 @@ def test_a_token_without_a_time_is_asked_for_without_an_end(item: Item) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"token": ""}, {"token": 1}, "<html>"])
-def test_a_grant_without_a_token_stops_the_upload(item: Item, body: Any) -> None:
+def test_a_grant_without_a_token_stops_the_upload(item: DraftMedia, body: Any) -> None:
     first = granting("app.bsky.video.getUploadLimits", "", answer(200, body), aud="did:web:video.bsky.app")
     with pytest.raises(ApiError) as caught:
         prepare(item, [first], [])
@@ -259,11 +261,11 @@ def straight(reply: Response) -> Call:
     return xrpc("POST", "com.atproto.repo.uploadBlob", reply, headers=headers, content=b"video", timeout=UPLOAD_SECONDS)
 
 
-def test_without_a_video_service_the_video_goes_to_the_accounts_server(item: Item) -> None:
+def test_without_a_video_service_the_video_goes_to_the_accounts_server(item: DraftMedia) -> None:
     assert embed(prepare(item, [straight(answer(200, {"blob": BLOB}))], [], video_service="")) == EMBED
 
 
-def test_a_server_that_takes_no_file_of_this_size_says_what_it_takes(item: Item) -> None:
+def test_a_server_that_takes_no_file_of_this_size_says_what_it_takes(item: DraftMedia) -> None:
     described = look("com.atproto.server.describeServer", answer(200, {"blobUploadLimit": 5_242_880}))
     with pytest.raises(ApiError) as caught:
         prepare(item, [straight(refusal(413, "PayloadTooLarge")), described], [], video_service="")
@@ -271,14 +273,14 @@ def test_a_server_that_takes_no_file_of_this_size_says_what_it_takes(item: Item)
     assert caught.value.message.endswith("The account's server takes files of at most 5,242,880 bytes.")
 
 
-def test_a_server_that_answers_without_a_blob_has_not_taken_the_video(item: Item) -> None:
+def test_a_server_that_answers_without_a_blob_has_not_taken_the_video(item: DraftMedia) -> None:
     with pytest.raises(ApiError) as caught:
         prepare(item, [straight(answer(200, {}))], [], video_service="")
     assert caught.value.rule is None
 
 
 @pytest.mark.parametrize("name", ["ExpiredToken", "InvalidToken"])
-def test_an_expired_token_is_refreshed_for_a_direct_upload_too(item: Item, name: str) -> None:
+def test_an_expired_token_is_refreshed_for_a_direct_upload_too(item: DraftMedia, name: str) -> None:
     with pytest.raises(ApiError) as caught:
         prepare(item, [straight(refusal(400, name))], [], video_service="")
     assert (caught.value.stale_token, caught.value.outcome) == (True, Outcome.NOT_SENT)
@@ -288,8 +290,8 @@ def test_an_expired_token_is_refreshed_for_a_direct_upload_too(item: Item, name:
     ("content_type", "name"),
     [("video/quicktime", "0123456789abcdef.mov"), ("video/webm", "0123456789abcdef.webm")],
 )
-def test_the_service_is_told_what_kind_of_video_comes(item: Item, content_type: str, name: str) -> None:
-    other = Item("video", facts=Facts(content_type, 5), path=item.path)
+def test_the_service_is_told_what_kind_of_video_comes(item: DraftMedia, content_type: str, name: str) -> None:
+    other = DraftMedia("video", facts=MediaFacts(content_type, 5), path=item.path)
     call = uploading(answer(200, DONE))
     call.params = {"did": DID, "name": name}
     call.headers = {**call.headers, "Content-Type": content_type}
@@ -297,7 +299,7 @@ def test_the_service_is_told_what_kind_of_video_comes(item: Item, content_type: 
     assert embed(found) == {"$type": "app.bsky.embed.video", "video": BLOB}
 
 
-def test_a_port_is_escaped_in_a_servers_name(item: Item) -> None:
+def test_a_port_is_escaped_in_a_servers_name(item: DraftMedia) -> None:
     host = "http://localhost:2583"
     up = upstream(
         [
@@ -322,7 +324,7 @@ def test_a_port_is_escaped_in_a_servers_name(item: Item) -> None:
 
 @pytest.mark.parametrize(("status", "name"), [(401, "AuthMissing"), (401, "ExpiredToken"), (400, "InvalidToken")])
 def test_what_the_service_says_of_the_token_for_one_upload_says_nothing_of_the_accounts(
-    item: Item, status: int, name: str
+    item: DraftMedia, status: int, name: str
 ) -> None:
     with pytest.raises(ApiError) as caught:
         upload(item, refusal(status, name))

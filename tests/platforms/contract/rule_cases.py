@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from socialpub.platforms.contract import Account, Item, Surroundings
+from socialpub.platforms.contract import ConnectorAccount, DraftMedia, RuleContext
 from tests.platforms.contract.rule_kit import Scene, image, images, scene, stored, video
 
 Cases = dict[str, tuple[list[Scene], list[Scene]]]
 
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"  # one cluster, 25 bytes
-LAB = Surroundings("http://127.0.0.1:8080", allow_private_networks=True)
-LOOPBACK = Surroundings("https://127.0.0.1")
-PLAIN = Surroundings("http://social.example.com")
-PAGE = Account("urn:li:organization:12")
-PREMIUM = Account("1", extra={"subscriptionType": "Premium"})
-FREE = Account("1", extra={"subscriptionType": "None"})
-NO_BOARD = Account("77")
+LAB = RuleContext("http://127.0.0.1:8080", allow_private_networks=True)
+LOOPBACK = RuleContext("https://127.0.0.1")
+PLAIN = RuleContext("http://social.example.com")
+PAGE = ConnectorAccount("urn:li:organization:12")
+PREMIUM = ConnectorAccount("1", extra={"subscriptionType": "Premium"})
+FREE = ConnectorAccount("1", extra={"subscriptionType": "None"})
+NO_BOARD = ConnectorAccount("77")
 BLANK = " \t\r\n\u3000"
 PIC, CLIP = image(), video()
 CID = "bafyreib2rxk3rybk3aobmv5cjuql3bm2twh4jo5uxgf5kpqcsgz7soitae"
 URI = "at://did:plc:abc/app.bsky.feed.post/3k"
 
 
-def alt(text: str, item: Item | None = None) -> Scene:
+def alt(text: str, item: DraftMedia | None = None) -> Scene:
     return scene("Hello", replace(item or image(), alt_text=text))
 
 
-def option(name: str, value: object, *items: Item) -> Scene:
+def option(name: str, value: object, *items: DraftMedia) -> Scene:
     return scene("Hello", *items, options={name: value})
 
 
 def pending(count: int) -> Scene:
-    return scene("Hello", CLIP, around=Surroundings("https://social.example.com", recent_posts=count))
+    return scene("Hello", CLIP, around=RuleContext("https://social.example.com", recent_posts=count))
 
 
-def verified(item: Item, around: Surroundings, *prefixes: str) -> Scene:
+def verified(item: DraftMedia, around: RuleContext, *prefixes: str) -> Scene:
     return scene("Hello", item, around=around, site={"verified_url_prefixes": prefixes})
 
 
-def text_limit(limit: int, *items: Item) -> tuple[list[Scene], list[Scene]]:
+def text_limit(limit: int, *items: DraftMedia) -> tuple[list[Scene], list[Scene]]:
     """Clusters at and just past a limit: letters, families, flags, combining marks, CRLF."""
     units = ("a", FAMILY, "🇩🇪", "e\u0301", "\r\n", "\ud800")
     return (
@@ -64,9 +64,9 @@ PUBLIC = (
         scene("", image(url="http://cdn.example.com/a")),
         scene("", image(url="https://cdn.example.com/ä")),
         scene("", image(url="http://127.0.0.1/ä"), around=LAB),
-        *(scene("", stored(), around=around) for around in (LOOPBACK, PLAIN, Surroundings("https://10.0.0.1"))),
-        scene("", stored(), around=Surroundings("https://localhost")),
-        scene("", stored(), around=Surroundings("")),
+        *(scene("", stored(), around=around) for around in (LOOPBACK, PLAIN, RuleContext("https://10.0.0.1"))),
+        scene("", stored(), around=RuleContext("https://localhost")),
+        scene("", stored(), around=RuleContext("")),
     ],
 )
 
@@ -162,9 +162,9 @@ CHEAP: Cases = {
     "linkedin.author.urn_format": (
         [scene(), scene(account=PAGE)],
         [
-            scene(account=Account("12")),
-            scene(account=Account("urn:li:member:1")),
-            scene(account=Account("urn:li:person:")),
+            scene(account=ConnectorAccount("12")),
+            scene(account=ConnectorAccount("urn:li:member:1")),
+            scene(account=ConnectorAccount("urn:li:person:")),
         ],
     ),
     "linkedin.visibility.enum": (
@@ -184,7 +184,10 @@ CHEAP: Cases = {
     # pinterest
     "pinterest.board.required": (
         [scene("", PIC), scene("", PIC, account=NO_BOARD, options={"boardId": "1"})],
-        [scene("", PIC, account=NO_BOARD), scene("", PIC, account=Account("77", extra={"defaultBoardId": None}))],
+        [
+            scene("", PIC, account=NO_BOARD),
+            scene("", PIC, account=ConnectorAccount("77", extra={"defaultBoardId": None})),
+        ],
     ),
     "pinterest.board.format": (
         [option("boardId", "0123456789", PIC), scene("", PIC)],
@@ -245,15 +248,15 @@ CHEAP: Cases = {
             verified(
                 image(url="https://cdn.example.com/tt/a"), LAB, "https://x.example/", "https://cdn.example.com/tt/"
             ),
-            verified(stored(), Surroundings("https://social.example.com"), "https://social.example.com/v1/"),
-            verified(stored(url="https://social.example.com/m/1"), Surroundings(), "https://social.example.com/m/"),
+            verified(stored(), RuleContext("https://social.example.com"), "https://social.example.com/v1/"),
+            verified(stored(url="https://social.example.com/m/1"), RuleContext(), "https://social.example.com/m/"),
         ],
         [
             scene("", image(url="http://cdn.example.com/a")),
             scene("", stored(), around=PLAIN),
-            verified(image(url="https://cdn.example.com/a"), Surroundings(), "https://cdn.example.com/tt/"),
-            verified(stored(), Surroundings("https://social.example"), "https://social.example.com/"),
-            verified(stored(url="https://social.example.com/m/1"), Surroundings(), "https://social.example.com/v1/"),
+            verified(image(url="https://cdn.example.com/a"), RuleContext(), "https://cdn.example.com/tt/"),
+            verified(stored(), RuleContext("https://social.example"), "https://social.example.com/"),
+            verified(stored(url="https://social.example.com/m/1"), RuleContext(), "https://social.example.com/v1/"),
         ],
     ),
     "tiktok.text.chars_advised": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from socialpub.platforms.contract import Account, Facts, Surroundings
+from socialpub.platforms.contract import ConnectorAccount, MediaFacts, RuleContext
 from tests.platforms.contract.rule_cases import LAB, LOOPBACK, PREMIUM, Cases
 from tests.platforms.contract.rule_kit import Scene, clip, gif, image, jpeg, moving, mp4, photo, scene, stored, video
 
@@ -61,7 +61,7 @@ def shape(make: object, good: list[tuple[int, int]], bad: list[tuple[int, int]])
     return [make(width=w, height=h) for w, h in good], [make(width=w, height=h) for w, h in bad]
 
 
-def two(first: Facts, second: Facts) -> Scene:
+def two(first: MediaFacts, second: MediaFacts) -> Scene:
     return scene("Hello", image(first), image(second))
 
 
@@ -152,7 +152,7 @@ DEEP: Cases = {
         ],
         [
             scene("", stored(facts=gif()), around=LOOPBACK),
-            scene("", stored(facts=jpeg(content_type="image/webp")), around=Surroundings("http://social.example.com")),
+            scene("", stored(facts=jpeg(content_type="image/webp")), around=RuleContext("http://social.example.com")),
             photo(content_type="image/tiff"),
         ],
     ),
@@ -213,7 +213,7 @@ DEEP: Cases = {
     "twitter.video.too_long": longest(7_500_000),
     "twitter.video.duration_advised": (
         [clip(duration_ms=140_100), scene("", video(mp4(duration_ms=200_000)), account=PREMIUM)],
-        [clip(duration_ms=140_101), scene("", video(mp4(duration_ms=200_000)), account=Account("1"))],
+        [clip(duration_ms=140_101), scene("", video(mp4(duration_ms=200_000)), account=ConnectorAccount("1"))],
     ),
     "twitter.video.dimensions_advised": shape(
         clip, [(32, 32), (1280, 1024)], [(31, 32), (32, 31), (1281, 1024), (1280, 1025)]

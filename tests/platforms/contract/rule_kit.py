@@ -7,35 +7,46 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.contract import Account, Draft, Facts, Hit, Item, Rule, Subject, Surroundings
-from socialpub.platforms.kit.rules import Findings, findings
+from socialpub.platforms.contract import (
+    ConnectorAccount,
+    Draft,
+    DraftMedia,
+    MediaFacts,
+    Rule,
+    RuleContext,
+    RuleInput,
+    RuleViolation,
+)
+from socialpub.platforms.kit.rule_catalog import RuleFindings, find_violations
 
 # What a later platform declares is tested beside it, not in the tables that name these.
 EIGHT = ("bluesky", "facebook", "instagram", "linkedin", "pinterest", "threads", "tiktok", "twitter")
 ACCOUNTS = {
-    "linkedin": Account("urn:li:person:a1B2-c3_"),
-    "pinterest": Account("77", extra={"defaultBoardId": "123"}),
+    "linkedin": ConnectorAccount("urn:li:person:a1B2-c3_"),
+    "pinterest": ConnectorAccount("77", extra={"defaultBoardId": "123"}),
 }
-AROUND = Surroundings("https://social.example.com")
+AROUND = RuleContext("https://social.example.com")
 
 
 @dataclass(frozen=True)
 class Scene:
     draft: Draft
-    account: Account | None = None
+    account: ConnectorAccount | None = None
     site: Mapping[str, Any] = field(default_factory=dict)
-    around: Surroundings = AROUND
+    around: RuleContext = AROUND
 
-    def judged(self, platform: str, *stages: str) -> Findings:
+    def judged(self, platform: str, *stages: str) -> RuleFindings:
         declared = PLATFORMS[platform]
         site = declared.site(**self.site)
-        account = self.account or ACCOUNTS.get(platform, Account("1"))
-        return findings(declared, site, self.draft, account, self.around, stages or ("cheap",))
+        account = self.account or ACCOUNTS.get(platform, ConnectorAccount("1"))
+        return find_violations(declared, site, self.draft, account, self.around, stages or ("cheap",))
 
-    def hits(self, rule: Rule) -> list[Hit]:
+    def hits(self, rule: Rule) -> list[RuleViolation]:
         """What one row finds, whatever else the draft is."""
         site = PLATFORMS[rule.platform].site(**self.site)
-        subject = Subject(self.draft, self.account or ACCOUNTS.get(rule.platform, Account("1")), site, self.around)
+        subject = RuleInput(
+            self.draft, self.account or ACCOUNTS.get(rule.platform, ConnectorAccount("1")), site, self.around
+        )
         assert rule.check is not None, "it is one of those that check"
         return list(rule.check(rule, subject))
 
@@ -47,28 +58,28 @@ class Scene:
 
 def scene(
     text: str = "Hello",
-    *items: Item,
+    *items: DraftMedia,
     options: Mapping[str, Any] | None = None,
     comment: str | None = None,
-    cover: Facts | None = None,
-    account: Account | None = None,
+    cover: MediaFacts | None = None,
+    account: ConnectorAccount | None = None,
     site: Mapping[str, Any] | None = None,
-    around: Surroundings = AROUND,
+    around: RuleContext = AROUND,
 ) -> Scene:
     draft = Draft(text, items, options or {}, comment, option_facts={"coverUrl": cover} if cover else {})
     return Scene(draft, account, site or {}, around)
 
 
-def jpeg(**changes: Any) -> Facts:
+def jpeg(**changes: Any) -> MediaFacts:
     values: dict[str, Any] = {"content_type": "image/jpeg", "size": 100_000, "width": 1000, "height": 1000, "frames": 1}
-    return Facts(**(values | changes))
+    return MediaFacts(**(values | changes))
 
 
-def gif(**changes: Any) -> Facts:
+def gif(**changes: Any) -> MediaFacts:
     return jpeg(**({"content_type": "image/gif", "frames": 10, "width": 100, "height": 100} | changes))
 
 
-def mp4(**changes: Any) -> Facts:
+def mp4(**changes: Any) -> MediaFacts:
     values: dict[str, Any] = {
         "content_type": "video/mp4",
         "size": 1_000_000,
@@ -81,22 +92,26 @@ def mp4(**changes: Any) -> Facts:
         "audio_codec": "aac",
         "has_audio": True,
     }
-    return Facts(**(values | changes))
+    return MediaFacts(**(values | changes))
 
 
-def image(facts: Facts | None = None, alt: str | None = None, url: str | None = "https://cdn.example.com/a") -> Item:
-    return Item("image", alt, url, facts=facts or jpeg())
+def image(
+    facts: MediaFacts | None = None, alt: str | None = None, url: str | None = "https://cdn.example.com/a"
+) -> DraftMedia:
+    return DraftMedia("image", alt, url, facts=facts or jpeg())
 
 
-def video(facts: Facts | None = None, alt: str | None = None, url: str | None = "https://cdn.example.com/b") -> Item:
-    return Item("video", alt, url, facts=facts or mp4())
+def video(
+    facts: MediaFacts | None = None, alt: str | None = None, url: str | None = "https://cdn.example.com/b"
+) -> DraftMedia:
+    return DraftMedia("video", alt, url, facts=facts or mp4())
 
 
-def stored(kind: Any = "image", facts: Facts | None = None, url: str | None = None) -> Item:
-    return Item(kind, url=url, stored=True, facts=facts or (jpeg() if kind == "image" else mp4()))
+def stored(kind: Any = "image", facts: MediaFacts | None = None, url: str | None = None) -> DraftMedia:
+    return DraftMedia(kind, url=url, stored=True, facts=facts or (jpeg() if kind == "image" else mp4()))
 
 
-def images(count: int) -> tuple[Item, ...]:
+def images(count: int) -> tuple[DraftMedia, ...]:
     return tuple(image() for _ in range(count))
 
 

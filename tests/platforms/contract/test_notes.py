@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from socialpub.platforms.contract import Notes
+from socialpub.platforms.contract import CallNotes
 
 
 def test_the_newest_notes_are_kept_and_no_more_than_wanted() -> None:
-    notes = Notes(most=3)
+    notes = CallNotes(most=3)
     for number in range(4):
         notes.put(f"n{number}", "old")
     notes.put("n1", "new")
@@ -15,7 +15,7 @@ def test_the_newest_notes_are_kept_and_no_more_than_wanted() -> None:
 
 
 def test_many_threads_may_keep_notes_at_once() -> None:
-    notes = Notes(most=10)
+    notes = CallNotes(most=10)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda number: notes.put(f"n{number % 40}", str(number)), range(4000)))
     assert sum(notes.get(f"n{number}") is not None for number in range(40)) == 10

@@ -9,8 +9,15 @@ import pytest
 
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms import CATALOGUE, PLATFORMS
-from socialpub.platforms.contract import Account, Draft, Item, Notice, Rule, Warning
-from socialpub.platforms.kit.rules import Finding, catalogue, findings, once, unreachable, warning
+from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia, DraftWarning, PublishWarning, Rule
+from socialpub.platforms.kit.rule_catalog import (
+    RuleFinding,
+    build_catalogue,
+    build_warning,
+    find_fetch_rule,
+    find_violations,
+    remove_duplicates,
+)
 from tests.laws import all_hold
 from tests.platforms.contract.rule_cases import CHEAP, FAMILY, PIC, Cases
 from tests.platforms.contract.rule_cases_media import DEEP
@@ -118,7 +125,7 @@ def test_a_finding_says_the_limit_and_what_was_found() -> None:
 
 def test_a_finding_names_the_media_item() -> None:
     (found,) = scene("", image(), image(jpeg(size=9 * 1024 * 1024))).judged("threads", "deep").errors
-    assert found == Finding(CATALOGUE["threads.media.image_size_max"], "Media item 2 has 9,437,184 bytes.", 1)
+    assert found == RuleFinding(CATALOGUE["threads.media.image_size_max"], "Media item 2 has 9,437,184 bytes.", 1)
     assert (
         found.message == "An image on Threads can be at most 8,388,608 bytes (8 MB). Media item 2 has 9,437,184 bytes."
     )
@@ -143,7 +150,7 @@ def test_a_finding_becomes_the_error_that_the_api_shows() -> None:
 
 def test_a_finding_becomes_the_warning_of_a_scheduled_post() -> None:
     (found,) = photo(content_type="image/png").judged("instagram", "deep").errors
-    assert found.warning() == Warning(
+    assert found.warning() == PublishWarning(
         "instagram.media.mime_allowed",
         "Instagram accepts JPEG images, and MP4 and QuickTime videos. Media item 1 has the type image/png.",
     )
@@ -159,9 +166,9 @@ def test_an_upstream_row_becomes_the_error_of_the_platforms_refusal() -> None:
 
 def test_two_rows_with_one_id_are_refused() -> None:
     with pytest.raises(ValueError, match="bluesky.text.non_empty"):
-        catalogue([PLATFORMS["bluesky"], PLATFORMS["bluesky"]])
+        build_catalogue([PLATFORMS["bluesky"], PLATFORMS["bluesky"]])
     with pytest.raises(ValueError, match="bluesky.text.non_empty"):
-        catalogue([replace(PLATFORMS["bluesky"], name="other")])
+        build_catalogue([replace(PLATFORMS["bluesky"], name="other")])
 
 
 @pytest.mark.parametrize(
@@ -176,12 +183,12 @@ def test_two_rows_with_one_id_are_refused() -> None:
     ],
 )
 def test_a_media_url_that_cannot_be_fetched_has_a_row_on_every_platform(platform: str, kind: str, rule: str) -> None:
-    assert unreachable(PLATFORMS[platform], kind).id == rule  # type: ignore[arg-type]
+    assert find_fetch_rule(PLATFORMS[platform], kind).id == rule  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_every_platform_has_its_fetch_rows(name: str) -> None:
-    assert {unreachable(PLATFORMS[name], kind).stage for kind in ("image", "video")} == {"deep"}
+    assert {find_fetch_rule(PLATFORMS[name], kind).stage for kind in ("image", "video")} == {"deep"}
 
 
 # --- Grey zones ----------------------------------------------------------------------------------------------------
@@ -362,15 +369,18 @@ def test_a_deep_run_does_not_repeat_the_cheap_warnings() -> None:
 
 
 def test_a_platform_may_bring_a_warning_with_words_of_its_own() -> None:
-    notice = Notice("threads_moon", "The moon is full.", lambda draft: draft.text == "Howl")
+    notice = DraftWarning("threads_moon", "The moon is full.", lambda draft: draft.text == "Howl")
     platform = replace(PLATFORMS["threads"], notices=(notice,))
-    given = [findings(platform, platform.site(), Draft(text), Account("1")).warnings for text in ("Howl", "Hello")]
-    assert given == [(Warning("threads_moon", "The moon is full."),), ()]
+    given = [
+        find_violations(platform, platform.site(), Draft(text), ConnectorAccount("1")).warnings
+        for text in ("Howl", "Hello")
+    ]
+    assert given == [(PublishWarning("threads_moon", "The moon is full."),), ()]
 
 
 def test_a_warning_without_words_is_a_mistake() -> None:
     with pytest.raises(KeyError):
-        warning("no_such_code")
+        build_warning("no_such_code")
 
 
 # --- Cost ----------------------------------------------------------------------------------------------------------
@@ -379,7 +389,7 @@ def test_a_warning_without_words_is_a_mistake() -> None:
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_preflight_of_an_ordinary_draft_costs_a_few_thousand_calls(name: str) -> None:
     """Well under a millisecond, on whatever machine: once the tables and patterns are made, which is not counted."""
-    one = scene("Hello https://example.com #tag @name " * 7, image(alt="a cat"), image(gif()), Item("image"))
+    one = scene("Hello https://example.com #tag @name " * 7, image(alt="a cat"), image(gif()), DraftMedia("image"))
     one.judged(name, "cheap", "deep")
     assert _calls(one, name) < 2500
 
@@ -398,6 +408,12 @@ def _calls(one: Scene, name: str) -> int:
 
 def test_a_warning_stands_once() -> None:
     """Of items and options each its own; of the post as a whole one, in its last words."""
-    first, second = (warning("alt_text_ignored", f"Media item {number}.") for number in (1, 2))
-    given = [first, warning("daily_cap_near", "By our log."), second, first, warning("daily_cap_near", "It says so.")]
-    assert once(given) == [first, warning("daily_cap_near", "It says so."), second]
+    first, second = (build_warning("alt_text_ignored", f"Media item {number}.") for number in (1, 2))
+    given = [
+        first,
+        build_warning("daily_cap_near", "By our log."),
+        second,
+        first,
+        build_warning("daily_cap_near", "It says so."),
+    ]
+    assert remove_duplicates(given) == [first, build_warning("daily_cap_near", "It says so."), second]

@@ -8,8 +8,8 @@ import pytest
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.platforms import CATALOGUE, CONNECTORS, PLATFORMS, platform, site
-from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, Account, Counter, Draft, Rule, Site
-from socialpub.platforms.kit.rules import WARNINGS
+from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, ConnectorAccount, Draft, Rule, Site, TextCounter
+from socialpub.platforms.kit.rule_catalog import WARNINGS
 from tests.laws import all_hold
 from tests.platforms.contract.rule_kit import EIGHT, image, scene, video
 
@@ -125,30 +125,30 @@ def test_sites_have_the_settings_of_their_own() -> None:
     assert site("tiktok", prefixes).model_dump()["verified_url_prefixes"] == ("https://a.example/",)
 
 
-PAID = Account("1", extra={"subscriptionType": "PremiumPlus"})
+PAID = ConnectorAccount("1", extra={"subscriptionType": "PremiumPlus"})
 COUNTERS = [
-    ("bluesky", scene("👨\u200d👩\u200d👧e\u0301\r\n"), Counter(3, 300, "graphemes")),
-    ("facebook", scene("🇩🇪"), Counter(1, 63_206, "graphemes")),
-    ("instagram", scene("日本"), Counter(2, 2_200, "graphemes")),
-    ("linkedin", scene("(a) #b"), Counter(8, 3_000, "characters")),
-    ("pinterest", scene(""), Counter(0, 800, "graphemes")),
-    ("threads", scene("🎉a"), Counter(5, 500, "characters")),
-    ("tiktok", scene("🎉a", image()), Counter(3, 4_000, "utf16")),
-    ("tiktok", scene("🎉a", video()), Counter(3, None, "utf16")),
-    ("twitter", scene("🎉a example.com"), Counter(27, 280, "weighted")),
-    ("twitter", scene("日", account=PAID), Counter(2, 25_000, "weighted")),
+    ("bluesky", scene("👨\u200d👩\u200d👧e\u0301\r\n"), TextCounter(3, 300, "graphemes")),
+    ("facebook", scene("🇩🇪"), TextCounter(1, 63_206, "graphemes")),
+    ("instagram", scene("日本"), TextCounter(2, 2_200, "graphemes")),
+    ("linkedin", scene("(a) #b"), TextCounter(8, 3_000, "characters")),
+    ("pinterest", scene(""), TextCounter(0, 800, "graphemes")),
+    ("threads", scene("🎉a"), TextCounter(5, 500, "characters")),
+    ("tiktok", scene("🎉a", image()), TextCounter(3, 4_000, "utf16")),
+    ("tiktok", scene("🎉a", video()), TextCounter(3, None, "utf16")),
+    ("twitter", scene("🎉a example.com"), TextCounter(27, 280, "weighted")),
+    ("twitter", scene("日", account=PAID), TextCounter(2, 25_000, "weighted")),
 ]
 
 
 @pytest.mark.parametrize(("name", "one", "expected"), COUNTERS)
-def test_the_counter_shows_length_limit_and_unit_of_the_platform(name: str, one: object, expected: Counter) -> None:
-    draft, account = one.draft, one.account or Account("1")  # type: ignore[attr-defined]
+def test_the_counter_shows_length_limit_and_unit_of_the_platform(name: str, one: object, expected: TextCounter) -> None:
+    draft, account = one.draft, one.account or ConnectorAccount("1")  # type: ignore[attr-defined]
     assert platform(name).count(draft, account) == expected
 
 
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_the_counters_limit_is_that_of_the_row(name: str) -> None:
-    shown = platform(name).count(Draft(""), Account("1"))
+    shown = platform(name).count(Draft(""), ConnectorAccount("1"))
     rows = (f"{name}.text.max_graphemes", f"{name}.text.max_chars")
     assert [shown.limit] == [CATALOGUE[row].limit for row in rows if row in CATALOGUE]
 

@@ -11,10 +11,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
-    Item,
+    DraftMedia,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -34,7 +34,7 @@ PLAN = {"kind": "feed", "message": "hello", "link": "", "photos": []}
 TOKENS = Tokens("access-token-1", "user-token-1", None, {"login": "42"})
 
 
-def draft(text: str = "hello", *items: Item, **options: Any) -> Draft:
+def draft(text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW, nonce=NONCE)
 
 
@@ -98,13 +98,13 @@ def photo(content: bytes, reply: Response | ApiError, alt: str = "") -> Call:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> tuple[Item, Item]:
+def pictures(tmp_path: Path) -> tuple[DraftMedia, DraftMedia]:
     (tmp_path / "a").write_bytes(b"first picture")
     (tmp_path / "b").write_bytes(b"second")
     return image(alt="ein Kätzchen", path=tmp_path / "a"), image(path=tmp_path / "b")
 
 
-def test_images_go_up_unpublished_and_then_into_one_post(pictures: tuple[Item, Item]) -> None:
+def test_images_go_up_unpublished_and_then_into_one_post(pictures: tuple[DraftMedia, DraftMedia]) -> None:
     ready = prepared(
         draft("hello", *pictures, link="https://ignored.example"),
         photo(b"first picture", answer(200, {"id": "11"}), "ein Kätzchen"),
@@ -135,7 +135,7 @@ PHOTOS = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), PHOTOS)
 def test_an_image_that_is_not_taken_stops_the_post_before_anything_is_public(
-    pictures: tuple[Item, Item], reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None
+    pictures: tuple[DraftMedia, DraftMedia], reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None
 ) -> None:
     with pytest.raises(ApiError) as caught:
         prepared(draft("hello", pictures[1]), photo(b"second", reply))
@@ -246,12 +246,12 @@ def film_state(word: str, publishing: str = "not_started", **more: Any) -> Respo
 
 
 @pytest.fixture
-def film(tmp_path: Path) -> Item:
+def film(tmp_path: Path) -> DraftMedia:
     (tmp_path / "v").write_bytes(CONTENT)
     return video(path=tmp_path / "v")
 
 
-def test_a_video_goes_up_in_the_pieces_that_are_asked_for(film: Item) -> None:
+def test_a_video_goes_up_in_the_pieces_that_are_asked_for(film: DraftMedia) -> None:
     ready = prepared(
         draft("hello", film),
         started(),
@@ -261,7 +261,7 @@ def test_a_video_goes_up_in_the_pieces_that_are_asked_for(film: Item) -> None:
     assert ready == Ready(FILM)
 
 
-def test_an_upload_goes_on_where_it_was_after_a_failure(film: Item) -> None:
+def test_an_upload_goes_on_where_it_was_after_a_failure(film: DraftMedia) -> None:
     first = prepared(
         draft("hello", film),
         started(),
@@ -273,7 +273,7 @@ def test_an_upload_goes_on_where_it_was_after_a_failure(film: Item) -> None:
     assert prepared(draft("hello", film), done, saved=first.saved) == Ready(FILM)
 
 
-def test_an_upload_follows_facebooks_correction_of_its_place(film: Item) -> None:
+def test_an_upload_follows_facebooks_correction_of_its_place(film: DraftMedia) -> None:
     wrong = graph(6000, 1363037, error_data=offsets(300_000, 800_000))
     done = piece(300_000, 800_000, answer(200, offsets(800_000, 800_000)))
     assert prepared(draft("hello", film), started(), piece(0, 500_000, wrong), done) == Ready(FILM)
@@ -293,7 +293,7 @@ def test_an_upload_follows_facebooks_correction_of_its_place(film: Item) -> None
         answer(200, offsets(0, 500_000)),
     ],
 )
-def test_an_upload_that_does_not_get_on_is_given_up(film: Item, reply: Response | ApiError) -> None:
+def test_an_upload_that_does_not_get_on_is_given_up(film: DraftMedia, reply: Response | ApiError) -> None:
     found = prepared(draft("hello", film), started(), piece(0, 500_000, reply))
     for _ in range(4):
         assert isinstance(found, Pending)
@@ -313,7 +313,7 @@ def test_an_upload_that_does_not_get_on_is_given_up(film: Item, reply: Response 
         (graph(100, message="No permission to publish the video"), "platform_auth_failed", None),
     ],
 )
-def test_a_video_that_is_refused_stops_the_post(film: Item, reply: Response, code: str, rule: str | None) -> None:
+def test_a_video_that_is_refused_stops_the_post(film: DraftMedia, reply: Response, code: str, rule: str | None) -> None:
     for calls in ([started(reply)], [started(), piece(0, 500_000, reply)]):
         with pytest.raises(ApiError) as caught:
             prepared(draft("hello", film), *calls)
@@ -343,7 +343,9 @@ def offset(at: Any) -> Call:
 
 
 @pytest.mark.parametrize("refusal", [OVER, graph(12), graph(2500, status=404)])
-def test_without_phases_the_file_goes_up_whole_and_is_published_by_its_handle(film: Item, refusal: Response) -> None:
+def test_without_phases_the_file_goes_up_whole_and_is_published_by_its_handle(
+    film: DraftMedia, refusal: Response
+) -> None:
     ready = prepared(draft("hello", film), started(refusal), opening(), bytes_from(0, answer(200, {"h": "h9"})))
     assert ready == Ready(BY_HANDLE)
     assert facebook.PLATFORM.class_of(ready.plan).name == "none"
@@ -355,7 +357,7 @@ def test_without_phases_the_file_goes_up_whole_and_is_published_by_its_handle(fi
     assert settle(ready.plan, listed(OURS)) == POST
 
 
-def test_a_whole_file_goes_on_where_it_was_after_a_failure(film: Item) -> None:
+def test_a_whole_file_goes_on_where_it_was_after_a_failure(film: DraftMedia) -> None:
     first = prepared(draft("hello", film), started(OVER), opening(), bytes_from(0, LOST))
     unsure = {"upload": {"id": "upload:9", "sent": 0, "unsure": True, "misses": 1}}
     assert first == Pending(unsure, 3.0)
@@ -372,7 +374,7 @@ def test_a_whole_file_goes_on_where_it_was_after_a_failure(film: Item) -> None:
 @pytest.mark.parametrize(
     "body", [{}, {"video_id": "71"}, {"upload_session_id": "70", "video_id": "71"} | offsets(0, 0)]
 )
-def test_an_upload_that_does_not_begin_stops_the_post(film: Item, body: dict[str, str]) -> None:
+def test_an_upload_that_does_not_begin_stops_the_post(film: DraftMedia, body: dict[str, str]) -> None:
     with pytest.raises(ApiError) as caught:
         prepared(draft("hello", film), started(answer(200, body)))
     assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
@@ -659,7 +661,7 @@ def granted(scopes: list[str] = SCOPES) -> list[Call]:
     ]
 
 
-def identified(*calls: Call) -> tuple[Connected, ...]:
+def identified(*calls: Call) -> tuple[OfferedAccount, ...]:
     up = upstream(facebook.PLATFORM, *calls, tokens=Tokens("user-token-1"))
     try:
         return facebook.identify(up, NOW)
@@ -676,8 +678,8 @@ def test_a_login_offers_the_pages_on_which_it_may_create_content() -> None:
     )
     private = {"scopes": SCOPES, "login": "42"}
     assert found == tuple(
-        Connected(
-            Identity(id, f"Page {id}", {"category": "Shop"}),
+        OfferedAccount(
+            AccountIdentity(id, f"Page {id}", {"category": "Shop"}),
             Tokens(f"page-token-{id}", "long-user-token", None, private),
             "page",
         )

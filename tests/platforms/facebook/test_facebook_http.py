@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Intent, Post
@@ -34,7 +34,7 @@ def ann(server: Server) -> Person:
     ann = server.person("Ann")
     made = server.lab.lab.add_account("facebook", handle=unused("ann-"))
     tokens = Tokens(made["accessToken"], made["refreshToken"])
-    server._keep(ann, "facebook", "facebook", Identity(made["platformAccountId"], "Ann", made["extra"]), tokens)
+    server._keep(ann, "facebook", "facebook", AccountIdentity(made["platformAccountId"], "Ann", made["extra"]), tokens)
     return ann
 
 

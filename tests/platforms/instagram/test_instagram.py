@@ -8,10 +8,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
-    Item,
+    DraftMedia,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -37,7 +37,7 @@ PICTURE = {"image_url": "https://cdn.example.com/a.jpg"}
 REEL = {"media_type": "REELS", "video_url": "https://cdn.example.com/v.mp4"}
 
 
-def draft(*items: Item, text: str = "hello", **options: Any) -> Draft:
+def draft(*items: DraftMedia, text: str = "hello", **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW)
 
 
@@ -303,7 +303,7 @@ EXCHANGE = {"grant_type": "ig_exchange_token", "client_secret": "app-secret-1", 
 SCOPES = ["instagram_business_basic", "instagram_business_content_publish"]
 
 
-def identified(who: dict[str, Any]) -> tuple[Connected, ...]:
+def identified(who: dict[str, Any]) -> tuple[OfferedAccount, ...]:
     up = upstream(
         instagram.PLATFORM,
         Call("GET", f"{HOST}/access_token", LONG, headers=JSON, params=EXCHANGE),
@@ -326,7 +326,7 @@ def test_a_login_offers_its_professional_account_with_a_token_for_sixty_days() -
     extra = {"kind": "instagram_login", "accountType": "BUSINESS", "grantedScopes": SCOPES, "username": "alice"}
     tokens = Tokens("long-token", "long-token", NOW + 5_183_944_000, {"scopes": SCOPES})
     who = {"id": "1", "user_id": "17841", "username": "alice", "account_type": "BUSINESS"}
-    assert identified(who) == (Connected(Identity("17841", "alice", extra), tokens, "account"),)
+    assert identified(who) == (OfferedAccount(AccountIdentity("17841", "alice", extra), tokens, "account"),)
 
 
 def test_a_personal_account_is_refused_and_told_what_to_do() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.platforms.kit.charset import decode
-from socialpub.platforms.kit.linkcard import Card, fetch
+from socialpub.platforms.kit.link_cards import LinkCard, fetch
 from tests.platforms.kit.cards import URL, page
 from tests.platforms.kit.whatwg import LABELS, titles
 
@@ -78,7 +78,7 @@ def test_every_label_is_understood_however_it_is_named(way: str) -> None:
             for title, words in titles(meant):
                 raw, content_type = WAYS[way](label, title)
                 with page(raw, content_type=content_type) as http:
-                    assert fetch(http, URL) == Card(words), (way, label)
+                    assert fetch(http, URL) == LinkCard(words), (way, label)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16le", "utf-16be"])
@@ -102,7 +102,7 @@ def test_a_byte_order_mark_wins_over_everything(encoding: str, content_type: str
     raw = MARKS[encoding] + text.encode(encoding)
     assert decode(raw, content_type) == text
     with page(raw, content_type=content_type) as http:
-        assert fetch(http, URL) == Card("Überschrift 日本")
+        assert fetch(http, URL) == LinkCard("Überschrift 日本")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16le", "utf-16be"])
@@ -122,7 +122,7 @@ def test_a_page_in_an_encoding_that_browsers_refuse_has_no_card(way: str, label:
 @pytest.mark.parametrize("codec", ["latin-1", "cp1252", "cp1250", "utf-8"])
 def test_an_encoding_that_nothing_names_is_utf_8_and_never_guessed(codec: str) -> None:
     with page(tag("Größe".encode(codec)) + b"<meta name=description content=ASCII>") as http:
-        assert fetch(http, URL) == (Card("Größe", "ASCII") if codec == "utf-8" else None)
+        assert fetch(http, URL) == (LinkCard("Größe", "ASCII") if codec == "utf-8" else None)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_title_that_cannot_be_read_is_no_card(raw: bytes) -> None:
 def test_of_what_a_page_says_the_readable_is_taken() -> None:
     raw = b"<meta property=og:title content='a\xff'><meta name=description content='\xe4'><title>Hello</title>"
     with page(raw, content_type=f"{HTML}; charset=utf-8") as http:
-        assert fetch(http, URL) == Card("Hello")
+        assert fetch(http, URL) == LinkCard("Hello")
 
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn"), exclude_characters="<&\ufffd\ufeff"), max_size=40)
@@ -154,7 +154,7 @@ WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn"), exclude_cha
 @given(WORDS, st.sampled_from(["utf-8", "utf-16le", "utf-16be"]))
 def test_any_title_arrives_in_every_encoding_that_has_all_characters(words: str, encoding: str) -> None:
     with page(f"<title>x {words}</title>".encode(encoding), content_type=f"{HTML};charset={encoding}") as http:
-        assert fetch(http, URL) == Card(" ".join(f"x {words}".split()))
+        assert fetch(http, URL) == LinkCard(" ".join(f"x {words}".split()))
 
 
 @given(st.binary(max_size=400), st.sampled_from(sorted(LABELS)), st.sampled_from(sorted(WAYS)))

@@ -12,67 +12,67 @@ from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response, Unread
-from socialpub.platforms.kit.linkcard import Card, Picture, fetch, pictures
+from socialpub.platforms.kit.link_cards import CardPicture, LinkCard, fetch, fetch_pictures
 from tests.platforms.kit.cards import PAGE_BYTES, URL, page
 from tests.platforms.upstream_kit import Download, Script, answer
 
 LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 
 
-def card(content: bytes | str, content_type: str = "text/html") -> Card | None:
+def card(content: bytes | str, content_type: str = "text/html") -> LinkCard | None:
     with page(content, content_type=content_type) as http:
         return fetch(http, URL)
 
 
 ROOT = "https://example.com/"
-CARDS: list[tuple[str, Card | None]] = [
-    ("<title>Hello</title>", Card("Hello")),
-    ("<title>\n Hello \t world </title>", Card("Hello world")),
-    ("<title>a < b & c &amp; d</title>", Card("a < b & c & d")),
-    ('<meta property="og:title" content="OG"><title>T</title>', Card("OG")),
-    ('<title>T</title><meta name="twitter:title" content="TW">', Card("TW")),
-    ('<meta property="og:title" content=""><title>T</title>', Card("T")),
-    ('<meta property="og:title" content="1"><meta property="og:title" content="2">', Card("1")),
-    ("<META PROPERTY='OG:Title' CONTENT='Caps'/>", Card("Caps")),
-    ('<meta name="og:title" content="by name">', Card("by name")),
-    ('<title>T</title><meta name="description" content="D">', Card("T", "D")),
+CARDS: list[tuple[str, LinkCard | None]] = [
+    ("<title>Hello</title>", LinkCard("Hello")),
+    ("<title>\n Hello \t world </title>", LinkCard("Hello world")),
+    ("<title>a < b & c &amp; d</title>", LinkCard("a < b & c & d")),
+    ('<meta property="og:title" content="OG"><title>T</title>', LinkCard("OG")),
+    ('<title>T</title><meta name="twitter:title" content="TW">', LinkCard("TW")),
+    ('<meta property="og:title" content=""><title>T</title>', LinkCard("T")),
+    ('<meta property="og:title" content="1"><meta property="og:title" content="2">', LinkCard("1")),
+    ("<META PROPERTY='OG:Title' CONTENT='Caps'/>", LinkCard("Caps")),
+    ('<meta name="og:title" content="by name">', LinkCard("by name")),
+    ('<title>T</title><meta name="description" content="D">', LinkCard("T", "D")),
     (
         '<title>T</title><meta name="description" content="D"><meta property="og:description" content="O">',
-        Card("T", "O"),
+        LinkCard("T", "O"),
     ),
-    ('<title>T</title><meta property="og:image" content="/b.png">', Card("T", "", ("https://example.com/b.png",))),
+    ('<title>T</title><meta property="og:image" content="/b.png">', LinkCard("T", "", ("https://example.com/b.png",))),
     (
         '<title>T</title><meta property="og:image" content="//cdn.example/b.png">',
-        Card("T", "", ("https://cdn.example/b.png",)),
+        LinkCard("T", "", ("https://cdn.example/b.png",)),
     ),
     (
         '<title>T</title><meta property="og:image" content="http://x.example/1">'
         '<meta property="og:image:secure_url" content="https://x.example/2">',
-        Card("T", "", ("https://x.example/2", "http://x.example/1")),
+        LinkCard("T", "", ("https://x.example/2", "http://x.example/1")),
     ),
-    ("<title>T</title></head><body><meta property='og:title' content='in the body'>", Card("in the body")),
-    ("<svg><title>Menu</title></svg><title>T</title>", Card("T")),
-    ("<title>T</title><svg><title>Menu</title></svg></svg></svg><title>late</title>", Card("T")),
-    ("<title>a <b>c</b> &lt;d&gt;</title>", Card("a <b>c</b> <d>")),
-    ("<title/><meta content=T></title>", Card("<meta content=T>")),
+    ("<title>T</title></head><body><meta property='og:title' content='in the body'>", LinkCard("in the body")),
+    ("<svg><title>Menu</title></svg><title>T</title>", LinkCard("T")),
+    ("<title>T</title><svg><title>Menu</title></svg></svg></svg><title>late</title>", LinkCard("T")),
+    ("<title>a <b>c</b> &lt;d&gt;</title>", LinkCard("a <b>c</b> <d>")),
+    ("<title/><meta content=T></title>", LinkCard("<meta content=T>")),
     (
         "<title>T</title><meta property=og:image content=/1><meta property=og:image content=/1>",
-        Card("T", "", (f"{ROOT}1",)),
+        LinkCard("T", "", (f"{ROOT}1",)),
     ),
     (
         "<title>T</title><meta name=twitter:image content=/3><meta property=og:image content=/1>"
         "<meta property=og:image content=/2>",
-        Card("T", "", (f"{ROOT}1", f"{ROOT}2", f"{ROOT}3")),
+        LinkCard("T", "", (f"{ROOT}1", f"{ROOT}2", f"{ROOT}3")),
     ),
-    ("<title>T</title><![<![ broken <title>later</title>", Card("T")),
-    ("<title>" + "x" * 300 + "</title>", Card("x" * 300)),
-    ("<title>" + "x" * 301 + "</title>", Card("x" * 299 + "…")),
-    ("<title>T</title><meta name='description' content='" + "d" * 1001 + "'>", Card("T", "d" * 999 + "…")),
+    ("<title>T</title><![<![ broken <title>later</title>", LinkCard("T")),
+    ("<title>" + "x" * 300 + "</title>", LinkCard("x" * 300)),
+    ("<title>" + "x" * 301 + "</title>", LinkCard("x" * 299 + "…")),
+    ("<title>T</title><meta name='description' content='" + "d" * 1001 + "'>", LinkCard("T", "d" * 999 + "…")),
 ]
 
 
 @pytest.mark.parametrize(("content", "expected"), CARDS)
-def test_it_reads_what_a_page_says_of_itself(content: str, expected: Card | None) -> None:
+def test_it_reads_what_a_page_says_of_itself(content: str, expected: LinkCard | None) -> None:
     assert card(content) == expected
 
 
@@ -94,8 +94,8 @@ def test_a_page_without_a_title_has_no_card(content: str) -> None:
 SELF_CLOSED = "<html><head><script src='a.js'/><style type='x' /><title>T</title></head>"
 
 
-@pytest.mark.parametrize(("content_type", "expected"), [("application/xhtml+xml", Card("T")), ("text/html", None)])
-def test_an_empty_element_of_xml_ends_where_it_begins(content_type: str, expected: Card | None) -> None:
+@pytest.mark.parametrize(("content_type", "expected"), [("application/xhtml+xml", LinkCard("T")), ("text/html", None)])
+def test_an_empty_element_of_xml_ends_where_it_begins(content_type: str, expected: LinkCard | None) -> None:
     assert card(SELF_CLOSED, content_type) == expected
 
 
@@ -114,17 +114,17 @@ def test_only_a_page_that_is_there_has_a_card(status: int) -> None:
 def test_a_page_that_was_cut_off_behind_its_title_has_a_card(unread: Unread) -> None:
     cut = "<title>T</title><meta property='og:image' content='/b.png'><body>" + "x" * 100
     with page(cut, unread=unread) as http:
-        assert fetch(http, URL) == Card("T", "", ("https://example.com/b.png",))
+        assert fetch(http, URL) == LinkCard("T", "", ("https://example.com/b.png",))
 
 
 def test_a_character_cut_off_at_the_end_takes_nothing_away() -> None:
     with page("<title>T</title><p>é".encode()[:-1], unread=Unread.TOO_LARGE) as http:
-        assert fetch(http, URL) == Card("T")
+        assert fetch(http, URL) == LinkCard("T")
 
 
 def test_a_page_in_an_unknown_content_encoding_is_read_as_it_came() -> None:
     """Servers send `Content-Encoding: utf-8`; what is really packed holds no title."""
-    for content, expected in ((b"<title>T</title>", Card("T")), (bytes(range(256)) * 9, None)):
+    for content, expected in ((b"<title>T</title>", LinkCard("T")), (bytes(range(256)) * 9, None)):
         with page(content, unread=Unread.UNDECODABLE) as http:
             assert fetch(http, URL) == expected
 
@@ -137,11 +137,11 @@ def test_a_page_that_cannot_be_had_has_no_card() -> None:
 def test_addresses_in_a_page_are_relative_to_where_it_was_found_at_last() -> None:
     content = "<title>T</title><meta property='og:image' content='b.png'>"
     with page(content, at="https://other.example/deep/x") as http:
-        assert fetch(http, URL) == Card("T", "", ("https://other.example/deep/b.png",))
+        assert fetch(http, URL) == LinkCard("T", "", ("https://other.example/deep/b.png",))
 
 
 def test_an_address_that_is_none_is_no_picture() -> None:
-    assert card("<title>T</title><meta property='og:image' content='http://['>") == Card("T")
+    assert card("<title>T</title><meta property='og:image' content='http://['>") == LinkCard("T")
 
 
 HOSTILE = [
@@ -159,7 +159,7 @@ HOSTILE_XML = ["<script", "<script ", "<script/>", "<title/", '<?xml encoding="'
 def test_a_hostile_page_is_read_without_failing(piece: str, content_type: str) -> None:
     """What takes quadratic time takes minutes here; `tests/walls/test_link_cards.py` measures."""
     content = ("<title>T</title><meta name=description content=D>" + piece * PAGE_BYTES)[:PAGE_BYTES]
-    assert card(content, content_type) == Card("T", "D")
+    assert card(content, content_type) == LinkCard("T", "D")
 
 
 # --- Noise -----------------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_any_words_in_a_tag_arrive(words: str) -> None:
 @pytest.mark.parametrize("around", [("<style>", "</style>"), ("<script>", "</script>"), ("<!--", "-->"), ("", "")])
 def test_tags_far_into_a_page_are_found(before: int, around: tuple[str, str]) -> None:
     content = f"<head><title></title>{around[0]}{'x=1;' * (before // 4)}{around[1]}{OG}</head>"
-    assert card(content) == Card("Title", "Words")
+    assert card(content) == LinkCard("Title", "Words")
 
 
 # --- Pictures --------------------------------------------------------------------------------------------------------
@@ -227,17 +227,17 @@ def png(**more: object) -> bytes:
 
 
 THUMBS = tuple(f"https://example.com/{number}.png" for number in range(1, 5))
-FINE = Picture(png(), "image/png")
+FINE = CardPicture(png(), "image/png")
 
 
-def shown(*given: tuple[bytes, Response | ApiError], seconds: tuple[float, ...], of: int) -> list[Picture]:
+def shown(*given: tuple[bytes, Response | ApiError], seconds: tuple[float, ...], of: int) -> list[CardPicture]:
     """The pictures of a card that names `of`, which are downloaded so."""
     downloads = [
         Download(url, reply, content, 1_000_000, wait)
         for url, (content, reply), wait in zip(THUMBS, given, seconds, strict=False)
     ]
     with Script([*downloads]) as http:
-        return list(pictures(http, Card("T", "", THUMBS[:of])))
+        return list(fetch_pictures(http, LinkCard("T", "", THUMBS[:of])))
 
 
 def test_a_picture_comes_without_metadata_and_with_the_type_that_it_is() -> None:
@@ -270,4 +270,4 @@ def test_where_a_picture_cannot_be_used_the_next_is_tried(case: str) -> None:
 
 def test_no_picture_is_downloaded_before_it_is_asked_for() -> None:
     with Script([Download(THUMBS[0], answer(200, b""), png(), 1_000_000, 1.0)]) as http:
-        assert next(pictures(http, Card("T", "", THUMBS[:2]))) == FINE
+        assert next(fetch_pictures(http, LinkCard("T", "", THUMBS[:2]))) == FINE

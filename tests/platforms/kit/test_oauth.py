@@ -31,7 +31,7 @@ def refused(wire: Wire, **row: Any) -> ApiError:
 
 
 def test_the_authorize_address_says_who_asks_for_what_and_where_to_come_back() -> None:
-    url = oauth.authorize_url(platform(), site(), CALLBACK, "st", VERIFIER)
+    url = oauth.build_authorize_url(platform(), site(), CALLBACK, "st", VERIFIER)
     assert url == (
         f"{HOST}/authorize?response_type=code&client_id=simulator-app"
         "&redirect_uri=https%3A%2F%2Fpub.example%2Fconnect%2Fdemo%2Fcallback&scope=read%20write&state=st"
@@ -40,7 +40,7 @@ def test_the_authorize_address_says_who_asks_for_what_and_where_to_come_back() -
 
 def test_a_row_changes_separator_name_challenge_and_extras() -> None:
     row = {"separator": ",", "client_id_name": "client_key", "pkce": True, "authorize_extra": {"prompt": "x y"}}
-    url = oauth.authorize_url(platform(**row), site(authorize_url=f"{HOST}/a?b=1"), CALLBACK, "st", VERIFIER)
+    url = oauth.build_authorize_url(platform(**row), site(authorize_url=f"{HOST}/a?b=1"), CALLBACK, "st", VERIFIER)
     assert url.startswith(f"{HOST}/a?b=1&response_type=code")
     assert dict(parse_qsl(urlsplit(url).query)) == {
         "b": "1",
@@ -89,7 +89,7 @@ def test_a_code_is_exchanged_in_the_rows_own_way(
 @pytest.mark.parametrize("row", [{}, {"pkce": True}, {"basic": True}])
 def test_the_whole_dance_with_the_fake_server(row: dict[str, Any]) -> None:
     it = stage(refreshing="rotating", pkce=row.get("pkce", False), basic=row.get("basic", False))
-    url = oauth.authorize_url(platform(**row), site(), CALLBACK, "st", VERIFIER)
+    url = oauth.build_authorize_url(platform(**row), site(), CALLBACK, "st", VERIFIER)
     found = exchange(it.wire, it.press(url)["code"], **row)
     assert it.server.access(found.access).account == "bob"
     assert found.expires_at_ms == NOON + 7_200_000

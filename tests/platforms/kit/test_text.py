@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.platforms.kit.text import (
-    clusters,
+    escape_little_text,
+    find_hashtags,
+    find_links,
+    find_mentions,
     graphemes,
-    hashtags,
     is_blank,
-    links,
-    little_text,
-    mentions,
+    split_clusters,
     utf8_bytes,
     utf16_units,
 )
@@ -50,7 +50,7 @@ GRAPHEMES = [
 @pytest.mark.parametrize(("text", "count"), GRAPHEMES)
 def test_graphemes_are_what_people_see_as_one_character(text: str, count: int) -> None:
     assert graphemes(text) == count
-    assert "".join(clusters(text)) == text
+    assert "".join(split_clusters(text)) == text
 
 
 BYTES_AND_UNITS = [("", 0, 0), ("a", 1, 1), ("é", 2, 1), ("日", 3, 1), ("🎉", 4, 2), (FAMILY, 25, 11), ("\ud800", 3, 1)]
@@ -116,7 +116,7 @@ LITTLE = [
 
 @pytest.mark.parametrize(("text", "escaped"), LITTLE)
 def test_linkedins_little_text_escapes_what_is_meant_literally(text: str, escaped: str) -> None:
-    assert little_text(text) == escaped
+    assert escape_little_text(text) == escaped
 
 
 HASHTAGS = [
@@ -134,7 +134,7 @@ HASHTAGS = [
 
 @pytest.mark.parametrize(("text", "found"), HASHTAGS)
 def test_a_hashtag_is_a_word_with_a_non_digit(text: str, found: list[str]) -> None:
-    assert hashtags(text) == found
+    assert find_hashtags(text) == found
 
 
 MENTIONS = [
@@ -149,7 +149,7 @@ MENTIONS = [
 
 @pytest.mark.parametrize(("text", "found"), MENTIONS)
 def test_a_mention_is_a_name_after_an_at_sign(text: str, found: list[str]) -> None:
-    assert mentions(text) == found
+    assert find_mentions(text) == found
 
 
 LINKS = [
@@ -163,7 +163,7 @@ LINKS = [
 
 @pytest.mark.parametrize(("text", "found"), LINKS)
 def test_links_are_http_addresses_without_the_end_of_the_sentence(text: str, found: list[str]) -> None:
-    assert links(text) == found
+    assert find_links(text) == found
 
 
 # --- Laws ------------------------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ MEASURES = [graphemes, utf8_bytes, utf16_units, threads_length, threads_length_s
 def test_no_measure_crashes_and_none_is_negative(text: str) -> None:
     assert all(measure(text) >= 0 for measure in MEASURES)
     assert is_blank(text) == (text.strip("".join(BLANKS)) == "")
-    assert all("#" in tag for tag in hashtags(text))
-    assert all("@" in name for name in mentions(text))
-    assert all("://" in link for link in links(text))
+    assert all("#" in tag for tag in find_hashtags(text))
+    assert all("@" in name for name in find_mentions(text))
+    assert all("://" in link for link in find_links(text))
 
 
 @given(ANY_TEXT | TRICKY)
@@ -199,7 +199,7 @@ def test_bytes_and_units_add_up(one: str, other: str) -> None:
 
 @given(ANY_TEXT | TRICKY)
 def test_little_text_only_adds_backslashes(text: str) -> None:
-    escaped = little_text(text)
+    escaped = escape_little_text(text)
     assert len(text) <= len(escaped) <= 2 * len(text)
     assert escaped.replace("\\", "") == text.replace("\\", "")
 
@@ -212,8 +212,8 @@ def test_a_text_of_the_greatest_length_is_measured(unit: str) -> None:
     text = (unit * 100_000)[:100_000]  # quadratic work on it would take minutes (`tests/walls/test_text_growth.py`)
     assert 0 < graphemes(text) <= len(text) <= threads_length_strict(text)
     assert 0 < threads_length(text) <= threads_length_strict(text)
-    assert little_text(text).replace("\\", "") == text
-    assert all(found in text for measure in (hashtags, mentions, links) for found in measure(text)[:10])
+    assert escape_little_text(text).replace("\\", "") == text
+    assert all(found in text for measure in (find_hashtags, find_mentions, find_links) for found in measure(text)[:10])
     assert not is_blank(text)
 
 

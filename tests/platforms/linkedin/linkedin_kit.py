@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia, MediaFacts, Tokens, Upstream
 from socialpub.platforms.linkedin import connector as linkedin
 from tests.platforms import upstream_kit
 from tests.platforms.upstream_kit import AUTH, NOW, SITE, Script, answer
@@ -44,21 +44,21 @@ def upstream(
     """A line to an account; `calls` are those to come, whether to the API or to the store of bytes."""
     script = Script(list(calls))
     held = tokens or Tokens("access-token-1", "refresh-token-1")
-    return Upstream(script, script, linkedin.PLATFORM.site(**SITE), Account(account, "Ann"), held, bound)
+    return Upstream(script, script, linkedin.PLATFORM.site(**SITE), ConnectorAccount(account, "Ann"), held, bound)
 
 
-def draft(text: str = "hello", *items: Item, **options: Any) -> Draft:
+def draft(text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW)
 
 
-def image(path: Path, alt: str | None = None, content: bytes = b"a jpeg") -> Item:
+def image(path: Path, alt: str | None = None, content: bytes = b"a jpeg") -> DraftMedia:
     path.write_bytes(content)
-    return Item("image", alt, facts=Facts("image/jpeg", len(content), width=40, height=40), path=path)
+    return DraftMedia("image", alt, facts=MediaFacts("image/jpeg", len(content), width=40, height=40), path=path)
 
 
-def video(path: Path, content: bytes, alt: str | None = None) -> Item:
+def video(path: Path, content: bytes, alt: str | None = None) -> DraftMedia:
     path.write_bytes(content)
-    return Item("video", alt, facts=Facts("video/mp4", len(content), duration_ms=5000), path=path)
+    return DraftMedia("video", alt, facts=MediaFacts("video/mp4", len(content), duration_ms=5000), path=path)
 
 
 def post(text: str = "hello", author: str = PERSON, visibility: str = "PUBLIC", **content: Any) -> dict[str, Any]:

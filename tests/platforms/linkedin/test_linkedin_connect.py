@@ -12,7 +12,7 @@ import pytest
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Account, Connected, Identity, Tokens, Upstream
+from socialpub.platforms.contract import AccountIdentity, ConnectorAccount, OfferedAccount, Tokens, Upstream
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.linkedin import connector as linkedin
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
@@ -125,7 +125,7 @@ def test_the_token_is_renewed_with_the_apps_secret_in_the_body() -> None:
 def test_what_is_asked_for_is_the_operators_to_say() -> None:
     site = linkedin.PLATFORM.site(client_id="app-1")
     asked = [
-        parse_qs(urlsplit(oauth.authorize_url(linkedin.PLATFORM, each, CALLBACK, "st", "v")).query)["scope"]
+        parse_qs(urlsplit(oauth.build_authorize_url(linkedin.PLATFORM, each, CALLBACK, "st", "v")).query)["scope"]
         for each in (site, site.model_copy(update={"scopes": "r_basicprofile  w_organization_social"}))
     ]
     assert asked == [["openid profile w_member_social"], ["r_basicprofile w_organization_social"]]
@@ -168,22 +168,24 @@ def http() -> Iterator[outbound.Client]:
         yield client
 
 
-def signed_in(lab: SimulatorThread, http: outbound.Client, **wanted: Any) -> tuple[Upstream, tuple[Connected, ...]]:
+def signed_in(
+    lab: SimulatorThread, http: outbound.Client, **wanted: Any
+) -> tuple[Upstream, tuple[OfferedAccount, ...]]:
     """Somebody new, who has said yes on LinkedIn's page."""
     made = lab.lab.add_account("linkedin", handle=f"ann{len(vars(lab.lab.fake('linkedin'))['people'].by_id)}", **wanted)
     scopes = " ".join([*PERSON_SCOPES, *PAGE_SCOPES[1:]]) if wanted.get("pages") else ""
     origin = lab.origin("linkedin")
     site = linkedin.PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, scopes=scopes)
-    back = http.request("GET", oauth.authorize_url(linkedin.PLATFORM, site, CALLBACK, "st", "verifier"))
+    back = http.request("GET", oauth.build_authorize_url(linkedin.PLATFORM, site, CALLBACK, "st", "verifier"))
     code = dict(parse_qsl(urlsplit(back.headers["location"]).query))["code"]
     tokens = oauth.exchange(linkedin.PLATFORM, http, site, code, CALLBACK, "verifier", NOW)
-    up = Upstream(http, http, site, Account(made["platformAccountId"]), tokens)
+    up = Upstream(http, http, site, ConnectorAccount(made["platformAccountId"]), tokens)
     return up, linkedin.identify(up, NOW)
 
 
 def test_a_member_connects_and_ends_it(lab: SimulatorThread, http: outbound.Client) -> None:
     up, (ann,) = signed_in(lab, http, displayName="Ann Ant")
-    assert ann.identity == Identity(up.account.platform_account_id, "Ann Ant")
+    assert ann.identity == AccountIdentity(up.account.platform_account_id, "Ann Ant")
     assert (ann.tokens.refresh, ann.tokens.expires_at_ms) == (None, NOW + 60 * 86_400_000)
     linkedin.revoke(replace(up, tokens=ann.tokens))
     with pytest.raises(ApiError) as caught:

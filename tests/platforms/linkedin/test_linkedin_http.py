@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Person, Server, unused
@@ -40,7 +40,7 @@ def impatient(make_server: Callable[..., Server], site: dict[str, Any]) -> Serve
 def connect(server: Server, person: Person, kind: str, **wanted: Any) -> dict[str, Any]:
     handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account("linkedin", handle=handle, displayName=person.name, kind=kind, **wanted)
-    identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     tokens = Tokens(made["accessToken"], made["refreshToken"])
     return server._keep(person, "linkedin", "linkedin", identity, tokens)
 

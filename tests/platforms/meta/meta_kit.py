@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Account, Facts, Item, Platform, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, DraftMedia, MediaFacts, Platform, Tokens, Upstream
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
 
 STAMP = "2026-11-20T09:10:12+0000"
@@ -36,7 +36,7 @@ def upstream(
     bound: frozenset[str] = frozenset(),
 ) -> Upstream:
     """A line to Alice's account; `calls` are those to come, on Facebook each with the proof that its token wants."""
-    who = Account(account, "Alice", dict(extra or {"username": "alice"}))
+    who = ConnectorAccount(account, "Alice", dict(extra or {"username": "alice"}))
     held = tokens or Tokens("access-token-1", "access-token-1")
     proven = [_proven(call) if platform.name == "facebook" else call for call in calls]
     return Upstream(Script(list(proven)), Script(), platform.site(**SITE), who, held, bound)
@@ -106,9 +106,9 @@ def mp4(seconds: int = 5, filler: int = 1000) -> bytes:
     )
 
 
-def image(url: str = "https://cdn.example.com/a.jpg", alt: str | None = None, path: Path | None = None) -> Item:
-    return Item("image", alt, url, facts=Facts("image/jpeg", 100, width=40, height=40), path=path)
+def image(url: str = "https://cdn.example.com/a.jpg", alt: str | None = None, path: Path | None = None) -> DraftMedia:
+    return DraftMedia("image", alt, url, facts=MediaFacts("image/jpeg", 100, width=40, height=40), path=path)
 
 
-def video(url: str = "https://cdn.example.com/v.mp4", alt: str | None = None, path: Path | None = None) -> Item:
-    return Item("video", alt, url, facts=Facts("video/mp4", 1000, duration_ms=5000), path=path)
+def video(url: str = "https://cdn.example.com/v.mp4", alt: str | None = None, path: Path | None = None) -> DraftMedia:
+    return DraftMedia("video", alt, url, facts=MediaFacts("video/mp4", 1000, duration_ms=5000), path=path)

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
 from socialpub.platforms import site
-from socialpub.platforms.contract import Draft, Facts, Item
+from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts
 from socialpub.platforms.facebook import connector as facebook
-from socialpub.platforms.facebook import upload
+from socialpub.platforms.facebook import media_upload
 from socialpub.platforms.instagram import connector as instagram
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.meta.graph import fault_of, moment_ms, normal, regain_seconds
+from socialpub.platforms.meta.graph import normalize, parse_fault, parse_time_ms, regain_seconds
 from socialpub.platforms.threads import connector as threads
+from socialpub.simulator.contract import Call as Received
 from socialpub.simulator.meta.multipart import form_of
-from socialpub.simulator.wire import Call as Received
 from tests.platforms.meta.meta_kit import graph, upstream
 from tests.platforms.upstream_kit import NONCE, SITE, Call, Script, answer, finished
 
@@ -87,12 +87,12 @@ def test_a_lab_stands_in_for_the_hosts_that_are_not_set(
     ],
 )
 def test_an_error_is_known_by_its_numbers(reply: Any, names: tuple[str, ...]) -> None:
-    assert fault_of(reply).names == names
+    assert parse_fault(reply).names == names
 
 
 def test_the_words_for_people_are_shown_where_there_are_any() -> None:
-    assert fault_of(graph(1, message="dev", error_user_msg="people")).message == "people"
-    assert fault_of(answer(400, {"error_type": "OAuthException", "error_message": "bad code"})).message == "bad code"
+    assert parse_fault(graph(1, message="dev", error_user_msg="people")).message == "people"
+    assert parse_fault(answer(400, {"error_type": "OAuthException", "error_message": "bad code"})).message == "bad code"
 
 
 @pytest.mark.parametrize(
@@ -215,19 +215,23 @@ def test_the_operator_chooses_the_scopes(name: str) -> None:
     module: Any = MODULES[name]
     required = module.PLATFORM.oauth.required
     chosen = module.PLATFORM.site(**SITE, scopes=f"{required[0]} other_scope")
-    asked = parse_qs(urlsplit(oauth.authorize_url(module.PLATFORM, chosen, "https://a.example/cb", "s", "")).query)
+    asked = parse_qs(
+        urlsplit(oauth.build_authorize_url(module.PLATFORM, chosen, "https://a.example/cb", "s", "")).query
+    )
     assert asked["scope"] == [f"{required[0]},other_scope"]
-    oauth.require(module.PLATFORM, [required[0]], chosen)
+    oauth.require_scopes(module.PLATFORM, [required[0]], chosen)
     with pytest.raises(ApiError, match=required[0]):
-        oauth.require(module.PLATFORM, ["other_scope"], chosen)
+        oauth.require_scopes(module.PLATFORM, ["other_scope"], chosen)
 
 
 def test_a_configuration_of_login_for_business_stands_in_place_of_scopes() -> None:
     chosen = facebook.PLATFORM.site(**SITE, config_id="12345")
-    asked = parse_qs(urlsplit(oauth.authorize_url(facebook.PLATFORM, chosen, "https://a.example/cb", "s", "")).query)
+    asked = parse_qs(
+        urlsplit(oauth.build_authorize_url(facebook.PLATFORM, chosen, "https://a.example/cb", "s", "")).query
+    )
     assert (asked["config_id"], "scope" in asked) == (["12345"], False)
     with pytest.raises(ApiError, match="pages_manage_posts"):
-        oauth.require(facebook.PLATFORM, ["pages_show_list", "pages_read_engagement"], chosen)
+        oauth.require_scopes(facebook.PLATFORM, ["pages_show_list", "pages_read_engagement"], chosen)
 
 
 def test_videos_go_to_the_api_itself_unless_another_host_is_set() -> None:
@@ -247,14 +251,14 @@ def test_videos_go_to_the_api_itself_unless_another_host_is_set() -> None:
     ],
 )
 def test_instants_are_read_as_graph_writes_them(text: object, ms: int | None) -> None:
-    assert moment_ms(text) == ms
+    assert parse_time_ms(text) == ms
 
 
 @given(st.text())
 def test_a_text_is_the_same_after_what_platforms_do_to_it(text: str) -> None:
-    assert normal(normal(text)) == normal(text)
-    assert normal(f"\n{text}\r\n ") == normal(text)
-    assert normal(text.replace("\r\n", "\n").replace("\n", "\r\n")) == normal(text)
+    assert normalize(normalize(text)) == normalize(text)
+    assert normalize(f"\n{text}\r\n ") == normalize(text)
+    assert normalize(text.replace("\r\n", "\n").replace("\n", "\r\n")) == normalize(text)
 
 
 @settings(max_examples=60)
@@ -276,8 +280,8 @@ def test_whatever_is_in_a_form_arrives_as_it_was(
 
     up = upstream(facebook.PLATFORM)
     object.__setattr__(up, "http", Catch())
-    item = Item("image", alt or None, facts=Facts("image/png", 1), path=path)
-    upload.photo(up, item, Draft("", nonce=NONCE))
+    item = DraftMedia("image", alt or None, facts=MediaFacts("image/png", 1), path=path)
+    media_upload.upload_photo(up, item, Draft("", nonce=NONCE))
     found = form_of(kept[0])
     assert found.files == {"source": ("image/png", content)}
     assert found.texts == {"published": "false"} | ({"alt_text_custom": alt} if alt else {})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Post
 from tests.kit import Person, Server, breathe, unused
@@ -28,7 +28,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator
 def connect(server: Server, person: Person, name: str) -> dict[str, Any]:
     handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account(name, handle=handle, displayName=person.name)
-    identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     return server._keep(person, name, name, identity, Tokens(made["accessToken"], made["refreshToken"]))
 
 

@@ -19,11 +19,11 @@ from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import (
     Absent,
-    Account,
-    Connected,
+    ConnectorAccount,
     Draft,
-    Facts,
-    Item,
+    DraftMedia,
+    MediaFacts,
+    OfferedAccount,
     Published,
     Tokens,
     Unknown,
@@ -71,13 +71,13 @@ class Line(line_kit.Line):
 
     files: tuple[str, Path]
 
-    def item(self, kind: str = "image", file: str = "", **more: Any) -> Item:
+    def item(self, kind: str = "image", file: str = "", **more: Any) -> DraftMedia:
         base, folder = self.files
         name = file or ("a.jpg" if kind == "image" else "v.mp4")
-        facts = Facts("image/jpeg" if kind == "image" else "video/mp4", 1)
-        return Item(kind, url=f"{base}/{name}", facts=facts, path=folder / name, **more)  # type: ignore[arg-type]
+        facts = MediaFacts("image/jpeg" if kind == "image" else "video/mp4", 1)
+        return DraftMedia(kind, url=f"{base}/{name}", facts=facts, path=folder / name, **more)  # type: ignore[arg-type]
 
-    def draft(self, text: str = "hello", *items: Item, **options: Any) -> Draft:
+    def draft(self, text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
         media = items or ((self.item(),) if self.name == "instagram" else ())
         return super().draft(text, *media, **options)
 
@@ -167,10 +167,10 @@ def test_small_pages_are_all_read(line: Line) -> None:
 
 def signed_in(
     name: str, simulator: SimulatorThread, client: outbound.Client, clock: SetClock, chosen: Any = None
-) -> tuple[Connected, ...]:
+) -> tuple[OfferedAccount, ...]:
     """The whole dance, as the browser and the server do it. `chosen`: settings that differ from the lab's."""
     platform, site = MODULES[name].PLATFORM, chosen or site_of(name, simulator)
-    consent = httpx.get(oauth.authorize_url(platform, site, CALLBACK, "state-1", ""), trust_env=False)
+    consent = httpx.get(oauth.build_authorize_url(platform, site, CALLBACK, "state-1", ""), trust_env=False)
     back = urlsplit(consent.headers["location"])
     query = parse_qs(back.query)
     assert (consent.status_code, query["state"]) == (302, ["state-1"])
@@ -178,8 +178,8 @@ def signed_in(
     with pytest.raises(ApiError) as spent:
         oauth.exchange(platform, client, site, query["code"][0], CALLBACK, "", clock.now_ms())
     assert spent.value.code == "platform_auth_failed"
-    found: tuple[Connected, ...] = MODULES[name].identify(
-        Upstream(client, client, site, Account(""), tokens), clock.now_ms()
+    found: tuple[OfferedAccount, ...] = MODULES[name].identify(
+        Upstream(client, client, site, ConnectorAccount(""), tokens), clock.now_ms()
     )
     return found
 
@@ -188,7 +188,7 @@ def test_a_login_leads_to_an_account_that_publishes(line: Line, client: outbound
     (one,) = signed_in(line.name, line.simulator, client, line.clock)
     assert one.identity.platform_account_id == line.up.account.platform_account_id
     assert (one.tokens.expires_at_ms is None) == (line.name == "facebook")
-    account = Account(one.identity.platform_account_id, one.identity.display_name, one.identity.extra)
+    account = ConnectorAccount(one.identity.platform_account_id, one.identity.display_name, one.identity.extra)
     line.up = replace(line.up, account=account, tokens=one.tokens)
     line.send(line.prepared(line.draft()))
     assert [entry[1] for entry in line.posted()] == ["hello"]
@@ -235,7 +235,7 @@ def test_the_pages_of_a_business_portfolio_are_offered_and_publish(
     made = line.simulator.lab.add_account("facebook", handle="eve", pages=2, portfolio=portfolio)
     first, second = signed_in("facebook", line.simulator, client, line.clock)
     assert (first.identity.platform_account_id, second.identity.display_name) == (made["platformAccountId"], "eve 2")
-    line.up = replace(line.up, account=Account(second.identity.platform_account_id), tokens=second.tokens)
+    line.up = replace(line.up, account=ConnectorAccount(second.identity.platform_account_id), tokens=second.tokens)
     line.send(line.prepared(line.draft()))
     line.clock.ms += DAY
     line.up = replace(line.up, tokens=facebook.refresh(line.up, line.clock.now_ms()))

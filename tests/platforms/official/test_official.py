@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import regex
 
-from socialpub.platforms.bluesky.text import facets
+from socialpub.platforms.bluesky.text import build_facets
 from socialpub.platforms.kit.tlds import TLDS
-from socialpub.platforms.twitter.text import cashtags, urls, weighted_length
+from socialpub.platforms.twitter.text import find_cashtags, find_urls, weighted_length
 from tests.platforms.official.golden import Read, install, read, recorded
 from tests.platforms.official.texts import CLOSING, JOINERS, linked, tagged, texts
 
@@ -29,7 +29,7 @@ def resolved(handle: str) -> str | None:
 
 def ours(text: str) -> list[Facet]:
     found = []
-    for facet in facets(text, resolved):
+    for facet in build_facets(text, resolved):
         (value,) = (value for name, value in facet["features"][0].items() if name != "$type")
         kind = facet["features"][0]["$type"].partition("#")[2]
         found.append((facet["index"]["byteStart"], facet["index"]["byteEnd"], kind, value))
@@ -56,7 +56,7 @@ def differences(text: str, found: Read) -> list[object]:
     """Where we read a text in another way."""
     mine, official = ours(text), theirs(found)
     same = len(mine) == len(official) and all(map(agree, mine, official))
-    x = (weighted_length(text), [text[url.start : url.end] for url in urls(text)], cashtags(text))
+    x = (weighted_length(text), [text[url.start : url.end] for url in find_urls(text)], find_cashtags(text))
     same_x = x == (found["length"], found["urls"], found["cashtags"])
     return [*([] if same else [(text, mine, official)]), *([] if same_x else [(text, x, found)])]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from socialpub.base.http import Response
-from socialpub.platforms.contract import Account, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, Tokens, Upstream
 from socialpub.platforms.pinterest.connector import PLATFORM
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
 
@@ -36,7 +36,7 @@ def upstream(
         Script(list(calls)),
         Script(list(store)),
         PLATFORM.site(**SITE),
-        Account("77", "Alice", dict(extra)),
+        ConnectorAccount("77", "Alice", dict(extra)),
         held,
         bound,
     )

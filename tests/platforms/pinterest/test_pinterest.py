@@ -17,12 +17,12 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS, Response
 from socialpub.platforms.contract import (
     Absent,
+    AccountIdentity,
     Board,
-    Connected,
     Draft,
-    Facts,
-    Identity,
-    Item,
+    DraftMedia,
+    MediaFacts,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -44,18 +44,18 @@ MEDIA = "5212123920968240771"
 PLAN = {"pin": {"board_id": BOARD, "description": "hello"}, "source": {"source_type": "image_url", "url": "u"}}
 
 
-def draft(*items: Item, text: str = "hello", **options: Any) -> Draft:
+def draft(*items: DraftMedia, text: str = "hello", **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW, nonce=NONCE)
 
 
-def file(folder: Path, name: str, content: bytes, kind: str = "image/jpeg", alt: str | None = None) -> Item:
+def file(folder: Path, name: str, content: bytes, kind: str = "image/jpeg", alt: str | None = None) -> DraftMedia:
     (folder / name).write_bytes(content)
     medium = "video" if kind.startswith("video/") else "image"
-    return Item(
+    return DraftMedia(
         medium,
         alt,  # type: ignore[arg-type]
         f"https://cdn.example.com/{name}",
-        facts=Facts(kind, len(content)),
+        facts=MediaFacts(kind, len(content)),
         path=folder / name,
     )
 
@@ -149,10 +149,10 @@ def test_the_streamed_body_is_the_json_and_as_long_as_announced(
     folder = tmp_path_factory.mktemp("s")
     contents = [bytes(n % 251 for n in range(size)) for size in sizes]
     items = [file(folder, str(place), content) for place, content in enumerate(contents)]
-    body = media.pieces({"board_id": "1", "description": text}, media.images(items))
+    body = media.build_body({"board_id": "1", "description": text}, media.build_source(items))
     sent = b"".join(media.stream(body))
     source = json.loads(sent)["media_source"]
-    assert len(sent) == media.length(body)
+    assert len(sent) == media.count_bytes(body)
     assert json.loads(sent)["description"] == text
     assert [base64.b64decode(each["data"]) for each in source.get("items", [source])] == contents
 
@@ -193,7 +193,7 @@ def state(name: str) -> Response:
 
 
 @pytest.fixture
-def film(tmp_path: Path) -> Item:
+def film(tmp_path: Path) -> DraftMedia:
     return file(tmp_path, "v", b"film" * 100_000, "video/mp4", "a cat runs")
 
 
@@ -211,7 +211,7 @@ def progress(**changes: Any) -> dict[str, Any]:
     return {"media": MEDIA, "waited": 0.0, "wait": 2.0, "misses": 0} | changes
 
 
-def test_a_video_is_uploaded_by_the_signed_form_processed_and_only_then_a_pin(film: Item) -> None:
+def test_a_video_is_uploaded_by_the_signed_form_processed_and_only_then_a_pin(film: DraftMedia) -> None:
     content = draft(film, coverImageUrl="https://example.com/c.jpg")
     first = prepared(content, register(OPENED), store=(put(b"film" * 100_000, answer(204, b"")),))
     assert first == Pending(progress(), 2.0)
@@ -226,13 +226,13 @@ def test_a_video_is_uploaded_by_the_signed_form_processed_and_only_then_a_pin(fi
     assert send(ready.plan, creating(body, CREATED)) == POST
 
 
-def test_a_video_without_a_cover_has_its_first_frame(film: Item) -> None:
+def test_a_video_without_a_cover_has_its_first_frame(film: DraftMedia) -> None:
     ready = prepared(draft(film), status(state("succeeded")), saved=progress())
     assert isinstance(ready, Ready)
     assert ready.plan["source"] == {"source_type": "video_id", "media_id": MEDIA, "cover_image_key_frame_time": 0}
 
 
-def test_the_signed_form_is_never_kept(film: Item) -> None:
+def test_the_signed_form_is_never_kept(film: DraftMedia) -> None:
     found = prepared(draft(film), register(OPENED), store=(put(b"film" * 100_000, answer(204, b"")),))
     assert isinstance(found, Pending)
     assert "secret" not in json.dumps(found.saved)
@@ -257,7 +257,9 @@ BROKEN_REGISTERS = [
 
 
 @pytest.mark.parametrize("reply", BROKEN_REGISTERS)
-def test_an_upload_that_does_not_open_is_tried_again_and_then_told(film: Item, reply: Response | ApiError) -> None:
+def test_an_upload_that_does_not_open_is_tried_again_and_then_told(
+    film: DraftMedia, reply: Response | ApiError
+) -> None:
     again = prepared(draft(film), register(reply))
     assert again == Pending(progress(media="", misses=1), 5.0)
     error = error_of(draft(film), register(reply), saved=progress(media="", misses=3))
@@ -270,7 +272,7 @@ def test_an_upload_that_does_not_open_is_tried_again_and_then_told(film: Item, r
 
 @pytest.mark.parametrize("reply", [answer(400, XML), answer(403, XML), answer(503, b""), LOST, UNREACHED])
 def test_bytes_that_do_not_arrive_go_into_a_new_upload_and_are_then_given_up(
-    film: Item, reply: Response | ApiError
+    film: DraftMedia, reply: Response | ApiError
 ) -> None:
     store = (put(b"film" * 100_000, reply),)
     again = prepared(draft(film), register(OPENED), store=store)
@@ -286,7 +288,7 @@ def test_bytes_that_do_not_arrive_go_into_a_new_upload_and_are_then_given_up(
 
 @pytest.mark.parametrize("reply", [said(500, 500), said(404, 404), answer(200, "<html>"), state("puzzled"), LOST])
 def test_a_status_that_cannot_be_read_is_asked_for_again_and_then_given_up(
-    film: Item, reply: Response | ApiError
+    film: DraftMedia, reply: Response | ApiError
 ) -> None:
     again = prepared(draft(film), status(reply), saved=progress(waited=9.0))
     assert again == Pending(progress(waited=9.0, misses=1), 5.0)
@@ -294,12 +296,12 @@ def test_a_status_that_cannot_be_read_is_asked_for_again_and_then_given_up(
     assert (error.code, error.rule) == ("platform_unavailable", "pinterest.media.status_unavailable")
 
 
-def test_a_readable_status_forgives_the_misses(film: Item) -> None:
+def test_a_readable_status_forgives_the_misses(film: DraftMedia) -> None:
     found = prepared(draft(film), status(state("processing")), saved=progress(misses=3))
     assert found == Pending(progress(waited=2.0, wait=2.5), 2.0)
 
 
-def test_a_video_that_fails_is_refused_and_one_that_takes_too_long_is_not_sent(film: Item) -> None:
+def test_a_video_that_fails_is_refused_and_one_that_takes_too_long_is_not_sent(film: DraftMedia) -> None:
     error = error_of(draft(film), status(state("failed")), saved=progress())
     assert (error.code, error.rule, error.outcome) == (
         "platform_rejected",
@@ -315,13 +317,13 @@ def test_a_video_that_fails_is_refused_and_one_that_takes_too_long_is_not_sent(f
 
 
 @pytest.mark.parametrize("step", ["register", "status"])
-def test_a_stale_token_is_told_at_every_step_of_a_video(film: Item, step: str) -> None:
+def test_a_stale_token_is_told_at_every_step_of_a_video(film: DraftMedia, step: str) -> None:
     call = register(said(401, 2)) if step == "register" else status(said(401, 2))
     error = error_of(draft(film), call, saved=progress(media="" if step == "register" else MEDIA))
     assert (error.code, error.stale_token) == ("platform_auth_failed", True)
 
 
-def test_a_throttled_upload_waits_as_long_as_pinterest_says(film: Item) -> None:
+def test_a_throttled_upload_waits_as_long_as_pinterest_says(film: DraftMedia) -> None:
     error = error_of(draft(film), register(said(429, 8, headers={"x-ratelimit-reset": "17"})), saved=progress(media=""))
     assert (error.outcome, error.retry_after) == (Outcome.THROTTLED, 17)
 
@@ -535,20 +537,20 @@ ME = Call("GET", f"{HOST}/user_account", LOST)
     [
         (
             {"id": "278", "username": "ann", "business_name": "Ann & Co", "account_type": "BUSINESS"},
-            Identity("278", "Ann & Co"),
+            AccountIdentity("278", "Ann & Co"),
             "business",
         ),
         (
             {"id": "278", "username": "ann", "business_name": None, "account_type": "PINNER"},
-            Identity("278", "ann"),
+            AccountIdentity("278", "ann"),
             "pinner",
         ),
-        ({"username": "ann"}, Identity("ann", "ann"), ""),
+        ({"username": "ann"}, AccountIdentity("ann", "ann"), ""),
     ],
 )
-def test_a_login_is_one_account(body: dict[str, Any], who: Identity, kind: str) -> None:
+def test_a_login_is_one_account(body: dict[str, Any], who: AccountIdentity, kind: str) -> None:
     up = upstream(replace(ME, reply=answer(200, body)))
-    assert pinterest.identify(up, NOW) == (Connected(who, up.tokens, kind),)
+    assert pinterest.identify(up, NOW) == (OfferedAccount(who, up.tokens, kind),)
     finished(up)
 
 
@@ -608,7 +610,7 @@ def test_a_refresh_that_fails_says_whose_fault_it_is(reply: Response, code: str,
 
 def test_the_owner_is_asked_for_everything_a_pin_needs() -> None:
     site = PinterestSite(client_id="app-1")
-    url = urlsplit(oauth.authorize_url(PLATFORM, site, "https://a.example/cb", "s", "v"))
+    url = urlsplit(oauth.build_authorize_url(PLATFORM, site, "https://a.example/cb", "s", "v"))
     assert f"{url.scheme}://{url.netloc}{url.path}" == "https://www.pinterest.com/oauth/"
     assert dict(parse_qsl(url.query)) == {
         "response_type": "code",
@@ -636,7 +638,7 @@ def test_a_code_is_exchanged_for_a_refresh_token_that_can_be_renewed() -> None:
 @pytest.mark.parametrize("missing", SCOPES)
 def test_every_scope_has_to_be_granted(missing: str) -> None:
     with pytest.raises(ApiError) as caught:
-        oauth.require(PLATFORM, [scope for scope in SCOPES if scope != missing], PinterestSite())
+        oauth.require_scopes(PLATFORM, [scope for scope in SCOPES if scope != missing], PinterestSite())
     assert missing in caught.value.message
 
 

@@ -17,7 +17,17 @@ from jsonschema import Draft202012Validator
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
 from socialpub.base.http import CALL_SECONDS, Client, Response
-from socialpub.platforms.contract import Account, Draft, Facts, Item, Pending, Published, Ready, Tokens, Upstream
+from socialpub.platforms.contract import (
+    ConnectorAccount,
+    Draft,
+    DraftMedia,
+    MediaFacts,
+    Pending,
+    Published,
+    Ready,
+    Tokens,
+    Upstream,
+)
 from socialpub.platforms.pinterest import connector as pinterest
 from socialpub.platforms.pinterest.declaration import PLATFORM, SCOPES
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
@@ -122,15 +132,17 @@ def up(lab: SimulatorThread) -> Iterator[Upstream]:
     lab.lab.configure(processingMs=0)
     origin = lab.origin("pinterest")
     site = PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
-    who = Account(made["platformAccountId"], "Alice", made["extra"])
+    who = ConnectorAccount(made["platformAccountId"], "Alice", made["extra"])
     with outbound.Client(outbound.UNGUARDED) as http:
         checked = Checked(http, f"{origin}/v5")
         yield Upstream(checked, checked, site, who, Tokens(made["accessToken"], made["refreshToken"]))
 
 
-def item(folder: Path, name: str, content: bytes, kind: str) -> Item:
+def item(folder: Path, name: str, content: bytes, kind: str) -> DraftMedia:
     (folder / name).write_bytes(content)
-    medium = Item("video" if kind.startswith("video/") else "image", "a cat", facts=Facts(kind, len(content)))
+    medium = DraftMedia(
+        "video" if kind.startswith("video/") else "image", "a cat", facts=MediaFacts(kind, len(content))
+    )
     return replace(medium, path=folder / name)
 
 

@@ -8,10 +8,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
-    Item,
+    DraftMedia,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -52,7 +52,7 @@ OURS = {"id": "555", "text": "hello", "media_type": "TEXT_POST", "permalink": LI
 POST = Published("555", LINK, None, LINK)
 
 
-def draft(text: str = "hello", *items: Item, **options: Any) -> Draft:
+def draft(text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW)
 
 
@@ -492,7 +492,7 @@ def test_a_login_offers_its_one_profile_with_a_token_for_sixty_days_and_the_scop
     up = login(told, PROFILE)
     tokens = Tokens("long-token", "long-token", ENDS, {"scopes": scopes})
     assert threads.identify(up, NOW) == (
-        Connected(Identity("1784", "Alice A.", {"username": "alice"}), tokens, "person"),
+        OfferedAccount(AccountIdentity("1784", "Alice A.", {"username": "alice"}), tokens, "person"),
     )
     finished(up)
 

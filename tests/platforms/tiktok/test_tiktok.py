@@ -16,32 +16,32 @@ from socialpub.platforms import CATALOGUE
 from socialpub.platforms.contract import (
     CONTAINER,
     NO_KEY,
-    Account,
-    Connected,
+    AccountIdentity,
+    ConnectorAccount,
     Draft,
-    Facts,
-    Identity,
-    Item,
+    DraftMedia,
+    MediaFacts,
+    OfferedAccount,
     Pending,
     Published,
+    PublishWarning,
     Ready,
     Tokens,
     Unknown,
     Upstream,
-    Warning,
 )
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.kit.rules import WARNINGS
+from socialpub.platforms.kit.rule_catalog import WARNINGS
 from socialpub.platforms.tiktok import connector as tiktok
 from socialpub.platforms.tiktok.declaration import TiktokSite, is_tiktok
-from socialpub.platforms.tiktok.upload import CHUNK, WHOLE_MAX, Progress, cut
+from socialpub.platforms.tiktok.upload import CHUNK, WHOLE_MAX, TiktokUpload, plan_chunks
 from tests.platforms.tiktok.tiktok_kit import API, FORM, Script
 from tests.platforms.upstream_kit import AUTH, LOST, NOW, UNREACHED, Call, answer
 
 PUT_URL = "https://upload.us.tiktokapis.com/video/?upload_id=1&upload_token=t"
 ID = "v_inbox_file~v2.123"
 PHOTO_ID = "p_inbox_url~v2.9"
-INBOX = Warning("tiktok_inbox_draft", WARNINGS["tiktok_inbox_draft"])
+INBOX = PublishWarning("tiktok_inbox_draft", WARNINGS["tiktok_inbox_draft"])
 SIZE = 64_000_001
 HELLO = {"description": "hello 🎉"}
 SCOPES = ["user.info.basic", "user.info.profile", "video.upload"]
@@ -59,7 +59,7 @@ def no(status: int, code: str, **headers: str) -> Response:
 
 def upstream(*calls: Call, tokens: Tokens | None = None, extra: dict[str, str] | None = None) -> Upstream:
     site = TiktokSite(client_id="app-1", client_secret="app-secret-1")
-    who = Account("open-1", "Alice", {"username": "alice"} if extra is None else extra)
+    who = ConnectorAccount("open-1", "Alice", {"username": "alice"} if extra is None else extra)
     held = tokens or Tokens("access-token-1", "refresh-token-1", None, {"scopes": SCOPES})
     return Upstream(Script(list(calls)), Script(), site, who, held)
 
@@ -89,12 +89,12 @@ def large(tmp_path: Path) -> Iterator[Draft]:
 
 
 def film(path: Path, kind: str = "video/mp4") -> Draft:
-    item = Item("video", None, None, facts=Facts(kind, path.stat().st_size), path=path)
+    item = DraftMedia("video", None, None, facts=MediaFacts(kind, path.stat().st_size), path=path)
     return Draft("hello", (item,), {}, now_ms=NOW)
 
 
 def photos(**options: str) -> Draft:
-    items = tuple(Item("image", None, f"https://m.example.com/{n}.jpg") for n in range(2))
+    items = tuple(DraftMedia("image", None, f"https://m.example.com/{n}.jpg") for n in range(2))
     return Draft("hello 🎉", items, options, now_ms=NOW)
 
 
@@ -135,7 +135,7 @@ def opening(info: dict[str, str] = HELLO, rebuilt: int = 0) -> dict[str, Any]:
 
 
 def kept(**changes: Any) -> dict[str, Any]:
-    return vars(Progress(ID, PUT_URL, 5, 5)) | changes
+    return vars(TiktokUpload(ID, PUT_URL, 5, 5)) | changes
 
 
 def prepared(draft: Draft, saved: dict[str, Any] | None, *calls: Call) -> Ready | Pending:
@@ -178,13 +178,13 @@ def unsent(call: Call) -> ApiError:
     ],
 )
 def test_the_parts_are_counted_down_and_the_last_takes_the_rest(size: int, chunk: int, count: int, last: int) -> None:
-    assert cut(size) == (chunk, count)
+    assert plan_chunks(size) == (chunk, count)
     assert size - chunk * (count - 1) == last
 
 
 @given(st.integers(1, 4_294_967_296))
 def test_every_size_is_cut_within_the_limits_in_both_readings_of_mb(size: int) -> None:
-    chunk, count = cut(size)
+    chunk, count = plan_chunks(size)
     last = size - chunk * (count - 1)
     assert count == size // chunk
     assert 1 <= count <= 1000
@@ -243,8 +243,8 @@ def test_a_draft_in_the_inbox_is_success_without_another_call() -> None:
 
 @pytest.mark.parametrize("reply", [LOST, UNREACHED, answer(500, "<html>"), answer(200, "<html>"), answer(200, '{"da')])
 def test_opening_an_upload_is_repeated_since_it_shows_nothing(small: Draft, reply: Response | ApiError) -> None:
-    assert prepared(small, None, init(reply)) == Pending(vars(Progress(misses=1)), 5)
-    error = refused(small, vars(Progress(misses=3)), init(reply))
+    assert prepared(small, None, init(reply)) == Pending(vars(TiktokUpload(misses=1)), 5)
+    error = refused(small, vars(TiktokUpload(misses=3)), init(reply))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
 
 
@@ -252,7 +252,7 @@ def test_opening_an_upload_is_repeated_since_it_shows_nothing(small: Draft, repl
     "url", ["https://evil.example/up", "http://upload.tiktokapis.com/", "https://tiktokapis.com.x/"]
 )
 def test_bytes_go_to_tiktoks_own_hosts_only(small: Draft, url: str) -> None:
-    assert prepared(small, None, init(ok(publish_id=ID, upload_url=url))) == Pending(vars(Progress(misses=1)), 5)
+    assert prepared(small, None, init(ok(publish_id=ID, upload_url=url))) == Pending(vars(TiktokUpload(misses=1)), 5)
 
 
 # --- Parts that go wrong -------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_after_a_lost_part_tiktok_is_asked_how_far_it_is(small: Draft, reply: Re
     ],
 )
 def test_an_upload_goes_on_where_tiktok_says(large: Draft, said: dict[str, int], first: int) -> None:
-    saved = vars(Progress(ID, PUT_URL, SIZE, CHUNK, sent=3 * CHUNK, unsure=True, misses=1))
+    saved = vars(TiktokUpload(ID, PUT_URL, SIZE, CHUNK, sent=3 * CHUNK, unsure=True, misses=1))
     end = SIZE if first == 5 * CHUNK else first + CHUNK
     calls = ask(ok(status="PROCESSING_UPLOAD", **said)), put(LOST, first, end, SIZE, "video/quicktime")
     found = prepared(large, saved, *calls)
@@ -296,7 +296,7 @@ def test_an_upload_whose_address_is_over_is_opened_anew_once_if_it_lacks_bytes(s
     gone = kept(unsure=True, gone=True, misses=1)
     assert prepared(small, kept(), put(answer(status))) == Pending(gone, 5)
     half = ask(ok(status="PROCESSING_UPLOAD", uploaded_bytes=3))
-    assert prepared(small, gone, half) == Pending(vars(Progress(rebuilt=1)), 5)
+    assert prepared(small, gone, half) == Pending(vars(TiktokUpload(rebuilt=1)), 5)
     assert refused(small, gone | {"rebuilt": 1}, half).rule == "tiktok.upload.chunk_failed"
     error = refused(small, gone, ask(ok(status="PROCESSING_UPLOAD")))
     assert (error.rule, error.outcome) == ("tiktok.upload.chunk_failed", Outcome.NOT_SENT)
@@ -314,9 +314,9 @@ def test_photos_are_opened_with_their_texts_and_pulled_by_tiktok() -> None:
     info = {"title": "Cats", "description": "hello 🎉"}
     assert prepared(photos(title="Cats"), None) == Ready(opening(info))
     up = upstream(content(ok(publish_id=PHOTO_ID), info))
-    assert tiktok.send(up, opening(info)) == Pending(vars(Progress(PHOTO_ID)), 1)
+    assert tiktok.send(up, opening(info)) == Pending(vars(TiktokUpload(PHOTO_ID)), 1)
     done(up)
-    ready = prepared(photos(), vars(Progress(PHOTO_ID)), ask(ok(status="SEND_TO_USER_INBOX"), PHOTO_ID))
+    ready = prepared(photos(), vars(TiktokUpload(PHOTO_ID)), ask(ok(status="SEND_TO_USER_INBOX"), PHOTO_ID))
     assert ready == Ready({"publish": PHOTO_ID, "video": False, "confirmed": False, "post": ""})
 
 
@@ -421,12 +421,12 @@ def test_a_failed_draft_says_why(small: Draft, reason: str, code: str, rule: str
     ],
 )
 def test_a_draft_that_failed_by_chance_is_made_once_more(reason: str, rule: str) -> None:
-    said, saved = ok(status="FAILED", fail_reason=reason), vars(Progress(PHOTO_ID))
-    again = Progress(rebuilt=1, misses=1)
+    said, saved = ok(status="FAILED", fail_reason=reason), vars(TiktokUpload(PHOTO_ID))
+    again = TiktokUpload(rebuilt=1, misses=1)
     assert prepared(photos(), saved, ask(said, PHOTO_ID)) == Pending(vars(again), 5)
     assert prepared(photos(), vars(again)) == Ready(opening(rebuilt=1))
     up = upstream(content(ok(publish_id=PHOTO_ID)))
-    assert tiktok.send(up, opening(rebuilt=1)) == Pending(vars(Progress(PHOTO_ID, rebuilt=1)), 1)
+    assert tiktok.send(up, opening(rebuilt=1)) == Pending(vars(TiktokUpload(PHOTO_ID, rebuilt=1)), 1)
     error = refused(photos(), saved | {"rebuilt": 1}, ask(said, PHOTO_ID))
     assert (error.code, error.rule, error.retryable) == ("platform_unavailable", rule, False)
 
@@ -477,14 +477,14 @@ def me(fields: str, reply: Response) -> Call:
 def test_the_creator_of_a_login_is_one_account() -> None:
     user = {"open_id": "open-9", "display_name": "Ann B", "username": "annb"}
     up = upstream(me("open_id,display_name,username", ok(user=user)))
-    identity = Identity("open-9", "Ann B", {"username": "annb"})
-    assert tiktok.identify(up, NOW) == (Connected(identity, up.tokens, "person"),)
+    identity = AccountIdentity("open-9", "Ann B", {"username": "annb"})
+    assert tiktok.identify(up, NOW) == (OfferedAccount(identity, up.tokens, "person"),)
 
 
 def test_a_creator_who_does_not_show_the_profile_is_connected_without_a_user_name() -> None:
     tokens = Tokens("access-token-1", None, None, {"scopes": ["user.info.basic", "video.upload"]})
     up = upstream(me("open_id,display_name", ok(user={"open_id": "open-9", "display_name": "Ann"})), tokens=tokens)
-    assert tiktok.identify(up, NOW)[0].identity == Identity("open-9", "Ann", {})
+    assert tiktok.identify(up, NOW)[0].identity == AccountIdentity("open-9", "Ann", {})
 
 
 @pytest.mark.parametrize("reply", [ok(), ok(user={}), answer(200, "<html>"), no(401, "access_token_invalid")])
@@ -495,7 +495,7 @@ def test_an_account_without_an_id_is_not_connected(reply: Response) -> None:
 
 def test_people_are_asked_with_a_client_key_and_commas() -> None:
     site = TiktokSite(client_id="app-1")
-    url = oauth.authorize_url(tiktok.PLATFORM, site, "https://me.example/cb", "s1", "v" * 43)
+    url = oauth.build_authorize_url(tiktok.PLATFORM, site, "https://me.example/cb", "s1", "v" * 43)
     assert url == (
         "https://www.tiktok.com/v2/auth/authorize/?response_type=code&client_key=app-1"
         "&redirect_uri=https%3A%2F%2Fme.example%2Fcb&scope=user.info.basic%2Cuser.info.profile%2Cvideo.upload&state=s1"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.platforms.tiktok import upload
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
@@ -34,7 +34,7 @@ def server(make_server: Callable[..., Server], lab: SimulatorThread) -> Iterator
 def connect(server: Server, person: Person) -> dict[str, Any]:
     handle = unused(f"{person.name.lower()}-")
     made = server.lab.lab.add_account("tiktok", handle=handle, displayName=person.name)
-    identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     return server._keep(person, "tiktok", "tiktok", identity, Tokens(made["accessToken"], made["refreshToken"]))
 
 

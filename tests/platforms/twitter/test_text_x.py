@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.platforms.kit.tlds import TLDS
-from socialpub.platforms.twitter.text import _EMOJI, _LIGHT, cashtags, has_link, urls, weighted_length
+from socialpub.platforms.twitter.text import _EMOJI, _LIGHT, find_cashtags, find_urls, has_link, weighted_length
 
 UPSTREAM = Path(__file__).parents[4] / "shared/upstream-specs/twitter-text"
 FAMILY = "👨\u200d👩\u200d👧\u200d👦"
@@ -84,7 +84,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("text", "found"), FOUND)
 def test_links_with_and_without_a_scheme(text: str, found: list[str]) -> None:
-    assert [text[url.start : url.end] for url in urls(text)] == found
+    assert [text[url.start : url.end] for url in find_urls(text)] == found
 
 
 CASHTAGS = [
@@ -99,7 +99,7 @@ CASHTAGS = [
 
 @pytest.mark.parametrize(("text", "found"), CASHTAGS)
 def test_cashtags(text: str, found: list[str]) -> None:
-    assert cashtags(text) == found
+    assert find_cashtags(text) == found
 
 
 def test_the_list_of_top_level_domains_has_the_known_ones_and_no_others() -> None:
@@ -123,13 +123,13 @@ ANY_TEXT = st.text(st.characters(codec=None, categories=None)) | PARTS
 @given(ANY_TEXT)
 def test_no_text_crashes_a_measure(text: str) -> None:
     assert weighted_length(text) >= 0
-    assert len(cashtags(text)) <= text.count("$")
+    assert len(find_cashtags(text)) <= text.count("$")
 
 
 @given(ANY_TEXT)
 def test_links_stand_in_order_inside_the_text_and_hold_a_dot(text: str) -> None:
     last = 0
-    for url in urls(text):
+    for url in find_urls(text):
         assert last <= url.start < url.end <= len(text)
         assert "." in text[url.start : url.end]
         last = url.end
@@ -139,13 +139,13 @@ def test_links_stand_in_order_inside_the_text_and_hold_a_dot(text: str) -> None:
 def test_beside_its_links_a_text_weighs_at_most_two_a_code_point(text: str) -> None:
     composed = unicodedata.normalize("NFC", text)  # may be longer than the text
     assert weighted_length(text) == weighted_length(composed)
-    assert weighted_length(text) <= 2 * len(composed) + 23 * len(list(urls(composed)))
+    assert weighted_length(text) <= 2 * len(composed) + 23 * len(list(find_urls(composed)))
 
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_texts_apart_weigh_at_least_what_their_links_weigh(one: str, other: str) -> None:
     joined = f"{one}\n{other}"
-    assert weighted_length(joined) >= 23 * len(list(urls(joined)))
+    assert weighted_length(joined) >= 23 * len(list(find_urls(joined)))
 
 
 @given(st.text("abcdefg xyz", max_size=40), st.text("abcdefg xyz", max_size=40))
@@ -176,7 +176,7 @@ LONG = [
 def test_a_text_of_the_greatest_length_is_measured(before: str, unit: str) -> None:
     text = (before + unit * 100_000)[:100_000]  # quadratic work on it would take minutes (`walls/test_text_growth.py`)
     assert 0 < weighted_length(text) <= 2 * len(text) + 23 * text.count(".")
-    assert set(cashtags(text)) <= {"A"}
+    assert set(find_cashtags(text)) <= {"A"}
 
 
 # --- twitter-text's own vectors --------------------------------------------------------------------------------------
@@ -207,19 +207,19 @@ def test_weighted_length_equals_the_vectors(case: dict[str, Any]) -> None:
 @pytest.mark.upstream
 @pytest.mark.parametrize("case", vectors("extract.yml", "urls", "tco_urls_with_params"))
 def test_links_equal_the_vectors(case: dict[str, Any]) -> None:
-    assert [case["text"][url.start : url.end] for url in urls(case["text"])] == case["expected"]
+    assert [case["text"][url.start : url.end] for url in find_urls(case["text"])] == case["expected"]
 
 
 @pytest.mark.upstream
 @pytest.mark.parametrize("case", vectors("extract.yml", "urls_with_indices", "urls_with_directional_markers"))
 def test_places_of_links_equal_the_vectors(case: dict[str, Any]) -> None:
-    assert [[url.start, url.end] for url in urls(case["text"])] == [each["indices"] for each in case["expected"]]
+    assert [[url.start, url.end] for url in find_urls(case["text"])] == [each["indices"] for each in case["expected"]]
 
 
 @pytest.mark.upstream
 @pytest.mark.parametrize("case", vectors("extract.yml", "cashtags"))
 def test_cashtags_equal_the_vectors(case: dict[str, Any]) -> None:
-    assert cashtags(case["text"]) == case["expected"]
+    assert find_cashtags(case["text"]) == case["expected"]
 
 
 @pytest.mark.upstream
@@ -239,4 +239,4 @@ def test_each_ascii_character_is_light_and_no_emoji_so_such_texts_are_counted_by
 
 @pytest.mark.parametrize("text, linked", [("no dot", False), ("a.b", False), ("see example.com", True), ("", False)])
 def test_whether_there_is_a_link_is_whether_there_is_a_first_one(text: str, linked: bool) -> None:
-    assert has_link(text) is (next(urls(text), None) is not None) is linked
+    assert has_link(text) is (next(find_urls(text), None) is not None) is linked

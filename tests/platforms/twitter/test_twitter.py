@@ -12,10 +12,10 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response
 from socialpub.platforms.contract import (
     Absent,
-    Connected,
+    AccountIdentity,
     Draft,
-    Identity,
-    Item,
+    DraftMedia,
+    OfferedAccount,
     Pending,
     Published,
     Ready,
@@ -24,7 +24,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.twitter import connector as twitter
-from socialpub.platforms.twitter import look as twitter_look
+from socialpub.platforms.twitter import post_search as twitter_look
 from socialpub.platforms.twitter.media import MIB, segment_size
 from socialpub.platforms.twitter.text import weighted_length
 from socialpub.simulator.twitter.text import rewritten, weight
@@ -74,12 +74,12 @@ def stopped(up: Upstream, content: Draft) -> ApiError:
 
 
 @pytest.fixture
-def film(tmp_path: Path) -> Item:
+def film(tmp_path: Path) -> DraftMedia:
     return item(tmp_path / "v.mp4", "video/mp4", FILM)
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Item:
+def picture(tmp_path: Path) -> DraftMedia:
     return item(tmp_path / "a.jpg", "image/jpeg", jpeg(), "a cat")
 
 
@@ -97,7 +97,7 @@ def test_a_text_needs_no_call(content: Draft, body: dict[str, Any]) -> None:
     assert twitter.prepare(upstream(), content, None) == Ready({"body": body, "keys": []})
 
 
-def test_an_image_goes_up_whole_and_gets_its_alt_text(picture: Item) -> None:
+def test_an_image_goes_up_whole_and_gets_its_alt_text(picture: DraftMedia) -> None:
     up = upstream(one_shot(picture.read(), made("71")), describe("a cat"))
     ready, waits = walked(up, draft("", picture))
     body = {"media": {"media_ids": ["71"]}}  # X does not say what an empty text would be to it
@@ -135,7 +135,7 @@ def test_an_animation_goes_up_in_segments_and_gets_its_alt_text(tmp_path: Path) 
     walked(up, draft("hello", moving))
 
 
-def test_a_video_goes_up_in_segments_and_is_waited_for(film: Item) -> None:
+def test_a_video_goes_up_in_segments_and_is_waited_for(film: DraftMedia) -> None:
     up = upstream(
         initialize(len(FILM)),
         append(0, FILM[:MIB]),
@@ -173,7 +173,7 @@ PASSING = [LOST, UNREACHED, problem(503), answer(500, "<html>"), answer(503, b""
 
 
 @pytest.mark.parametrize("reply", PASSING)
-def test_every_step_of_an_upload_is_tried_again_after_what_passes(film: Item, reply: Response | ApiError) -> None:
+def test_every_step_of_an_upload_is_tried_again_after_what_passes(film: DraftMedia, reply: Response | ApiError) -> None:
     up = upstream(
         *(initialize(len(FILM), reply), initialize(len(FILM))),
         *(append(0, FILM[:MIB], reply), append(0, FILM[:MIB])),
@@ -185,7 +185,7 @@ def test_every_step_of_an_upload_is_tried_again_after_what_passes(film: Item, re
     assert walked(up, draft("hello", film))[1] == [2.0, 2.0, 2.0, 1.0, 2.0]
 
 
-def test_images_and_alt_texts_are_tried_again_after_what_passes(picture: Item) -> None:
+def test_images_and_alt_texts_are_tried_again_after_what_passes(picture: DraftMedia) -> None:
     content = picture.read()
     up = upstream(
         *(one_shot(content, LOST), one_shot(content, made("71"))), *(describe("a cat", LOST), describe("a cat"))
@@ -193,7 +193,7 @@ def test_images_and_alt_texts_are_tried_again_after_what_passes(picture: Item) -
     walked(up, draft("hello", picture))
 
 
-def test_a_segment_that_cannot_be_sent_is_given_up_after_four_tries(film: Item) -> None:
+def test_a_segment_that_cannot_be_sent_is_given_up_after_four_tries(film: DraftMedia) -> None:
     error = stopped(upstream(initialize(len(FILM)), *[append(0, FILM[:MIB], LOST)] * 4), draft("hello", film))
     assert (error.code, error.rule) == ("platform_unavailable", None)
 
@@ -208,7 +208,7 @@ def test_an_upload_that_x_has_lost_is_begun_anew_once(tmp_path: Path, reply: Res
     assert (error.code, error.outcome) == ("platform_rejected", Outcome.REJECTED)
 
 
-def test_a_video_that_x_cannot_process_is_refused(film: Item) -> None:
+def test_a_video_that_x_cannot_process_is_refused(film: DraftMedia) -> None:
     clip = draft("hello", film)
     failed = processing("failed", error={"code": 1, "name": "InvalidMedia", "message": "file is unsupported"})
     parts = [append(n, FILM[n * MIB : (n + 1) * MIB]) for n in range(3)]
@@ -221,7 +221,7 @@ def test_waiting_has_an_end() -> None:
     saved = {"phase": "wait", "id": "71", "key": "3_71", "waited": 1790.0, "begun": 1}
     up = upstream(status(processing("in_progress", check_after_secs=30)))
     with pytest.raises(ApiError) as caught:
-        twitter.prepare(up, draft("hello", Item("video")), saved)
+        twitter.prepare(up, draft("hello", DraftMedia("video")), saved)
     error = caught.value
     assert (error.rule, error.code) == ("twitter.media.processing_timeout", "platform_unavailable")
     assert error.outcome is Outcome.NOT_SENT
@@ -510,8 +510,8 @@ def me(reply: Response | ApiError) -> Call:
 def test_a_login_offers_its_one_account(given: str | None, kept: str) -> None:
     who = {"id": "1500", "name": "Alice", "username": "alice", "subscription_type": given}
     up = upstream(me(answer(200, {"data": who})))
-    identity = Identity("1500", "@alice", {"username": "alice", "subscriptionType": kept})
-    assert twitter.identify(up, NOW) == (Connected(identity, up.tokens, "person"),)
+    identity = AccountIdentity("1500", "@alice", {"username": "alice", "subscriptionType": kept})
+    assert twitter.identify(up, NOW) == (OfferedAccount(identity, up.tokens, "person"),)
 
 
 @pytest.mark.parametrize("reply", [answer(200, {}), answer(200, {"data": {"id": "1500"}}), answer(200, "<html>"), LOST])
@@ -575,8 +575,8 @@ def test_what_the_fake_makes_of_any_text_is_taken_back(text: str) -> None:
     shown, links = rewritten(text, [])
     urls = [{"url": link.short, "expanded_url": link.target} for link in links]
     post = OURS | {"text": shown, "entities": {"urls": urls}}
-    assert twitter_look.matches(post, PLAN | {"body": {"text": text}})
-    assert not twitter_look.matches(post, PLAN | {"body": {"text": f"{text} z"}})
+    assert twitter_look.is_match(post, PLAN | {"body": {"text": text}})
+    assert not twitter_look.is_match(post, PLAN | {"body": {"text": f"{text} z"}})
 
 
 @pytest.mark.parametrize(
@@ -595,7 +595,7 @@ def test_no_links_of_a_listed_post_make_its_text_grow_without_end(links: list[An
     post = OURS | {"text": "a " * 50_000, "entities": {"urls": links}}
     tracemalloc.start()
     try:
-        assert not twitter_look.matches(post, PLAN | {"body": {"text": "other"}})
+        assert not twitter_look.is_match(post, PLAN | {"body": {"text": "other"}})
         assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
     finally:
         tracemalloc.stop()

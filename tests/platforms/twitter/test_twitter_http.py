@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.kit import Person, Server, unused
@@ -30,7 +30,7 @@ def ann(server: Server) -> Person:
     """Somebody with an account on X."""
     ann = server.person("Ann")
     made = server.lab.lab.add_account("twitter", handle=unused("ann"))
-    identity = Identity(made["platformAccountId"], made["displayName"], made["extra"])
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     server._keep(ann, "twitter", "twitter", identity, Tokens(made["accessToken"], made["refreshToken"]))
     return ann
 

@@ -17,7 +17,7 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.platforms.contract import Absent, Account, Item, Pending, Ready, Tokens
+from socialpub.platforms.contract import Absent, ConnectorAccount, DraftMedia, Pending, Ready, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.server import SimulatorThread
@@ -38,12 +38,12 @@ class Line(line_kit.Line):
 
     folder: Path
 
-    def item(self, kind: str = "image", alt: str | None = None) -> Item:
+    def item(self, kind: str = "image", alt: str | None = None) -> DraftMedia:
         if kind == "video":
             return item(self.folder / "v.mp4", "video/mp4", mp4(filler=2_500_000), alt, None)
         return item(self.folder / "a.jpg", "image/jpeg", jpeg(), alt)
 
-    def refused(self, text: str = "hello", *items: Item, **options: Any) -> str | None:
+    def refused(self, text: str = "hello", *items: DraftMedia, **options: Any) -> str | None:
         """The rule by which X does not take a post."""
         with pytest.raises(ApiError) as caught:
             self.publish(text, *items, **options)
@@ -84,7 +84,7 @@ def test_a_long_text_of_a_subscriber_is_found_by_its_note(line: Line) -> None:
     text = "many words & https://example.com " * 40
     assert line.refused(text) == "twitter.text.max_graphemes"
     made = line.simulator.lab.add_account("twitter", handle="paid", subscriptionType="Premium")
-    account = Account(made["platformAccountId"], made["displayName"], made["extra"])
+    account = ConnectorAccount(made["platformAccountId"], made["displayName"], made["extra"])
     line.up = replace(line.up, account=account, tokens=Tokens(made["accessToken"]))
     plan, since = line.prepared(line.draft(text)), line.clock.now_ms()
     assert line.settle(plan, since) == Absent({"posts": 0})
@@ -215,7 +215,7 @@ def test_the_window_of_a_call_is_told_and_kept(line: Line) -> None:
 
 
 def code(line: Line, **changes: str) -> str:
-    url = oauth.authorize_url(twitter.PLATFORM, line.up.site, CALLBACK, "state-1", VERIFIER)
+    url = oauth.build_authorize_url(twitter.PLATFORM, line.up.site, CALLBACK, "state-1", VERIFIER)
     back = httpx.get(url, trust_env=False, params=dict(parse_qsl(urlsplit(url).query)) | changes)
     return dict(parse_qsl(urlsplit(back.headers["location"]).query))["code"]
 

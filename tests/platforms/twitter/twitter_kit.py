@@ -8,7 +8,7 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UPLOAD_SECONDS, Response
-from socialpub.platforms.contract import Account, Draft, Facts, Item, Tokens, Upstream
+from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia, MediaFacts, Tokens, Upstream
 from socialpub.platforms.twitter import connector as twitter
 from tests.platforms.upstream_kit import AUTH, BOUNDARY, NONCE, NOW, SITE, Call, Script, answer
 
@@ -18,20 +18,20 @@ API = "https://api.x.com"
 def upstream(*calls: Call, extra: Mapping[str, Any] | None = None, bound: frozenset[str] = frozenset()) -> Upstream:
     """A line to Alice's account; `calls` are those to come."""
     known = {"username": "alice", "subscriptionType": "None"} if extra is None else extra
-    who = Account("1500", "@alice", known)
+    who = ConnectorAccount("1500", "@alice", known)
     tokens = Tokens("access-token-1", "refresh-token-1")
     return Upstream(Script(list(calls)), Script(), twitter.PLATFORM.site(**SITE), who, tokens, bound)
 
 
-def draft(text: str = "hello", *items: Item, **options: Any) -> Draft:
+def draft(text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW, nonce=NONCE)
 
 
-def item(path: Path, kind: str, content: bytes, alt: str | None = None, frames: int | None = 1) -> Item:
+def item(path: Path, kind: str, content: bytes, alt: str | None = None, frames: int | None = 1) -> DraftMedia:
     """A medium in a file."""
     path.write_bytes(content)
-    facts = Facts(kind, len(content), frames=frames)
-    return Item(facts.kind, alt, facts=facts, path=path)
+    facts = MediaFacts(kind, len(content), frames=frames)
+    return DraftMedia(facts.kind, alt, facts=facts, path=path)
 
 
 # --- Calls and answers ---------------------------------------------------------------------------------------------

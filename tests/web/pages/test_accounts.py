@@ -14,7 +14,7 @@ from socialpub import platforms
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import accounts, tokens
 from socialpub.domain.people import signin
-from socialpub.platforms.contract import Identity, Tokens
+from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
@@ -223,7 +223,7 @@ def test_the_reason_goes_with_a_new_consent(server: Server, alice: Person, brows
     server.service.write(lambda tx: tokens.mark_revoked(server.service, tx, row["id"], "It was withdrawn.")).result()
     assert "It was withdrawn." in words(browser, row["id"])
     held = tokens.open_tokens(server.service, row["id"], row["secret"])
-    who = Identity(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
+    who = AccountIdentity(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
 
     def again(tx: Tx) -> None:
         accounts.connect(server.service, tx, alice.organization, alice.profile, "bluesky", who, held)

@@ -15,7 +15,7 @@ from socialpub.domain.core.notices import DEFAULTS
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store.models import NotificationChannel
-from socialpub.web.pages.channels import KINDS, TYPES
+from socialpub.web.dashboard.notifications import KINDS, TYPES
 from tests.chats import ACCESS, CHANNELS, CHATS, DISCORD, SLACK, TOKEN, TOPIC, texts
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import UNKNOWN_ID, Api, Server

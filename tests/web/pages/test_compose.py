@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from socialpub.platforms import PLATFORMS
-from socialpub.platforms.kit.options import form_of
+from socialpub.platforms.kit.options import list_fields
 from socialpub.store.models import Account, Batch, Media, Post
 from tests.domain.accounts.connect_kit import Office, open_office, sign_in
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Server
@@ -152,7 +152,7 @@ def test_what_is_different_on_an_account_goes_to_it_alone(world: World, browser:
 def test_every_option_of_every_platform_has_its_field(world: World, browser: Api, name: str) -> None:
     account = world.alice.bluesky if name == "bluesky" else world.server.connect(world.alice, name)["id"]
     text = browser.get("/compose", headers=HTML).text
-    fields = form_of(PLATFORMS[name].options)
+    fields = list_fields(PLATFORMS[name].options)
     aliases = [each.alias for each in PLATFORMS[name].options.model_fields.values()]
     assert [each.name for each in fields] == [each for each in aliases if each != "platform"]
     for each in fields:
@@ -277,7 +277,7 @@ def test_a_post_is_written_anew_with_all_that_it_said(world: World, browser: Api
 
 @pytest.mark.parametrize("name", PLATFORMS)
 def test_every_option_comes_back_as_it_was_sent(name: str) -> None:
-    for each in form_of(PLATFORMS[name].options):
+    for each in list_fields(PLATFORMS[name].options):
         values = [value for value, _ in each.choices] or ["a", "b, c"]
         assert [each.text_of(each.value_of(value)) for value in values] == values
 

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from socialpub.web.pages import html, inside, times
+from socialpub.web.dashboard.parts import layout
+from socialpub.web.html import templates, time_format
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import UNKNOWN_ID, Api, Person, Server
 from tests.web.test_docs import Page
@@ -39,7 +40,7 @@ def ways(text: str) -> list[str]:
 
 def test_the_way_around_names_pages_that_exist_and_no_other(browser: Api) -> None:
     found = ways(browser.get("/").text)
-    assert found == [address for _, address in inside.NAV if browser.get(address).status_code == 200]
+    assert found == [address for _, address in layout.NAVIGATION if browser.get(address).status_code == 200]
     assert {"/", "/settings"} <= set(found)
 
 
@@ -115,7 +116,7 @@ def test_the_way_back_leads_nowhere_else(browser: Api) -> None:
     ],
 )
 def test_an_instant_is_told_on_the_clock_of_the_reader_with_its_zone(zone: str, words: str) -> None:
-    assert times.said(NOON, zone) == words
+    assert time_format.format_instant(NOON, zone) == words
 
 
 @pytest.mark.parametrize(
@@ -134,12 +135,12 @@ def test_an_instant_is_told_on_the_clock_of_the_reader_with_its_zone(zone: str, 
     ],
 )
 def test_how_far_away_an_instant_is(seconds: int, words: str) -> None:
-    assert times.distance(1_000_000_000_000, 1_000_000_000_000 + seconds * 1000) == words
+    assert time_format.format_distance(1_000_000_000_000, 1_000_000_000_000 + seconds * 1000) == words
 
 
 def test_an_instant_within_words_is_told_in_the_zone_of_whoever_reads_and_the_words_stay_text() -> None:
     words = "Sent at 2026-11-21T09:30:00.012Z <b>&"
-    shown = html.environment().from_string("{{ words | told }}")
+    shown = templates.environment().from_string("{{ words | told }}")
     page = shown.render(words=words, zone="Europe/Berlin")
     assert page.startswith('Sent at <time datetime="2026-11-21T09:30:00Z"')
     assert page.endswith("Sat 21 Nov 2026, 10:30 CET</time> &lt;b&gt;&amp;")
@@ -165,11 +166,11 @@ def test_a_notice_is_shown_once_and_to_its_session_alone(server: Server, alice: 
     mine = {"Cookie": f"{browser.headers['Cookie']}; {cookie}"}
     shown = browser.get("/settings", headers=mine)
     assert words in shown.text
-    assert shown.headers["Set-Cookie"].startswith(f"{inside.NOTICE_COOKIE}=; Path=/; Max-Age=0")
+    assert shown.headers["Set-Cookie"].startswith(f"{layout.FLASH_COOKIE}=; Path=/; Max-Age=0")
     assert words not in browser.get("/settings").text
     other = sign_in(server, alice.organization, name="carol")
     assert words not in other.get("/settings", headers={"Cookie": f"{other.headers['Cookie']}; {cookie}"}).text
-    server.clock.skip(inside.NOTICE_SECONDS + 1)
+    server.clock.skip(layout.FLASH_SECONDS + 1)
     assert words not in browser.get("/settings", headers=mine).text
 
 

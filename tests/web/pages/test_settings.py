@@ -12,7 +12,7 @@ from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.people import signin
 from socialpub.store.models import Account, ApiKey, Profile
 from socialpub.web.app import ROUTES
-from socialpub.web.http import Route
+from socialpub.web.http.handler import Route
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import UNKNOWN_ID, Api, Person, Server, error_of
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, csrf_of, signed_in

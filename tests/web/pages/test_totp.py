@@ -13,8 +13,8 @@ import pytest
 from socialpub.domain.people import signin, totp
 from socialpub.domain.people.actor import operator
 from socialpub.store.models import Device, RecoveryCode, Session, User
-from socialpub.web.pages import people
-from socialpub.web.pages import totp as pages
+from socialpub.web.dashboard import sign_in as people
+from socialpub.web.dashboard import totp as pages
 from tests.kit import Person, Server
 from tests.web.pages.test_settings import asks_for_password, send
 from tests.web.test_audit import acts, newest
@@ -95,7 +95,7 @@ def test_the_picture_is_drawn_without_style_and_says_what_apps_read(server: Serv
     assert len(base64.b32decode(secret)) == 20
     told = pyotp.parse_uri(totp.uri_of(secret, "a&b?c#d@example.com"))
     assert (told.secret, told.issuer, told.name) == (secret, "socialpub", "a&b?c#d@example.com")
-    assert "<path" in pages.picture(totp.uri_of(secret, "x" * 320))
+    assert "<path" in pages.render_qr_code(totp.uri_of(secret, "x" * 320))
 
 
 @pytest.mark.parametrize("code", ["", "000000", "abcdef", "１２３４５６", "9" * 500, "<script>"])

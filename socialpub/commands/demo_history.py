@@ -1,0 +1,203 @@
+"""History of the demo: days of posting and platform behavior, through the public API.
+
+The clock starts days ago and is advanced to now, from event to event, without waiting.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from PIL import Image, ImageDraw, ImageFilter
+
+from socialpub.base import http as outbound
+from socialpub.base.runtime import SystemClock, iso
+from socialpub.domain.accounts import renewal
+from socialpub.domain.core.service import Service
+from socialpub.simulator.demo_story import ASKED_MS, DAY_MS, DAYS, HOOKS, PICTURES, SCENES, Picture, Scene
+from socialpub.simulator.state import Settings, SimulatorState
+
+SIZE = (1080, 1350)
+PROCESSING_MS = Settings().processing_ms
+FINAL_STATES = {"published", "rejected", "failed", "canceled"}
+POLL_SECONDS = 0.005
+STEP_SECONDS, STEP_MAX_SECONDS = 1.0, 60.0
+POLLS_MAX = 4000  # polls per batch
+
+
+class ReplayClock(SystemClock):
+    """Clock that starts days ago, until advanced to now."""
+
+    def __init__(self) -> None:
+        self._behind_ms = self._led_ms = 0
+
+    def begin(self) -> None:
+        self._behind_ms = DAYS * DAY_MS
+
+    def now_ms(self) -> int:
+        return super().now_ms() - self._behind_ms
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._led_ms / 1000
+
+    def lead(self, seconds: float) -> None:
+        """Advance the clock, but not beyond now."""
+        by_ms = min(self._behind_ms, max(0, int(seconds * 1000)))
+        self._behind_ms -= by_ms
+        self._led_ms += by_ms
+
+
+@dataclass
+class DemoHistory:
+    """Server on `clock` with its users: `main` and `bakery` are their keys."""
+
+    service: Service
+    lab: SimulatorState
+    lab_url: str
+    clock: ReplayClock
+    main: str
+    bakery: str
+    _media: dict[str, str] = field(default_factory=dict)
+    _client: outbound.Client = field(default_factory=lambda: outbound.Client(outbound.UNGUARDED))
+
+    def live(self) -> None:
+        """Replay the whole story in order, up to now."""
+        with self._client:
+            self._live()
+
+    def _live(self) -> None:
+        self.lab.configure(processing_ms=0)  # platforms only process for long where a scene says so
+        now = SystemClock().now_ms()
+        for picture in PICTURES:
+            self._media[picture.name] = self._upload(f"{picture.name}.jpg", _paint(picture), picture.alt)
+        clip = self._client.get(f"{self.lab_url}/pages/clip.mp4").content
+        self._media["clip"] = self._upload("clip.mp4", clip, "Colours that flow into each other")
+        for answers, events in HOOKS:
+            hook: dict[str, Any] = {
+                "url": f"{self.lab_url}/hooks/{answers}",
+                "description": "The shop's website",
+                "events": events,
+            }
+            self._ask("POST", "/v1/webhook-endpoints", self.main, json=hook)
+        chat = {"to": {"kind": "slack", "url": f"{self.lab_url}/hooks/200"}, "description": "The kitchen's chat"}
+        self._ask("POST", "/v1/notification-channels", self.main, json=chat)
+        asked: dict[int, dict[str, Any]] = {}
+        for at, number, is_due in sorted(_schedule(now)):
+            scene = SCENES[number]
+            self._until(at)
+            if not is_due:
+                asked[number] = self._post(scene, None if scene.at_once else scene.when.ms(now))
+            if is_due or scene.at_once:
+                self._goes_out(scene, asked[number])
+        self._until(SystemClock().now_ms())
+        renewal.warn(self.service)  # as a server does every minute
+        self.lab.configure(processing_ms=PROCESSING_MS)
+
+    def _until(self, at_ms: int) -> None:
+        self.clock.lead((at_ms - self.clock.now_ms()) / 1000)
+        self._ring()
+
+    def _ring(self) -> None:
+        self.service.jobs.bell.ring()
+        self.service.ring_receivers([])
+
+    def _post(self, scene: Scene, due_ms: int | None) -> dict[str, Any]:
+        body: dict[str, Any] = {"targets": [{"platform": name} for name in scene.platforms], "text": scene.text}
+        if scene.picture:
+            kind = "video" if scene.picture == "clip" else "image"
+            body["media"] = [{"kind": kind, "mediaId": self._media[scene.picture]}]
+        if due_ms is not None:
+            body["scheduledAt"] = iso(due_ms)
+        if scene.at_once:
+            self._in_the_mood(scene)
+        batch: dict[str, Any] = self._ask(
+            "POST", "/v1/posts", self._key(scene), json=body, headers={"Prefer": "respond-async"}
+        )
+        self._change(scene, batch)
+        return batch
+
+    def _change(self, scene: Scene, batch: dict[str, Any]) -> None:
+        """Apply a user's change before publication."""
+        address = f"/v1/posts/{batch['results'][-1]['postId']}"
+        if scene.then == "cancel":
+            self._ask("DELETE", address, self._key(scene))
+        if scene.then == "move":
+            later = iso(scene.when.ms(SystemClock().now_ms()) + DAY_MS)
+            self._ask("PATCH", address, self._key(scene), json={"scheduledAt": later})
+
+    def _goes_out(self, scene: Scene, batch: dict[str, Any]) -> None:
+        """Advance time until the batch has ended, or waits for a slow platform."""
+        self._in_the_mood(scene)
+        self._ring()
+        self._wait(scene, batch["id"])
+        self.lab.faults.clear()
+        self.lab.configure(processing_ms=0)
+
+    def _in_the_mood(self, scene: Scene) -> None:
+        self.lab.faults.clear()
+        self.lab.faults.add(scene.faults)
+        self.lab.configure(processing_ms=scene.processing_ms)
+
+    def _wait(self, scene: Scene, batch: str) -> None:
+        step, pause = STEP_SECONDS, threading.Event()
+        for _ in range(POLLS_MAX):
+            pause.wait(POLL_SECONDS)
+            if self.service.is_busy():
+                step = STEP_SECONDS
+                continue
+            if self._is_over(scene, batch):
+                return
+            self.clock.lead(step)
+            self._ring()
+            step = min(step * 2, STEP_MAX_SECONDS)
+        raise RuntimeError(f"the demo's post did not end: {scene.text}")
+
+    def _is_over(self, scene: Scene, batch: str) -> bool:
+        posts = self._ask("GET", f"/v1/posts?batchId={batch}", self._key(scene))["data"]
+        over = FINAL_STATES | ({"publishing"} if scene.processing_ms else set())
+        return all(post["status"] in over for post in posts)
+
+    def _upload(self, name: str, content: bytes, alt: str) -> str:
+        answer = self._ask("POST", "/v1/media", self.main, files={"file": (name, content)}, data={"altText": alt})
+        return str(answer["id"])
+
+    def _key(self, scene: Scene) -> str:
+        return self.bakery if scene.bakery else self.main
+
+    def _ask(self, method: str, path: str, key: str, headers: dict[str, str] | None = None, **sent: Any) -> Any:
+        known = {"Authorization": f"Bearer {key}", **(headers or {})}
+        address = f"{self.service.base_url}{path}"
+        answer = self._client.request(method, address, headers=known, **sent)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+
+def _schedule(now_ms: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield `(at_ms, scene number, is_due)`: when a scene is requested, and due if past."""
+    for number, scene in enumerate(SCENES):
+        due = scene.when.ms(now_ms)
+        if scene.at_once:
+            yield due, number, False
+            continue
+        yield min(due - ASKED_MS, now_ms - ASKED_MS // 4), number, False
+        if due < now_ms and not scene.then:
+            yield due, number, True
+
+
+def _paint(picture: Picture) -> bytes:
+    """Paint a poster: a sky in two colors with shapes."""
+    above, below, things = picture.colours
+    canvas = Image.linear_gradient("L").resize(SIZE)
+    image = Image.composite(Image.new("RGB", SIZE, below), Image.new("RGB", SIZE, above), canvas)
+    shapes = Image.new("L", SIZE, 0)
+    draw = ImageDraw.Draw(shapes)
+    for x, y, radius in picture.circles:
+        draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=210)
+    shapes = shapes.filter(ImageFilter.GaussianBlur(6))
+    image.paste(Image.new("RGB", SIZE, things), mask=shapes)
+    into = io.BytesIO()
+    image.save(into, "JPEG", quality=80)
+    return into.getvalue()

@@ -1,0 +1,299 @@
+"""`socialpub export` and `import`: posts or accounts as NDJSON or CSV, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from socialpub.base import faults, private, troubles
+from socialpub.base.errors import ApiError
+from socialpub.commands import spreadsheets
+from socialpub.commands.admin import make_actor, open_database
+from socialpub.commands.backup import make_progress
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import CommandRefusedError
+from socialpub.commands.spreadsheets import LINE_MAX, Line, make_line_error
+from socialpub.domain.accounts import accounts
+from socialpub.domain.backups.spool import BESIDE, working_folder
+from socialpub.domain.core.service import Service
+from socialpub.domain.people import named
+from socialpub.domain.people.actor import Actor
+from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.posts import exporting, importing
+from socialpub.domain.shapes.accounts import AccountsQuery
+from socialpub.domain.shapes.errors import warning_body
+from socialpub.platforms.contract import PublishWarning
+from socialpub.store import sql
+from socialpub.store.locks import StartError, try_lock
+
+AT_ONCE = 16  # lines per step: their writes share an fsync
+PROBLEMS_SHOWN = 200
+FAILED = 1
+Json = dict[str, Any]
+COLUMNS = (
+    "id accountId account platform status scheduledAt publishedAt text media options url error createdAt".split()
+)  # fmt: skip
+
+
+# --- Export --------------------------------------------------------------------------------------------------------
+
+
+def export(options: CommandOptions) -> Json | None:
+    """Export; return `{file, lines}`, or None for standard output (`-`)."""
+    with open_database(options) as service:
+        organization = make_actor(options, service).scope.organization
+        rows = _accounts(service, organization) if options.accounts else _posts(service, organization, options)
+        if str(options.file) == "-":
+            _write(sys.stdout, rows, "csv" if options.csv else "ndjson", options)
+            return None
+        return {"file": str(options.file), "lines": _to_file(options, rows)}
+
+
+def _posts(service: Service, organization: str, options: CommandOptions) -> Iterator[Json]:
+    wanted = {"status": list(options.status), "after": options.after, "before": options.before}
+    query = {name: value for name, value in wanted.items() if value}
+    if options.account:
+        query["accountId"] = service.read(lambda: named.account(organization, options.account)).result()["id"]
+    return exporting.posts(service, Scope(organization), query)
+
+
+def _accounts(service: Service, organization: str) -> Iterator[Json]:
+    found = service.read(lambda: accounts.list_everywhere(organization, AccountsQuery())).result()
+    yield from (dict(body) for body in found)
+
+
+def _to_file(options: CommandOptions, rows: Iterable[Json]) -> int:
+    """Write a new file, which gets its name once complete."""
+    file: Path = options.file
+    if file.exists():
+        raise CommandRefusedError(f"{file} already exists, and an export overwrites nothing")
+    try:
+        with working_folder(file.parent, BESIDE) as desk:
+            with os.fdopen(private.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
+                form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
+                lines = _write(into, rows, form, options)
+            faults.hit("export.mid")
+            os.replace(desk / file.name, file)
+    except OSError as error:
+        raise StartError(f"{file} cannot be written: {troubles.why(error)}") from error
+    return lines
+
+
+def _write(into: TextIO, rows: Iterable[Json], form: str, options: CommandOptions) -> int:
+    if form == "ndjson":
+        return _count_rows(rows, lambda row: print(json.dumps(row, ensure_ascii=False), file=into))
+    first = "id profileId platform platformAccountId displayName status createdAt updatedAt tokenExpiresAt".split()
+    writer = csv.DictWriter(into, first if options.accounts else COLUMNS, extrasaction="ignore")
+    writer.writeheader()
+    return _count_rows(rows, lambda row: writer.writerow(_escape_formulas(row if options.accounts else _cells(row))))
+
+
+def _count_rows(rows: Iterable[Json], write: Callable[[Json], object]) -> int:
+    count = 0
+    for row in rows:
+        write(row)
+        count += 1
+    return count
+
+
+def _escape_formulas(cells: Json) -> Json:
+    """Escape formulas with an apostrophe: spreadsheets run them, and names are untrusted."""
+    return {name: f"'{cell}" if spreadsheets.is_formula(cell) else cell for name, cell in cells.items()}
+
+
+def _cells(post: Json) -> Json:
+    """Flatten a post to a row: the account by name, nested values as JSON."""
+    account, error = post["account"], post.get("error") or {}
+    return {
+        **post,
+        "account": account["displayName"] or account["platformAccountId"],
+        "media": json.dumps(post["mediaRefs"], ensure_ascii=False) if post["mediaRefs"] else "",
+        "options": json.dumps(post["options"], ensure_ascii=False) if post["options"] else "",
+        "error": error.get("rule") or error.get("code", ""),
+    }
+
+
+# --- Import: lines -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ImportReport:
+    """Import report. All problems are counted, the first ones kept."""
+
+    file: str
+    lines: int = 0
+    imported: int = 0
+    there: int = 0
+    invalid: int = 0
+    problems: list[Json] = field(default_factory=list)
+    warnings: list[Json] = field(default_factory=list)
+
+    def refuse(self, line: int, found: Iterable[Json]) -> None:
+        self.invalid += 1
+        self._keep(self.problems, line, found)
+
+    def warn(self, line: int, found: Iterable[Json]) -> None:
+        self._keep(self.warnings, line, found)
+
+    def _keep(self, kept: list[Json], line: int, found: Iterable[Json]) -> None:
+        kept.extend({"line": line, **one} for one in found)
+        kept.sort(key=lambda one: int(one["line"]))
+        del kept[PROBLEMS_SHOWN:]
+
+    def body(self) -> Json:
+        return dict(vars(self))
+
+
+def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
+    is_csv = spreadsheets.is_csv(file, raw)
+    raw.seek(0)
+    return spreadsheets.lines(raw) if is_csv else _json_lines(raw)
+
+
+def _json_lines(raw: BinaryIO) -> Iterator[Line]:
+    number = 0
+    while line := raw.readline(LINE_MAX + 1):
+        number += 1
+        if len(line) > LINE_MAX:
+            yield (
+                number,
+                make_line_error(f"The line is longer than {LINE_MAX} bytes. The rest of the file was not checked."),
+            )
+            return
+        if line.strip():
+            yield number, _json(line)
+
+
+def _json(line: bytes) -> Json | ApiError:
+    try:
+        found = sql.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except ValueError as error:
+        return make_line_error(f"The line is not JSON: {error}.")
+    return found if isinstance(found, dict) else make_line_error("The line is not a JSON object.")
+
+
+# --- Import: posts -------------------------------------------------------------------------------------------------
+
+
+def bring(options: CommandOptions) -> Json:
+    """Check the whole file, then import it; return the report.
+
+    Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1.
+    """
+    file: Path = options.file
+    with _open_locked(file) as raw, open_database(options) as service:
+        who, report = make_actor(options, service), ImportReport(str(file))
+        asyncio.run(_Import(who, file, raw, report, make_progress(options)).run(options))
+    options.exit_code = FAILED if report.invalid and not options.skip_invalid else 0
+    if options.json:
+        return report.body()
+    _print_report(report)
+    return {name: value for name, value in report.body().items() if not isinstance(value, list)}
+
+
+@contextlib.contextmanager
+def _open_locked(file: Path) -> Iterator[BinaryIO]:
+    """Open the file and lock it against concurrent imports."""
+    try:
+        raw = open(file, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise StartError(f"{file} cannot be read: {troubles.why(error)}") from error
+    with raw:
+        if not try_lock(raw):
+            raise CommandRefusedError(f"{file} is already being imported")
+        try:
+            yield raw
+        finally:
+            fcntl.flock(raw, fcntl.LOCK_UN)
+
+
+class _Import:
+    """Import in two passes: check all lines, then write them."""
+
+    def __init__(
+        self, who: Actor, file: Path, raw: BinaryIO, report: ImportReport, tell: Callable[[str, int, int], None]
+    ) -> None:
+        self._who, self._file, self._raw, self._report, self._tell = who, file, raw, report, tell
+        self._find = importing.finder(who)
+        self._size = file.stat().st_size
+        self._bad: set[int] = set()  # lines refused by the check
+        self._now: set[Any] = set()  # posts of the current step: a file may repeat one
+
+    async def run(self, options: CommandOptions) -> None:
+        await self._each("Looking through", self._look)
+        if options.check or (self._bad and not options.skip_invalid):
+            return
+        self._report.lines = self._report.there = 0
+        await self._each("Importing", self._bring_in)
+
+    async def _each(self, what: str, do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
+        """Process the lines in small steps."""
+        step: list[Line] = []
+        for line in _lines(self._file, self._raw):
+            step.append(line)
+            if len(step) == AT_ONCE:
+                await self._step(step, do)
+                step = []
+            self._tell(what, min(self._raw.tell(), self._size - 1), self._size)
+        await self._step(step, do)
+        self._tell(what, self._size, self._size)
+
+    async def _step(self, step: list[Line], do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
+        self._now.clear()
+        await asyncio.gather(*(self._line(*line, do) for line in step))
+        faults.hit("import.step")
+
+    async def _line(
+        self, number: int, given: Json | ApiError, do: Callable[[int, importing.Wanted], Awaitable[None]]
+    ) -> None:
+        self._report.lines += 1
+        if number in self._bad:
+            return
+        account = None
+        try:
+            if isinstance(given, ApiError):
+                raise given
+            wanted = importing.read(given, self._find)
+            account = wanted.account
+            if await self._is_there(wanted):
+                self._report.there += 1
+            else:
+                await do(number, wanted)
+        except ApiError as error:
+            if error.status >= 500 or error.code == "rate_limited":
+                raise  # not caused by the line
+            self._bad.add(number)
+            self._report.refuse(number, importing.problems(error, account))
+
+    async def _is_there(self, wanted: importing.Wanted) -> bool:
+        return await self._who.service.read(lambda: importing.is_there(wanted))
+
+    async def _look(self, number: int, wanted: importing.Wanted) -> None:
+        self._report.warn(number, map(_read_warning, await importing.check(self._who, wanted)))
+
+    async def _bring_in(self, number: int, wanted: importing.Wanted) -> None:
+        if wanted.same in self._now:
+            self._report.there += 1
+            return
+        self._now.add(wanted.same)
+        await importing.bring_in(self._who, wanted)
+        self._report.imported += 1
+
+
+def _read_warning(note: PublishWarning) -> Json:
+    return dict(warning_body(note))
+
+
+def _print_report(report: ImportReport) -> None:
+    for kind, found in (("", report.problems), ("warning: ", report.warnings)):
+        for one in found:
+            print(f"{report.file}:{one['line']}: {kind}{one['message']}", file=sys.stderr)

@@ -1,0 +1,133 @@
+"""`socialpub keys rotate`, `keys forget`: a new master key; a start after losing one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from socialpub.base.config import Settings
+from socialpub.base.runtime import Runtime, load_vault
+from socialpub.commands.admin import make_actor, open_database
+from socialpub.commands.backup import make_progress
+from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.serve import (
+    CommandRefusedError,
+    check_schema,
+    find_database,
+    hold_server_lock,
+    load_settings,
+    make_private,
+    needed_keys,
+)
+from socialpub.domain import act
+from socialpub.domain.core import copies
+from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.engine import lost_key, rotation
+from socialpub.store import db
+from socialpub.store.locks import is_served
+
+INCOMPLETE = 1
+
+
+def rotate(options: CommandOptions) -> dict[str, Any]:
+    """Rotate the master key; return counts. Exit code 1 if values could not be re-encrypted."""
+    with open_database(options) as service:
+        rotation.check(service, running=is_served(service.db.path))
+        begun = act.do_now(make_actor(options, service), rotation.begin)
+        bar = make_progress(options)
+        made = rotation.go_on(service, lambda done, total: bar("sealing anew", done, total))
+        options.exit_code = INCOMPLETE if made.left else 0
+        return {
+            **begun,
+            "sealed": made.anew,
+            "left": made.left,
+            "aside": made.aside,
+            "next": _describe_next(service, made),
+        }
+
+
+def _describe_next(service: Service, made: rotation.Rotated) -> str:
+    settings = service.runtime.settings
+    if made.left:
+        return f"values sealed with {', '.join(made.left)} cannot be opened (the log names them): the old key stays"
+    if settings.security.encryption_keys:
+        return "take all keys but the first out of security.encryption_keys; backups from before today need the old one"
+    if not made.aside:
+        return f"{settings.key_file} holds one key, which seals everything"
+    return f"copy {settings.key_file} to your safe place; keep {', '.join(made.aside)} as long as backups from before"
+
+
+# --- Lost key ------------------------------------------------------------------------------------------------------
+
+
+def forget(options: CommandOptions) -> dict[str, Any]:
+    """Give up data under a lost key; return counts. Raises RefusedError without consent."""
+    settings = load_settings(options)
+    check_schema(find_database(settings))
+    with hold_server_lock(settings):
+        make_private(settings)
+        copies.check_files(settings)
+        counts = _count_lost(settings)
+        _confirm(options, counts)
+        with copies.changed_by_us(settings), _open_with_available_keys(settings) as service:
+            lost_key.forget(service)
+            done = act.do_now(make_actor(options, service), lost_key.finish)
+    return {**done, **counts, "next": "socialpub serve, then reconnect the accounts"}
+
+
+def _count_lost(settings: Settings) -> dict[str, int]:
+    """Count the data under lost keys. Raises RefusedError if none, ConfigError if unreadable."""
+    lacking = needed_keys(settings.database_path)
+    if settings.security.encryption_keys or settings.key_file.exists():
+        held = load_vault(settings)
+        lacking = {key for key in lacking if not held.holds(key)}
+    if not lacking:
+        raise CommandRefusedError("every master key that this database needs is available: there is nothing to forget")
+    database = db.Database(settings.database_path).open()
+    try:
+        found = database.read(lambda: lost_key.lost(lacking)).result()
+    finally:
+        database.close()
+    return {name: found[table] for name, table in _COUNTED_TABLES.items()}
+
+
+_COUNTED_TABLES = {
+    "accounts": "account",
+    "apps": "platform_app",
+    "webhooks": "webhook_endpoint",
+    "channels": "notification_channel",
+}
+
+
+@contextmanager
+def _open_with_available_keys(settings: Settings) -> Iterator[Service]:
+    """Open the service with the available keys, creating a key file if there is none."""
+    db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
+    service = open_service(Runtime(settings, load_vault(settings)))
+    try:
+        yield service
+    finally:
+        close_service(service)
+
+
+def _confirm(options: CommandOptions, counts: dict[str, int]) -> None:
+    """Ask for confirmation of what is given up. Raises RefusedError without it."""
+    if options.yes:
+        return
+    given_up = _LOSS_TEXT.format(**counts)
+    if not sys.stdin.isatty():
+        raise CommandRefusedError(f"{given_up} To go on: --yes")
+    print(given_up, file=sys.stderr)
+    if input("Type forget to continue: ").strip() != "forget":
+        raise CommandRefusedError("Nothing was changed.")
+
+
+_LOSS_TEXT = (
+    "The master key is lost, and with it: the authorization of {accounts} accounts (each has to be connected again), "
+    "the secrets of {apps} platform apps that were typed in (to be typed in again), the signing "
+    "secrets of {webhooks} webhook endpoints (switched off until they have new ones), and where {channels} "
+    "notification channels lead (removed). Posts and their log stay. If you have a copy of the key, put it "
+    "in its place and do not go on: there is no way back."
+)

@@ -1,0 +1,77 @@
+"""Run a command: log line, result or error, exit code."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+from socialpub.base import redact
+from socialpub.base.bucket import BucketError
+from socialpub.base.config import ConfigError
+from socialpub.base.errors import ApiError
+from socialpub.commands import audit_line, serve
+from socialpub.commands.click_types import CommandOptions
+from socialpub.domain.backups.archive import BackupError
+from socialpub.domain.shapes.errors import error_body
+from socialpub.store.locks import StartError
+
+FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
+
+
+def run(options: CommandOptions) -> int:
+    """Run one command and return its exit code."""
+    if logging.lastResort:  # formats messages of commands before, or without, logging setup
+        logging.lastResort.setFormatter(redact.LogFormatter("%(message)s"))
+    try:
+        result = options.run(options)
+    except (ApiError, BackupError, BucketError, ConfigError, StartError, serve.CommandRefusedError) as error:
+        return _report_error(options, error)
+    if options.act and result.get(options.done):
+        audit_line.write(options.act, result, options.settings)
+    if result is not None:
+        _show(options, result)
+    return int(options.exit_code)
+
+
+def _report_error(options: CommandOptions, error: Exception) -> int:
+    if options.json:
+        body = dict(error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
+        body.pop("docUrl", None), body.pop("ruleUrl", None)
+        print(json.dumps({"error": body}, ensure_ascii=False))
+    print(f"socialpub: {error}", file=sys.stderr)
+    if isinstance(error, ApiError) and error.remediation:
+        print(f"  {error.remediation}", file=sys.stderr)
+    return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, serve.CommandRefusedError):
+        return REFUSED
+    if isinstance(error, ApiError):
+        if error.code in ("platform_auth_failed", "unauthenticated"):
+            return AUTHENTICATION
+        return REFUSED if error.status in (400, 403, 404, 409) else FAILED
+    return FAILED
+
+
+def _show(options: CommandOptions, result: Any) -> None:
+    if options.json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        for line in _format_lines(result) if options.sentences is None else options.sentences:
+            print(line)
+
+
+def _format_lines(result: Any) -> list[str]:
+    if isinstance(result, list):
+        return ["  ".join(str(value) for value in row.values() if value is not None) for row in result] or ["none"]
+    width = max(len(name) for name in result)
+    return [f"{name:<{width}}  {_format_value(value)}" for name, value in result.items()]
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)

@@ -1,0 +1,98 @@
+"""References of a reply: its parent and the root of the thread, as the network has them.
+
+A wrong root puts a reply in the wrong thread, or in none. So the parent is read, and nothing is published if that
+fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.http import Response
+from socialpub.platforms.bluesky.xrpc import (
+    LOOKUP_SECONDS,
+    NO_PARENT,
+    build_error,
+    build_unusable_error,
+    build_worded_error,
+    call,
+    find_server_origin,
+    parse_origin,
+)
+from socialpub.platforms.contract import Json, Upstream, Verdict
+
+_UNREAD = Verdict(
+    Outcome.NOT_SENT,
+    "platform_unavailable",
+    remediation="Publish again later, or name the thread's first post in `replyRootUri` and `replyRootCid`.",
+)
+
+
+def build_refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
+    """Build `{root, parent}` of the record; None unless it is a reply.
+
+    Raises rule `bluesky.reply.refs` for a missing or changed parent, `platform_unavailable` if it is unreadable.
+    """
+    if not options.get("replyToUri"):
+        return None
+    parent = {"uri": options["replyToUri"], "cid": options["replyToCid"]}
+    if options.get("replyRootUri"):
+        return {"root": {"uri": options["replyRootUri"], "cid": options["replyRootCid"]}, "parent": parent}
+    reply = _read(up, parent["uri"])
+    found = _parse_ref(reply.record()) or parent
+    if found["cid"] != parent["cid"]:
+        message = f"{parent['uri']} has the CID {found['cid']} now, not {parent['cid']}."
+        raise build_worded_error(up, NO_PARENT, reply, message)
+    return {"root": _root(up, reply) or found, "parent": found}
+
+
+def _read(up: Upstream, uri: str) -> Response:
+    """Read the parent's record from the account's own server, else from the public API."""
+    where = dict(zip(("repo", "collection", "rkey"), uri.removeprefix("at://").split("/"), strict=True))
+    lost: list[ApiError] = []
+    for host in (find_server_origin(up), parse_origin(up.site.public_api)):
+        try:
+            reply = call(up, "look", "GET", host, "com.atproto.repo.getRecord", params=where, timeout=LOOKUP_SECONDS)
+            return _check_parent(up, uri, reply)
+        except ApiError as error:
+            if error.rule == NO_PARENT.rule:
+                raise
+            lost.append(error)
+    raise _to_not_sent_error(up, lost[-1])
+
+
+def _check_parent(up: Upstream, uri: str, reply: Response) -> Response:
+    """Return the response if it contains the record of that address."""
+    found, tail = _parse_ref(reply.record()), uri.removeprefix("at://").partition("/")[2]
+    if found is None or not found["uri"].endswith(f"/{tail}") or not isinstance(reply.record().get("value"), dict):
+        raise build_unusable_error(up, "look", reply)
+    return reply
+
+
+def _root(up: Upstream, reply: Response) -> Json | None:
+    """Return the parent's root; None if it starts a thread."""
+    answers = reply.record()["value"].get("reply")
+    if answers is None:
+        return None
+    root = _parse_ref(answers.get("root")) if isinstance(answers, dict) else None
+    if root is None:
+        raise _to_not_sent_error(up, build_unusable_error(up, "look", reply))
+    return root
+
+
+def _parse_ref(value: Any) -> dict[str, str] | None:
+    """Parse a strong reference: address and CID."""
+    uri, cid = (value.get("uri"), value.get("cid")) if isinstance(value, dict) else (None, None)
+    if not isinstance(uri, str) or not uri.startswith("at://") or not isinstance(cid, str) or not cid:
+        return None
+    return {"uri": uri, "cid": cid}
+
+
+def _to_not_sent_error(up: Upstream, error: ApiError) -> ApiError:
+    """Convert a read failure into an error where nothing was sent."""
+    message = f"The post that this one answers could not be read, so its thread is not known. {error.message}"
+    made = build_error(up, _UNREAD, message, error.platform_response)
+    made.retry_after = error.retry_after
+    return made

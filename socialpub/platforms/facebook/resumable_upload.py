@@ -1,0 +1,93 @@
+"""Video upload by the Resumable Upload API, once Facebook refuses phased uploads.
+
+Second choice: a phased upload has the video's id before its last step, while here the call that returns the id also
+publishes (developers.facebook.com/docs/video-api/guides/publishing, /docs/graph-api/guides/upload).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from socialpub.base.errors import ApiError
+from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
+from socialpub.platforms.facebook.declaration import GRAPH
+from socialpub.platforms.kit.api_errors import to_text
+from socialpub.platforms.kit.uploads import FileSlice, whole_file
+from socialpub.platforms.meta.graph import parse_fault
+
+_MISSES_MAX = 5
+_MISS_WAIT = 3.0
+_UNSUPPORTED = frozenset({12, 2500})
+_WORDS = ("upload_phase", "deprecated")
+
+
+@dataclass(frozen=True)
+class ResumableUpload:
+    """Upload in progress. `unsure`: a response was lost, so the offset must be queried."""
+
+    id: str
+    sent: int = 0
+    unsure: bool = False
+    misses: int = 0
+
+    def later(self, seconds: float) -> Pending:
+        return Pending({"upload": asdict(self)}, seconds)
+
+
+def is_wanted(up: Upstream, reply: Response) -> bool:
+    """Return whether the refusal says that phased uploads have ended."""
+    fault = parse_fault(reply)
+    said = not _UNSUPPORTED.isdisjoint(fault.numbers) or any(word in fault.words for word in _WORDS)
+    return said and bool(up.site.client_id)
+
+
+def open_upload(up: Upstream, item: DraftMedia) -> ResumableUpload:
+    """Open an upload of the app; nothing of it is public or belongs to a Page."""
+    form = {"file_name": "video", "file_length": str(whole_file(item).size), "file_type": item.content_type}
+    reply = GRAPH.call(up, "video", "POST", _address(up, f"{up.site.client_id}/uploads"), data=form)
+    return ResumableUpload(GRAPH.id_of(up, "video", reply))
+
+
+def upload_file(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str | Pending:
+    """Return the handle of the whole file, or `Pending` after a failure."""
+    try:
+        start = _offset(up, state) if state.unsure else state.sent
+        if start >= whole_file(item).size:  # its handle was in the lost response
+            return replace(open_upload(up, item), misses=state.misses).later(0)
+        return _send_bytes(up, item, replace(state, sent=start))
+    except ApiError as error:
+        if error.code != "platform_unavailable" or state.misses >= _MISSES_MAX:
+            raise
+        return replace(state, unsure=True, misses=state.misses + 1).later(error.retry_after or _MISS_WAIT)
+
+
+def build_form(plan: Json) -> dict[str, str]:
+    """Build the form that publishes an uploaded file."""
+    return {"fbuploader_video_file_chunk": plan["handle"]} | (
+        {"description": plan["message"]} if plan["message"] else {}
+    )
+
+
+def _send_bytes(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str:
+    part = FileSlice(item.file, state.sent, whole_file(item).size)
+    headers = {**_token(up), "file_offset": str(state.sent), "Content-Length": str(part.size)}
+    url = _address(up, state.id)
+    reply = GRAPH.call(up, "video", "POST", url, headers=headers, content=part, timeout=UPLOAD_SECONDS)
+    return GRAPH.id_of(up, "video", reply, key="h")
+
+
+def _offset(up: Upstream, state: ResumableUpload) -> int:
+    reply = GRAPH.call(up, "status", "GET", _address(up, state.id), headers=_token(up))
+    told = to_text(reply.record().get("file_offset"))
+    if not (told.isascii() and told.isdigit()):
+        raise GRAPH.unusable(up, "status", reply)
+    return int(told)
+
+
+def _token(up: Upstream) -> dict[str, str]:
+    return {"Authorization": f"OAuth {up.tokens.access}"}
+
+
+def _address(up: Upstream, path: str) -> str:
+    return f"{up.site.upload_base}/{GRAPH.platform.pinned(up.site)}/{path}"

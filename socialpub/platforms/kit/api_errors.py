@@ -1,0 +1,81 @@
+"""Errors from unsuccessful responses, uniform across platforms and free of secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from socialpub.base import redact
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.http import Response
+from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstream, Verdict, build_error
+
+
+def to_text(value: object) -> str:
+    """Convert an id, name or code to text; empty unless text or number."""
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def redact_response(up: Upstream, reply: Response, *more: str) -> Response:
+    """Redact the secrets of the connection, and `more`, from a response."""
+    return reply.with_content(redact.content(reply.content, (*list_secrets(up), *filter(None, more))))
+
+
+def list_secrets(up: Upstream) -> tuple[str, ...]:
+    """List the secrets to redact from errors."""
+    return tuple(filter(None, (up.tokens.access, up.tokens.refresh, up.site.client_secret)))
+
+
+@dataclass(frozen=True)
+class ErrorFactory:
+    """Error factory of one platform. `words`: the verb of each step, "take the post"."""
+
+    platform: Platform
+    replies: Replies
+    words: Mapping[str, str]
+
+    def rule(self, suffix: str) -> Rule:
+        """Find the platform's rule with this suffix."""
+        wanted = f"{self.platform.name}.{suffix}"
+        return next(rule for rule in self.platform.rules if rule.id == wanted)
+
+    def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
+        """Build the error of a rule violated by something other than an error response."""
+        version = self.platform.pinned(up.site)
+        return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
+
+    def told(self, up: Upstream, step: str, found: Verdict, reply: Response, said: str) -> ApiError:
+        """Build the error of a redacted, classified response, with its text."""
+        said = said[:300] or f"it answered with status {reply.status_code}."
+        return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
+
+    def worded(self, up: Upstream, found: Verdict, reply: Response, message: str) -> ApiError:
+        """Build the error of a classified response; the text of its rule comes first."""
+        if found.rule:
+            row = self.rule(found.rule.partition(".")[2])
+            found = replace(found, remediation=found.remediation or row.remediation)
+            message = f"{row.message} {message}"
+        return build_error(self.platform, self.platform.pinned(up.site), found, reply, message)
+
+    def unusable(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+        """Build the error of an incomplete 2xx response, by its row in REPLIES (`NO_BODY`).
+
+        Without a row: ambiguous for a mutating call, otherwise not sent. The body is not shown, because it may hold
+        tokens.
+        """
+        found = self.replies.get((step, 200, NO_BODY))
+        outcome = found.outcome if found else Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
+        why = f"its answer {reply.unread}" if reply.unread else "its answer could not be read"
+        said = f"{self.platform.label} was asked to {self.words[step]} and answered {reply.status_code}, but {why}."
+        return self.unavailable(up, said, outcome, {"status": reply.status_code})
+
+    def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:
+        return ApiError(
+            "platform_unavailable",
+            message,
+            platform=self.platform.name,
+            platform_version=self.platform.pinned(up.site) or None,
+            platform_response=said,
+            outcome=outcome,
+        )

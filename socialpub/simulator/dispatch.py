@@ -1,0 +1,265 @@
+"""Performing an operation over HTTP: the effect, and the scripted fault around it. Every platform goes through here."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, cast
+
+from sanic import HTTPResponse, Request
+
+from socialpub.simulator.contract import Call, FakePlatform, FakeResponse, Operation, RefusedError
+from socialpub.simulator.faults import Fault
+from socialpub.simulator.media_fetch import fetch_all
+from socialpub.simulator.state import ReceivedCall, SimulatorState
+
+PRIVATE_URL = "http://169.254.169.254/latest/meta-data/"
+_HTML = "<!DOCTYPE html><html><head><title>One moment</title></head><body><h1>We will be right back</h1></body></html>"
+_OK = Fault(fault="ok")
+_BOMB_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class OperationRun:
+    """One call being answered."""
+
+    lab: SimulatorState
+    fake: FakePlatform
+    operation: Operation
+    request: Request
+    call: Call
+    received: ReceivedCall
+    fault: Fault
+    tasks: set[asyncio.Task[Any]]
+    resets: int  # of the lab, when the call arrived
+
+    def effect(self, call: Call) -> FakeResponse:
+        """Do what the call asks, unless the lab has been reset since; operations run one at a time."""
+        with self.lab.lock:
+            if self.resets != self.lab.resets:
+                return self.fake.refusal(503, None)
+            try:
+                return self.operation.handle(call)
+            except RefusedError as refused:
+                return refused.answer
+
+    async def answer_after(self, seconds: float) -> FakeResponse:
+        """The effect, which nobody stops who hangs up meanwhile; most have no meanwhile."""
+        if seconds or self.operation.pulls:
+            return await asyncio.shield(self.spawn(self.effect_after(seconds)))
+        return self.effect(self.call)
+
+    async def effect_after(self, seconds: float) -> FakeResponse:
+        await asyncio.sleep(seconds)
+        return self.effect(await self._with_pulled())
+
+    async def _with_pulled(self) -> Call:
+        """The call with all that the platform fetches for it; what it has fetched may name more."""
+        call, pulls = self.call, self.operation.pulls
+        while pulls and (wanted := set(pulls(call)) - set(call.pulled)):
+            call = replace(call, pulled={**call.pulled, **await fetch_all(wanted)})
+        return call
+
+    def spawn(self, work: Awaitable[FakeResponse]) -> asyncio.Task[FakeResponse]:
+        """Go on with `work` even when the client hangs up."""
+        task: asyncio.Task[FakeResponse] = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+
+async def run_operation(
+    lab: SimulatorState, fake: FakePlatform, operation: Operation, request: Request, tasks: set[asyncio.Task[Any]]
+) -> FakeResponse | None:
+    """Answer one call, with the fault that the script has for it; None where that has sent something itself."""
+    call = _call(lab, fake, request)
+    received = lab.received(fake.name, operation.name, call.method, _path(request), call.headers, call.body)
+    fault = lab.faults.next(fake.name, operation.name) or _OK
+    received.fault = None if fault is _OK else fault.fault
+    performance = OperationRun(lab, fake, operation, request, call, received, fault, tasks, lab.resets)
+    if fault.kind == "late_effect":
+        await _late(performance)
+    wait = lab.settings.latency_ms / 1000 + (fault.amount if fault.kind == "delay" else 0)
+    answer = FakeResponse()
+    if fault.takes_effect:
+        answer = await performance.answer_after(wait)
+    elif wait:
+        await asyncio.sleep(wait)
+    return await _PLAYERS[fault.kind](performance, answer)
+
+
+def refuse_call(lab: SimulatorState, fake: FakePlatform, request: Request, status: int) -> HTTPResponse:
+    """Answer a call that is no operation of the platform, or is too large for it (its body is then not here)."""
+    headers = dict(request.headers.items())
+    received = lab.received(fake.name, "none", request.method, _path(request), headers, request.body)
+    answer = fake.refusal(status, None)
+    received.status = answer.status
+    return to_sanic_response(answer)
+
+
+def to_sanic_response(answer: FakeResponse) -> HTTPResponse:
+    """Return an answer as Sanic sends it."""
+    kind = answer.content_type if answer.body is not None else None
+    return HTTPResponse(answer.content(), answer.status, {**answer.headers}, kind)
+
+
+def _path(request: Request) -> str:
+    return request.path + (f"?{request.query_string}" if request.query_string else "")
+
+
+def _call(lab: SimulatorState, fake: FakePlatform, request: Request) -> Call:
+    return Call(
+        method=request.method,
+        path=request.path,
+        origin=lab.origins[fake.name],
+        query=dict(request.get_args(keep_blank_values=True)) if request.query_string else {},
+        headers=dict(request.headers.items()),
+        body=request.body,
+        parts={name: str(value) for name, value in request.match_info.items()},
+    )
+
+
+def _record_status(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    performance.received.status = answer.status
+    return answer
+
+
+async def _plain(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(performance, answer)
+
+
+async def _status(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    fault = performance.fault
+    status = int(fault.amount) if fault.kind == "status" else 500
+    refusal = performance.fake.refusal(status, fault.retry_after)
+    body, kind = refusal.body, refusal.content_type
+    if fault.body is not None:
+        body, kind = fault.body, "text/html" if isinstance(fault.body, str) else "application/json"
+    return _record_status(performance, FakeResponse(status, body, refusal.headers, kind))
+
+
+async def _reset(performance: OperationRun, answer: FakeResponse) -> None:
+    """Reset the connection: the client gets a TCP reset (RST), no end of file and no answer."""
+    transport = cast(asyncio.WriteTransport, performance.request.transport)
+    # A close that lingers for zero seconds discards the connection, which the peer sees as a reset.
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+    await _until_cut_off()
+
+
+async def _late(performance: OperationRun) -> None:
+    """No answer, ever; the effect comes when the client has given up."""
+    gone = asyncio.Event()
+
+    async def later() -> FakeResponse:
+        await gone.wait()
+        return await performance.effect_after(performance.fault.amount)
+
+    if performance.fault.takes_effect:
+        performance.spawn(later())
+    try:
+        await _until_cut_off()
+    finally:
+        gone.set()
+
+
+async def _until_cut_off() -> None:
+    """Sanic cancels the handler when its connection is lost."""
+    await asyncio.Event().wait()
+
+
+async def _slow(performance: OperationRun, answer: FakeResponse) -> None:
+    """One byte a second."""
+    stream = await _stream(performance, answer)
+    for byte in answer.content():
+        await stream(bytes([byte]))
+        await asyncio.sleep(1)
+
+
+async def _endless(performance: OperationRun, answer: FakeResponse) -> None:
+    """JSON that begins well and never ends."""
+    stream = await _stream(performance, answer)
+    await stream(b'{"padding":"')
+    while True:
+        await stream(b"a" * 65_536)
+        await asyncio.sleep(0)
+
+
+async def _stream(performance: OperationRun, answer: FakeResponse) -> Callable[[bytes], Awaitable[None]]:
+    performance.received.status = answer.status
+    headers = {**answer.headers}
+    opened = await performance.request.respond(status=answer.status, headers=headers, content_type=answer.content_type)
+
+    async def send(data: bytes) -> None:
+        await opened.send(data)
+
+    return send
+
+
+async def _html(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(performance, FakeResponse(200, _HTML, content_type="text/html; charset=utf-8"))
+
+
+async def _truncated(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    """Half of the answer, well framed, so that only the JSON is broken."""
+    content = answer.content()
+    return _record_status(
+        performance, FakeResponse(answer.status, content[: len(content) // 2], answer.headers, answer.content_type)
+    )
+
+
+async def _wrong_type(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(performance, FakeResponse(answer.status, ["unexpected"], answer.headers))
+
+
+async def _missing_id(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    kept = answer.body
+    if isinstance(kept, dict):
+        kept = {key: value for key, value in kept.items() if key not in performance.fake.ids}
+    return _record_status(performance, FakeResponse(answer.status, kept, answer.headers))
+
+
+async def _redirect_self(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(performance, FakeResponse(301, headers={"location": performance.request.url}))
+
+
+async def _redirect_private(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(performance, FakeResponse(302, headers={"location": PRIVATE_URL}))
+
+
+async def _gzip_bomb(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+    headers = {**answer.headers, "content-encoding": "gzip"}
+    return _record_status(performance, FakeResponse(answer.status, _bomb(), headers, answer.content_type))
+
+
+@cache
+def _bomb() -> bytes:
+    """64 MiB of JSON in about 64 KiB."""
+    return gzip.compress(json.dumps({"padding": "0" * _BOMB_BYTES}).encode(), compresslevel=6, mtime=0)
+
+
+FaultPlayer = Callable[[OperationRun, FakeResponse], Awaitable[FakeResponse | None]]
+
+_PLAYERS: Mapping[str, FaultPlayer] = {
+    "ok": _plain,
+    "delay": _plain,
+    "status": _status,
+    "error_after": _status,
+    "reset_before": _reset,
+    "reset_after": _reset,
+    "slow": _slow,
+    "endless": _endless,
+    "html": _html,
+    "truncated": _truncated,
+    "wrong_type": _wrong_type,
+    "missing_id": _missing_id,
+    "redirect_self": _redirect_self,
+    "redirect_private": _redirect_private,
+    "gzip_bomb": _gzip_bomb,
+}

@@ -1,0 +1,31 @@
+"""The fake platforms, in the order of their ports.
+
+A fake platform is a module (or package) with one class that satisfies `wire.Fake`, and its line below: its accounts,
+tokens and rules are its own, while faults, latency, the record of calls, the page and the ports come with the lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from socialpub.simulator.bluesky import Bluesky
+from socialpub.simulator.contract import FakePlatform
+from socialpub.simulator.facebook import Facebook
+from socialpub.simulator.instagram import Instagram
+from socialpub.simulator.linkedin import LinkedIn
+from socialpub.simulator.pinterest import Pinterest
+from socialpub.simulator.state import SimulatorState
+from socialpub.simulator.threads import Threads
+from socialpub.simulator.tiktok import Tiktok
+from socialpub.simulator.twitter import Twitter
+
+FAKES: Mapping[str, Callable[[SimulatorState], FakePlatform]] = {
+    "bluesky": Bluesky,
+    "facebook": Facebook,
+    "instagram": Instagram,
+    "linkedin": LinkedIn,
+    "pinterest": Pinterest,
+    "threads": Threads,
+    "tiktok": Tiktok,
+    "twitter": Twitter,
+}

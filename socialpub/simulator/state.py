@@ -1,0 +1,153 @@
+"""The lab: everything that the fake platforms share, and the one handle on them for tests."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from socialpub.base.runtime import Clock
+from socialpub.simulator.contract import FakePlatform
+from socialpub.simulator.faults import FaultScript
+from socialpub.simulator.ledger import Ledger, PublishedMedia
+
+_KEPT_BYTES = 64 * 1024  # of a call's body
+_KEPT_CALLS = 10_000
+_FORGOTTEN_CALLS = 1_000  # at once: to forget one moves all that are kept
+
+
+class Settings(BaseModel):
+    """How all fake platforms behave until changed."""
+
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    latency_ms: Annotated[int, Field(ge=0)] = 0
+    """Added to every call, before its effect."""
+    list_lag_ms: Annotated[int, Field(ge=0)] = 0
+    """How long a new post is missing from lists (not from lookups by id)."""
+    list_limit: Annotated[int, Field(ge=1)] | None = None
+    """The most items on one page of a list, whatever the client asks for."""
+    rate_limits: bool = False
+    """Whether the platforms enforce their rate limits."""
+    processing_ms: Annotated[int, Field(ge=0)] = 300
+    """How long a container or video is being processed before it can be published."""
+
+
+@dataclass
+class ReceivedCall:
+    """A call that arrived. `status` is None while it is under way, and for ever when it got no answer."""
+
+    n: int
+    at_ms: int
+    platform: str
+    operation: str
+    method: str
+    path: str  # with the query
+    headers: Mapping[str, str]
+    body: bytes  # the first 64 KiB of it
+    size: int
+    fault: str | None = None
+    status: int | None = None
+
+    def body_json(self) -> dict[str, Any]:
+        return {**asdict(self), "body": self.body.decode("utf-8", "replace")}
+
+
+@dataclass(frozen=True)
+class StoredBlob:
+    content: bytes
+    type: str
+
+
+@dataclass
+class SimulatorState:
+    """Ledger, faults, settings, accounts and the calls that arrived. Every method may be called from any thread."""
+
+    clock: Clock
+    makers: Mapping[str, Callable[[SimulatorState], FakePlatform]]  # of the fake platforms, by name
+    ledger_file: Path | None = None
+    settings: Settings = field(default_factory=Settings)
+    faults: FaultScript = field(default_factory=FaultScript)
+    calls: list[ReceivedCall] = field(default_factory=list)  # the last ten thousand, or some more
+    blobs: dict[str, StoredBlob] = field(default_factory=dict)  # by sha256, for the page
+    origins: dict[str, str] = field(default_factory=dict)  # by platform, once it is served
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    resets: int = 0
+    _arrived: int = 0
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.clock, self.ledger_file)
+        self.fakes: dict[str, FakePlatform] = {name: make(self) for name, make in self.makers.items()}
+
+    def fake(self, platform: str) -> FakePlatform:
+        """ValueError when there is no such platform here."""
+        if platform not in self.fakes:
+            raise ValueError(f"there is no fake platform {platform!r}; there are {', '.join(self.fakes)}")
+        return self.fakes[platform]
+
+    def add_account(self, platform: str, **wanted: Any) -> dict[str, Any]:
+        """A new account at a platform with its credentials; ValueError when the platform will not make it."""
+        with self.lock:
+            return self.fake(platform).add_account(wanted)
+
+    def end_tokens(
+        self, platform: str, account: str | None = None, *, access: bool = True, refresh: bool = False
+    ) -> None:
+        """Let access tokens expire now, or revoke refresh tokens, of one account or of all."""
+        with self.lock:
+            self.fake(platform).end_tokens(account, access=access, refresh=refresh)
+
+    def configure(self, **changes: Any) -> None:
+        """Change settings (camelCase or snake_case); pydantic.ValidationError when a value is refused."""
+        with self.lock:
+            wanted = Settings.model_validate(changes)
+            self.settings = self.settings.model_copy(update=wanted.model_dump(exclude_unset=True))
+
+    def received(
+        self, platform: str, operation: str, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> ReceivedCall:
+        """Write a call down at its arrival."""
+        with self.lock:
+            self._arrived += 1
+            call = ReceivedCall(
+                self._arrived,
+                self.clock.now_ms(),
+                platform,
+                operation,
+                method,
+                path,
+                headers,
+                body[:_KEPT_BYTES],
+                len(body),
+            )
+            self.calls.append(call)
+            if len(self.calls) >= _KEPT_CALLS + _FORGOTTEN_CALLS:
+                del self.calls[:-_KEPT_CALLS]
+        return call
+
+    def add_medium(self, content: bytes, content_type: str, alt: str | None = None) -> PublishedMedia:
+        """Keep a medium's bytes for the page, and get how the ledger names it."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.blobs[sha256] = StoredBlob(content, content_type)
+        return PublishedMedia(sha256, len(content), content_type, alt)
+
+    def reset(self) -> None:
+        """Empty ledger, calls, faults and everything published; settings as at the start. Accounts stay.
+
+        Effects that faults have put off until later do not come any more.
+        """
+        with self.lock:
+            self.resets += 1
+            self.ledger.clear()
+            self.faults.clear()
+            self.calls.clear()
+            self.blobs.clear()
+            self.settings = Settings()
+            for fake in self.fakes.values():
+                fake.reset()

@@ -1,0 +1,146 @@
+"""The accounts of an organization: their state and its reason, connecting them again, disconnecting them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.accounts import accounts, apps, boards, connect
+from socialpub.domain.core import upstreams
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import postlog
+from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.platforms.contract import Board
+from socialpub.store.rows import AccountRow
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.dashboard.posts import to_view
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+FAILURES_SHOWN = 5
+
+
+async def list_accounts(call: RequestContext) -> HandlerResponse:
+    """GET /accounts."""
+    return await show(
+        call,
+        "accounts/list.html",
+        lambda desk: {"accounts": accounts.list_bodies(desk.scope), "sets_up": apps.may_manage(call.scope)},
+        platforms=platforms.PLATFORMS,
+        ready=[name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)],
+    )
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /accounts/{id}: how it stands, what it published last, and what went wrong."""
+
+    def found(_: Desk) -> dict[str, Any]:
+        row = accounts.find(call.scope, call.path_value("account_id"))
+        return {
+            "account": accounts.body(row),
+            "standing": accounts.standing(call.service, row),
+            "waiting": accounts.waiting(call.service, call.scope, row["id"]),
+            "has_boards": boards.has_boards(row["platform"]),
+            "board": boards.default_name(row),
+            "last": _posts(call, row["id"], ["published"], 1),
+            "failures": _posts(call, row["id"], ["failed", "rejected"], FAILURES_SHOWN),
+        }
+
+    ready = [name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)]
+    return await show(call, "accounts/account.html", found, platforms=platforms.PLATFORMS, ready=ready)
+
+
+def _posts(call: RequestContext, account: str, states: list[str], most: int) -> list[dict[str, Any]]:
+    """The newest posts of an account in these states."""
+    asked = PostsQuery.model_validate({"accountId": account, "status": states, "limit": most})
+    posts = json.loads(postlog.page(call.service, call.scope, asked))["data"]
+    return [to_view(post, call.service.now_ms) for post in posts]
+
+
+async def confirm_disconnect(call: RequestContext) -> HandlerResponse:
+    """GET /accounts/{id}/disconnect: what will happen, and the choice of what becomes of the posts that wait."""
+    return await _confirm_page(call)
+
+
+async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    def read(_: Desk) -> dict[str, Any]:
+        account = accounts.get_body(call.scope, call.path_value("account_id"))
+        return {"account": account, "waiting": accounts.waiting(call.service, call.scope, account["id"])}
+
+    return await show(
+        call, "accounts/disconnect.html", read, status=status, problem=problem, platforms=platforms.PLATFORMS
+    )
+
+
+async def disconnect(call: RequestContext) -> HandlerResponse:
+    """POST /accounts/{id}/disconnect: `posts` is `cancel` to cancel those that wait, else they are kept."""
+    form = forms.parse(call)
+    cancel = form.get("posts") == "cancel"
+    try:
+        await require_proof(call, form)
+        await act.do(call.who, connect.disconnect, call.path_value("account_id"), keep=not cancel)
+    except ApiError as error:
+        if error.rule != "session.proof" and error.code != "rate_limited":
+            raise
+        return await _confirm_page(call, error.message, error.status)
+    kept = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
+    return redirect_with_flash(call, "/accounts", f"Account disconnected. {kept}")
+
+
+# --- Boards ------------------------------------------------------------------------------------------------------
+
+
+async def show_boards(call: RequestContext) -> HandlerResponse:
+    """GET /accounts/{id}/board: the boards as the platform lists them now, to choose one from."""
+    row = await _row(call)
+    try:
+        found = await _boards(call, row)
+    except ApiError as error:
+        if error.rule == "account.platform":
+            raise
+        return await _boards_page(call, row, (), error.message, error.status)
+    return await _boards_page(call, row, found)
+
+
+async def _row(call: RequestContext) -> AccountRow:
+    return await call.service.read(lambda: accounts.find(call.scope, call.path_value("account_id")))
+
+
+async def _boards(call: RequestContext, row: AccountRow) -> tuple[Board, ...]:
+    share = upstreams.share_of(call.service, row)
+    return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
+
+
+async def _boards_page(
+    call: RequestContext, row: AccountRow, found: tuple[Board, ...], problem: str = "", status: int = 200
+) -> HandlerResponse:
+    return await show(
+        call,
+        "accounts/board.html",
+        status=status,
+        account=accounts.body(row),
+        boards=[board for board in found if board.pinnable],
+        chosen=boards.body(row, found)["defaultBoardId"] or "",
+        problem=problem,
+        platforms=platforms.PLATFORMS,
+    )
+
+
+async def choose_board(call: RequestContext) -> HandlerResponse:
+    """POST /accounts/{id}/board: `board`."""
+    row = await _row(call)
+    found: tuple[Board, ...] = ()
+    try:
+        found = await _boards(call, row)
+        board = boards.chosen(found, forms.parse(call).get("board", ""))
+    except ApiError as error:
+        if error.rule == "account.platform":
+            raise
+        return await _boards_page(call, row, found, error.message, error.status)
+    await act.do(call.who, boards.choose, row["id"], board)
+    return redirect_with_flash(
+        call, f"/accounts/{row['id']}", f"Posts that do not name a board now go to “{board.name}”."
+    )

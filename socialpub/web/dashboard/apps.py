@@ -1,0 +1,152 @@
+"""The apps that this server is registered as at the platforms: what their consoles ask for, and their ids and secrets.
+
+A secret goes one way: it is typed in, sealed, used, and shown to nobody any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.accounts import apps, connect
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.apps import ID_MAX, SECRET_MAX, AppRequest
+from socialpub.platforms.contract import Platform
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+APPS_PATH = "/settings/apps"
+
+
+async def list_apps(call: RequestContext) -> HandlerResponse:
+    """GET /settings/apps."""
+
+    def read(_: Desk) -> dict[str, Any]:
+        mine = apps.may_manage(call.scope)
+        return {"mine": mine, "apps": apps.listed(call.service) if mine else []}
+
+    return await show(call, "apps/list.html", read, sites=call.service.sites)
+
+
+async def show_form(call: RequestContext) -> HandlerResponse:
+    """GET /settings/apps/{platform}: what the console asks for, and the fields."""
+    return await _form(call)
+
+
+def _platform(call: RequestContext) -> Platform:
+    return apps.the_platform(call.path_value("platform"))
+
+
+async def _form(
+    call: RequestContext, problem: str = "", status: int = 200, typed: Mapping[str, str] | None = None, remedy: str = ""
+) -> HandlerResponse:
+    platform = _platform(call)
+
+    def read(_: Desk) -> dict[str, Any]:
+        apps.check_may(call.scope)
+        return {
+            "app": apps.one(call.service, platform),
+            "connected": apps.connected(call.scope, platform),
+        }
+
+    return await show(
+        call,
+        "apps/app.html",
+        read,
+        status=status,
+        platform=platform,
+        problem=problem,
+        remedy=remedy,
+        redirect_uri=connect.redirect_uri(call.service, platform),
+        site=call.service.sites[platform.name],
+        id_max=ID_MAX,
+        secret_max=SECRET_MAX,
+        **({"filled": typed} if typed else {}),
+    )
+
+
+async def save(call: RequestContext) -> HandlerResponse:
+    """POST /settings/apps/{platform}: used from now on, unless the platform says that it is none."""
+    platform, given = _platform(call), forms.parse(call)
+    typed = {"client_id": given.get("client_id", "").strip()}
+    try:
+        await call.service.read(lambda: apps.check_change(call.who, platform.name))
+        await require_proof(call, given)
+        app = issues.parse_object(
+            AppRequest, {"clientId": typed["client_id"], "clientSecret": given.get("client_secret", "").strip()}
+        )
+        checked = await apps.check(call.service, call.scope, platform, app)
+        await act.do(call.who, apps.save, platform.name, app, is_known=checked.is_known)
+    except ApiError as error:
+        if _is_unrelated_to_form(error):
+            raise
+        return await _form(call, _form_error(platform, error), error.status, typed, error.remediation or "")
+    return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", f"App saved. {checked.said}")
+
+
+def _is_unrelated_to_form(error: ApiError) -> bool:
+    return error.code == "unauthenticated" or (error.code == "unauthorized" and error.rule != "session.proof")
+
+
+def _form_error(platform: Platform, error: ApiError) -> str:
+    console = platform.console
+    assert console is not None, "an app is registered there"
+    if error.rule == "clientId":
+        return f"{console.id_name} must have 1 to {ID_MAX} characters and no spaces."
+    if error.rule == "clientSecret":
+        return f"{console.secret_name} must have 1 to {SECRET_MAX} characters and no spaces."
+    return error.message
+
+
+async def check(call: RequestContext) -> HandlerResponse:
+    """POST /settings/apps/{platform}/check: asks the platform once more, also about an app of the settings."""
+    platform = _platform(call)
+    await call.service.read(lambda: apps.check_may(call.scope))
+    app = await call.service.read(lambda: apps.one(call.service, platform))
+    if not app.is_there:
+        raise ApiError("not_found", f"No {platform.label} app is set up.")
+    try:
+        checked = await apps.check(call.service, call.scope, platform)
+    except ApiError as error:
+        if error.code != "platform_not_enabled":
+            raise
+        return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", error.message, good=False)
+    if checked.is_known and not app.in_settings:
+        await act.do(call.who, apps.note_known, platform.name, app.client_id)
+    return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.said, good=checked.is_known)
+
+
+async def confirm_remove(call: RequestContext) -> HandlerResponse:
+    """GET /settings/apps/{platform}/remove: what will stop."""
+    return await _confirm_page(call)
+
+
+async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    platform = _platform(call)
+
+    def read(_: Desk) -> dict[str, Any]:
+        apps.check_may(call.scope)
+        app = apps.one(call.service, platform)
+        if app.typed_at is None:
+            raise ApiError("not_found", "No app was entered for this platform.")
+        return {"app": app, "connected": apps.connected(call.scope, platform)}
+
+    return await show(call, "apps/remove.html", read, status=status, platform=platform, problem=problem)
+
+
+async def remove(call: RequestContext) -> HandlerResponse:
+    """POST /settings/apps/{platform}/remove."""
+    platform = _platform(call)
+    try:
+        await call.service.read(lambda: apps.check_change(call.who, platform.name))
+        await require_proof(call, forms.parse(call))
+        await act.do(call.who, apps.remove, platform.name)
+    except ApiError as error:
+        if error.rule != "session.proof" and error.code != "rate_limited":
+            raise
+        return await _confirm_page(call, error.message, error.status)
+    return redirect_with_flash(call, APPS_PATH, f"{platform.label} app removed.")

@@ -1,0 +1,68 @@
+"""The log of acts: who did what, when and from where, narrowed by person, kind and day, all of it in the address."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from socialpub.base.errors import ApiError
+from socialpub.domain.people import actlog
+from socialpub.domain.people.desk import Desk
+from socialpub.web.dashboard.parts import audit_labels
+from socialpub.web.dashboard.parts.layout import show
+from socialpub.web.html import time_format
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+LOG_PATH = "/settings/log"
+FILTER_FIELDS = ("person", "kind", "from", "until")
+
+
+async def show_log(call: RequestContext) -> HandlerResponse:
+    """GET /settings/log: `person`, `kind`, `from`, `until`, `cursor`."""
+    args = call.request.args
+    given = {name: str(args.get(name) or "")[:100] for name in (*FILTER_FIELDS, "cursor")}
+    routes = call.request.app.ctx.routes
+
+    def look(desk: Desk) -> dict[str, Any]:
+        people = actlog.people(call.scope)
+        try:
+            page = actlog.page(call.service, call.scope, _parse_filter(given, desk.zone, people, routes))
+        except ApiError as error:
+            return {"page": actlog.Page((), {}, {}, None), "people": people, "problem": error.message}
+        narrowed = {name: given[name] for name in FILTER_FIELDS if given[name]}
+        older = f"{LOG_PATH}?{urlencode(narrowed | {'cursor': page.cursor})}" if page.cursor else None
+        newest = f"{LOG_PATH}?{urlencode(narrowed)}" if given["cursor"] else None
+        return {"page": page, "people": people, "problem": "", "older": older, "newest": newest, "narrowed": narrowed}
+
+    empty: dict[str, Any] = {"older": None, "newest": None, "narrowed": {}}
+    words, kept = audit_labels.build_labels(routes), _retention_days(call)
+    shown: dict[str, Any] = {"given": given, "kinds": audit_labels.KIND_LABELS, "words": words, "kept": kept}
+    return await show(call, "settings/log.html", lambda desk: empty | look(desk), **shown)
+
+
+def _retention_days(call: RequestContext) -> int:
+    return int(call.service.runtime.settings.retention.audit // (24 * 3600))
+
+
+def _parse_filter(given: dict[str, str], zone: str, people: list[tuple[str, str]], routes: Any) -> actlog.Wanted:
+    """What the address asks for. ApiError `validation_failed` for a person, a kind or a day that there is not."""
+    person, kind = given["person"] or None, given["kind"] or None
+    if person is not None and person not in dict(people):
+        raise ApiError("validation_failed", "This organization has no such member.")
+    if kind is not None and kind not in audit_labels.KIND_LABELS:
+        raise ApiError("validation_failed", "There is no such kind of action.")
+    verbs = audit_labels.list_verbs(kind, routes) if kind else None
+    since, until = _parse_day(given["from"], zone), _parse_day(given["until"], zone, ends=True)
+    return actlog.Wanted(person, verbs, since, until, given["cursor"] or None)
+
+
+def _parse_day(day: str, zone: str, *, ends: bool = False) -> int | None:
+    """Where a day begins, or ends, in this zone; None where none is named."""
+    if not day:
+        return None
+    try:
+        first = date.fromisoformat(day) + timedelta(days=ends)
+    except (ValueError, OverflowError):
+        raise ApiError("validation_failed", "Write a day like 2026-01-31.") from None
+    return time_format.parse_local(first.isoformat(), "00:00", zone)

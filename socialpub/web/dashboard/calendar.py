@@ -1,0 +1,116 @@
+"""The calendar: a month and a week of what goes out and what went out, on the clocks of whoever looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import agenda
+from socialpub.web.dashboard.parts.layout import show
+from socialpub.web.dashboard.posts import to_view
+from socialpub.web.html import time_format
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+POSTS_PER_DAY_IN_MONTH, POSTS_PER_DAY_IN_WEEK = 4, 50  # posts of a day
+YEARS = range(2000, 2200)
+DAY = timedelta(days=1)
+
+
+async def show_this_month(call: RequestContext) -> HandlerResponse:
+    """GET /calendar."""
+    return await _month(call, lambda today: today)
+
+
+async def show_month(call: RequestContext) -> HandlerResponse:
+    """GET /calendar/month/{2026-11}."""
+    first = _parse_date(f"{call.path_value('month')}-01")
+    return await _month(call, lambda today: first)
+
+
+async def show_this_week(call: RequestContext) -> HandlerResponse:
+    """GET /calendar/week."""
+    return await _week(call, lambda today: today)
+
+
+async def show_week(call: RequestContext) -> HandlerResponse:
+    """GET /calendar/week/{2026-11-16}: the week that this day is in."""
+    day = _parse_date(call.path_value("day"))
+    return await _week(call, lambda today: day)
+
+
+def _parse_date(text: str) -> date:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as error:
+        raise _not_found() from error
+    if day.year not in YEARS:
+        raise _not_found()
+    return day
+
+
+def _in_calendar(day: date) -> date | None:
+    """The day, where the calendar has a page of it."""
+    return day if day.year in YEARS else None
+
+
+def _not_found() -> ApiError:
+    return ApiError("not_found", "The calendar has no such page.")
+
+
+async def _month(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
+    def read(desk: Desk) -> dict[str, Any]:
+        today = time_format.to_local(call.service.now_ms, desk.zone).date()
+        first = choose(today).replace(day=1)
+        following = (first + 31 * DAY).replace(day=1)
+        days = [first + number * DAY for number in range((following - first).days)]
+        return {
+            "first": first,
+            "before": _in_calendar((first - DAY).replace(day=1)),
+            "following": _in_calendar(following),
+            "week": today if today in days else first,
+            "days": _build_days(call, desk, days, today, POSTS_PER_DAY_IN_MONTH),
+        }
+
+    return await show(call, "calendar/month.html", read)
+
+
+async def _week(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
+    def read(desk: Desk) -> dict[str, Any]:
+        today = time_format.to_local(call.service.now_ms, desk.zone).date()
+        chosen = choose(today)
+        monday = chosen - chosen.weekday() * DAY
+        days = [monday + number * DAY for number in range(7)]
+        return {
+            "monday": monday,
+            "sunday": days[-1],
+            "before": _in_calendar(monday - DAY),
+            "following": _in_calendar(monday + 7 * DAY),
+            "today": today,
+            "days": _build_days(call, desk, days, today, POSTS_PER_DAY_IN_WEEK),
+        }
+
+    return await show(call, "calendar/week.html", read)
+
+
+def _build_days(call: RequestContext, desk: Desk, days: list[date], today: date, most: int) -> list[dict[str, Any]]:
+    midnights = [time_format.parse_local(f"{day}", "00:00", desk.zone) or 0 for day in [*days, days[-1] + DAY]]
+    found = agenda.days(desk.scope, list(zip(midnights, midnights[1:], strict=False)), most)
+    return [
+        {
+            "date": day,
+            "is_today": day == today,
+            "posts": [_entry(call, desk, dict(post)) for post in one.posts],
+            "more": one.count - len(one.posts),
+            "is_counted": one.is_counted,
+        }
+        for day, one in zip(days, found, strict=True)
+    ]
+
+
+def _entry(call: RequestContext, desk: Desk, post: dict[str, Any]) -> dict[str, Any]:
+    at = time_format.to_local(post["scheduledAt"] or post["createdAt"], desk.zone)
+    can_move = post["status"] == "queued" and at.timestamp() * 1000 > call.service.now_ms
+    return to_view(post, call.service.now_ms) | {"clock": f"{at:%H:%M}", "day": f"{at:%Y-%m-%d}", "can_move": can_move}

@@ -1,0 +1,437 @@
+"""Compose: one text for several accounts, with what is different on each, checked as the API checks it, and sent.
+
+The form is one page. All of its buttons but the last ("send") give it back as it stands, with what was asked for:
+nothing that was typed is lost, and nothing is written. A file is the exception: it is stored when it is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.accounts import accounts, boards
+from socialpub.domain.media import library
+from socialpub.domain.people import desk as desks
+from socialpub.domain.people import limits
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import postlog, preflight
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.media import MediaFields, MediaQuery
+from socialpub.domain.shapes.posts import PublishRequest, TextCount, ValidateRequest
+from socialpub.platforms.contract import Board, DraftMedia
+from socialpub.platforms.kit.options import OptionField, list_fields
+from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.web.api import media as media_api
+from socialpub.web.api import posts as posts_api
+from socialpub.web.api.accounts import fetch_boards
+from socialpub.web.dashboard import media
+from socialpub.web.dashboard.parts import compose_form
+from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.html import time_format
+from socialpub.web.http import forms, request_headers
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.multipart import PageUploadForm
+
+COMPOSE_PATH = "/compose"
+BODY_MAX = 512 * 1024
+ACCOUNTS_SHOWN_MAX = 100
+FIELDS_MAX = 2500
+"""Accounts on the page, and the fields of its form: each account has some for what is different there."""
+RECENT_FILES_MAX = 12
+WAIT_SECONDS = 10.0
+KINDS = tuple(library.EXTENSIONS)
+HOUR_MS = 3_600_000
+_KEY = re.compile(r"[0-9a-f]{32}")
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt")
+"""Fields that say nothing of the post."""
+Form = dict[str, str]
+
+
+# --- The page --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FormFindings:
+    """What is said of a form: what is wrong and what is worth a warning, by its place; `words` in a sentence."""
+
+    wrong: FieldMessages = field(default_factory=dict)
+    warned: FieldMessages = field(default_factory=dict)
+    words: str = ""
+    status: int = 200
+    is_sent: bool = False  # its key was used: it gets another
+    boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account, where they were asked for
+
+
+NO_FINDINGS = FormFindings()
+
+
+async def show_form(call: RequestContext) -> HandlerResponse:
+    """GET /compose: an empty form; `day` puts a day into it, `from` what a post says."""
+    day, post = call.request.args.get("day") or "", call.request.args.get("from")
+    if post:
+        given, left = await call.service.read(lambda: _copy_post(call, post))
+        return await _page(call, given, FormFindings(left))
+    return await _page(call, {"when": "later", "day": day} if _DAY.fullmatch(day) else {})
+
+
+def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
+    shown = json.loads(postlog.detail(call.scope, post))
+    return compose_form.from_post(shown, json.loads(postlog.find(call.scope, post)["options"]))
+
+
+@dataclass(frozen=True)
+class ComposeData:
+    """What there is of what a page of the form shows."""
+
+    desk: Desk
+    form: Form
+    accounts: list[AccountRow]
+    hidden: int  # accounts that are too many for one page
+    chosen: list[MediaRow]
+    shelf: list[dict[str, Any]]
+
+
+async def _page(call: RequestContext, given: Form, verdict: FormFindings = NO_FINDINGS) -> HandlerResponse:
+    found = await call.service.read(lambda: _load(call, given))
+    counts = await _counts(call, found)
+    due = time_format.to_local(_next_hour(call.service.now_ms), found.desk.zone)
+    return await show(
+        call,
+        "compose/form.html",
+        status=verdict.status,
+        form=defaultdict(str, found.form),
+        key=_key(call, "" if verdict.is_sent else found.form.get("key", "")),
+        accounts=[_account(call, found, row, counts.get(row["id"]), verdict) for row in found.accounts],
+        hidden=found.hidden,
+        files=[_file(call, row, found.form) for row in found.chosen],
+        shelf=found.shelf,
+        kinds=KINDS,
+        wrong=verdict.wrong,
+        words=verdict.words,
+        is_bad=any(verdict.wrong.values()),
+        due={"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
+        today=f"{time_format.to_local(call.service.now_ms, found.desk.zone):%Y-%m-%d}",
+    )
+
+
+def _load(call: RequestContext, given: Form) -> ComposeData:
+    here = desks.of(call.scope)
+    if here is None:
+        raise ApiError("unauthenticated")
+    typed = given or desks.kept(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
+    named = set(compose_form.list_accounts(typed))
+    rows = [row for row in accounts.in_scope(call.scope) if row["id"] in named or _is_in_profile(here, row)]
+    rows.sort(key=lambda row: row["id"] not in named)
+    shown = sorted(rows[:ACCOUNTS_SHOWN_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
+    typed = (
+        typed
+        if any(name.startswith("to.") for name in typed) or call.route.method != "GET"
+        else typed | _preselect(shown)
+    )
+    ids = compose_form.list_media(typed)
+    held = library.held(call.scope, set(ids))
+    query = issues.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
+    listed = library.page(call.service, here.scope, query)["data"]
+    return ComposeData(
+        here,
+        typed,
+        shown,
+        len(rows) - len(shown),
+        [held[each] for each in ids if each in held],
+        [media.to_view(body) for body in listed if body["id"] not in ids],
+    )
+
+
+def _is_in_profile(desk: Desk, row: AccountRow) -> bool:
+    return desk.scope.profile in (None, row["profile"])
+
+
+def _preselect(rows: Sequence[AccountRow]) -> Form:
+    """Of a new form: where there is one account, it is that."""
+    return {f"to.{rows[0]['id']}": "yes"} if len(rows) == 1 and rows[0]["status"] != "revoked" else {}
+
+
+def _next_hour(now_ms: int) -> int:
+    return (now_ms // HOUR_MS + 2) * HOUR_MS
+
+
+def _key(call: RequestContext, given: str) -> str:
+    """What makes sending this form twice one act."""
+    return given if _KEY.fullmatch(given) else call.service.runtime.entropy(16).hex()
+
+
+# --- Accounts on it --------------------------------------------------------------------------------------------------
+
+
+async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCount]:
+    """Of each account that is chosen, how long its text is."""
+    named = set(compose_form.list_accounts(found.form))
+    rows = [row for row in found.accounts if row["id"] in named]
+    default = compose_form.read_field(found.form, "text")
+    texts = [
+        (row, _items(found, row["id"]), compose_form.read_field(found.form, f"{row['id']}.text") or default)
+        for row in rows
+    ]
+    return dict(zip((row["id"] for row in rows), await preflight.counted(call.service, call.scope, texts), strict=True))
+
+
+def _items(found: ComposeData, account: str) -> tuple[DraftMedia, ...]:
+    """The files that an account gets."""
+    kept = [row for row in found.chosen if not found.form.get(compose_form.name_exclusion_field(account, row["id"]))]
+    return tuple(DraftMedia(row["kind"], stored=True) for row in kept)
+
+
+def _account(
+    call: RequestContext, found: ComposeData, row: AccountRow, count: TextCount | None, verdict: FormFindings
+) -> dict[str, Any]:
+    id, platform = row["id"], platforms.platform(row["platform"])
+    fields = [_field(found.form, row, each, verdict) for each in list_fields(platform.options)]
+    left_out = [compose_form.name_exclusion_field(id, file["id"]) for file in found.chosen] if count else []
+    own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields), *left_out]
+    body = accounts.body(row)
+    return {
+        "id": id,
+        "name": row["display_name"] or row["platform_account_id"],
+        "label": platform.label,
+        "platform": platform.name,
+        "profile": next((each["name"] for each in found.desk.profiles if each["id"] == row["profile"]), ""),
+        "profile_id": row["profile"],
+        "status": row["status"],
+        "why": _unavailable_reason(call, row),
+        "attention": body.get("attention"),
+        "is_chosen": bool(found.form.get(f"to.{id}")),
+        "count": count,
+        "fields": fields,
+        "left_out": left_out,
+        "comments": platform.first_comment,
+        "is_open": any(found.form.get(name) or verdict.wrong.get(name) for name in own),
+        "wrong": verdict.wrong.get(id, ()),
+        "warned": verdict.warned.get(id, ()),
+    }
+
+
+def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:
+    """Why nothing can be published on an account; empty where it can."""
+    if row["status"] == "revoked":
+        return "Access expired. Reconnect this account to publish to it."
+    try:
+        accounts.enabled(call.service, platforms.platform(row["platform"]))
+    except ApiError as error:
+        return error.message
+    return ""
+
+
+def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdict: FormFindings) -> dict[str, Any]:
+    """An option of an account as the page asks for it."""
+    id = f"{row['id']}.option.{option.name}"
+    names_board = _board_option(row) == option.name
+    found = [(board.id, board.name) for board in verdict.boards.get(row["id"], ()) if names_board and board.pinnable]
+    value, default = form.get(id, ""), _default(row, option.name)
+    known = {"": default or "None", **({value: value} if value else {}), **dict(found)}
+    return {
+        "id": id,
+        "option": option,
+        "value": value,
+        "default": default,
+        "choices": option.choices or (tuple(known.items()) if found else ()),
+        "account": row["id"] if names_board else "",
+        "is_listed": bool(found),
+        "wrong": verdict.wrong.get(id, ()),
+    }
+
+
+def _board_option(row: AccountRow) -> str:
+    """The option that names one of the account's boards, where its platform has them."""
+    platform = platforms.platform(row["platform"])
+    return next(iter(platform.defaults), "") if boards.has_boards(row["platform"]) else ""
+
+
+def _default(row: AccountRow, option: str) -> str:
+    """What an account has for an option that is left out, in its words."""
+    platform, extra = platforms.platform(row["platform"]), json.loads(row["extra"])
+    if not extra.get(platform.defaults.get(option)):
+        return ""
+    shown = [str(extra[name]) for name in reversed(platform.account_block) if extra.get(name)]
+    return ", ".join(shown) or str(extra[platform.defaults[option]])
+
+
+def _file(call: RequestContext, row: MediaRow, form: Mapping[str, str]) -> dict[str, Any]:
+    alt = f"alt.{row['id']}"
+    said = form[alt] if alt in form else row["alt_text"] or ""
+    return media.to_view(library.body(call.service, row)) | {"alt": said}
+
+
+# --- Its buttons -----------------------------------------------------------------------------------------------------
+
+
+async def submit(call: RequestContext) -> HandlerResponse:
+    """POST /compose: `do` is `send` to publish or schedule it, `check` to see what would be wrong."""
+    given = forms.parse(call)
+    if given.get("do") == "send":
+        return await _send(call, given)
+    if given.get("boards"):
+        return await _page(call, given, await _fetch_boards(call, given))
+    return await _page(call, given, await _check(call, given) if given.get("do") == "check" else NO_FINDINGS)
+
+
+async def _check(call: RequestContext, given: Form) -> FormFindings:
+    """What POST /v1/posts/validate says of it."""
+    try:
+        with await call.turn():
+            request = issues.parse_object(ValidateRequest, await _build_request(call, given))
+            looked = await preflight.look(call.service, call.scope, request, {})
+        told = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, {})
+    except ApiError as error:
+        return _refusal_findings(error, given)
+    wrong, warned = compose_form.place_preflight(told["results"])
+    refusing = sum(bool(each) for each in wrong.values())
+    return FormFindings(wrong, warned, _summary(len(wrong), refusing, sum(bool(each) for each in warned.values())))
+
+
+async def _fetch_boards(call: RequestContext, given: Form) -> FormFindings:
+    """The boards of an account, as its platform lists them now."""
+    try:
+        row = await call.service.read(lambda: accounts.find(call.scope, given["boards"]))
+        found = await fetch_boards(call, row)
+    except ApiError as error:
+        return _refusal_findings(error, given)
+    return FormFindings(boards={row["id"]: found})
+
+
+def _summary(accounts: int, refusing: int, warning: int) -> str:
+    if refusing == accounts == 1:
+        return "The account would reject this post. See the problems under the account."
+    if refusing:
+        return f"{refusing} of {accounts} accounts would reject this post. See the problems under each account."
+    where = "the account" if accounts == 1 else f"all {accounts} accounts"
+    rest = " See the warnings first." if warning else ""
+    return f"Ready to publish to {where}.{rest}"
+
+
+def _refusal_findings(error: ApiError, given: Form) -> FormFindings:
+    if error.code == "unauthenticated":
+        raise error
+    if error.rule == "idempotency_key.body_mismatch":
+        said = FieldMessage(
+            "This form was already sent, and you changed it since. You find the sent version under Posts. To publish "
+            "the changed version as another post, send the form again."
+        )
+        return FormFindings({compose_form.TOP: [said]}, status=error.status, is_sent=True)
+    wrong = compose_form.place_errors(error, compose_form.list_accounts(given))
+    words = "" if given.get("boards") else "Nothing was published. Correct the marked problems and try again."
+    return FormFindings(wrong, words=words, status=error.status)
+
+
+async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
+    """The body of a publish request that says what the form says."""
+
+    def look() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
+        named = set(compose_form.list_accounts(given))
+        there = {row["id"]: row for row in accounts.in_scope(call.scope) if row["id"] in named}
+        return there, library.held(call.scope, set(compose_form.list_media(given)))
+
+    there, held = await call.service.read(look)
+    return compose_form.to_request(given, there, held, call.service.now_ms)
+
+
+async def _send(call: RequestContext, given: Form) -> HandlerResponse:
+    print_ = limits.fingerprint("")
+    print_.update(json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode())
+    call.key = limits.key_of(call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), print_.hexdigest())
+
+    async def ask() -> PublishRequest:
+        return issues.parse_object(PublishRequest, await _build_request(call, given))
+
+    wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
+    try:
+        answer = await posts_api.publish_keyed(call, ask, wait)
+    except ApiError as error:
+        return await _page(call, given, _refusal_findings(error, given))
+    return _redirect_to_posts(call, json.loads(answer.body))
+
+
+def _redirect_to_posts(call: RequestContext, batch: Mapping[str, Any]) -> HandlerResponse:
+    """To the page of the post, or to those of the batch."""
+    results = batch["results"]
+    where = f"/posts/{results[0]['postId']}" if len(results) == 1 else f"/posts?batchId={batch['id']}"
+    states = [result["status"] for result in results]
+    return redirect_with_flash(call, where, _outcome(states), good=not {"failed", "rejected"} & set(states))
+
+
+def _outcome(states: Sequence[str]) -> str:
+    out, gone = states.count("published"), sum(state in ("failed", "rejected") for state in states)
+    if "queued" in states:
+        return "Post scheduled." if len(states) == 1 else f"{len(states)} posts scheduled."
+    if out == len(states):
+        return "Post published." if out == 1 else f"Published to all {out} accounts."
+    if gone == len(states):
+        return "The post was not published. See the reason below."
+    if gone:
+        return f"{out} of {len(states)} posts were published. See the reasons below."
+    return "Publishing. Reload this page in a moment to see the outcome."
+
+
+# --- A file ----------------------------------------------------------------------------------------------------------
+
+
+async def receive(call: RequestContext) -> PageUploadForm:
+    """The form with a file, which is on the disk, and gone again unless it is kept."""
+    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
+        raise refuse("csrf")
+    return await media_api.receive_form(
+        call, lambda boundary, open_file: PageUploadForm(boundary, open_file, FIELDS_MAX), lambda form: form
+    )
+
+
+async def upload(call: RequestContext) -> HandlerResponse:
+    """POST /compose/media: the form again, with one more file in it."""
+    sent: PageUploadForm = call.received
+    given = dict(sent.fields)
+    try:
+        forms.check_csrf(call, given, call.scope.csrf)
+        verdict, added = await _save_file(call, sent, given)
+    finally:
+        if sent.arriving is not None:
+            sent.arriving.close()
+    return await _page(call, given | added, verdict)
+
+
+async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) -> tuple[FormFindings, Form]:
+    """Keep the file; the same form with the same file keeps it once."""
+    alt = compose_form.read_field(given, "new-alt")
+    try:
+        if sent.refused is not None or sent.arriving is None:
+            raise sent.refused or refuse("media.missing_file")
+        fields = await _fields(call, alt)
+        print_ = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
+        name = hashlib.sha256(print_).hexdigest()
+        call.key = limits.key_of(call.scope, "POST", call.request.path, name, name)
+        body = json.loads((await library.upload(call.who, sent.arriving, fields)).body)
+    except ApiError as error:
+        return _file_findings(error), {}
+    ids = [*compose_form.list_media(given), body["id"]]
+    return NO_FINDINGS, {"new-alt": ""} | {f"media.{number}": each for number, each in enumerate(ids, 1)}
+
+
+async def _fields(call: RequestContext, alt: str) -> MediaFields:
+    here = await call.service.read(lambda: desks.of(call.scope))
+    profile = here.profile["id"] if here and here.profile else None
+    given = ({"profileId": profile} if profile else {}) | ({"altText": alt} if alt else {})
+    return issues.parse_object(MediaFields, given)
+
+
+def _file_findings(error: ApiError) -> FormFindings:
+    if error.code == "unauthenticated":
+        raise error
+    empty = error.rule in ("media.missing_file", "media.empty_body")
+    said = FieldMessage("Choose a file first.") if empty else FieldMessage(error.message, error.remediation or "")
+    return FormFindings({"file": [said]}, status=error.status)

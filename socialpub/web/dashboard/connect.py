@@ -1,0 +1,126 @@
+"""Connecting in a browser: the way to a platform, the way back, the choice, and disconnecting."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.accounts import accounts, boards, connect, public_client
+from socialpub.domain.accounts.connect import Offer
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
+from socialpub.platforms.contract import Platform
+from socialpub.web.dashboard.parts.layout import redirect, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+CALLBACK_PARAMETERS = {
+    "state": "state",
+    "code": "code",
+    "iss": "iss",
+    "choiceId": "choice",
+}  # what comes back, by its name in an address
+
+
+async def show_form(call: RequestContext) -> HandlerResponse:
+    """GET /connect/{platform}: a link to the platform, or the fields that it wants."""
+    platform, asked = _enabled_platform(call), _read_query(call, "handle")
+    profile = asked.get("profileId")
+    try:
+        request = issues.parse_object(ConnectRequest, asked)
+        begun = await connect.invite(call.service, call.scope, platform.name, request.handle, request.profile_id)
+    except ApiError as error:
+        if "handle" not in asked:
+            raise
+        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
+    started = await act.do(call.who, connect.start, platform.name, request.profile_id, begun)
+    return await _form(call, platform, started["descriptor"], profile)
+
+
+def _read_query(call: RequestContext, *names: str) -> dict[str, str]:
+    """What the address says, as a request has it: a field that was left empty is not there."""
+    given = {name: str(call.request.args.get(name) or "") for name in names}
+    given["profileId"] = str(call.request.args.get("profile") or "")
+    return {name: value for name, value in given.items() if value}
+
+
+async def _form(
+    call: RequestContext,
+    platform: Platform,
+    descriptor: Any,
+    profile: str | None,
+    problem: str = "",
+    status: int = 200,
+    typed: dict[str, str] | None = None,
+) -> HandlerResponse:
+    named = descriptor["type"] == "credentials" and public_client.can_invite(call.service, platform)
+    values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
+    values |= {"filled": typed} if typed else {}
+    return await _page(call, "start", platform, status, **values)
+
+
+async def submit_credentials(call: RequestContext) -> HandlerResponse:
+    """POST /connect/{platform}: the fields of the form."""
+    platform = _enabled_platform(call)
+    given = forms.parse(call)
+    profile = given.get("profile") or None
+    fields = {field.name: given[field.name] for field in platform.credentials if given.get(field.name)}
+    try:
+        request = issues.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
+        offer = await connect.offer(call.who, platform.name, request)
+    except ApiError as error:
+        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status, given)
+    return await _finish(call, platform, "", offer)
+
+
+async def complete_login(call: RequestContext) -> HandlerResponse:
+    """GET /connect/{platform}/callback: back from the platform with a code or a refusal, or with a choice.
+
+    What a login has left to choose from is shown as often as it is asked for: "back" and "reload" ask again. The state
+    is as good as a CSRF token: only our own page and the platform know it, and it belongs to this session.
+    """
+    platform = _enabled_platform(call)
+    call.request.ctx.way_on = {"address": f"/connect/{platform.name}", "text": "Connect again"}
+    asked = call.request.args
+    given = {name: asked.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if asked.get(alias)}
+    request = issues.parse_object(CompleteRequest, given)
+    state = request.state or ""
+    if not request.choice_id and (left := await connect.offered(call.service, call.scope, platform.name, state)):
+        offer = left
+    elif request.choice_id or request.code:
+        offer = await connect.offer(call.who, platform.name, request)
+    else:
+        said = asked.get("error_description") or asked.get("error_message") or asked.get("error") or "it sent no code."
+        raise await connect.declined(call.service, call.scope, platform.name, state, str(said)[:300])
+    return await _finish(call, platform, state, offer)
+
+
+async def _finish(call: RequestContext, platform: Platform, state: str, offer: Offer) -> HandlerResponse:
+    body = await act.do(call.who, connect.store, platform.name, offer)
+    if "choices" in body:
+        return await _page(call, "choose", platform, state=state, choices=body["choices"])
+    more = {"state": state} if offer.is_choice else {}
+    return redirect(f"/connect/{platform.name}/done?{urlencode({'account': str(body['id'])} | more)}")
+
+
+async def show_done(call: RequestContext) -> HandlerResponse:
+    """GET /connect/{platform}/done: the account that was connected, seen as often as one likes."""
+    asked = call.request.args
+    account = await call.service.read(lambda: accounts.get_body(call.scope, str(asked.get("account") or "")))
+    platform, state = _enabled_platform(call), str(asked.get("state") or "")
+    has_boards = boards.has_boards(platform.name)
+    return await _page(call, "done", platform, account=account, state=state, has_boards=has_boards)
+
+
+def _enabled_platform(call: RequestContext) -> Platform:
+    return connect.ready(call.service, call.path_value("platform"))
+
+
+async def _page(
+    call: RequestContext, template: str, platform: Platform, status: int = 200, **values: Any
+) -> HandlerResponse:
+    named = platforms.PLATFORMS[platform.name]
+    return await show(call, f"connect/{template}.html", status=status, platform=named, **values)

@@ -1,0 +1,57 @@
+"""Media: the files that posts are made with, and letting go of one."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.media import library
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.media import MediaBody, MediaQuery
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.html import templates
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+MEDIA_PATH, PAGE_SIZE = "/media", 24
+
+
+async def list_media(call: RequestContext) -> HandlerResponse:
+    """GET /media."""
+    cursor = call.request.args.get("cursor") or ""
+
+    def read(desk: Desk) -> dict[str, Any]:
+        query = issues.parse_object(MediaQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
+        page = library.page(call.service, desk.scope, query)
+        older = f"{MEDIA_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
+        return {"files": [to_view(body) for body in page["data"]], "older": older}
+
+    return await show(call, "media/list.html", read, is_later=bool(cursor))
+
+
+def to_view(body: MediaBody) -> dict[str, Any]:
+    """A file with its address on this server, under whatever name that is open, and its size in words."""
+    return dict(body) | {"path": urlsplit(body["url"]).path, "size": templates.format_bytes(body["sizeBytes"])}
+
+
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
+    """GET /library/{id}/delete: what will happen."""
+    id = call.path_value("media_id")
+
+    def read(desk: Desk) -> dict[str, Any]:
+        return {"file": to_view(library.body(call.service, library.find(call.scope, None, id)))}
+
+    return await show(call, "media/delete.html", read)
+
+
+async def delete(call: RequestContext) -> HandlerResponse:
+    """POST /library/{id}/delete."""
+    try:
+        await act.do(call.who, library.delete, call.path_value("media_id"))
+    except ApiError as error:
+        if error.rule != "media.in_use":
+            raise
+        return redirect_with_flash(call, MEDIA_PATH, f"{error.message} {error.remediation or ''}".strip(), good=False)
+    return redirect_with_flash(call, MEDIA_PATH, "File deleted.")

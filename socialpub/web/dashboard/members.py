@@ -1,0 +1,118 @@
+"""The members of the organization: who they are, inviting them, what each may do, and removing them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.notifications import invitations
+from socialpub.domain.people import desk as desks
+from socialpub.domain.people import members
+from socialpub.domain.people.desk import Desk
+from socialpub.web.dashboard.parts.layout import explain_form_error, redirect, redirect_with_flash, require_proof, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+MEMBERS_PATH = "/settings/members"
+ROLES = {
+    "owner": "Owner: full access, including members",
+    "admin": "Admin: also manages accounts, keys, profiles and webhooks",
+    "member": "Member: views and writes posts",
+}
+
+
+async def list_members(call: RequestContext) -> HandlerResponse:
+    """GET /settings/members."""
+    return await _list_page(call)
+
+
+async def _list_page(
+    call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
+) -> HandlerResponse:
+    def read(_: Desk) -> dict[str, Any]:
+        return {
+            "members": members.listed(call.scope),
+            "invitations": members.invitations(call.scope, call.service.now_ms),
+            **({"filled": form} if form else {}),
+        }
+
+    roles = list(reversed(ROLES.items()))
+    mails = invitations.share_of(call.service, call.scope.organization) is not None
+    shown: dict[str, Any] = {"roles": roles, "me": call.scope.user, "mails": mails}
+    return await show(call, "settings/members.html", read, status=status, problem=problem, **shown)
+
+
+async def invite(call: RequestContext) -> HandlerResponse:
+    """POST /settings/members: the page that is seen next shows the link, once."""
+    form = forms.parse(call)
+    try:
+        await require_proof(call, form)
+        made = await act.do(call.who, members.invite, form.get("email", ""), form.get("role", ""))
+    except ApiError as error:
+        return await _list_page(call, form, explain_form_error(error), error.status)
+    link = f"{call.service.base_url}/invited/{made['token']}"
+    words = await _mail_link(call, str(made["email"]), link)
+    return redirect_with_flash(
+        call, MEMBERS_PATH, f"{words} It works once, within a week, for anyone who has it.", secret=link
+    )
+
+
+async def _mail_link(call: RequestContext, to: str, link: str) -> str:
+    """What is left to do with the link: nothing, once a mail server has taken it."""
+    service, scope = call.service, call.scope
+    share = invitations.share_of(service, scope.organization)
+    if share is None:
+        return f"Send this link to {to}."
+    found = await service.read(lambda: desks.of(scope))
+    by, house = (found.email, found.organization) if found else ("A member", "an organization")
+    sending = service.executors.delivering.of(share)
+    wrong = await asyncio.get_running_loop().run_in_executor(sending, invitations.send, service, to, by, house, link)
+    return f"The link was mailed to {to}." if wrong is None else f"The e-mail failed: {wrong} Send the link to {to}."
+
+
+async def withdraw(call: RequestContext) -> HandlerResponse:
+    """POST /settings/invitations/{id}/withdraw."""
+    await act.do(call.who, members.withdraw, call.path_value("invitation_id"))
+    return redirect_with_flash(call, MEMBERS_PATH, "Invitation withdrawn. Its link no longer works.")
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /settings/members/{id}: their role, and removing them."""
+    return await _member_page(call)
+
+
+async def _member_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    member = call.path_value("member_id")
+
+    def look(_: Desk) -> dict[str, Any]:
+        return {"member": members.one(call.scope, member), "last": members.is_last_owner(call.scope, member)}
+
+    roles, mine = list(ROLES.items()), member == call.scope.user
+    return await show(call, "settings/member.html", look, status=status, problem=problem, roles=roles, mine=mine)
+
+
+async def change_role(call: RequestContext) -> HandlerResponse:
+    """POST /settings/members/{id}."""
+    form = forms.parse(call)
+    try:
+        await require_proof(call, form)
+        made = await act.do(call.who, members.change_role, call.path_value("member_id"), form.get("role", ""))
+    except ApiError as error:
+        return await _member_page(call, explain_form_error(error), error.status)
+    if call.path_value("member_id") == call.scope.user:
+        return redirect("/settings")  # where whatever they are now may look
+    return redirect_with_flash(call, MEMBERS_PATH, f"{made['email']} now has the role {made['role']}.")
+
+
+async def remove(call: RequestContext) -> HandlerResponse:
+    """POST /settings/members/{id}/remove."""
+    try:
+        await require_proof(call, forms.parse(call))
+        made = await act.do(call.who, members.remove, call.path_value("member_id"))
+    except ApiError as error:
+        return await _member_page(call, explain_form_error(error), error.status)
+    return redirect_with_flash(
+        call, MEMBERS_PATH, f"{made['email']} is no longer a member and was signed out everywhere."
+    )

@@ -1,0 +1,385 @@
+"""Notification channels: where people are told, what they are told there, and what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.core.notices import DEFAULTS
+from socialpub.domain.notifications import channels, history, words
+from socialpub.domain.people import profiles
+from socialpub.domain.people.actor import Actor
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.shapes.notifications import (
+    PAUSED,
+    ChannelChange,
+    ChannelRequest,
+    ChannelTestRequest,
+    NotificationsQuery,
+)
+from socialpub.domain.shapes.webhooks import DESCRIPTION_MAX
+from socialpub.store.rows import DeliveryStatus
+from socialpub.web.api.notifications import send_test
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+PAGE_PATH = "/settings/notifications"
+STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
+RESPONSE_SHOWN_MAX = 200  # characters of what a receiver said to a test
+PAGE_SIZE = 25
+
+
+@dataclass(frozen=True)
+class ChannelField:
+    """One thing that a kind of channel has to know. `secret`: as good as a password, shown never again."""
+
+    name: str
+    label: str
+    hint: str
+    wrong: str
+    required: bool = True
+    secret: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name in the form: one that tells a session that has ended not to keep it."""
+        return f"secret_{self.name}" if self.secret else self.name
+
+
+@dataclass(frozen=True)
+class ChannelKind:
+    """A kind of channel in words: what it is, how one comes to what it asks for, and its fields."""
+
+    label: str
+    about: str
+    steps: tuple[str, ...]
+    fields: tuple[ChannelField, ...]
+
+
+_INVALID_URL = "This is not a valid address. Copy all of it, starting with https://."
+KINDS = {
+    "email": ChannelKind(
+        "E-mail",
+        "A short plain-text message to one address.",
+        ("Messages are sent through the mail server in this server's settings (`[smtp]`).",),
+        (ChannelField("address", "Address", "", "This is not a valid e-mail address."),),
+    ),
+    "ntfy": ChannelKind(
+        "ntfy",
+        "A push message to a phone or a desktop.",
+        (
+            "Install the ntfy app or open ntfy.sh, and subscribe to a topic.",
+            "Anyone who knows a topic's name can read it. Choose a name that is hard to guess.",
+        ),
+        (
+            ChannelField(
+                "topic",
+                "Topic",
+                "Letters, digits, - and _.",
+                "A topic must have 1 to 64 letters, digits, - or _.",
+                secret=True,
+            ),
+            ChannelField("url", "Server", "Default: https://ntfy.sh.", "This is not a valid server address.", False),
+            ChannelField(
+                "token",
+                "Access token",
+                "Only if the topic requires one.",
+                "This is not a valid token.",
+                False,
+                secret=True,
+            ),
+        ),
+    ),
+    "slack": ChannelKind(
+        "Slack",
+        "A message in a Slack channel. Also works with Mattermost and Rocket.Chat.",
+        (
+            "In Slack, create an app at api.slack.com/apps and turn on **Incoming Webhooks**.",
+            "Add a webhook to the channel and copy its URL.",
+        ),
+        (ChannelField("url", "Webhook URL", "https://hooks.slack.com/services/…", _INVALID_URL, secret=True),),
+    ),
+    "discord": ChannelKind(
+        "Discord",
+        "A message in a Discord channel.",
+        (
+            "In Discord, open the channel's settings, then **Integrations**, **Webhooks**, **New Webhook**.",
+            "Select **Copy Webhook URL**.",
+        ),
+        (ChannelField("url", "Webhook URL", "https://discord.com/api/webhooks/…", _INVALID_URL, secret=True),),
+    ),
+    "telegram": ChannelKind(
+        "Telegram",
+        "A message from a bot, to you or to a group.",
+        (
+            "In Telegram, send `/newbot` to @BotFather and copy the token from the reply.",
+            "Send the bot a message, or add it to the group.",
+            "@userinfobot shows your chat ID. The ID of a group begins with a minus.",
+        ),
+        (
+            ChannelField(
+                "botToken",
+                "Bot token",
+                "The token from @BotFather.",
+                "A bot token is a number, a colon and a string of characters.",
+                secret=True,
+            ),
+            ChannelField("chatId", "Chat", "Its ID, or the @name of a public channel.", "Enter a chat ID or an @name."),
+        ),
+    ),
+}
+
+
+def _describe_type(type_: str) -> str:
+    """What somebody is told of such an event, in short."""
+    title = words.WORDS[type_].title.format_map({"platform": "a platform"})
+    return title[0].upper() + title[1:]
+
+
+TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enumerate((*EVENT_DATA, PAUSED))}
+"""The types of events by their boxes in a form."""
+
+
+# --- All of them -----------------------------------------------------------------------------------------------------
+
+
+async def list_channels(call: RequestContext) -> HandlerResponse:
+    """GET /settings/notifications."""
+    return await show(call, "channels/list.html", lambda desk: {"channels": channels.listed(call.scope)}, kinds=KINDS)
+
+
+async def show_new(call: RequestContext) -> HandlerResponse:
+    """GET /settings/notifications/new/{kind}."""
+    return await _new_page(call, {})
+
+
+async def _new_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
+    kind = _kind(call.path_value("kind"))
+    read = {"filled": dict(form)} if form else {}
+    return await show(
+        call,
+        "channels/new.html",
+        lambda desk: read,
+        status=error.status if error else 200,
+        name=call.path_value("kind"),
+        kind=kind,
+        problems=_problems(kind, error),
+        **_type_choices(),
+    )
+
+
+def _kind(name: str) -> ChannelKind:
+    if name not in KINDS:
+        raise ApiError("not_found", "There is no such kind of channel.")
+    return KINDS[name]
+
+
+def _type_choices() -> dict[str, Any]:
+    needed = [said for name, said in TYPES.values() if name in DEFAULTS]
+    return {"types": TYPES, "needed": needed, "description_max": DESCRIPTION_MAX}
+
+
+async def add(call: RequestContext) -> HandlerResponse:
+    """POST /settings/notifications/new/{kind}."""
+    form, kind = forms.parse(call), call.path_value("kind")
+    given: dict[str, Any] = {
+        "to": _target(kind, form),
+        "events": _chosen_types(form),
+        "description": form.get("description", ""),
+    }
+    try:
+        _check_types(form)
+        request = issues.parse_object(ChannelRequest, given)
+        await channels.check(call.service, call.scope.organization, request.to)
+        made = await act.do(await _actor_for(call, form.get("of", "")), channels.create, request)
+    except ApiError as error:
+        return await _new_page(call, form, _form_error(error))
+    return redirect_with_flash(call, f"{PAGE_PATH}/{made['id']}", "Channel added. Send a test to check that it works.")
+
+
+def _target(kind: str, form: Mapping[str, str]) -> dict[str, str]:
+    given = {field.name: form.get(field.id, "").strip() for field in _kind(kind).fields}
+    asked = {field.name for field in _kind(kind).fields if field.required}
+    return {"kind": kind} | {name: value for name, value in given.items() if value or name in asked}
+
+
+async def _actor_for(call: RequestContext, profile: str) -> Actor:
+    """Who acts: for the organization, or for a profile of it."""
+    if not profile:
+        return call.who
+    await call.service.read(lambda: profiles.check(call.scope, profile))
+    return call.who._replace(scope=replace(call.scope, profile=profile))
+
+
+def _chosen_types(form: Mapping[str, str]) -> list[str]:
+    """The types that are chosen; none: what needs somebody."""
+    return [name for box, (name, _) in TYPES.items() if form.get(box)] if form.get("tells") == "chosen" else []
+
+
+def _check_types(form: Mapping[str, str]) -> None:
+    if form.get("tells") == "chosen" and not _chosen_types(form):
+        raise ApiError("validation_failed", "Choose at least one event type.", rule="events", remediation="")
+
+
+def _problems(kind: ChannelKind, error: ApiError | None) -> defaultdict[str, str]:
+    """What is wrong, by the field that it stands at; "" for what is no field's matter."""
+    found: defaultdict[str, str] = defaultdict(str)
+    if error is None:
+        return found
+    told = error.platform_response if isinstance(error.platform_response, list) else []
+    at = {str(part) for each in told for part in each["path"]} | {(error.rule or "").split(".")[0]}
+    wrong = {field.id: field.wrong for field in kind.fields if field.name in at}
+    if (error.rule or "").startswith("webhook.url"):
+        wrong = {field.id: _error_text(error) for field in kind.fields if field.name == "url"}
+    found |= wrong or {"events" if error.rule == "events" else "": _error_text(error)}
+    return found
+
+
+# --- One -------------------------------------------------------------------------------------------------------------
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /settings/notifications/{id}: what was told there, of one state where `status` names it."""
+    return await _channel(call)
+
+
+async def _channel(
+    call: RequestContext, form: Mapping[str, str] | None = None, error: ApiError | None = None
+) -> HandlerResponse:
+    id, args = call.path_value("channel_id"), call.request.args
+    status, cursor = args.get("status") or "", args.get("cursor") or ""
+
+    def look(desk: Desk) -> dict[str, Any]:
+        channel = channels.body(channels.find(call.scope, id))
+        rest = {"status": status} if status in STATUSES else {}
+        given: dict[str, Any] = {"channelId": id, "limit": PAGE_SIZE, **{name: [value] for name, value in rest.items()}}
+        given |= {"cursor": cursor} if cursor else {}
+        page = history.page(call.service, call.scope, issues.parse_object(NotificationsQuery, given))
+        older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
+        kind = KINDS[channel["to"]["kind"]]
+        filled = {"filled": dict(form)} if form else {}
+        chosen = [box for box, (name, _) in TYPES.items() if name in channel["events"]]
+        return {"channel": channel, "kind": kind, "told": page["data"], "older": older, "chosen": chosen, **filled}
+
+    return await show(
+        call,
+        "channels/channel.html",
+        look,
+        status=error.status if error else 200,
+        problem=_error_text(error) if error else "",
+        status_wanted=status,
+        is_later=bool(cursor),
+        is_changing=bool(form) or bool(args.get("kept")),
+        **_type_choices(),
+    )
+
+
+async def test(call: RequestContext) -> HandlerResponse:
+    """POST /settings/notifications/{id}/test: a test is sent now."""
+    id = call.path_value("channel_id")
+    try:
+        done = await send_test(call, id, issues.parse_object(ChannelTestRequest, {}))
+        made = json.loads((await act.answer(done)).body)
+    except ApiError as error:
+        return redirect_with_flash(call, f"{PAGE_PATH}/{id}", _error_text(_form_error(error)), good=False)
+    took = f"after {made['durationMs']} ms"
+    if made["delivered"]:
+        return redirect_with_flash(call, f"{PAGE_PATH}/{id}", f"Test message accepted {took}. Check that it arrived.")
+    said = " ".join((made["responseBody"] or "").split())[:RESPONSE_SHOWN_MAX]
+    words = f"The test failed {took}. {made['error']}{f' Response: {said}' if said else ''}"
+    return redirect_with_flash(call, f"{PAGE_PATH}/{id}", words, good=False)
+
+
+async def change(call: RequestContext) -> HandlerResponse:
+    """POST /settings/notifications/{id}/change: what is told there, and what it is for."""
+    id, form = call.path_value("channel_id"), forms.parse(call)
+    given = {"events": _chosen_types(form), "description": form.get("description", "")}
+    try:
+        _check_types(form)
+        await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, given))
+    except ApiError as error:
+        return await _channel(call, form, _form_error(error))
+    return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Channel saved.")
+
+
+async def switch(call: RequestContext) -> HandlerResponse:
+    """POST /settings/notifications/{id}/switch: `active` is `yes` or `no`."""
+    id, active = call.path_value("channel_id"), forms.parse(call).get("active") == "yes"
+    await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, {"active": active}))
+    said = "Channel turned on." if active else "Channel turned off. Events that happen meanwhile are not sent later."
+    return redirect_with_flash(call, f"{PAGE_PATH}/{id}", said)
+
+
+async def edit_target(call: RequestContext) -> HandlerResponse:
+    """GET /settings/notifications/{id}/target: where else it leads."""
+    return await _target_page(call, {})
+
+
+async def _target_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
+    def look(desk: Desk) -> dict[str, Any]:
+        channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
+        kind = KINDS[channel["to"]["kind"]]
+        filled = {"filled": dict(form)} if form else {}
+        return {"channel": channel, "kind": kind, "problems": _problems(kind, error), **filled}
+
+    return await show(call, "channels/target.html", look, status=error.status if error else 200)
+
+
+async def change_target(call: RequestContext) -> HandlerResponse:
+    """POST /settings/notifications/{id}/target: all of it, since what was there is not shown."""
+    id, form = call.path_value("channel_id"), forms.parse(call)
+    kind = await call.service.read(lambda: channels.find(call.scope, id)["kind"])
+    try:
+        request = issues.parse_object(ChannelChange, {"to": _target(kind, form)})
+        assert request.to is not None, "it was given"
+        await channels.check(call.service, call.scope.organization, request.to)
+        await act.do(call.who, channels.change, id, request)
+    except ApiError as error:
+        return await _target_page(call, form, _form_error(error))
+    return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Target saved. Send a test to check that it works.")
+
+
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
+    """GET /settings/notifications/{id}/delete: what will happen."""
+    return await _confirm_page(call)
+
+
+async def _confirm_page(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
+    def look(desk: Desk) -> dict[str, Any]:
+        channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
+        return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
+
+    status, problem = (error.status, _error_text(error)) if error else (200, "")
+    return await show(call, "channels/delete.html", look, status=status, problem=problem)
+
+
+async def delete(call: RequestContext) -> HandlerResponse:
+    """POST /settings/notifications/{id}/delete."""
+    try:
+        await require_proof(call, forms.parse(call))
+        await act.do(call.who, channels.delete, call.path_value("channel_id"))
+    except ApiError as error:
+        return await _confirm_page(call, _form_error(error))
+    return redirect_with_flash(call, PAGE_PATH, "Channel deleted.")
+
+
+def _form_error(error: ApiError) -> ApiError:
+    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    if error.code in ("unauthenticated", "not_found") or (
+        error.code == "unauthorized" and error.rule != "session.proof"
+    ):
+        raise error
+    return error
+
+
+def _error_text(error: ApiError) -> str:
+    return f"{error.message} {error.remediation or ''}".strip()

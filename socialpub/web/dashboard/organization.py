@@ -1,0 +1,68 @@
+"""The organization: its name, and deleting it on a page that first says what that ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act, organizations
+from socialpub.domain.people import profiles
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.common import ORGANIZATION_MAX
+from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.web.dashboard.parts.layout import (
+    explain_form_error,
+    redirect_signed_out,
+    redirect_with_flash,
+    require_proof,
+    show,
+)
+from socialpub.web.http import forms, request_headers
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+ORGANIZATION_PATH = "/settings/organization"
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /settings/organization."""
+    return await show(call, "settings/organization.html", problem="", most=ORGANIZATION_MAX)
+
+
+async def rename(call: RequestContext) -> HandlerResponse:
+    """POST /settings/organization: `name`."""
+    form = forms.parse(call)
+    try:
+        request = issues.parse_object(OrganizationRequest, {"name": form.get("name", "")})
+        await act.do(call.who, profiles.rename_organization, request)
+    except ApiError as error:
+        words = f"The name must have 1 to {ORGANIZATION_MAX} characters."
+        problem = words if error.rule == "name" else explain_form_error(error)
+        shown: dict[str, Any] = {"problem": problem, "filled": form, "most": ORGANIZATION_MAX}
+        return await show(call, "settings/organization.html", status=error.status, **shown)
+    return redirect_with_flash(call, ORGANIZATION_PATH, "Organization renamed.")
+
+
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
+    """GET /settings/organization/delete: what that ends."""
+    return await _confirm_page(call)
+
+
+async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    def look(_: Desk) -> dict[str, Any]:
+        planned = organizations.plan(call.service, call.scope.organization)
+        return {"plan": planned, "lines": organizations.lines(planned["ends"])}
+
+    return await show(call, "settings/organization_delete.html", look, status=status, problem=problem)
+
+
+async def delete(call: RequestContext) -> HandlerResponse:
+    """POST /settings/organization/delete: `confirm`, the name of the organization."""
+    form = forms.parse(call)
+    try:
+        await require_proof(call, form)
+        deleted = await act.do(call.who, organizations.delete, form.get("confirm", ""))
+    except ApiError as error:
+        return await _confirm_page(call, explain_form_error(error), error.status)
+    text = f"The organization {deleted['name']} was deleted, and you are signed out."
+    return redirect_signed_out(call, text, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE)

@@ -1,0 +1,134 @@
+"""The overview: what needs somebody's eyes with what can be done about it, what goes out next, and what went out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.core import instance, overdue
+from socialpub.domain.engine import recovery
+from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import changes, overview
+from socialpub.domain.shapes.posts import SettleRequest
+from socialpub.web.dashboard.parts.layout import (
+    explain_form_error,
+    redirect_with_flash,
+    require_proof,
+    show,
+    show_fragment,
+)
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+
+async def show_overview(call: RequestContext) -> HandlerResponse:
+    """GET /."""
+    return await show(call, "overview/home.html", lambda desk: _current_state(call, desk))
+
+
+async def show_now(call: RequestContext) -> HandlerResponse:
+    """GET /overview/now: the part of it that tells of now, which the page asks for again and again."""
+    return await show_fragment(call, "overview/now.html", lambda desk: _current_state(call, desk))
+
+
+def _current_state(call: RequestContext, desk: Desk) -> dict[str, Any]:
+    service = call.service
+    silent = service.runtime.clock.monotonic() - call.engine.heartbeat
+    return {
+        "now": overview.look(service, desk.scope),
+        "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
+        "platforms": platforms.PLATFORMS,
+        "ready": [name for name in platforms.PLATFORMS if connect.is_ready(service, name)],
+        "pages": call.request.app.ctx.pages,
+        "may_resume": recovery.may_resume(desk.scope),
+        "waiting_max": overview.WAITING_MAX,
+    }
+
+
+async def settle(call: RequestContext) -> HandlerResponse:
+    """POST /overview/settle: `post`, and whether somebody found it `published`."""
+    form = forms.parse(call)
+    there = form.get("published") == "yes"
+    await act.do(call.who, changes.settle, form.get("post", ""), SettleRequest(published=there))
+    text = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
+    return redirect_with_flash(call, "/", text)
+
+
+async def retry(call: RequestContext) -> HandlerResponse:
+    """POST /overview/retry: what failed for one cause."""
+    form = forms.parse(call)
+    cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
+    again = await act.do(call.who, overview.retry_all, *cause)
+    return redirect_with_flash(call, "/", f"Retrying {_count_posts(again['count'])}.", good=bool(again["count"]))
+
+
+async def confirm_cancel(call: RequestContext) -> HandlerResponse:
+    """GET /overview/cancel: what will happen to what is scheduled on an account."""
+    account = str(call.request.args.get("account") or "")
+    return await show(
+        call,
+        "overview/cancel.html",
+        lambda _: {"account": accounts.get_body(call.scope, account), "waiting": overview.waiting(call.scope, account)},
+        platforms=platforms.PLATFORMS,
+        waiting_max=overview.WAITING_MAX,
+        at_once=overview.AT_ONCE,
+    )
+
+
+async def cancel(call: RequestContext) -> HandlerResponse:
+    """POST /overview/cancel: what is scheduled on an account."""
+    canceled = await act.do(call.who, overview.cancel_all, forms.parse(call).get("account", ""))
+    return redirect_with_flash(call, "/", f"{_count_posts(canceled['count'])} canceled.", good=bool(canceled["count"]))
+
+
+def _count_posts(count: object) -> str:
+    return "1 post" if count == 1 else f"{count} posts"
+
+
+async def resume(call: RequestContext) -> HandlerResponse:
+    """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
+    await act.do(call.who, recovery.trust_clock)
+    return redirect_with_flash(call, "/", "Publishing resumed.")
+
+
+async def confirm_resume_after_restore(call: RequestContext) -> HandlerResponse:
+    """GET /overview/compare: what is to be looked at before publishing goes on after a restore."""
+    return await _compare_page(call)
+
+
+async def _compare_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    def read(desk: Desk) -> dict[str, Any]:
+        return {
+            "paused": instance.paused(),
+            "may_resume": recovery.may_resume(desk.scope),
+            "late": overdue.before(call.service.now_ms, recovery.SKIPPED_MAX + 1),
+        }
+
+    return await show(
+        call,
+        "overview/compare.html",
+        read,
+        status=status,
+        problem=problem,
+        platforms=platforms.PLATFORMS,
+        most=recovery.SKIPPED_MAX,
+        due_of=overdue.due_of,
+    )
+
+
+async def resume_after_restore(call: RequestContext) -> HandlerResponse:
+    """POST /overview/compare: `overdue`, which is `publish` or `skip`."""
+    form = forms.parse(call)
+    if form.get("overdue") not in ("publish", "skip"):
+        return await _compare_page(call, "Choose what happens to the overdue posts.", 400)
+    try:
+        await require_proof(call, form)
+        done = await act.do(call.who, recovery.go_on, skip=form["overdue"] == "skip")
+    except ApiError as error:
+        return await _compare_page(call, explain_form_error(error), error.status)
+    skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""
+    return redirect_with_flash(call, "/", f"Publishing resumed.{skipped}")

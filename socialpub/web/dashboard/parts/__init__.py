@@ -1,0 +1,1 @@
+"""Shared parts of the dashboard's pages: layout, labels, form parsing."""

@@ -1,0 +1,225 @@
+"""What somebody has written in the form of a post: what it asks the API for, and where in it what is wrong stands.
+
+A place of the form is the name of a field, the id of an account, or one of the constants below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.people import desk as desks
+from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
+from socialpub.platforms.kit.options import list_fields
+from socialpub.platforms.kit.text import normalize_line_feeds
+from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.web.html import time_format
+
+RequestedMedia = str | dict[str, str]
+"""A media item as the API takes it."""
+TOP, ACCOUNTS, TEXT, MEDIA, WHEN = "", "accounts", "text", "media", "when"
+SCHEDULE_MAX_MS = 5 * 366 * 24 * 3600 * 1000
+_NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
+RULE_TEXTS = {
+    "targets.required": (ACCOUNTS, "Choose at least one account."),
+    "targets.max": (ACCOUNTS, f"Choose at most {TARGETS_MAX} accounts."),
+    "scheduledAt.future": (WHEN, "This time is in the past. Choose a later one, or publish now."),
+    "scheduledAt.no_first_comment": (WHEN, "A post with a first comment cannot be scheduled. Publish it now."),
+    "scheduledAt.no_bluesky_reply": (WHEN, "A reply cannot be scheduled. Publish it now."),
+    "text": (TEXT, "Write a text or add a file."),
+    "media": (MEDIA, f"A post takes at most {MEDIA_MAX} files."),
+}
+"""Rules of the API in the words of the form."""
+
+
+@dataclass(frozen=True)
+class FieldMessage:
+    """What preflight or the API says of a place."""
+
+    message: str
+    remedy: str = ""
+    rule: str = ""
+
+
+FieldMessages = Mapping[str, Sequence[FieldMessage]]
+
+
+# --- What the form names ---------------------------------------------------------------------------------------------
+
+
+def list_accounts(form: Mapping[str, str]) -> list[str]:
+    """The ids of the accounts that are ticked."""
+    return [name.removeprefix("to.") for name, value in form.items() if name.startswith("to.") and value]
+
+
+def list_media(form: Mapping[str, str]) -> list[str]:
+    """The ids of the media in their order: those that stand there, less what is removed, then what was picked."""
+    numbered = sorted((int(match[1]), form[name]) for name in form if (match := _NUMBERED.fullmatch(name)))
+    picked = [name.removeprefix("pick.") for name, value in form.items() if name.startswith("pick.") and value]
+    named = list(dict.fromkeys([*(value for _, value in numbered if value), *picked]))
+    kept = [each for each in named if each != form.get("remove")][: MEDIA_MAX + 1]
+    return _move_earlier(kept, form.get("earlier", ""))
+
+
+def _move_earlier(ids: list[str], earlier: str) -> list[str]:
+    """With one of them a place further to the front."""
+    if earlier not in ids[1:]:
+        return ids
+    place = ids.index(earlier)
+    return [*ids[: place - 1], earlier, ids[place - 1], *ids[place + 1 :]]
+
+
+def read_field(form: Mapping[str, str], name: str) -> str:
+    """What was typed into a field, as the API would read it."""
+    return normalize_line_feeds(form.get(name, ""))
+
+
+# --- What it asks for ------------------------------------------------------------------------------------------------
+
+
+def to_request(
+    form: Mapping[str, str], accounts: Mapping[str, AccountRow], held: Mapping[str, MediaRow], now_ms: int
+) -> dict[str, Any]:
+    """The body of a publish request. ApiError for a time that is none, or too far away."""
+    text, items = read_field(form, "text"), {each: _item(form, each, held) for each in list_media(form)}
+    given: dict[str, Any] = {
+        "targets": [_target(form, each, accounts.get(each), items) for each in list_accounts(form)]
+    }
+    given |= {"text": text} if text else {}
+    given |= {"media": list(items.values())} if items else {}
+    return given | ({"scheduledAt": _parse_due(form, now_ms)} if form.get("when") == "later" else {})
+
+
+def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> RequestedMedia:
+    """A media item; a file of which nothing is known is left to the API to refuse."""
+    row, alt = held.get(media), f"alt.{media}"
+    if row is None or alt not in form or read_field(form, alt) == (row["alt_text"] or ""):
+        return media
+    return {"kind": row["kind"], "mediaId": media, "altText": read_field(form, alt)}
+
+
+def name_exclusion_field(account: str, media: str) -> str:
+    """The name of the box that leaves a file out on an account."""
+    return f"{account}.without.{media}"
+
+
+def _target(
+    form: Mapping[str, str], account: str, row: AccountRow | None, items: Mapping[str, RequestedMedia]
+) -> dict[str, Any]:
+    target: dict[str, Any] = {"accountId": account}
+    if row is None:
+        return target
+    text, comment = read_field(form, f"{account}.text"), read_field(form, f"{account}.comment")
+    options = dict(_options(form, account, row["platform"]))
+    target |= {"text": text} if text else {}
+    target |= {"firstComment": {"text": comment}} if comment else {}
+    kept = [item for media, item in items.items() if not form.get(name_exclusion_field(account, media))]
+    target |= {"media": kept} if len(kept) < len(items) else {}
+    return target | ({"options": {"platform": row["platform"], **options}} if options else {})
+
+
+def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[tuple[str, Any]]:
+    for field in list_fields(platforms.platform(platform).options):
+        given = form.get(f"{account}.option.{field.name}", "").strip()
+        if given:
+            yield field.name, field.value_of(given)
+
+
+def _parse_due(form: Mapping[str, str], now_ms: int) -> str:
+    zone = desks.known_zone(form.get("in_zone")) or desks.UTC
+    at = time_format.parse_local(form.get("day", ""), form.get("clock", ""), zone)
+    if at is None:
+        raise _time_error("Choose a day and a time.")
+    if at > now_ms + SCHEDULE_MAX_MS:
+        raise _time_error("This is more than five years away. Check the year.")
+    return str(iso(at))
+
+
+def _time_error(message: str) -> ApiError:
+    return ApiError("validation_failed", message, rule="scheduledAt", remediation="")
+
+
+# --- What was asked for before ---------------------------------------------------------------------------------------
+
+
+def from_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict[str, str], FieldMessages]:
+    """A form that says what a post says, and what of it cannot be taken over."""
+    account = post["accountId"]
+    form = {"text": post["text"], f"to.{account}": "yes"}
+    for field in list_fields(platforms.platform(post["platform"]).options):
+        if field.name in options:
+            form[f"{account}.option.{field.name}"] = field.text_of(options[field.name])
+    if post["firstComment"]:
+        form[f"{account}.comment"] = post["firstComment"]["text"]
+    stored = [ref for ref in post["mediaRefs"] if ref.get("mediaId")]
+    for number, ref in enumerate(stored, 1):
+        form[f"media.{number}"] = ref["mediaId"]
+        form |= {f"alt.{ref['mediaId']}": ref["altText"]} if "altText" in ref else {}
+    if len(stored) == len(post["mediaRefs"]):
+        return form, {}
+    return form, {MEDIA: [FieldMessage("A file that was given by its URL cannot be copied. Upload it here.")]}
+
+
+# --- What is wrong with it -------------------------------------------------------------------------------------------
+
+
+def place_errors(error: ApiError, targets: Sequence[str]) -> FieldMessages:
+    """What the API refuses, where in the form it stands; `targets`: the accounts in the order of the request."""
+    found: defaultdict[str, list[FieldMessage]] = defaultdict(list)
+    for place, said in _locate_errors(error, targets):
+        found[place].append(said)
+    return found
+
+
+def _locate_errors(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[str, FieldMessage]]:
+    told = error.platform_response if isinstance(error.platform_response, list) else []
+    if error.code == "preflight_failed" and told:
+        yield from ((each["accountId"], _rule_message(each)) for each in told)
+    elif error.rule in RULE_TEXTS:
+        place, words = RULE_TEXTS[error.rule]
+        yield place, FieldMessage(words)
+    elif told and all("path" in each for each in told):
+        yield from ((_locate_path(each["path"], targets), FieldMessage(each["message"])) for each in told)
+    else:
+        where = {"media": MEDIA, "scheduledAt": WHEN}.get((error.rule or "").partition(".")[0], TOP)
+        yield where, FieldMessage(error.message, error.remediation or "")
+
+
+def _rule_message(told: Mapping[str, Any]) -> FieldMessage:
+    return FieldMessage(told["message"], told.get("remediation") or "", told.get("rule") or "")
+
+
+def _locate_path(path: Sequence[str | int], targets: Sequence[str]) -> str:
+    """The place of an issue of the request."""
+    match path:
+        case ["targets", int(number), *rest] if number < len(targets):
+            return _locate_in_target(targets[number], rest)
+        case ["scheduledAt", *_]:
+            return WHEN
+        case ["media" | "text" as place, *_]:
+            return str(place)
+    return TOP
+
+
+def _locate_in_target(account: str, rest: Sequence[str | int]) -> str:
+    match rest:
+        case ["options", str(name), *_]:
+            return f"{account}.option.{name}"
+        case ["firstComment", *_]:
+            return f"{account}.comment"
+        case ["text", *_]:
+            return f"{account}.text"
+    return account
+
+
+def place_preflight(results: Sequence[Mapping[str, Any]]) -> tuple[FieldMessages, FieldMessages]:
+    """What preflight says of each account: its errors, and its warnings."""
+    errors = {each["accountId"]: [_rule_message(error) for error in each["errors"]] for each in results}
+    warnings = {each["accountId"]: [FieldMessage(note["message"]) for note in each["warnings"]] for each in results}
+    return errors, warnings

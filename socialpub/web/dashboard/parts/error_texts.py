@@ -1,0 +1,52 @@
+"""Errors in words for owners: what has happened, what to do, and a way on. Programs get the envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ErrorText:
+    """What the page of an error says above everything else."""
+
+    title: str
+    words: str
+
+
+RETRY_HINT = "Try again in a moment. No change was made."
+ERROR_TEXTS = {
+    "not_found": ErrorText("Page not found", "The page was deleted, or the address is wrong."),
+    "unauthorized": ErrorText(
+        "Your role does not allow this", "Ask an owner of your organization to do it, or to change your role."
+    ),
+    "unauthenticated": ErrorText("You are signed out", "Sign in and try again. No change was made."),
+    "csrf": ErrorText(
+        "This page is out of date",
+        "You signed in or out elsewhere since this page was loaded, so no change was made. Go back, reload the page "
+        "and try again.",
+    ),
+    "rate_limited": ErrorText("Too many requests", "Wait a minute and try again."),
+    "internal_error": ErrorText(
+        "Something went wrong on this server",
+        "The error is in the server's log. Try again. If it happens again, give the operator of this server the "
+        "request ID below.",
+    ),
+    "storage.unavailable": ErrorText("The server cannot save changes now", RETRY_HINT),
+    "service.stopping": ErrorText("The server is restarting", RETRY_HINT),
+    "http.method": ErrorText("This address has no page", "It only accepts forms."),
+    "http.request": ErrorText("The server did not understand this request", "Go back, reload the page and try again."),
+    "http.content_encoding": ErrorText("The server cannot read this request", "Send the form without compression."),
+    "http.body_size": ErrorText("This form is too large", "Shorten the text and send it again."),
+}
+HOME_LINK = {"address": "/", "text": "Back to the overview"}
+
+
+def find(error: Mapping[str, Any]) -> ErrorText:
+    """By its rule, or its code; else in the error's own words, which were written for people."""
+    known = ERROR_TEXTS.get(error.get("rule", "")) or ERROR_TEXTS.get(error["code"])
+    specific = error["code"] == "not_found" and error["message"] != "There is nothing at this address."
+    if known is not None and not specific:
+        return known
+    return ErrorText(error["message"], error.get("remediation", ""))

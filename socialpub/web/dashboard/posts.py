@@ -1,0 +1,296 @@
+"""Posts: the log with the API's filters in its address, one post with all that is known of it, and what is done to it.
+
+The names in the log's address are those of `GET /v1/posts`. A bound may be a day, too: then it is one on the clocks of
+whoever looks, and that day is listed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Mapping
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from socialpub import platforms
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain import act
+from socialpub.domain.accounts import accounts
+from socialpub.domain.people import desk as desks
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.posts import changes, postlog
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.posts import PostsQuery, RescheduleRequest, RetryRequest, SettleRequest
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.docs.reference import build_curl
+from socialpub.web.html import time_format
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext, parse_query
+
+UNKNOWN_OUTCOME_RULE = "publish.outcome_unknown"
+PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
+RAW_MAX = 20_000  # characters of a platform's answer on a page
+TIME_BOUNDS = {"after": False, "before": True, "scheduledAfter": False, "scheduledBefore": True}
+"""The bounds of the log; whether one that is a day is the end of it."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+# --- The log -----------------------------------------------------------------------------------------------------
+
+
+async def list_posts(call: RequestContext) -> HandlerResponse:
+    """GET /posts."""
+    given = _read_filters(call)
+
+    def read(desk: Desk) -> dict[str, Any]:
+        try:
+            found, problem = _read_page(call, desk, given), ""
+        except ApiError as error:
+            found, problem = {"data": [], "nextCursor": None}, error.message
+        return {
+            "posts": [to_view(post, call.service.now_ms) for post in found["data"]],
+            "older": _filter_url(given | {"cursor": found["nextCursor"]}) if found["nextCursor"] else None,
+            "problem": problem,
+            "accounts": accounts.list_bodies(desk.scope),
+        }
+
+    narrowing = {name: value for name, value in given.items() if name not in ("cursor", "order", "limit")}
+    return await show(
+        call,
+        "posts/log.html",
+        read,
+        given=defaultdict(str, given),
+        is_narrowed=bool(narrowing),
+        first=_filter_url({name: value for name, value in given.items() if name != "cursor"}),
+        labels=PLATFORM_LABELS,
+        codes=list(ERRORS),
+    )
+
+
+def _read_filters(call: RequestContext) -> dict[str, str]:
+    """What the address asks for, as the form has it: lists are joined by commas, what is empty is left out."""
+    values = parse_query(call.request.query_string, PostsQuery)
+    joined = {name: _join_values(value) for name, value in values.items()}
+    return {name: value for name, value in joined.items() if value}
+
+
+def _join_values(value: Any) -> str:
+    return ",".join(filter(None, value)) if isinstance(value, list) else str(value)
+
+
+def _filter_url(given: Mapping[str, str]) -> str:
+    return "/posts" + (f"?{urlencode(given)}" if given else "")
+
+
+def _read_page(call: RequestContext, desk: Desk, given: Mapping[str, str]) -> dict[str, Any]:
+    bounds = {name: _bound(given[name], desk.zone, is_end=TIME_BOUNDS[name]) for name in TIME_BOUNDS if name in given}
+    values = parse_query(urlencode({**given, **bounds}), PostsQuery)
+    query = issues.parse_object(PostsQuery, values)
+    found: dict[str, Any] = json.loads(postlog.page(call.service, desk.scope, query))
+    return found
+
+
+def _bound(value: str, zone: str, *, is_end: bool) -> str:
+    """The instant that bounds a day, exclusive; what is no day as it is."""
+    if not _DAY.fullmatch(value):
+        return value
+    try:
+        day = (date.fromisoformat(value) + timedelta(days=is_end)).isoformat()
+    except (ValueError, OverflowError):
+        return value
+    at = time_format.parse_local(day, "00:00", zone)
+    return value if at is None else str(iso(at if is_end else at - 1))
+
+
+def to_view(post: dict[str, Any], now_ms: int) -> dict[str, Any]:
+    """A post with what a page says of it: its state in our words, its platform's name, its first words."""
+    return post | {
+        "state": _state(post, now_ms),
+        "label": PLATFORM_LABELS[post["platform"]],
+        "who": post["account"]["displayName"] or post["account"]["platformAccountId"],
+        "words": " ".join(post["text"].split())[:300],
+    }
+
+
+def _state(post: Mapping[str, Any], now_ms: int) -> str:
+    if post["status"] == "failed" and post.get("error", {}).get("rule") == UNKNOWN_OUTCOME_RULE:
+        return "unknown"
+    if post["status"] == "validated" and post["nextAttemptAt"] and "error" in post:
+        return "retrying"
+    if post["status"] == "queued" and post["scheduledAt"] < str(iso(now_ms - 60_000)):
+        return "overdue"
+    return str(post["status"])
+
+
+# --- One post ----------------------------------------------------------------------------------------------------
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /posts/{id}."""
+    return await _show_post(call, "posts/post.html")
+
+
+async def confirm_cancel(call: RequestContext) -> HandlerResponse:
+    """GET /posts/{id}/cancel: what canceling means."""
+    return await _show_post(call, "posts/cancel.html")
+
+
+async def confirm_settle(call: RequestContext) -> HandlerResponse:
+    """GET /posts/{id}/settle: what to look for, and the two answers."""
+    return await _show_post(call, "posts/settle.html")
+
+
+async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
+    id, now = call.path_value("post_id"), call.service.now_ms
+
+    def look(desk: Desk) -> dict[str, Any]:
+        post = to_view(json.loads(postlog.detail(call.scope, id)), now)
+        post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
+        row = postlog.find(call.scope, id)
+        due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, desk.zone)
+        return {
+            "post": post,
+            "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
+            "today": f"{time_format.to_local(now, desk.zone):%Y-%m-%d}",
+            "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
+            "raw": {attempt["id"]: _format_raw(attempt["platformResponse"]) for attempt in post["attempts"]},
+            "remedies": {error["code"]: find_remedy(error) for error in [post.get("error")] if error},
+            "commands": _build_curl_commands(call, post, json.loads(row["options"])),
+            "link": post["url"] if str(post["url"]).startswith(("https://", "http://")) else None,
+        }
+
+    return await show(call, template, look)
+
+
+def find_remedy(error: Mapping[str, Any]) -> dict[str, str]:
+    """What to do about a post's error, from the table of its rule, and where that is explained."""
+    rule = error.get("rule")
+    row = (platforms.CATALOGUE.get(rule) or SERVICE_RULES.get(rule)) if rule else None
+    if row is not None:
+        return {"text": error.get("remediation") or row.remediation, "address": f"/docs/rules/{quote(str(rule))}"}
+    return {"text": error.get("remediation", ""), "address": f"/docs/errors/{error['code']}"}
+
+
+def _attempt_state(post: Mapping[str, Any], attempt: Mapping[str, Any]) -> str:
+    """An attempt's state, in the words of posts: a rejected post has a rejected attempt."""
+    if attempt["succeeded"] is not False:
+        return "published" if attempt["succeeded"] else "publishing"
+    if post["state"] == "unknown" and attempt is post["attempts"][-1]:
+        return "unknown"
+    error = ERRORS.get(attempt["errorCode"])
+    return error.post_status if error else "failed"
+
+
+def _format_raw(answer: Any) -> str:
+    """The platform's answer as it came, for a person to read."""
+    if answer is None:
+        return ""
+    text = answer if isinstance(answer, str) else json.dumps(answer, indent=2, ensure_ascii=False)
+    return text if len(text) <= RAW_MAX else f"{text[:RAW_MAX]}\n…"
+
+
+def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
+    """The post as command lines: asked for, and sent as a new one. The key stands in the environment."""
+    base = call.service.base_url
+    key: list[dict[str, Any]] = [{"apiKey": []}]
+    asked = {name: value for name, value in options.items() if name != "platform" and value not in (None, "", [])}
+    target = {"accountId": post["accountId"]} | ({"options": {"platform": post["platform"]} | asked} if asked else {})
+    comment = post["firstComment"]
+    body = {
+        "targets": [target],
+        "text": post["text"],
+        "media": post["mediaRefs"],
+        "firstComment": {"text": comment["text"]} if comment else None,
+    }
+    return {
+        "read": build_curl("GET", f"{base}/v1/posts/{post['id']}", key),
+        "send": build_curl("POST", f"{base}/v1/posts", key, {name: value for name, value in body.items() if value}),
+    }
+
+
+# --- What people do ----------------------------------------------------------------------------------------------
+
+
+async def reschedule(call: RequestContext) -> HandlerResponse:
+    """POST /posts/{id}/move: to `day` and `clock` in the zone `in_zone`, or `by` so many days from there."""
+    form, post = forms.parse(call), call.path_value("post_id")
+    return await _redirect_done(call, form, "Post rescheduled.", _reschedule(call, form, post))
+
+
+async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
+    request = issues.parse_object(RescheduleRequest, {"scheduledAt": _read_time(form)})
+    await act.do(call.who, changes.reschedule, post, request)
+
+
+async def cancel(call: RequestContext) -> HandlerResponse:
+    """POST /posts/{id}/cancel."""
+    form = forms.parse(call)
+    return await _redirect_done(call, form, "Post canceled.", _cancel(call))
+
+
+async def _cancel(call: RequestContext) -> None:
+    await act.do(call.who, changes.cancel, call.path_value("post_id"))
+
+
+async def retry(call: RequestContext) -> HandlerResponse:
+    """POST /posts/{id}/retry: at once, or at `day` and `clock`."""
+    form = forms.parse(call)
+    later = bool(form.get("day"))
+    words = "Retry scheduled." if later else "Retrying."
+    return await _redirect_done(call, form, words, _retry(call, form, later=later))
+
+
+async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) -> None:
+    given = {"scheduledAt": _read_time(form)} if later else {}
+    await act.do(call.who, changes.retry, call.path_value("post_id"), issues.parse_object(RetryRequest, given))
+
+
+async def settle(call: RequestContext) -> HandlerResponse:
+    """POST /posts/{id}/settle: `published` is `yes` or `no`; `uri` where it is, if they say so."""
+    form = forms.parse(call)
+    there = form.get("published") == "yes"
+    words = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
+    return await _redirect_done(call, form, words, _settle(call, form))
+
+
+async def _settle(call: RequestContext, form: Mapping[str, str]) -> None:
+    found = {"yes": True, "no": False}.get(form.get("published", ""))
+    given = {"published": found} | ({"uri": form["uri"]} if found and form.get("uri") else {})
+    await act.do(call.who, changes.settle, call.path_value("post_id"), issues.parse_object(SettleRequest, given))
+
+
+async def _redirect_done(
+    call: RequestContext, form: Mapping[str, str], words: str, doing: Awaitable[None]
+) -> HandlerResponse:
+    """What came of it, told where the person was, or on the post's own page."""
+    post, page = f"/posts/{call.path_value('post_id')}", form.get("page", "")
+    back = forms.to_local_path(page) if page and not page.startswith("/posts/") else post
+    try:
+        await doing
+    except ApiError as error:
+        if error.code in ("unauthenticated", "not_found"):
+            raise
+        return redirect_with_flash(call, back, f"{error.message} {error.remediation or ''}".strip(), good=False)
+    return redirect_with_flash(call, back, words)
+
+
+def _read_time(form: Mapping[str, str]) -> str:
+    """The time that a form names on the clocks that it was shown with, as the API has it; ApiError where it is none."""
+    zone = desks.known_zone(form.get("in_zone")) or desks.UTC
+    at = time_format.parse_local(_day(form), form.get("clock", ""), zone)
+    if at is None:
+        raise ApiError("validation_failed", "Choose a day and a time.")
+    return str(iso(at))
+
+
+def _day(form: Mapping[str, str]) -> str:
+    by = {"-1": -1, "1": 1}.get(form.get("by", ""), 0)
+    try:
+        return (date.fromisoformat(form.get("day", "")) + timedelta(days=by)).isoformat()
+    except (ValueError, OverflowError):
+        return ""

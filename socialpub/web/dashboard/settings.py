@@ -1,0 +1,188 @@
+"""The settings: how somebody has the dashboard set up and signs in, the organization's profiles, and its API keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.people import desk, keys, profiles, sessions, tenancy, totp, users
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.shapes.profiles import ProfileRequest
+from socialpub.web.dashboard.parts import user_agents
+from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_password, require_proof, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/profiles"
+
+# --- You ---------------------------------------------------------------------------------------------------------
+
+
+async def choose_profile(call: RequestContext) -> HandlerResponse:
+    """POST /profile: back to the page that was open, in this profile."""
+    form = forms.parse(call)
+    await act.do(call.who, desk.choose_profile, form.get("profile") or None)
+    return redirect(forms.to_local_path(form.get("page")))
+
+
+async def show_own(call: RequestContext) -> HandlerResponse:
+    """GET /settings."""
+    return await _own_page(call)
+
+
+async def _own_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    def read(_: Desk) -> dict[str, Any]:
+        return {
+            "totp": totp.is_on(call.scope),
+            "sessions": [(each, user_agents.describe(each.agent)) for each in sessions.listed(call.who)],
+        }
+
+    zones = [("", "Time zone of my browser"), *((name, name) for name in desk.zones())]
+    least = users.PASSWORD_MIN
+    return await show(call, "settings/you.html", read, status=status, problem=problem, zones=zones, least=least)
+
+
+async def choose_zone(call: RequestContext) -> HandlerResponse:
+    """POST /settings/zone."""
+    await act.do(call.who, desk.choose_zone, forms.parse(call).get("zone") or None)
+    return redirect_with_flash(call, OWN_PATH, "Time zone saved.")
+
+
+async def change_password(call: RequestContext) -> HandlerResponse:
+    """POST /settings/password: `password`, which counts now, and `new_password`."""
+    form = forms.parse(call)
+    try:
+        await require_password(call, form)
+        hash_ = await users.hashed_aside(form.get("new_password", ""))
+        await act.do(call.who, users.change_password, hash_)
+    except ApiError as error:
+        return await _own_page(call, _form_error(error), error.status)
+    return redirect_with_flash(call, OWN_PATH, "Password changed. Every other session is signed out.")
+
+
+async def end_session(call: RequestContext) -> HandlerResponse:
+    """POST /settings/sessions/end: `session`, its name."""
+    try:
+        await act.do(call.who, sessions.end_one, forms.parse(call).get("session", ""))
+    except ApiError as error:
+        return redirect_with_flash(call, OWN_PATH, _form_error(error), good=False)
+    return redirect_with_flash(call, OWN_PATH, "Session signed out.")
+
+
+# --- API keys ----------------------------------------------------------------------------------------------------
+
+
+async def list_keys(call: RequestContext) -> HandlerResponse:
+    """GET /settings/keys."""
+    return await _keys_page(call)
+
+
+async def _keys_page(
+    call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
+) -> HandlerResponse:
+    def read(_: Desk) -> dict[str, Any]:
+        return {"keys": keys.listed(call.scope.organization), **({"filled": form} if form else {})}
+
+    prefixes = tenancy.key_prefixes(call.service)
+    return await show(call, "settings/keys.html", read, status=status, problem=problem, prefixes=prefixes)
+
+
+async def mint_key(call: RequestContext) -> HandlerResponse:
+    """POST /settings/keys: the page that is seen next shows the key, once."""
+    form = forms.parse(call)
+    given = {"name": form.get("name", ""), "prefix": form.get("prefix"), "profileId": form.get("profile")}
+    try:
+        await require_proof(call, form)
+        request = issues.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
+        minted = await act.do(call.who, keys.mint, request)
+    except ApiError as error:
+        return await _keys_page(call, form, _form_error(error, "A key"), error.status)
+    return redirect_with_flash(call, KEYS_PATH, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
+
+
+async def confirm_revoke(call: RequestContext) -> HandlerResponse:
+    """GET /settings/keys/{id}/revoke: what will happen."""
+    return await _confirm_page(call)
+
+
+async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    key = call.path_value("key_id")
+    return await show(
+        call, "settings/revoke.html", lambda _: {"key": keys.one(call.scope, key)}, status=status, problem=problem
+    )
+
+
+async def revoke_key(call: RequestContext) -> HandlerResponse:
+    """POST /settings/keys/{id}/revoke."""
+    try:
+        await require_proof(call, forms.parse(call))
+        await act.do(call.who, keys.revoke, call.path_value("key_id"))
+    except ApiError as error:
+        return await _confirm_page(call, _form_error(error), error.status)
+    return redirect_with_flash(call, KEYS_PATH, "Key revoked. It no longer works.")
+
+
+# --- Profiles ----------------------------------------------------------------------------------------------------
+
+
+async def list_profiles(call: RequestContext) -> HandlerResponse:
+    """GET /settings/profiles."""
+    return await show(call, "settings/profiles.html", problem="")
+
+
+async def create_profile(call: RequestContext) -> HandlerResponse:
+    """POST /settings/profiles."""
+    form = forms.parse(call)
+    try:
+        request = issues.parse_object(ProfileRequest, {"name": form.get("name", "")})
+        made = await act.do(call.who, profiles.create, request)
+    except ApiError as error:
+        problem = _form_error(error, "A profile")
+        return await show(call, "settings/profiles.html", status=error.status, problem=problem, filled=form)
+    return redirect_with_flash(call, PROFILES_PATH, f"Profile “{made['name']}” created.")
+
+
+async def edit_profile(call: RequestContext) -> HandlerResponse:
+    """GET /settings/profiles/{id}: its name, and deleting it."""
+    return await _profile_page(call)
+
+
+async def _profile_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    profile = call.path_value("profile_id")
+    return await show(
+        call,
+        "settings/profile.html",
+        lambda _: {"profile": profiles.one(call.scope, profile), "holds": profiles.holds(call.scope, profile)},
+        status=status,
+        problem=problem,
+    )
+
+
+async def rename_profile(call: RequestContext) -> HandlerResponse:
+    """POST /settings/profiles/{id}."""
+    try:
+        request = issues.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
+        await act.do(call.who, profiles.rename, call.path_value("profile_id"), request)
+    except ApiError as error:
+        return await _profile_page(call, _form_error(error, "A profile"), error.status)
+    return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
+
+
+async def delete_profile(call: RequestContext) -> HandlerResponse:
+    """POST /settings/profiles/{id}/delete."""
+    try:
+        await require_proof(call, forms.parse(call))
+        await act.do(call.who, profiles.delete, call.path_value("profile_id"))
+    except ApiError as error:
+        return await _profile_page(call, _form_error(error), error.status)
+    return redirect_with_flash(call, PROFILES_PATH, "Profile deleted. Its keys are revoked.")
+
+
+def _form_error(error: ApiError, what: str = "") -> str:
+    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    if error.code == "unauthenticated" or (error.code == "unauthorized" and error.rule != "session.proof"):
+        raise error
+    return f"{what} needs a name of 1 to 100 characters." if error.rule == "name" else error.message

@@ -1,0 +1,274 @@
+"""Pages for people: first set-up, signing in and out, and back from a session that has ended."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from socialpub.base.crypto import SealError
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.people import desk, members, profiles, sessions, signin, tenancy, users
+from socialpub.domain.people.actor import Verb
+from socialpub.domain.people.sessions import Browser, SignedIn
+from socialpub.domain.people.signin import Half
+from socialpub.web.dashboard.parts.layout import read_signed_out_flash, redirect
+from socialpub.web.html.templates import render_page
+from socialpub.web.http import forms, request_headers
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+LOGIN_COOKIE = "socialpub_form"
+CODE_SECONDS = 300  # for whoever has given their password to find the code
+LOGIN_SECONDS = 24 * 3600  # a sign-in page may be open for so long
+
+
+# --- Signing in --------------------------------------------------------------------------------------------------
+
+
+async def show_login(call: RequestContext) -> HandlerResponse:
+    """GET /login."""
+    return _login_page(call, forms.to_local_path(call.request.args.get("next")))
+
+
+def _login_page(
+    call: RequestContext, after: str, email: str = "", error: ApiError | None = None, kept: str = ""
+) -> HandlerResponse:
+    token, cookies = _find_form_token(call)
+    status, problem = (error.status, error.message) if error else (200, "")
+    notice, gone = read_signed_out_flash(call)
+    values = {"csrf_token": token, "after": after, "email": email, "problem": problem, "kept": kept}
+    shown = render_page("people/login.html", status, (*cookies, *gone), **values, notice=notice)
+    if error is None or error.retry_after is None:
+        return shown
+    return shown._replace(headers={"Retry-After": str(error.retry_after)})
+
+
+def _find_form_token(call: RequestContext) -> tuple[str, tuple[str, ...]]:
+    token = forms.find_or_make_token(call, LOGIN_COOKIE)
+    return token, (forms.build_cookie(call.service, LOGIN_COOKIE, token, LOGIN_SECONDS, path="/"),)
+
+
+async def login(call: RequestContext) -> HandlerResponse:
+    """POST /login: `email`, `password`."""
+    form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+    if form.get("half"):
+        return await _second_step(call, form)
+    after = forms.to_local_path(form.get("next"))
+    email = form.get("email", "")
+    try:
+        signed_in = await _sign_in(call, email, form)
+    except ApiError as error:
+        if error.code not in ("unauthenticated", "rate_limited"):
+            raise
+        call.request.ctx.error = error  # for the log
+        return _login_page(call, after, email, error, forms.read_saved(form.get("kept", "")) or "")
+    if isinstance(signed_in, Half):
+        return await _finish(call, form, signed_in) if form.get("code") else _code_page(call, form, signed_in)
+    return _start_session(call, signed_in, after)
+
+
+def _start_session(call: RequestContext, signed_in: SignedIn, after: str) -> HandlerResponse:
+    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    return redirect(after, *_session_cookies(call, signed_in))
+
+
+async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> SignedIn | Half:
+    address = request_headers.find_client(call.service, call.request)
+    device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
+    password, here = form.get("password", ""), _browser(call, form)
+    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, here)
+
+
+async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerResponse:
+    """The code of somebody who has just given their password."""
+    half = _open_proof(call, form)
+    if half is None:
+        after = forms.to_local_path(form.get("next"))
+        error = ApiError("unauthenticated", "This took too long. Sign in again.")
+        return _login_page(call, after, error=error, kept=forms.read_saved(form.get("kept", "")) or "")
+    return await _finish(call, form, half)
+
+
+async def _finish(call: RequestContext, form: dict[str, str], half: Half) -> HandlerResponse:
+    device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
+    code, here = form.get("code", ""), _browser(call, form)
+    try:
+        signed_in = await signin.finish(call.service, call.engine.throttle, half, code, device, call.act, here)
+    except ApiError as error:
+        if error.code not in ("unauthenticated", "rate_limited"):
+            raise
+        return _code_page(call, form, half, error)
+    return _start_session(call, signed_in, forms.to_local_path(form.get("next")))
+
+
+def _code_page(
+    call: RequestContext, form: dict[str, str], half: Half, error: ApiError | None = None
+) -> HandlerResponse:
+    """The page that asks for the code. It carries what was proved, sealed, for a few minutes."""
+    token, cookies = _find_form_token(call)
+    until = call.service.now_ms + CODE_SECONDS * 1000
+    told = json.dumps({"user": half.user, "password": half.password, "until": until})
+    values = {
+        "csrf_token": token,
+        "after": forms.to_local_path(form.get("next")),
+        "kept": forms.read_saved(form.get("kept", "")) or "",
+        "half": form.get("half") or call.service.runtime.vault.seal(told.encode(), _seal_context(token)),
+        "problem": error.message if error else "",
+    }
+    shown = render_page("people/code.html", error.status if error else 200, cookies, **values)
+    if error is None or error.retry_after is None:
+        return shown
+    return shown._replace(headers={"Retry-After": str(error.retry_after)})
+
+
+def _open_proof(call: RequestContext, form: dict[str, str]) -> Half | None:
+    """What such a page has carried, of this browser and not too long ago."""
+    try:
+        told = json.loads(call.service.runtime.vault.open(form["half"], _seal_context(form.get("csrf_token", ""))))
+    except SealError:
+        return None
+    return Half(told["user"], told["password"]) if told["until"] > call.service.now_ms else None
+
+
+def _seal_context(token: str) -> tuple[str, str, str]:
+    return ("login", "half", token)
+
+
+def _browser(call: RequestContext, form: dict[str, str]) -> Browser:
+    agent = call.request.headers.get("user-agent", "")
+    where = ascii(request_headers.find_client(call.service, call.request))[1:-1]
+    return Browser(desk.known_zone(form.get("zone")), forms.read_saved(form.get("kept", "")), where, agent)
+
+
+async def logout(call: RequestContext) -> HandlerResponse:
+    """POST /logout: the session ends on the server."""
+    return await _sign_out(call, sessions.leave, request_headers.SESSION_COOKIE)
+
+
+async def logout_everywhere(call: RequestContext) -> HandlerResponse:
+    """POST /logout/everywhere: every session of the person ends, and no browser is known any more."""
+    return await _sign_out(
+        call, sessions.leave_everywhere, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE
+    )
+
+
+async def _sign_out(call: RequestContext, leave: Verb[[]], *cookies: str) -> HandlerResponse:
+    try:
+        await act.do(call.who, leave)
+    except ApiError as error:
+        if error.code != "unauthenticated":  # it ended meanwhile, as was asked for
+            raise
+    return redirect("/login", *(forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies))
+
+
+def _session_cookies(call: RequestContext, signed_in: SignedIn) -> tuple[str, str]:
+    given = (
+        (request_headers.SESSION_COOKIE, signed_in.cookie, sessions.COOKIE_MS),
+        (request_headers.DEVICE_COOKIE, signed_in.device, sessions.DEVICE_MS),
+    )
+    session, device = (forms.build_cookie(call.service, name, value, ms // 1000, path="/") for name, value, ms in given)
+    return session, device
+
+
+# --- First start -------------------------------------------------------------------------------------------------
+
+
+async def show_setup(call: RequestContext) -> HandlerResponse:
+    """GET /setup/{token}: once, as the console said."""
+    if not users.setup_is_open(call.service, call.path_value("token")):
+        raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
+    there = await call.service.read(profiles.list_organizations)
+    return _setup_page(call, {"organization": there[0]["name"]} if len(there) == 1 else None)
+
+
+def _setup_page(
+    call: RequestContext, values: dict[str, str] | None = None, problem: str = "", status: int = 200
+) -> HandlerResponse:
+    token, cookies = _find_form_token(call)
+    shown = {"organization": "", "email": ""} | (values or {})
+    return render_page(
+        "people/setup.html", status, cookies, csrf_token=token, problem=problem, least=users.PASSWORD_MIN, **shown
+    )
+
+
+async def setup(call: RequestContext) -> HandlerResponse:
+    """POST /setup/{token}: `organization`, `email`, `password`."""
+    form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+    organization, email = form.get("organization", ""), form.get("email", "")
+    try:
+        signed_in = await users.set_up(
+            call.who,
+            call.path_value("token"),
+            organization,
+            email,
+            form.get("password", ""),
+            _browser(call, form),
+        )
+    except ApiError as error:
+        if error.code != "validation_failed":
+            raise
+        return _setup_page(call, {"organization": organization, "email": email}, error.message, error.status)
+    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    return redirect("/", *_session_cookies(call, signed_in))
+
+
+# --- Invitations -------------------------------------------------------------------------------------------------
+
+
+async def show_invitation(call: RequestContext) -> HandlerResponse:
+    """GET /invited/{token}: who invites whom."""
+    return await _invitation_page(call)
+
+
+async def _invitation_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+    token = call.path_value("token")
+    invited = await call.service.read(lambda: members.invited(call.service, token))
+    form_token, cookies = _find_form_token(call)
+    return render_page(
+        "people/invited.html",
+        status,
+        cookies,
+        csrf_token=form_token,
+        problem=problem,
+        least=users.PASSWORD_MIN,
+        invited=invited,
+    )
+
+
+async def accept_invitation(call: RequestContext) -> HandlerResponse:
+    """POST /invited/{token}: `password`."""
+    form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
+    here = _browser(call, form)
+    try:
+        signed_in = await members.accept(call.who, call.path_value("token"), form.get("password", ""), here)
+    except ApiError as error:
+        if error.code != "validation_failed":
+            raise
+        return await _invitation_page(call, error.message, error.status)
+    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    return redirect("/", *_session_cookies(call, signed_in))
+
+
+# --- Back from a session that has ended ----------------------------------------------------------------------------
+
+
+def redirect_to_sign_in(method: str, path: str, query: str) -> HandlerResponse:
+    """Where a page that needs a session sends a browser without one; after signing in it comes back to what it asked.
+
+    The query goes with it: a platform's answer is in there.
+    """
+    after = path + (f"?{query}" if query else "")
+    return redirect("/login" if after == "/" or method not in ("GET", "HEAD") else f"/login?next={quote(after)}")
+
+
+def save_form_and_sign_in(call: RequestContext) -> HandlerResponse:
+    """A form came without a session: it is kept while its sender signs in, and filled in again. Nothing is done."""
+    after = (
+        forms.to_local_path(forms.parse(call).get("page"))
+        if request_headers.is_same_origin(call.request.headers, call.service.base_url)
+        else "/"
+    )
+    kept = forms.serialize(call)
+    if not kept:
+        return redirect_to_sign_in("GET", after, "")
+    return _login_page(call, f"{after.partition('?')[0]}?kept=1", kept=kept)

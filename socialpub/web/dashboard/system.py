@@ -1,0 +1,15 @@
+"""The settings' page about the server itself: what of it will need somebody, and what it is made of."""
+
+from __future__ import annotations
+
+from socialpub.domain.engine import system
+from socialpub.store.statements.gauges import MOST
+from socialpub.web.dashboard.parts.layout import show
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+
+async def show_system(call: RequestContext) -> HandlerResponse:
+    """GET /settings/system."""
+    return await show(
+        call, "settings/system.html", lambda _: {"system": system.look(call.engine, call.scope)}, most=MOST
+    )

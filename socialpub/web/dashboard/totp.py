@@ -1,0 +1,102 @@
+"""The second factor of signing in: set up with an app, turned off, and new recovery codes."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from markupsafe import Markup
+
+from socialpub.base.crypto import SealError
+from socialpub.base.errors import ApiError
+from socialpub.domain import act
+from socialpub.domain.people import totp
+from socialpub.domain.people.actor import Body
+from socialpub.domain.people.desk import Desk
+from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, require_proof, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+TOTP_PATH = "/settings/totp"
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /settings/totp: where it is off, a new secret to set up; where it is on, what can be done."""
+    return await _page(call)
+
+
+async def _page(
+    call: RequestContext, secret: str | None = None, problem: str = "", status: int = 200
+) -> HandlerResponse:
+    new = secret or totp.new_secret(call.service)
+
+    def look(desk: Desk) -> dict[str, Any]:
+        if totp.is_on(call.scope):
+            return {"on": True, "left": totp.codes_left(call.scope)}
+        sealed = call.service.runtime.vault.seal(new.encode(), _seal_context(call))
+        return {"on": False, "secret": new, "sealed": sealed, "picture": render_qr_code(totp.uri_of(new, desk.email))}
+
+    return await show(call, "settings/totp.html", look, status=status, problem=problem)
+
+
+async def turn_on(call: RequestContext) -> HandlerResponse:
+    """POST /settings/totp: `code`, and the `secret` that the page has shown, sealed."""
+    form = forms.parse(call)
+    secret = _open_secret(call, form.get("secret", ""))
+    try:
+        await require_proof(call, form)
+        made = await act.do(call.who, totp.turn_on, secret or totp.new_secret(call.service), form.get("code", ""))
+    except ApiError as error:
+        return await _page(call, secret, explain_form_error(error), error.status)
+    words = "Two-factor authentication is on. Keep these recovery codes: each signs you in once, without the app."
+    return _redirect_done(call, words, made)
+
+
+async def renew_codes(call: RequestContext) -> HandlerResponse:
+    """POST /settings/totp/codes."""
+    try:
+        await require_proof(call, forms.parse(call))
+        made = await act.do(call.who, totp.renew_codes)
+    except ApiError as error:
+        return await _page(call, None, explain_form_error(error), error.status)
+    return _redirect_done(call, "Your new recovery codes. The old codes no longer work.", made)
+
+
+async def turn_off(call: RequestContext) -> HandlerResponse:
+    """POST /settings/totp/off."""
+    try:
+        await require_proof(call, forms.parse(call))
+        await act.do(call.who, totp.turn_off)
+    except ApiError as error:
+        return await _page(call, None, explain_form_error(error), error.status)
+    return redirect_with_flash(
+        call, "/settings", "Two-factor authentication is off. You sign in with your password only."
+    )
+
+
+def _redirect_done(call: RequestContext, words: str, made: Body) -> HandlerResponse:
+    codes = made["codes"]
+    assert isinstance(codes, list)
+    return redirect_with_flash(call, TOTP_PATH, words, secret="\n".join(codes))
+
+
+def render_qr_code(uri: str) -> Markup:
+    """A QR code as SVG, dark on light whatever the page's colours are: cameras want that."""
+    import segno  # seldom, and not small
+
+    out = BytesIO()
+    code = segno.make(uri, error="m", micro=False)
+    code.save(out, kind="svg", xmldecl=False, svgns=False, omitsize=True, border=4, dark="#000", light="#fff")
+    return Markup(out.getvalue().decode())
+
+
+def _seal_context(call: RequestContext) -> tuple[str, str, str]:
+    """A secret that is set up belongs to the page of this session."""
+    return ("totp", "form", call.scope.session or "")
+
+
+def _open_secret(call: RequestContext, sealed: str) -> str | None:
+    try:
+        return call.service.runtime.vault.open(sealed, _seal_context(call)).decode()
+    except SealError:
+        return None

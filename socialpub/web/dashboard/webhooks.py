@@ -1,0 +1,197 @@
+"""Webhooks: endpoints, what became of their deliveries, and delivering again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain import act
+from socialpub.domain.outbox import addresses
+from socialpub.domain.people.desk import Desk
+from socialpub.domain.shapes import issues
+from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.shapes.webhooks import (
+    DeliveriesQuery,
+    EndpointChange,
+    EndpointRequest,
+    RedeliverRequest,
+    TestRequest,
+)
+from socialpub.domain.webhooks import deliveries, endpoints
+from socialpub.store.rows import DeliveryStatus
+from socialpub.web.api.webhooks import send_test
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+WEBHOOKS_PATH = "/webhooks"
+TYPES = tuple(EVENT_DATA)
+STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
+
+# --- All of them -------------------------------------------------------------------------------------------------
+
+
+async def list_endpoints(call: RequestContext) -> HandlerResponse:
+    """GET /webhooks."""
+    return await _list_page(call)
+
+
+async def _list_page(
+    call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
+) -> HandlerResponse:
+    def read(desk: Desk) -> dict[str, Any]:
+        return {"endpoints": endpoints.listed(desk.scope), **({"filled": form} if form else {})}
+
+    return await show(call, "webhooks/list.html", read, status=status, problem=problem, types=TYPES)
+
+
+async def register(call: RequestContext) -> HandlerResponse:
+    """POST /webhooks: the page that is seen next shows the signing secret, once."""
+    form = forms.parse(call)
+    given = {
+        "url": form.get("url", ""),
+        "events": [name for name in TYPES if form.get(name)],
+        "description": form.get("description", ""),
+    }
+    try:
+        await require_proof(call, form)
+        request = issues.parse_object(EndpointRequest, given)
+        await addresses.check_address(call.service, call.scope.organization, request.url)
+        made = await act.do(call.who, endpoints.register, request)
+    except ApiError as error:
+        return await _list_page(call, form, _form_error(error), error.status)
+    words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
+    return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{made['id']}", words, secret=str(made["signingSecret"]))
+
+
+# --- One ---------------------------------------------------------------------------------------------------------
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /webhooks/{id}: its deliveries, of one state where `status` names it."""
+    id, args = call.path_value("endpoint_id"), call.request.args
+    status, cursor = args.get("status") or "", args.get("cursor") or ""
+
+    def look(desk: Desk) -> dict[str, Any]:
+        endpoint = endpoints.body(endpoints.find(call.scope, id))
+        given: dict[str, Any] = {"endpointId": id, "limit": 25}
+        given |= {"status": [status]} if status in STATUSES else {}
+        given |= {"cursor": cursor} if cursor else {}
+        page = deliveries.page(call.service, call.scope, issues.parse_object(DeliveriesQuery, given))
+        rest = {"status": status} if status in STATUSES else {}
+        older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
+        return {"endpoint": endpoint, "deliveries": page["data"], "older": older}
+
+    return await show(call, "webhooks/endpoint.html", look, status_wanted=status, is_later=bool(cursor))
+
+
+async def test(call: RequestContext) -> HandlerResponse:
+    """POST /webhooks/{id}/test: a sample is sent now."""
+    id, form = call.path_value("endpoint_id"), forms.parse(call)
+    back = f"{WEBHOOKS_PATH}/{id}"
+    try:
+        request = issues.parse_object(TestRequest, {"type": form["type"]} if form.get("type") else {})
+        made = json.loads((await act.answer(await send_test(call, id, request))).body)
+    except ApiError as error:
+        return redirect_with_flash(call, back, _form_error(error), good=False)
+    if made["delivered"]:
+        return redirect_with_flash(call, back, f"Test event delivered: {made['status']} after {made['durationMs']} ms.")
+    said = f"the receiver answered {made['status']}" if made["status"] else f"no response ({made['errorName']})"
+    return redirect_with_flash(call, back, f"Test event not delivered: {said}.", good=False)
+
+
+async def switch(call: RequestContext) -> HandlerResponse:
+    """POST /webhooks/{id}/switch: `active` is `yes` or `no`."""
+    id, active = call.path_value("endpoint_id"), forms.parse(call).get("active") == "yes"
+    await act.do(call.who, endpoints.change, id, issues.parse_object(EndpointChange, {"active": active}))
+    words = "Endpoint turned on." if active else "Endpoint turned off. Events that happen meanwhile are not sent later."
+    return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
+
+
+async def redeliver_failed(call: RequestContext) -> HandlerResponse:
+    """POST /webhooks/{id}/redeliver: all that have failed."""
+    id = call.path_value("endpoint_id")
+    request = issues.parse_object(RedeliverRequest, {"since": iso(0)})
+    again = await act.do(call.who, deliveries.redeliver_since, id, request)
+    count = int(str(again["count"]))
+    words = {0: "No deliveries failed.", 1: "Redelivering 1 delivery."}.get(count, f"Redelivering {count} deliveries.")
+    return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
+
+
+async def confirm_rotate(call: RequestContext) -> HandlerResponse:
+    """GET /webhooks/{id}/rotate: what will happen."""
+    return await _confirm_page(call, "webhooks/rotate.html")
+
+
+async def rotate(call: RequestContext) -> HandlerResponse:
+    """POST /webhooks/{id}/rotate."""
+    id = call.path_value("endpoint_id")
+    try:
+        await require_proof(call, forms.parse(call))
+        made = await act.do(call.who, endpoints.rotate, id)
+    except ApiError as error:
+        return await _confirm_page(call, "webhooks/rotate.html", _form_error(error), error.status)
+    words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
+    return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words, secret=str(made["signingSecret"]))
+
+
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
+    """GET /webhooks/{id}/delete: what will happen."""
+    return await _confirm_page(call, "webhooks/delete.html")
+
+
+async def delete(call: RequestContext) -> HandlerResponse:
+    """POST /webhooks/{id}/delete."""
+    try:
+        await require_proof(call, forms.parse(call))
+        await act.do(call.who, endpoints.delete, call.path_value("endpoint_id"))
+    except ApiError as error:
+        return await _confirm_page(call, "webhooks/delete.html", _form_error(error), error.status)
+    return redirect_with_flash(call, WEBHOOKS_PATH, "Endpoint deleted.")
+
+
+async def _confirm_page(call: RequestContext, template: str, problem: str = "", status: int = 200) -> HandlerResponse:
+    id = call.path_value("endpoint_id")
+
+    def look(desk: Desk) -> dict[str, Any]:
+        return {"endpoint": endpoints.body(endpoints.find(call.scope, id))}
+
+    return await show(call, template, look, status=status, problem=problem)
+
+
+# --- One delivery ------------------------------------------------------------------------------------------------
+
+
+async def read_delivery(call: RequestContext) -> HandlerResponse:
+    """GET /deliveries/{id}."""
+    id = call.path_value("delivery_id")
+
+    def look(desk: Desk) -> dict[str, Any]:
+        found = deliveries.detail(call.scope, id)
+        body = json.dumps(found["event"], indent=2, ensure_ascii=False)
+        return {
+            "delivery": found,
+            "endpoint": endpoints.body(endpoints.find(call.scope, found["endpointId"])),
+            "body": body,
+        }
+
+    return await show(call, "webhooks/delivery.html", look)
+
+
+async def redeliver(call: RequestContext) -> HandlerResponse:
+    """POST /deliveries/{id}/redeliver."""
+    id = call.path_value("delivery_id")
+    await act.do(call.who, deliveries.redeliver, id)
+    return redirect_with_flash(call, f"/deliveries/{id}", "Redelivering. All attempts are available again.")
+
+
+def _form_error(error: ApiError) -> str:
+    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    if error.code in ("unauthenticated", "not_found") or (
+        error.code == "unauthorized" and error.rule != "session.proof"
+    ):
+        raise error
+    return f"{error.message} {error.remediation or ''}".strip()

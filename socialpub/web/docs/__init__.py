@@ -1,0 +1,1 @@
+"""Public documentation pages, built from the tables that the code checks with."""

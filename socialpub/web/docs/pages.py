@@ -1,0 +1,169 @@
+"""/docs: one page for every error code, every rule and every platform, from the tables that the code checks with."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote
+
+from pydantic import BaseModel
+
+from socialpub import __version__, platforms
+from socialpub.base.config import Section, Settings, help_of, shipped, toml
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.errors import RULE_PATH_MAX, ApiError
+from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain.accounts import connect
+from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
+from socialpub.web.html.templates import read_source, render_page
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+UNITS = {
+    "graphemes": "visible characters (graphemes)",
+    "weighted": "weighted characters",
+    "utf16": "UTF-16 units",
+    "characters": "Unicode characters",
+}
+STAGES = {
+    "request": "In the request, before anything is stored.",
+    "cheap": "In preflight, before anything is stored. One target that breaks the rule rejects the whole batch.",
+    "deep": "For each target, after its media are loaded.",
+    "upstream": "By the platform.",
+    "connect": "When an account is connected.",
+    "publish": "While the post is published.",
+    "retired": "Nowhere. The rule is retired.",
+}
+
+
+START_FILES = (
+    "environment.sh",
+    "accounts.sh",
+    "account.sh",
+    "check.sh",
+    "publish.sh",
+    "schedule.sh",
+    "events.py",
+    "endpoint.sh",
+    "receiver.py",
+)
+"""The code of /docs/start in the order in which the page shows it; it stands in `templates/docs/start`."""
+INDEX_FILES = ("environment.sh", "account.sh")
+"""What the first example of /docs needs in its environment."""
+
+
+async def show_index(call: RequestContext) -> HandlerResponse:
+    """GET /docs: where everything is."""
+    base, code = call.service.base_url, build_start_code(call.service.base_url)
+    return render_page(
+        "docs/index.html",
+        version=__version__,
+        environment="".join(code[name] for name in INDEX_FILES),
+        first=code["publish.sh"],
+        errors=error_bodies(base),
+        units=UNITS,
+        groups=_rules_by_platform(base),
+        platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],
+    )
+
+
+async def show_start(call: RequestContext) -> HandlerResponse:
+    """GET /docs/start: from a key to a published post and a webhook, with code that works as it stands."""
+    return render_page("docs/start.html", code=build_start_code(call.service.base_url))
+
+
+def build_start_code(base_url: str) -> dict[str, str]:
+    """The code of /docs/start by file name, with the address of this server."""
+    return {file: read_source(f"docs/start/{file}").replace("BASE_URL", base_url) for file in START_FILES}
+
+
+def _rules_by_platform(base_url: str) -> list[dict[str, Any]]:
+    rules = rule_bodies(base_url)
+    labels = {None: "This service"} | {name: platform.label for name, platform in platforms.PLATFORMS.items()}
+    return [
+        {"name": name or "service", "label": label, "rules": [rule for rule in rules if rule["platform"] == name]}
+        for name, label in labels.items()
+    ]
+
+
+async def show_error(call: RequestContext) -> HandlerResponse:
+    """GET /docs/errors/{code}."""
+    row = ERRORS.get(call.path_value("code"))
+    if row is None:
+        raise ApiError("not_found", "There is no such error code.")
+    rules = [rule for rule in rule_bodies(call.service.base_url) if row.code in list_codes(rule["rule"])]
+    return render_page("docs/error.html", error=row, rules=rules)
+
+
+def list_codes(rule: str) -> list[str]:
+    """The codes that come with a rule: two where both a platform and this service have it."""
+    rows = (platforms.CATALOGUE.get(rule), SERVICE_RULES.get(rule))
+    return list(dict.fromkeys(row.code for row in rows if row is not None))
+
+
+async def show_rule(call: RequestContext) -> HandlerResponse:
+    """GET /docs/rules/{rule}: a catalogue row, or the generic page of a request field."""
+    name = unquote(call.path_value("rule"))
+    row = next((rule for rule in rule_bodies(call.service.base_url) if rule["rule"] == name), None)
+    if row is not None:
+        label = platforms.PLATFORMS[row["platform"]].label if row["platform"] else ""
+        return render_page("docs/rule.html", rule=row, codes=list_codes(name), label=label, stage=STAGES[row["stage"]])
+    if len(name) > RULE_PATH_MAX:
+        raise ApiError("not_found", "There is no such rule.")
+    shown = ".".join("N" if part.isdigit() else part for part in name.split("."))
+    return render_page("docs/field.html", field=shown)
+
+
+async def show_platform(call: RequestContext) -> HandlerResponse:
+    """GET /docs/platforms/{name}: what can be published there, and how an app of one's own is registered."""
+    row = platforms.PLATFORMS.get(call.path_value("platform"))
+    if row is None:
+        raise ApiError("not_found", "There is no platform of this name.")
+    return render_page(
+        "docs/platform.html",
+        platform=row,
+        limits=platform_body(call.service, row),
+        units=UNITS,
+        redirect_uri=connect.redirect_uri(call.service, row),
+        rules=[rule for rule in rule_bodies(call.service.base_url) if rule["platform"] == row.name],
+    )
+
+
+STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js": "text/javascript; charset=utf-8"}
+
+
+async def serve_static(call: RequestContext) -> HandlerResponse:
+    """GET /static/{name}: one of the files in `templates/static`, and nothing else."""
+    files = {file.name: file for file in (shipped("templates") / "static").iterdir()}
+    file = files.get(call.path_value("name"))
+    if file is None:
+        raise ApiError("not_found", "There is no such file.")
+    headers = {"Cache-Control": "public, max-age=3600"}
+    return HandlerResponse(file.read_text(encoding="utf-8"), content_type=STATIC_TYPES[file.suffix], headers=headers)
+
+
+async def show_settings(call: RequestContext) -> HandlerResponse:
+    """GET /docs/settings: every setting with its default."""
+    return render_page("docs/settings.html", sections=list_settings())
+
+
+def list_settings() -> list[dict[str, Any]]:
+    """The sections of the configuration, those of the platforms last; never a value in use."""
+    return [{"name": name, "settings": _settings_of(name, model)} for name, model in list_sections().items()]
+
+
+def _settings_of(section: str, model: type[BaseModel]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "variable": f"SOCIALPUB_{section.replace('.', '__')}__{name}".upper(),
+            "default": toml(info.get_default(call_default_factory=True)),
+            "description": help_of(model, name),
+        }
+        for name, info in model.model_fields.items()
+    ]
+
+
+def list_sections() -> dict[str, type[BaseModel]]:
+    """The model of every table of the configuration file."""
+    tables = {name: info.annotation for name, info in Settings.model_fields.items()}
+    known = {name: model for name, model in tables.items() if isinstance(model, type) and issubclass(model, Section)}
+    return known | {f"platforms.{name}": platform.site for name, platform in platforms.PLATFORMS.items()}

@@ -1,0 +1,124 @@
+"""Whatever went wrong, of whatever origin, becomes the envelope here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from sanic.exceptions import (
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    RequestTimeout,
+    SanicException,
+    ServiceUnavailable,
+)
+
+from socialpub.base import tracing
+from socialpub.base.compact import dumps
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.core import disk
+from socialpub.domain.core.service import Service
+from socialpub.domain.publishing.intents import capped
+from socialpub.domain.shapes.errors import envelope
+from socialpub.web.dashboard.parts import error_texts, layout
+from socialpub.web.html import templates
+from socialpub.web.http import handler, request_body
+from socialpub.web.http.handler import ServerRequest
+from socialpub.web.http.sanic_overrides import ServerResponse
+from socialpub.web.path_suggestions import suggest
+
+MESSAGE_MAX = 2000
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+UNKNOWN_OUTCOME_HINT = (
+    "What was asked for may yet be done. Look with GET first, or send the same request again with the same "
+    "Idempotency-Key: it is done once."
+)
+log = logging.getLogger("socialpub.web")
+
+
+def to_api_error(request: ServerRequest, error: BaseException) -> ApiError:
+    """The ApiError that says what `error` means to the caller; anything unknown is `internal_error`."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, PayloadTooLarge):
+        return refuse("http.body_size")
+    if isinstance(error, NotFound):
+        known = suggest(request.path, request.app.ctx.routes)
+        remediation = f"Did you mean `{known}`? /docs/reference has every address." if known else None
+        return ApiError("not_found", "There is nothing at this address.", remediation=remediation)
+    if isinstance(error, MethodNotAllowed):
+        return refuse("http.method", headers={"Allow": _allowed_methods(request)})
+    if isinstance(error, RequestTimeout):
+        return refuse("http.timeout")
+    if isinstance(error, ServiceUnavailable):
+        return refuse(
+            "storage.unavailable", "The answer took too long.", remediation=UNKNOWN_OUTCOME_HINT, retry_after=5
+        )
+    if _is_storage_error(error):
+        return disk.unusable(error)
+    if isinstance(error, SanicException) and error.status_code < 500:
+        return refuse("http.request")
+    return ApiError("internal_error")
+
+
+def _is_storage_error(error: BaseException) -> TypeGuard[OSError]:
+    """Whether it is a file of ours that the disk does not give (a socket's errors name no file)."""
+    return isinstance(error, OSError) and bool(error.filename)
+
+
+def _allowed_methods(request: ServerRequest) -> str:
+    """The methods that the router has for an address: Sanic names them only where the address has no parameters."""
+    return ", ".join(method for method in METHODS if _is_method_allowed(request, method))
+
+
+def _is_method_allowed(request: ServerRequest, method: str) -> bool:
+    try:
+        request.app.router.get(request.path, method, None)
+    except SanicException:
+        return False
+    return True
+
+
+def _is_unparsed(request: ServerRequest, error: BaseException) -> bool:
+    """Whether no request was read, and why is not that it took too long."""
+    return handler.is_malformed(request) and not isinstance(error, RequestTimeout)
+
+
+def _truncate(error: ApiError) -> ApiError:
+    """What a platform said is passed on to a bound, as in results: it may say anything."""
+    if error.code.startswith("platform_"):
+        error.message = error.message[:MESSAGE_MAX]
+        if error.platform_response is not None:
+            error.platform_response = json.loads(capped(error.platform_response))
+    return error
+
+
+async def respond(service: Service, request: ServerRequest, error: BaseException) -> ServerResponse:
+    """The response for an error: the envelope, or a page for a browser outside the API."""
+    found = refuse("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
+    request_body.limit_unread_body(request)
+    request_id = request.ctx.request_id or handler.choose_request_id(service, request)
+    request.ctx.request_id, request.ctx.error = request_id, found
+    if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
+        log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
+    trace_id = tracing.trace_of(request.ctx.span) or handler.find_trace_id(request)
+    body = envelope(_truncate(found), service.base_url, request_id, trace_id)
+    headers = dict(found.headers)
+    if found.retry_after is not None:
+        headers["Retry-After"] = str(found.retry_after)
+    if handler.should_send_html(request):
+        page = await _render_page(service, request, found.status, body["error"])
+        return ServerResponse(page, found.status, headers, templates.HTML_TYPE)
+    return ServerResponse(dumps(body), found.status, headers)
+
+
+async def _render_page(service: Service, request: ServerRequest, status: int, error: Mapping[str, Any]) -> str:
+    """The error in the frame of whoever is signed in, as far as that can be told."""
+    frame = await layout.build_error_context(service, request)
+    ways = [way for way in (request.ctx.way_on, error_texts.HOME_LINK) if way]
+    return templates.render(
+        "error.html", error=error, status=status, ways=ways, trouble=error_texts.find(error), **frame
+    )

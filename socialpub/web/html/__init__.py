@@ -1,0 +1,1 @@
+"""Jinja templates and the formatting of values in them."""

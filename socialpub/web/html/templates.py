@@ -1,0 +1,101 @@
+"""Jinja, set up once: everything is escaped, a missing value is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from socialpub import __version__
+from socialpub.base.config import shipped
+from socialpub.web.html import time_format
+from socialpub.web.http.handler import HandlerResponse
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HTML_TYPE = "text/html; charset=utf-8"
+BYTE_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+SIGNED_OUT_CONTEXT: dict[str, Any] = {
+    "desk": None,
+    "notice": None,
+    "filled": {},
+    "csrf_token": "",
+    "path": "",
+    "zone": "UTC",
+    "needs_proof": False,
+}
+"""What templates are given of whoever looks at a page, where nobody is signed in."""
+
+
+@cache
+def environment() -> Environment:
+    """Jinja's, with what templates are given. It is read with the first page: most servers are asked for none."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+
+    environment = Environment(
+        loader=FileSystemLoader(shipped("templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"inline": render_inline, "prose": render_prose, "zip": zip_lists, "isolate": isolate}
+    environment.filters |= {"sized": format_bytes, "length_of_time": time_format.format_length}
+    environment.filters |= {name: pass_context(show) for name, show in time_format.READER_FILTERS.items()}
+    environment.globals |= SIGNED_OUT_CONTEXT | {"version": __version__}
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """The page of a template."""
+    return environment().get_template(template).render(**values)
+
+
+def render_page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> HandlerResponse:
+    """The page of a template, as an answer."""
+    return HandlerResponse(render(template, **values), status, {}, HTML_TYPE, cookies)
+
+
+def zip_lists(first: Iterable[Any], second: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """For templates: what stands in the same place of both."""
+    return list(zip(first, second, strict=True))
+
+
+def format_bytes(count: int) -> str:
+    """Bytes in words: `34.9 kB`, `1.2 GB`."""
+    for unit, name in BYTE_UNITS:
+        if count >= unit / 10:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} bytes"
+
+
+def isolate(text: str) -> Markup:
+    """Return a person's text for the middle of our sentence: it runs in its own direction, and the sentence in ours.
+
+    An element that holds nothing but such a text has `dir="auto"` instead.
+    """
+    return Markup('<bdi dir="auto">{}</bdi>').format(text)
+
+
+def read_source(template: str) -> str:
+    """A template's text as it stands."""
+    ours = environment()
+    assert ours.loader is not None
+    return ours.loader.get_source(ours, template)[0]
+
+
+def render_inline(text: str) -> Markup:
+    """Our own plain words with `code` and **strong** set; everything else is escaped."""
+    shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", shown))
+
+
+def render_prose(text: str) -> Markup:
+    """The same in paragraphs, which empty lines divide."""
+    return Markup("\n").join(
+        Markup("<p>{}</p>").format(render_inline(part)) for part in text.split("\n\n") if part.strip()
+    )

@@ -1,0 +1,1 @@
+"""HTTP as handlers see it: requests, responses, headers, bodies, and changes to Sanic."""

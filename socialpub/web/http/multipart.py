@@ -1,0 +1,198 @@
+"""One uploaded file and its small fields, read from a multipart body as it arrives and never held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.media import probe
+from socialpub.domain.media.files import Arriving
+
+FILE_FIELD = "file"
+FIELDS_MAX = 512 * 1024
+PARTS_MAX = 20
+TYPE_MAX = 500  # characters of a Content-Type
+_UNDECLARED = ("", "application/octet-stream", "binary/octet-stream")
+_ALIASES = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+    "video/x-m4v": "video/mp4",
+    "video/m4v": "video/mp4",
+    "application/mp4": "video/mp4",
+    "video/mov": "video/quicktime",
+}
+
+
+def parse_boundary(content_type: str) -> bytes:
+    """The boundary that a Content-Type names; ApiError `media.content_type`, `media.parse_failed`."""
+    kind, options = parse_options_header(content_type if len(content_type) <= TYPE_MAX else "")
+    if kind.lower() != b"multipart/form-data":
+        raise refuse("media.content_type")
+    boundary = options.get(b"boundary", b"")
+    if not 1 <= len(boundary) <= 70:
+        raise refuse("media.parse_failed", "The Content-Type names no usable boundary.")
+    return boundary
+
+
+@dataclass
+class _UploadPart:
+    headers: dict[str, str] = field(default_factory=dict)
+    name: str = ""
+    declared: str = ""
+    sniffed: bool = False
+    skipped: bool = False  # a file under another name: nobody reads it
+    text: bytearray = field(default_factory=bytearray)
+
+
+class UploadForm:
+    """What a body holds so far. `feed` and `end` raise ApiError with the rule that the body breaks."""
+
+    def __init__(self, boundary: bytes, open_file: Callable[[], Arriving], parts_max: int = PARTS_MAX) -> None:
+        self.arriving: Arriving | None = None
+        self._parts_max = parts_max
+        self.fields: dict[str, str] = {}
+        self._strangers: list[str] = []  # files under other names
+        self._open_file, self._part = open_file, _UploadPart()
+        self._begun = self._ended = False
+        self._parts = self._text = 0
+        self._header = (bytearray(), bytearray())
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._begin,
+                "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
+                "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._open,
+                "on_part_data": self._take,
+                "on_part_end": self._close,
+                "on_end": self._finish,
+            },
+        )
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the body; in a thread, since it writes to the disk."""
+        self._begun = self._begun or bool(data)
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise refuse("media.parse_failed") from error
+
+    def end(self) -> None:
+        """The body is over: is it whole, and was there a file?"""
+        if not self._begun:
+            raise refuse("media.empty_body")
+        if not self._ended:
+            raise refuse("media.parse_failed", "The multipart body is cut short.")
+        if self.arriving is None:
+            raise refuse("media.missing_file")
+        for name in self._strangers:
+            self.fields.setdefault(name, "")
+
+    # --- What the parser calls ---
+
+    def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > self._parts_max:
+            raise refuse("media.parse_failed", f"The multipart body has more than {self._parts_max} parts.")
+        self._part = _UploadPart()
+
+    def _end_header(self) -> None:
+        name, value = (bytes(half).decode("latin-1").strip() for half in self._header)
+        self._part.headers[name.lower()] = value
+        self._header = (bytearray(), bytearray())
+
+    def _open(self) -> None:
+        part = self._part
+        _, options = parse_options_header(part.headers.get("content-disposition", ""))
+        if b"name" not in options:
+            raise refuse("media.parse_failed", "A part of the multipart body has no name.")
+        part.name = options[b"name"].decode("utf-8", "replace")
+        part.declared = _declared_type(part.headers.get("content-type", ""))
+        if part.name == FILE_FIELD:
+            if self.arriving is not None:
+                raise refuse("media.single_file")
+            self.arriving = self._open_file()
+        elif b"filename" in options:
+            part.skipped = True
+            self._strangers.append(part.name)
+
+    def _take(self, data: bytes, start: int, end: int) -> None:
+        part = self._part
+        if part.name == FILE_FIELD and self.arriving is not None:
+            self.arriving.write(data[start:end])
+            if not part.sniffed and len(self.arriving.head) >= probe.SNIFF_BYTES:
+                self._sniff(self.arriving)
+        elif not part.skipped:
+            self._text += end - start
+            if self._text > FIELDS_MAX:
+                raise refuse("media.parse_failed", f"The fields beside the file have more than {FIELDS_MAX:,} bytes.")
+            part.text += data[start:end]
+
+    def _sniff(self, arriving: Arriving) -> None:
+        """Refuse by its first bytes what would be refused in the end."""
+        self._part.sniffed = True
+        found = probe.sniff(arriving.head)
+        if found is None:
+            raise refuse("media.type_unsupported")
+        if self._part.declared not in (*_UNDECLARED, found):
+            raise refuse("media.type_mismatch", f"The part is declared as {self._part.declared}, but it is {found}.")
+
+    def _close(self) -> None:
+        part = self._part
+        if part.name == FILE_FIELD and self.arriving is not None:
+            if not self.arriving.size:
+                raise refuse("media.empty_body")
+            if not part.sniffed:
+                self._sniff(self.arriving)
+        elif not part.skipped:
+            self.fields[part.name] = bytes(part.text).decode("utf-8", "replace")
+
+    def _finish(self) -> None:
+        self._ended = True
+
+
+def _declared_type(content_type: str) -> str:
+    kind = parse_options_header(content_type)[0].decode("latin-1").strip().lower()
+    return _ALIASES.get(kind, kind)
+
+
+class PageUploadForm(UploadForm):
+    """The same of a page: a file that is refused (`refused`) takes nothing with it of what was typed beside it."""
+
+    refused: ApiError | None = None
+
+    def end(self) -> None:
+        """The body is over: is it whole? Without a file it is refused, too."""
+        try:
+            super().end()
+        except ApiError as error:
+            if error.rule != "media.missing_file":
+                raise
+            self.refused = self.refused or error
+
+    def _open(self) -> None:
+        self._but_refused(super()._open)
+
+    def _take(self, data: bytes, start: int, end: int) -> None:
+        self._but_refused(super()._take, data, start, end)
+
+    def _close(self) -> None:
+        self._but_refused(super()._close)
+
+    def _but_refused(self, step: Callable[..., None], *arguments: object) -> None:
+        try:
+            step(*arguments)
+        except ApiError as error:
+            if self._part.name != FILE_FIELD:
+                raise
+            self.refused = self.refused or error
+            self._part.skipped = True
+            if self.arriving is not None:
+                self.arriving.close()
+                self.arriving = None

@@ -1,0 +1,58 @@
+"""The header `Prefer` (RFC 7240): how long a caller likes to wait. What is malformed or out of range is ignored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+WAIT_MAX = 55
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_WORD = rf'(?:{_TOKEN}|"(?:[^"\\]|\\.)*")'
+_PARAMETER = rf";\s*(?:{_TOKEN}\s*(?:=\s*{_WORD}\s*)?)?"
+_PREFERENCE = re.compile(rf"\s*(?:({_TOKEN})\s*(?:=\s*({_WORD})\s*)?(?:{_PARAMETER})*)?(?:,|$)", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class PreferWait(NamedTuple):
+    """How long to wait, and what `Preference-Applied` says of it."""
+
+    seconds: float
+    applied: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Preference-Applied": self.applied} if self.applied else {}
+
+
+def parse_wait(values: Sequence[str], default: float) -> PreferWait:
+    """What the headers of a request ask for: `respond-async` is not to wait, or no longer than a `wait` beside it."""
+    if not values:
+        return PreferWait(default)
+    asked = _parse_preferences(", ".join(values))
+    given = asked.get("wait", "")
+    seconds = int(given) if _SECONDS.fullmatch(given) else 0
+    if 1 <= seconds <= WAIT_MAX:
+        return PreferWait(seconds, f"wait={seconds}")
+    return PreferWait(0, "respond-async") if asked.get("respond-async") == "" else PreferWait(default)
+
+
+def _parse_preferences(text: str) -> dict[str, str]:
+    """Each preference by its name in small letters, the first of each; none at all of a header that is malformed."""
+    found: dict[str, str] = {}
+    for match in _scan(text):
+        if match is None:
+            return {}
+        if match[1]:
+            found.setdefault(match[1].lower(), (match[2] or "").strip('"'))
+    return found
+
+
+def _scan(text: str) -> Iterator[re.Match[str] | None]:
+    at = 0
+    while at < len(text):
+        match = _PREFERENCE.match(text, at)
+        yield match
+        if match is None:
+            return
+        at = match.end()

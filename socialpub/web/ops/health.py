@@ -1,0 +1,85 @@
+"""For whatever watches the server: is the process there, and can it do its work."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+from socialpub.base.compact import dumps
+from socialpub.base.errors import refuse
+from socialpub.base.runtime import key_trouble
+from socialpub.domain.accounts import accounts
+from socialpub.domain.core import instance
+from socialpub.domain.core.service import Service
+from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
+from socialpub.domain.media import files
+from socialpub.domain.shapes.common import some, without_none
+from socialpub.domain.shapes.health import HealthBody, ReadyBody
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.operation import Operation, SuccessResponse
+
+RETRY_SECONDS = 5
+FREE_DISK_MIN = 4 * 1024 * 1024
+
+
+HEALTHY: HealthBody = {"status": "ok"}
+_HEALTHY_RESPONSE = HandlerResponse(dumps(HEALTHY))
+HEALTHZ = Operation(
+    "Health",
+    "readHealth",
+    "Check that the process runs",
+    answers={200: SuccessResponse(HealthBody, "The process runs.", HEALTHY)},
+)
+
+
+async def healthz(call: RequestContext) -> HandlerResponse:
+    """GET /healthz: the process answers."""
+    return _HEALTHY_RESPONSE
+
+
+ACTIVE: ReadyBody = {"status": "ok", "publishing": "active"}
+READYZ = Operation(
+    "Health",
+    "readReadiness",
+    "Check that the server is ready",
+    "The database accepts writes and the scheduler is running.",
+    answers={200: SuccessResponse(ReadyBody, "The server is ready.", ACTIVE)},
+    errors=("storage.unavailable",),
+)
+
+
+async def readyz(call: RequestContext) -> HandlerResponse:
+    """GET /readyz: the files are usable, the database can be read and written, the scheduler is alive."""
+    service = call.service
+    doubtful = await asyncio.to_thread(_is_write_check_needed, service)
+    await instance.try_to_write(service, doubtful)
+    paused, named, left, key = await service.read(
+        lambda: (instance.paused(), files.are_named(), accounts.to_cancel(), instance.key_id())
+    )
+    why = await asyncio.to_thread(_find_problem, service, named, key or service.runtime.vault.key_id)
+    if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
+        why = "the scheduler is not responding"
+    if why:
+        raise refuse("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
+    silent = [found.name for found in service.upstream.breakers.open() if found.name in service.sites]
+    state: ReadyBody = {
+        "status": "ok",
+        "publishing": "paused" if paused else "active",
+        "reason": some(paused),
+        "canceling": some(left or None),
+        "silent": some(silent or None),
+    }
+    return HandlerResponse(without_none(state, "reason", "canceling", "silent"))
+
+
+def _is_write_check_needed(service: Service) -> bool:
+    """Whether only a true write can say that one is possible: the last one failed, or the disk is nearly full."""
+    try:
+        return bool(service.db.failing) or shutil.disk_usage(service.db.path.parent).free < FREE_DISK_MIN
+    except OSError:
+        return True
+
+
+def _find_problem(service: Service, named: bool, key: str) -> str | None:
+    settings = service.runtime.settings
+    return files.trouble(settings.data_dir, named) or key_trouble(settings, key)
