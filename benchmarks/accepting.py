@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import dataset
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.store import search, sql
 
 POSTS = 5000
@@ -20,16 +20,16 @@ def run(folder: Path | None) -> None:
     with tempfile.TemporaryDirectory() as name:
         dataset.copy(dataset.database(10_000, folder), Path(name))
         settings = Settings(database={"url": str(Path(name) / "socialpub.db")})
-        service = open_service(Runtime(settings, load_vault(settings)))
+        service = open_context(Runtime(settings, load_vault(settings)))
         try:
             microseconds = _microseconds(service)
         finally:
-            close_service(service)
+            close_context(service)
     print(f"\nFiling {POSTS} posts of about 130 characters, {search.SLICE} in a durable transaction")
     print(f"{microseconds:.0f} µs/post")
 
 
-def _microseconds(service: Service) -> float:
+def _microseconds(service: AppContext) -> float:
     """Of the clock, for each post that the index gets once more."""
     service.write(lambda tx: sql.execute(f"UPDATE post_search_filed SET texts = texts - {POSTS}")).result()
     began = time.perf_counter()

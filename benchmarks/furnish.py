@@ -28,7 +28,7 @@ def main() -> None:
             with contextlib.redirect_stdout(sys.stderr):
                 answers.append(options.run(options))
     finally:
-        serve.close_service(service)  # type: ignore[attr-defined]
+        serve.close_context(service)  # type: ignore[attr-defined]
     print(json.dumps(answers))
 
 

@@ -23,8 +23,8 @@ from benchmarks import dataset
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog
 from socialpub.domain.shapes.posts import PostsQuery
 
@@ -167,7 +167,7 @@ def _paged(kind: str, name: str, query: Query) -> Iterator[Case]:
 
 def _serve(pipe: Connection, home: Path, rows: int, began_ms: int) -> None:
     settings = Settings(database={"url": str(home / "socialpub.db")})
-    service = open_service(Runtime(settings, load_vault(settings)))
+    service = open_context(Runtime(settings, load_vault(settings)))
     try:
         while (case := pipe.recv()) is not None:
             ask = _asking(service, case, rows, began_ms)
@@ -177,7 +177,7 @@ def _serve(pipe: Connection, home: Path, rows: int, began_ms: int) -> None:
                 ask()
                 pipe.send(((time.perf_counter() - began[0]) * 1000, (time.process_time() - began[1]) * 1000))
     finally:
-        close_service(service)
+        close_context(service)
 
 
 BOUNDS = {
@@ -188,7 +188,7 @@ BOUNDS = {
 }
 
 
-def _asking(service: Service, case: Case, rows: int, began_ms: int) -> Callable[[], bytes]:
+def _asking(service: AppContext, case: Case, rows: int, began_ms: int) -> Callable[[], bytes]:
     given = {name: value for name, value in case.query.items() if name not in BOUNDS}
     query = PostsQuery.model_validate(given | {"limit": LIMIT})
     bounds: Query = {
@@ -204,7 +204,7 @@ def _asking(service: Service, case: Case, rows: int, began_ms: int) -> Callable[
     return lambda: service.read(lambda: postlog.page(service, scope, query)).result()
 
 
-def _deep(service: Service, scope: Scope, query: PostsQuery, page: int) -> str | None:
+def _deep(service: AppContext, scope: Scope, query: PostsQuery, page: int) -> str | None:
     """The cursor of that page, or of the last one."""
     count = (page - 1) * query.limit
     hits = service.read(lambda: postlog.hits(postlog.filter_of(service, scope, query), query, count)).result()

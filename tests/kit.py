@@ -28,11 +28,13 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.host import Host
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import run_engine_and_web
+from socialpub.domain.access import authentication
+from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import Service, open_service
-from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import keys, profiles, tenancy
-from socialpub.domain.people.actor import operator
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import AppContext, open_context
+from socialpub.domain.identity import api_keys
+from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import unheard
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
@@ -291,8 +293,8 @@ class Server:
     host: Host = field(init=False)
     at_port: int = 0  # 0: whichever is free
     url: str = ""
-    service: Service = field(init=False)
-    engine: Engine = field(init=False)
+    service: AppContext = field(init=False)
+    engine: BackgroundEngine = field(init=False)
     app: ServerApp = field(init=False)
     watch: Watch = field(init=False)
     _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
@@ -324,10 +326,10 @@ class Server:
         if not settings.database_path.exists():
             settings.database_path.write_bytes(_migrated(migrate.shipped("migrations")))
         vault = WatchedVault(load_vault(settings), self.watch)
-        self.service = open_service(Runtime(settings, vault, clock=self.clock, host=self.host))
+        self.service = open_context(Runtime(settings, vault, clock=self.clock, host=self.host))
         self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}
         self._running.enter_context(self.watch.listening())
-        self.engine = Engine(self.service)
+        self.engine = BackgroundEngine(self.service)
         self.app = build_app(self.service, self.engine)
         self.app.config.update(config)
         self._running.enter_context(run_in_thread(run_engine_and_web(self.engine, serve_app(self.app, sock))))
@@ -424,15 +426,15 @@ class Server:
         """
 
         def make(tx: db.Tx) -> tuple[str, str, dict[str, Any]]:
-            who = operator(self.service, "test")
+            who = build_operator(self.service, "test")
             if organization is None:
                 home = profiles.create_organization(tx, who, OrganizationRequest(name=f"{name}'s"))["id"]
-                profile = profiles.listed(tenancy.Scope(home))[0]["id"]
+                profile = profiles.list_bodies(authentication.Scope(home))[0]["id"]
             else:
                 home = organization
                 profile = str(profiles.create(tx, who.within(home), ProfileRequest(name=name)).body["id"])
             request = KeyRequest(name=name, **({"profileId": profile} if bound else {}))
-            return home, profile, dict(keys.mint(tx, who.within(home), request).body)
+            return home, profile, dict(api_keys.create(tx, who.within(home), request).body)
 
         home, profile, key = self.service.write(make).result()
         self.watch.secrets.add(key["key"])

@@ -81,13 +81,13 @@ EXEMPT = (
     Exempt("the same", place="socialpub/store/search.py:", text="FROM post ORDER BY number"),
     Exempt(
         "`keys rotate` looks for what an old key has sealed",
-        place="socialpub/domain/engine/rotation.py:",
+        place="socialpub/domain/operations/key_rotation.py:",
         text="substr(",
     ),
     Exempt("a backup names every file", place="socialpub/store/snapshot.py:", text="FROM media"),
     Exempt(
         "an organization is deleted once, and all that it has is named and ended",
-        place="socialpub/domain/organizations.py:",
+        place="socialpub/domain/organization_deletion.py:",
     ),
     Exempt("the same", place=" delete_all", text='UPDATE "media"'),
     Exempt("a condition that never holds, which SQLite sees before it looks", text="WHERE (0 = 1)"),

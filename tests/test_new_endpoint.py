@@ -48,7 +48,7 @@ def demo(copy: Path) -> Iterator[dict[str, Any]]:
 def test_a_new_endpoint_touches_four_files_its_test_included(copy: Path, before: dict[str, bytes]) -> None:
     after = contents(copy)
     assert sorted(name for name in after if after[name] != before.get(name)) == [
-        "socialpub/domain/people/keys.py",
+        "socialpub/domain/identity/api_keys.py",
         "socialpub/web/api/keys.py",
         "socialpub/web/app.py",
         "tests/web/test_revoke_all.py",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.people.users import ROLES
+from socialpub.domain.identity.users import ROLES
 from socialpub.store.statements.rows import Changes, Rows
 
 ROOT = Path(__file__).parents[1]

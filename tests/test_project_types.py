@@ -77,10 +77,10 @@ CASES: dict[str, tuple[str, set[str]]] = {
     # What is sent comes from functions that say what they make.
     f"a misspelt key of {call}": (f'given: Any = None\nprint({call}["bathcId"])', {MISSING})
     for call in (
-        "accounts.body(given)",
+        "accounts.to_body(given)",
         "accounts.list_bodies(given)[0]",
         "batches.batch_body(given, given)",
-        "boards.body(given, given)",
+        "boards.to_body(given, given)",
         "catalogue.error_bodies(given)[0]",
         "catalogue.platform_body(given, given)",
         "catalogue.rule_bodies(given)[0]",
@@ -96,7 +96,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
 # --- Rows ----------------------------------------------------------------------------------------------------------
 
 ROWS = """
-from socialpub.domain.core import moves
+from socialpub.domain import post_states
 from socialpub.domain.publishing import horizon, intents
 from socialpub.platforms.contract import KEY
 from socialpub.store.db import Tx
@@ -110,7 +110,7 @@ RIGHT = (
     "intents._change(tx, intent, looks=1, answered=True)",
     'the_row(Post, "p")["text"]',
     "horizon.due_look(KEY.checks, intent, 0)",
-    "moves.goes_on(post)",
+    "post_states.is_completed_remotely(post)",
     'snapshot.post["draft_at"]',
 )
 WRONG = (
@@ -128,7 +128,7 @@ WRONG = (
     ('row_where(Post)["text"]', 'Value of type "PostRow | None" is not indexable'),
     ('row_of(Post, "p")["text"]', 'Value of type "PostRow | None" is not indexable'),
     ("horizon.due_look(KEY.checks, post, 0)", 'incompatible type "PostRow"; expected "IntentRow"'),
-    ("moves.goes_on(intent)", 'incompatible type "IntentRow"; expected "Prepared"'),
+    ("post_states.is_completed_remotely(intent)", 'incompatible type "IntentRow"; expected "PreparedColumns"'),
     ('snapshot.open_intent["plan"]', 'Value of type "IntentRow | None" is not indexable'),
     ('snapshot.post["tryes"]', 'TypedDict "PostRow" has no key "tryes"'),
 )

@@ -25,14 +25,16 @@ from socialpub.commands.serve import (
     load_settings,
     make_private,
 )
-from socialpub.domain import act, organizations
+from socialpub.domain import organization_deletion
+from socialpub.domain.access import actions, authentication
+from socialpub.domain.access.actor import ActionBody, ActionFunction, Actor, build_operator
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts, connect
-from socialpub.domain.accounts.connect import Offer
-from socialpub.domain.core import copies
-from socialpub.domain.core.service import Service, close_service
-from socialpub.domain.people import billing, keys, named, profiles, tenancy, totp, users
-from socialpub.domain.people.actor import Actor, Body, Verb, operator
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.accounts.connect import LoginResult
+from socialpub.domain.context.app_context import AppContext, close_context
+from socialpub.domain.identity import api_keys, totp, users
+from socialpub.domain.organizations import billing, name_lookup, profiles
+from socialpub.domain.server import copy_detection
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.domain.shapes.common import Instant
@@ -51,34 +53,34 @@ P = ParamSpec("P")
 
 
 @contextlib.contextmanager
-def open_database(options: CommandOptions) -> Iterator[Service]:
+def open_database(options: CommandOptions) -> Iterator[AppContext]:
     """Open the service over the configured database, for one command."""
     settings = load_settings(options)
-    with copies.changed_by_us(settings):
+    with copy_detection.record_own_changes(settings):
         service = join_service(settings)
         try:
             yield service
         finally:
-            close_service(service)
+            close_context(service)
 
 
-def make_actor(options: CommandOptions, service: Service) -> Actor:
+def make_actor(options: CommandOptions, service: AppContext) -> Actor:
     """Return the operator as actor, within the organization named by the command, if any."""
     who = make_operator(options, service)
     if not hasattr(options, "org"):
         return who
-    return who.within(service.read(lambda: named.organization(options.org)).result())
+    return who.within(service.read(lambda: name_lookup.find_organization(options.org)).result())
 
 
-def make_operator(options: CommandOptions, service: Service) -> Actor:
+def make_operator(options: CommandOptions, service: AppContext) -> Actor:
     """Return the operator as actor, without an organization."""
-    return operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
+    return build_operator(service, f"command {options.run.__name__}", f"user {os.getuid()} of this machine")
 
 
-def _execute(options: CommandOptions, verb: Verb[P], *args: P.args, **kwargs: P.kwargs) -> Body:
+def _execute(options: CommandOptions, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
     """Execute an action as the operator; return its body."""
     with open_database(options) as service:
-        return act.do_now(make_actor(options, service), verb, *args, **kwargs)
+        return actions.perform_sync(make_actor(options, service), verb, *args, **kwargs)
 
 
 def _run_read(options: CommandOptions, run: Callable[[], T]) -> T:
@@ -90,7 +92,7 @@ def migrate(options: CommandOptions) -> dict[str, Any]:
     """Migrate; return `{from, to, applied}`. Raises RefusedError beside a server, if pending."""
     settings = load_settings(options)
     make_private(settings)
-    with contextlib.ExitStack() as held, copies.changed_by_us(settings):
+    with contextlib.ExitStack() as held, copy_detection.record_own_changes(settings):
         if _is_behind(settings.database_path):
             held.enter_context(hold_server_lock(settings))  # no server may start meanwhile
         before, after, applied = db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
@@ -105,28 +107,30 @@ def _is_behind(path: Path) -> bool:
     return bool(lacking)
 
 
-def org_create(options: CommandOptions) -> Body:
+def org_create(options: CommandOptions) -> ActionBody:
     return _execute(options, profiles.create_organization, parse_object(OrganizationRequest, {"name": options.name}))
 
 
-def org_rename(options: CommandOptions) -> Body:
+def org_rename(options: CommandOptions) -> ActionBody:
     """Rename an organization; return `{id, name}`."""
     request = parse_object(OrganizationRequest, {"name": options.name})
     with open_database(options) as service:
-        organization = service.read(lambda: named.organization(options.id)).result()
+        organization = service.read(lambda: name_lookup.find_organization(options.id)).result()
         who = make_operator(options, service).within(organization)
-        return act.do_now(who, profiles.rename_organization, request)
+        return actions.perform_sync(who, profiles.rename_organization, request)
 
 
-def org_delete(options: CommandOptions) -> Body:
+def org_delete(options: CommandOptions) -> ActionBody:
     """Show what a deletion ends, with exit code 3; with `--yes` delete the organization."""
     with open_database(options) as service:
-        organization = service.read(lambda: named.organization(options.id)).result()
+        organization = service.read(lambda: name_lookup.find_organization(options.id)).result()
         if options.yes:
-            deleted = act.do_now(make_operator(options, service).within(organization), organizations.delete)
+            deleted = actions.perform_sync(
+                make_operator(options, service).within(organization), organization_deletion.delete
+            )
             options.sentences = [*_describe_deletion(deleted), f"The organization {deleted['name']} is deleted."]
             return deleted
-        planned = service.read(lambda: organizations.plan(service, organization)).result()
+        planned = service.read(lambda: organization_deletion.plan_deletion(service, organization)).result()
     options.exit_code = REFUSED
     options.sentences = [f"Deleting the organization {planned['name']} ends:", *_describe_deletion(planned)]
     print("socialpub: Nothing was deleted. To delete it permanently, repeat the command with --yes.", file=sys.stderr)
@@ -134,122 +138,132 @@ def org_delete(options: CommandOptions) -> Body:
 
 
 def _describe_deletion(told: Mapping[str, Any]) -> list[str]:
-    return [f"  {line}" for line in organizations.lines(told["ends"])]
+    return [f"  {line}" for line in organization_deletion.format_lines(told["ends"])]
 
 
-def org_set_tier(options: CommandOptions) -> Body:
+def org_set_tier(options: CommandOptions) -> ActionBody:
     """Set the tier; return `{id, name, tier}`."""
     with open_database(options) as service:
-        organization = service.read(lambda: named.organization(options.id)).result()
-        return act.do_now(make_operator(options, service), billing.set_tier, organization, options.tier)
+        organization = service.read(lambda: name_lookup.find_organization(options.id)).result()
+        return actions.perform_sync(make_operator(options, service), billing.set_tier, organization, options.tier)
 
 
 def org_list(options: CommandOptions) -> list[dict[str, Any]]:
     return _run_read(options, profiles.list_organizations)
 
 
-def org_show(options: CommandOptions) -> Body:
+def org_show(options: CommandOptions) -> ActionBody:
     """Show an organization with its tier and counts."""
-    return _run_read(options, lambda: profiles.describe(named.organization(options.id)))
+    return _run_read(options, lambda: profiles.describe_organization(name_lookup.find_organization(options.id)))
 
 
-def profile_create(options: CommandOptions) -> Body:
+def profile_create(options: CommandOptions) -> ActionBody:
     return _execute(options, profiles.create, parse_object(ProfileRequest, {"name": options.name}))
 
 
 def profile_list(options: CommandOptions) -> list[ProfileBody]:
-    return _run_read(options, lambda: profiles.listed(Scope(named.organization(options.org))))
+    return _run_read(options, lambda: profiles.list_bodies(Scope(name_lookup.find_organization(options.org))))
 
 
-def profile_show(options: CommandOptions) -> Body:
+def profile_show(options: CommandOptions) -> ActionBody:
     """Show a profile as the API does, with counts."""
     return _run_read(
-        options, lambda: _profile(named.profile(options.org and named.organization(options.org), options.id))
+        options,
+        lambda: _profile(
+            name_lookup.find_profile(options.org and name_lookup.find_organization(options.org), options.id)
+        ),
     )
 
 
-def _profile(row: ProfileRow) -> Body:
-    held = profiles.holds(Scope(row["organization"]), row["id"])
-    return {**profiles.body(row), "organizationId": row["organization"], "accounts": held.accounts, "keys": held.keys}
+def _profile(row: ProfileRow) -> ActionBody:
+    held = profiles.count_usage(Scope(row["organization"]), row["id"])
+    return {
+        **profiles.to_body(row),
+        "organizationId": row["organization"],
+        "accounts": held.accounts,
+        "keys": held.keys,
+    }
 
 
-def key_create(options: CommandOptions) -> Body:
+def key_create(options: CommandOptions) -> ActionBody:
     with open_database(options) as service:
         who = make_actor(options, service)
         profile = options.profile and service.read(lambda: _profile_in(who, options.profile)).result()
         given = {"name": options.name} | ({"profileId": profile} if profile else {})
         request = parse_object(KeyRequest, given)
-        return act.do_now(who, keys.mint, request, label="test" if options.test else "live")
+        return actions.perform_sync(who, api_keys.create, request, label="test" if options.test else "live")
 
 
 def _profile_in(who: Actor, profile: str) -> str:
-    return named.profile(who.scope.organization, profile)["id"]
+    return name_lookup.find_profile(who.scope.organization, profile)["id"]
 
 
-def key_revoke(options: CommandOptions) -> Body:
+def key_revoke(options: CommandOptions) -> ActionBody:
     with open_database(options) as service:
         row = service.read(lambda: _key(options)).result()
-        return act.do_now(make_operator(options, service).within(row["organization"]), keys.revoke, row["id"])
+        return actions.perform_sync(
+            make_operator(options, service).within(row["organization"]), api_keys.revoke, row["id"]
+        )
 
 
-def key_show(options: CommandOptions) -> Body:
+def key_show(options: CommandOptions) -> ActionBody:
     """Show a key as the API does, without its secret."""
     return _run_read(options, lambda: _key_body(_key(options)))
 
 
 def _key(options: CommandOptions) -> ApiKeyRow:
-    return named.key(named.organization_or_all(options.org), options.id)
+    return name_lookup.find_key(name_lookup.find_organization_or_all(options.org), options.id)
 
 
-def _key_body(row: ApiKeyRow) -> Body:
-    return {**keys.body(row), "organizationId": row["organization"]}
+def _key_body(row: ApiKeyRow) -> ActionBody:
+    return {**api_keys.to_body(row), "organizationId": row["organization"]}
 
 
 def key_list(options: CommandOptions) -> list[KeyBody]:
-    return _run_read(options, lambda: keys.listed(named.organization_or_all(options.org)))
+    return _run_read(options, lambda: api_keys.list_bodies(name_lookup.find_organization_or_all(options.org)))
 
 
-def user_create(options: CommandOptions) -> Body:
+def user_create(options: CommandOptions) -> ActionBody:
     """Create a user; return `{id, email, role}`."""
     return _execute(
-        options, users.create, options.email, options.role, users.hashed(_read_secret("Password", new=True))
+        options, users.create, options.email, options.role, users.hash_password(_read_secret("Password", new=True))
     )
 
 
 def user_list(options: CommandOptions) -> list[dict[str, Any]]:
-    return _run_read(options, lambda: users.list_users(named.organization_or_all(options.org)))
+    return _run_read(options, lambda: users.list_users(name_lookup.find_organization_or_all(options.org)))
 
 
-def user_set_password(options: CommandOptions) -> Body:
+def user_set_password(options: CommandOptions) -> ActionBody:
     """Set a user's password, which ends their sessions; return `{id, email, role}`."""
-    hash_ = users.hashed(_read_secret("Password", new=True))
+    hash_ = users.hash_password(_read_secret("Password", new=True))
     with open_database(options) as service:
         row, who = _find_user(options, service)
-        return act.do_now(who, users.set_password, row["email"], hash_)
+        return actions.perform_sync(who, users.set_password, row["email"], hash_)
 
 
-def user_reset_totp(options: CommandOptions) -> Body:
+def user_reset_totp(options: CommandOptions) -> ActionBody:
     """Turn off a user's second factor; return `{id, email}`."""
     with open_database(options) as service:
         row, who = _find_user(options, service)
-        return act.do_now(who, totp.reset, row["email"])
+        return actions.perform_sync(who, totp.reset, row["email"])
 
 
-def _find_user(options: CommandOptions, service: Service) -> tuple[UserRow, Actor]:
+def _find_user(options: CommandOptions, service: AppContext) -> tuple[UserRow, Actor]:
     """Find a user, and act within their organization, so that its audit log has the entry."""
-    row = service.read(lambda: named.user(None, options.email)).result()
+    row = service.read(lambda: name_lookup.find_user(None, options.email)).result()
     return row, make_operator(options, service).within(row["organization"])
 
 
-def user_show(options: CommandOptions) -> Body:
+def user_show(options: CommandOptions) -> ActionBody:
     """Show `{id, email, role, organizationId, createdAt, sessions}` of a user."""
     with open_database(options) as service:
-        return service.read(lambda: _user(service, named.user(None, options.email))).result()
+        return service.read(lambda: _user(service, name_lookup.find_user(None, options.email))).result()
 
 
-def _user(service: Service, row: UserRow) -> Body:
+def _user(service: AppContext, row: UserRow) -> ActionBody:
     shown = {"id": row["id"], "email": row["email"], "role": row["role"], "organizationId": row["organization"]}
-    sessions = len(tenancy.csrf_tokens(row["id"], service.now_ms))
+    sessions = len(authentication.list_csrf_tokens(row["id"], service.now_ms))
     return {**shown, "createdAt": iso(row["created_at"]), "sessions": sessions}
 
 
@@ -267,7 +281,7 @@ class TokensInput(BaseModel):
     extra: dict[str, Any] = {}
 
 
-def account_add(options: CommandOptions) -> Body:
+def account_add(options: CommandOptions) -> ActionBody:
     """Add an account with given tokens; return it as the API does."""
     given = issues.parse_body(TokensInput, sys.stdin.buffer.read())
     identity = AccountIdentity(options.platform_account_id, options.display_name, given.extra)
@@ -281,38 +295,38 @@ def account_list(options: CommandOptions) -> list[AccountBody]:
 
 
 def _accounts(options: CommandOptions) -> list[AccountBody]:
-    organization = named.organization_or_all(options.org)
-    profile = options.profile and named.profile(None, options.profile)["id"]
+    organization = name_lookup.find_organization_or_all(options.org)
+    profile = options.profile and name_lookup.find_profile(None, options.profile)["id"]
     wanted = {"profileId": profile, "platform": options.platform, "status": options.status}
     listed = ("platform", "status")
     given = {name: [value] if name in listed else value for name, value in wanted.items() if value is not None}
     query = AccountsQuery.model_validate(given)
-    return accounts.list_everywhere(organization, query)
+    return accounts.list_bodies_everywhere(organization, query)
 
 
-def account_show(options: CommandOptions) -> Body:
+def account_show(options: CommandOptions) -> ActionBody:
     """Show an account as the API does, with the number of queued posts."""
     with open_database(options) as service:
         return service.read(lambda: _account_body(service, _account(options))).result()
 
 
 def _account(options: CommandOptions) -> AccountRow:
-    return named.account(named.organization_or_all(options.org), options.id)
+    return name_lookup.find_account(name_lookup.find_organization_or_all(options.org), options.id)
 
 
-def _account_body(service: Service, row: AccountRow) -> Body:
-    waiting = accounts.waiting(service, Scope(row["organization"]), row["id"])
-    return {**accounts.body(row), "organizationId": row["organization"], "waiting": waiting}
+def _account_body(service: AppContext, row: AccountRow) -> ActionBody:
+    waiting = accounts.count_queued(service, Scope(row["organization"]), row["id"])
+    return {**accounts.to_body(row), "organizationId": row["organization"], "waiting": waiting}
 
 
-def account_disconnect(options: CommandOptions) -> Body:
+def account_disconnect(options: CommandOptions) -> ActionBody:
     """Disconnect after confirmation; keeps the queued posts without `--cancel`."""
     with open_database(options) as service:
         row = service.read(lambda: _account(options)).result()
-        waiting = service.read(lambda: accounts.waiting(service, Scope(row["organization"]), row["id"])).result()
+        waiting = service.read(lambda: accounts.count_queued(service, Scope(row["organization"]), row["id"])).result()
         _confirm(options, _describe_disconnect(row, waiting, keep=not options.cancel))
         who = make_operator(options, service).within(row["organization"])
-        return act.do_now(who, connect.disconnect, row["id"], keep=not options.cancel)
+        return actions.perform_sync(who, connect.disconnect, row["id"], keep=not options.cancel)
 
 
 def _describe_disconnect(row: AccountRow, waiting: int, *, keep: bool) -> str:
@@ -336,7 +350,7 @@ def _confirm(options: CommandOptions, happens: str) -> None:
     click.confirm("Disconnect it?", abort=True, err=True)
 
 
-def account_connect(options: CommandOptions) -> Body:
+def account_connect(options: CommandOptions) -> ActionBody:
     """Check the credentials at the platform, then connect."""
     fields = {
         field.name: _read_secret(field.label) if field.secret else getattr(options, field.name)
@@ -347,22 +361,28 @@ def account_connect(options: CommandOptions) -> Body:
         return _store_account(service, options, identity, tokens)
 
 
-def _connect(options: CommandOptions, identity: AccountIdentity, tokens: Tokens) -> Body:
+def _connect(options: CommandOptions, identity: AccountIdentity, tokens: Tokens) -> ActionBody:
     with open_database(options) as service:
         return _store_account(service, options, identity, tokens)
 
 
-def _store_account(service: Service, options: CommandOptions, identity: AccountIdentity, tokens: Tokens) -> Body:
+def _store_account(
+    service: AppContext, options: CommandOptions, identity: AccountIdentity, tokens: Tokens
+) -> ActionBody:
     row = service.read(lambda: _find_profile(options)).result()
-    offer = Offer(row["id"], (OfferedAccount(identity, tokens),))
+    offer = LoginResult(row["id"], (OfferedAccount(identity, tokens),))
     who = make_operator(options, service).within(row["organization"])
-    return act.do_now(who, connect.store, options.platform, offer)
+    return actions.perform_sync(who, connect.store_result, options.platform, offer)
 
 
 def _find_profile(options: CommandOptions) -> ProfileRow:
     """Find the named profile, or the only one."""
-    organization = None if options.profile and not options.org else named.organization(options.org)
-    return named.profile(organization, options.profile) if options.profile else named.only_profile(organization or "")
+    organization = None if options.profile and not options.org else name_lookup.find_organization(options.org)
+    return (
+        name_lookup.find_profile(organization, options.profile)
+        if options.profile
+        else name_lookup.find_only_profile(organization or "")
+    )
 
 
 def _read_secret(words: str, *, new: bool = False) -> str:

@@ -15,11 +15,12 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock, iso
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError, find_database, hold_server_lock, load_settings, make_private
-from socialpub.domain.backups import checking, restoring, taking
-from socialpub.domain.backups.archive import Manifest, counted
-from socialpub.domain.backups.shelves import shelves
-from socialpub.domain.backups.spool import SPOOL, sweep, working_folder
-from socialpub.domain.core import copies, instance, overdue
+from socialpub.domain.backups import creation, restoration, verification
+from socialpub.domain.backups.archive import BackupManifest, count_bytes
+from socialpub.domain.backups.destinations import build_destinations
+from socialpub.domain.backups.staging import S3_PREFIX, create_folder, sweep
+from socialpub.domain.publishing import overdue_rule
+from socialpub.domain.server import copy_detection, instance
 from socialpub.store import db, snapshot
 
 BAR_WIDTH = 30
@@ -35,26 +36,28 @@ def backup(options: CommandOptions) -> dict[str, Any]:
     if name is None:
         return _report(options, str(options.file), _create(options, settings, options.file))
     bucket = open_bucket(settings)
-    with working_folder(settings.data_dir, SPOOL) as folder:
+    with create_folder(settings.data_dir, S3_PREFIX) as folder:
         made = _create(options, settings, folder / name)
-        bucket.put(made.file, name, counted("sending", made.size, make_progress(options)))
+        bucket.put(made.file, name, count_bytes("sending", made.size, make_progress(options)))
     return _report(options, bucket.where(name), made)
 
 
-def _create(options: CommandOptions, settings: Settings, file: Path) -> taking.Taken:
+def _create(options: CommandOptions, settings: Settings, file: Path) -> creation.BackupReport:
     source, now_ms = snapshot.of_file(settings.database_path), SystemClock().now_ms()
-    with copies.changed_by_us(settings):
-        return taking.take(source, settings, file, now_ms, make_progress(options), with_key=options.with_keys)
+    with copy_detection.record_own_changes(settings):
+        return creation.create_backup(
+            source, settings, file, now_ms, make_progress(options), with_key=options.with_keys
+        )
 
 
-def _report(options: CommandOptions, where: str, made: taking.Taken) -> dict[str, Any]:
+def _report(options: CommandOptions, where: str, made: creation.BackupReport) -> dict[str, Any]:
     return _describe(options, where, made.size, made.sha256, made.manifest, made.problems)
 
 
 def verify(options: CommandOptions) -> dict[str, Any]:
     """Read a whole backup; return as `backup`."""
     with _local_file(options) as file:
-        found = checking.check(file, make_progress(options))
+        found = verification.verify_backup(file, make_progress(options))
     return _describe(options, str(options.file), found.size, found.sha256, found.manifest, found.problems)
 
 
@@ -64,14 +67,14 @@ def restore(options: CommandOptions) -> dict[str, Any]:
     for folder in (settings.data_dir, settings.data_dir / "media", settings.key_file.parent):
         sweep(folder)
     with hold_server_lock(settings):
-        there = restoring.in_the_way(settings)
+        there = restoration.find_existing(settings)
         if there:
             raise CommandRefusedError(
                 f"{there} is there already, and a restore overwrites nothing. Move it and the files beside it away, "
                 "or choose other paths: --database FILE --data-dir DIR"
             )
         with _local_file(options) as file:
-            restored = restoring.restore(settings, file, make_progress(options))
+            restored = restoration.restore_backup(settings, file, make_progress(options))
     keys, late = _inspect(settings)
     return {
         "database": str(restored.database),
@@ -79,15 +82,15 @@ def restore(options: CommandOptions) -> dict[str, Any]:
         "mediaFiles": restored.manifest.media_files,
         "key": "restored" if restored.key else "there" if _has_key(settings) else f"missing: {', '.join(sorted(keys))}",
         "paused": instance.RESTORED,
-        "overdue": [{"id": row["id"], "dueAt": iso(overdue.due_of(row))} for row in late],
-        "next": f"socialpub serve, compare with the platforms, then: {instance.resume_command(instance.RESTORED)}",
+        "overdue": [{"id": row["id"], "dueAt": iso(overdue_rule.get_due_time(row))} for row in late],
+        "next": f"socialpub serve, compare with the platforms, then: {instance.get_resume_command(instance.RESTORED)}",
     }
 
 
 def list_backups(options: CommandOptions) -> list[dict[str, Any]]:
     """List the server's own backups as `[{madeAt, bytes, file}]`, newest first per place."""
     settings = load_settings(options)
-    named = shelves(settings.backup)
+    named = build_destinations(settings.backup)
     if not named:
         raise CommandRefusedError("No backups are set up: set backup.directory or backup.s3_endpoint")
     if settings.backup.directory:
@@ -129,10 +132,10 @@ def _local_file(options: CommandOptions) -> Iterator[Path]:
         return
     settings = load_settings(options)
     bucket = open_bucket(settings)
-    with working_folder(settings.data_dir, SPOOL) as folder:
+    with create_folder(settings.data_dir, S3_PREFIX) as folder:
         file = folder / Path(name).name
         with os.fdopen(private.create(file), "wb") as into:
-            bucket.get(name, into, counted("fetching", bucket.size(name), make_progress(options)))
+            bucket.get(name, into, count_bytes("fetching", bucket.size(name), make_progress(options)))
         yield file
 
 
@@ -140,18 +143,18 @@ def _has_key(settings: Settings) -> bool:
     return bool(settings.security.encryption_keys) or settings.key_file.exists()
 
 
-def _inspect(settings: Settings) -> tuple[set[str], list[overdue.DuePost]]:
+def _inspect(settings: Settings) -> tuple[set[str], list[overdue_rule.DuePost]]:
     """Read the master key ids that the database needs, and its overdue posts."""
     database = db.Database(settings.database_path).open()
     try:
-        needed = database.read(instance.needed_keys).result()
-        return needed, database.read(lambda: overdue.before(SystemClock().now_ms())).result()
+        needed = database.read(instance.list_needed_keys).result()
+        return needed, database.read(lambda: overdue_rule.list_overdue(SystemClock().now_ms())).result()
     finally:
         database.close()
 
 
 def _describe(
-    options: CommandOptions, file: str, size: int, sha256: str, manifest: Manifest, problems: tuple[str, ...]
+    options: CommandOptions, file: str, size: int, sha256: str, manifest: BackupManifest, problems: tuple[str, ...]
 ) -> dict[str, Any]:
     options.exit_code = FAILED if problems else 0
     return {

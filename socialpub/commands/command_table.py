@@ -416,19 +416,19 @@ def _list_platforms() -> Iterable[str]:
 
 
 def _list_events() -> Iterable[str]:
-    from socialpub.domain.core.events import EVENTS
+    from socialpub.domain.events.events import EVENTS
 
     return EVENTS
 
 
 def _list_tiers() -> Iterable[str]:
-    from socialpub.domain.people.billing import TIERS
+    from socialpub.domain.organizations.billing import TIERS
 
     return TIERS
 
 
 def _list_roles() -> Iterable[str]:
-    from socialpub.domain.people.users import ROLES
+    from socialpub.domain.identity.users import ROLES
 
     return ROLES
 

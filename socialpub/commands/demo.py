@@ -26,13 +26,14 @@ from socialpub.base.runtime import Clock
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.demo_history import DemoHistory, ReplayClock
 from socialpub.commands.serve import bind, load_settings, run, run_engine_and_web, set_up_logging, start_service
-from socialpub.domain import act
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import ActionBody, Actor, build_operator
 from socialpub.domain.accounts import accounts, connect
-from socialpub.domain.accounts.connect import Offer
-from socialpub.domain.core.service import Service
-from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import keys, profiles, users
-from socialpub.domain.people.actor import Actor, Body, operator
+from socialpub.domain.accounts.connect import LoginResult
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.identity import api_keys, users
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
@@ -101,15 +102,15 @@ def demo(options: CommandOptions) -> dict[str, Any] | None:
         return None
 
 
-def start_isolated(settings: Settings, clock: Clock | None = None) -> Service:
+def start_isolated(settings: Settings, clock: Clock | None = None) -> AppContext:
     """Start a service that leaves nothing outside its directory."""
     return start_service(settings, Host(), clock)
 
 
 @contextlib.contextmanager
-def serve_in_thread(service: Service, sock: socket.socket) -> Iterator[None]:
+def serve_in_thread(service: AppContext, sock: socket.socket) -> Iterator[None]:
     """Run the service while the block runs, then close it."""
-    engine = Engine(service)
+    engine = BackgroundEngine(service)
     with run_in_thread(run_engine_and_web(engine, serve_app(build_app(service, engine), sock))):
         yield
 
@@ -159,20 +160,20 @@ def build_settings(options: CommandOptions, lab: simulator_server.SimulatorThrea
     )
 
 
-def create_sample_data(service: Service, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
+def create_sample_data(service: AppContext, lab: simulator_server.SimulatorThread) -> dict[str, Any]:
     """Create organization, key and accounts; return `{url, login, key, accounts}`.
 
     The key is bound to the accounts' profile, so that a platform's name identifies the account. Connecting more
     accounts shows the simulator's consent page, as at a platform.
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
-    who = operator(service, "command demo")
-    organization = act.do_now(who, profiles.create_organization, OrganizationRequest(name="Café Nord"))["id"]
+    who = build_operator(service, "command demo")
+    organization = actions.perform_sync(who, profiles.create_organization, OrganizationRequest(name="Café Nord"))["id"]
     here = who.within(str(organization))
-    profile = service.read(lambda: connect.profile_of(here.scope, None)).result()
-    act.do_now(here, profiles.rename, profile, ProfileRequest(name="Café"))
-    key = act.do_now(here, keys.mint, KeyRequest(name="demo", profileId=profile))["key"]
-    act.do_now(here, users.create, EMAIL, "owner", users.hashed(login["password"]))
+    profile = service.read(lambda: connect.choose_profile(here.scope, None)).result()
+    actions.perform_sync(here, profiles.rename, profile, ProfileRequest(name="Café"))
+    key = actions.perform_sync(here, api_keys.create, KeyRequest(name="demo", profileId=profile))["key"]
+    actions.perform_sync(here, users.create, EMAIL, "owner", users.hash_password(login["password"]))
     connected = [_connect(here, lab, name, profile) for name in platforms.CONNECTORS]
     for fake in lab.lab.fakes.values():
         if (server := find_server(fake)) is not None:
@@ -180,21 +181,21 @@ def create_sample_data(service: Service, lab: simulator_server.SimulatorThread) 
     return {"url": service.base_url, "login": login, "key": key, "accounts": connected}
 
 
-def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> Body:
+def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> ActionBody:
     made = lab.lab.add_account(name, handle="demo.test", displayName="Café Nord")
     return connect_account(who, name, profile, find_credentials(who.service, name, made))
 
 
-def connect_account(who: Actor, name: str, profile: str, found: tuple[AccountIdentity, Tokens]) -> Body:
+def connect_account(who: Actor, name: str, profile: str, found: tuple[AccountIdentity, Tokens]) -> ActionBody:
     """Connect an account."""
-    return act.do_now(who, connect.store, name, Offer(profile, (OfferedAccount(*found),)))
+    return actions.perform_sync(who, connect.store_result, name, LoginResult(profile, (OfferedAccount(*found),)))
 
 
-def _create_second_profile(service: Service, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
+def _create_second_profile(service: AppContext, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
     """Create a second profile with accounts that have problems; return its key."""
     organization = service.read(lambda: profiles.list_organizations()[0]["id"]).result()
-    here = operator(service, "command demo").within(str(organization))
-    profile = str(act.do_now(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
+    here = build_operator(service, "command demo").within(str(organization))
+    profile = str(actions.perform_sync(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
     for number, second in enumerate(BAKERY):
         handle = f"nord-bakery-{number}.test"
         made = lab.lab.add_account(second.platform, handle=handle, displayName=second.name)
@@ -204,11 +205,15 @@ def _create_second_profile(service: Service, lab: simulator_server.SimulatorThre
         connect_account(here, second.platform, profile, (identity, tokens))
         if second.ends == "revoked":
             lab.lab.end_tokens(second.platform, handle, refresh=True)  # the login's too, which would refresh the Page's
-    act.do_now(here, users.create, "mira@example.com", "member", users.hashed(service.runtime.entropy(8).hex()))
-    return str(act.do_now(here, keys.mint, KeyRequest(name="The bakery's website", profileId=profile))["key"])
+    actions.perform_sync(
+        here, users.create, "mira@example.com", "member", users.hash_password(service.runtime.entropy(8).hex())
+    )
+    return str(
+        actions.perform_sync(here, api_keys.create, KeyRequest(name="The bakery's website", profileId=profile))["key"]
+    )
 
 
-def find_credentials(service: Service, name: str, made: dict[str, Any]) -> tuple[AccountIdentity, Tokens]:
+def find_credentials(service: AppContext, name: str, made: dict[str, Any]) -> tuple[AccountIdentity, Tokens]:
     """Return identity and tokens of a simulator account."""
     if "appPassword" in made:
         return accounts.login(service, name, {"handle": made["handle"], "password": made["appPassword"]})

@@ -15,8 +15,8 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from socialpub.base import http as outbound
 from socialpub.base.runtime import SystemClock, iso
-from socialpub.domain.accounts import renewal
-from socialpub.domain.core.service import Service
+from socialpub.domain.accounts import token_refresh
+from socialpub.domain.context.app_context import AppContext
 from socialpub.simulator.demo_story import ASKED_MS, DAY_MS, DAYS, HOOKS, PICTURES, SCENES, Picture, Scene
 from socialpub.simulator.state import Settings, SimulatorState
 
@@ -54,7 +54,7 @@ class ReplayClock(SystemClock):
 class DemoHistory:
     """Server on `clock` with its users: `main` and `bakery` are their keys."""
 
-    service: Service
+    service: AppContext
     lab: SimulatorState
     lab_url: str
     clock: ReplayClock
@@ -93,7 +93,7 @@ class DemoHistory:
             if is_due or scene.at_once:
                 self._goes_out(scene, asked[number])
         self._until(SystemClock().now_ms())
-        renewal.warn(self.service)  # as a server does every minute
+        token_refresh.warn_ending(self.service)  # as a server does every minute
         self.lab.configure(processing_ms=PROCESSING_MS)
 
     def _until(self, at_ms: int) -> None:

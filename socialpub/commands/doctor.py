@@ -18,11 +18,11 @@ from socialpub.base.host import this_host
 from socialpub.base.runtime import SystemClock, iso, load_vault
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import find_network_paths, load_settings
-from socialpub.domain.accounts import versions
-from socialpub.domain.core import instance
-from socialpub.domain.core.sites import Sites, typed_in
-from socialpub.domain.engine import standing
+from socialpub.domain.accounts import api_versions
+from socialpub.domain.context.platform_sites import PlatformSites, list_entered_apps
 from socialpub.domain.media import files
+from socialpub.domain.operations import server_status
+from socialpub.domain.server import instance
 from socialpub.platforms.contract import Platform, Site
 from socialpub.platforms.kit import oauth
 from socialpub.store import db, migrate
@@ -102,10 +102,10 @@ def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
     """Check the database's content: master key, pause, accounts."""
     database = db.Database(settings.database_path).open()
     try:
-        needed, named = database.read(lambda: (instance.needed_keys(), files.are_named())).result()
+        needed, named = database.read(lambda: (instance.list_needed_keys(), files.are_named())).result()
         running, now = is_served(settings.database_path), SystemClock().now_ms()
-        found = database.read(lambda: standing.look(now, running=running)).result()
-        asked = database.read(versions.all_asked).result()
+        found = database.read(lambda: server_status.load_status(now, running=running)).result()
+        asked = database.read(api_versions.list_checks).result()
     finally:
         database.close()
     yield _key(settings, needed)
@@ -119,16 +119,16 @@ def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
 
 
 _HEALTHY_TEXTS = {
-    standing.SERVER: "a server runs on this database",
-    standing.PUBLISHING: "it is not paused",
-    standing.POSTS: "none is overdue, and none failed within a day",
-    standing.ACCOUNTS: "none needs attention",
+    server_status.SERVER: "a server runs on this database",
+    server_status.PUBLISHING: "it is not paused",
+    server_status.POSTS: "none is overdue, and none failed within a day",
+    server_status.ACCOUNTS: "none needs attention",
 }
 
 
-def _convert_findings(found: standing.Standing) -> Iterator[DoctorCheck]:
+def _convert_findings(found: server_status.ServerStatus) -> Iterator[DoctorCheck]:
     """Convert the findings of `status`."""
-    wrong = standing.findings(found)
+    wrong = server_status.list_findings(found)
     for about, well in _HEALTHY_TEXTS.items():
         here = [finding for finding in wrong if finding.about == about]
         yield from (DoctorCheck(about, False, finding.problem, finding.remedy) for finding in here)
@@ -136,7 +136,7 @@ def _convert_findings(found: standing.Standing) -> Iterator[DoctorCheck]:
             yield DoctorCheck(about, True, well)
 
 
-def _version(asked: versions.Asked) -> DoctorCheck:
+def _version(asked: api_versions.VersionCheckResult) -> DoctorCheck:
     """Report the last version check of a platform."""
     label, when = platforms.platform(asked.platform).label, iso(asked.at)
     newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_heard == "good" else ""
@@ -180,26 +180,26 @@ def _file_system(settings: Settings) -> Iterator[DoctorCheck]:
 # --- Network checks ------------------------------------------------------------------------------------------------
 
 
-def _sites(settings: Settings) -> Sites:
+def _sites(settings: Settings) -> PlatformSites:
     """Load the platforms' settings, including entered apps."""
-    found = Sites(settings)
+    found = PlatformSites(settings)
     with contextlib.suppress(StartError, ConfigError, ApiError):  # unreadable data have been reported already
         if settings.database_path.exists() and not migrate.missing(settings.database_path):
             _load(found, settings)
     return found
 
 
-def _load(found: Sites, settings: Settings) -> None:
+def _load(found: PlatformSites, settings: Settings) -> None:
     database = db.Database(settings.database_path).open()
     try:
-        typed, needed = database.read(lambda: (typed_in(), instance.needed_keys())).result()
+        typed, needed = database.read(lambda: (list_entered_apps(), instance.list_needed_keys())).result()
     finally:
         database.close()
     if typed:  # then a key exists, and none is created here
         found.load(typed, load_vault(settings, needed=needed))
 
 
-def _check_upstreams(settings: Settings, sites: Sites) -> Iterator[DoctorCheck]:
+def _check_upstreams(settings: Settings, sites: PlatformSites) -> Iterator[DoctorCheck]:
     with outbound.Client(outbound.UNGUARDED) as http:
         yield from _server(http, settings)
         yield from _public(http, settings)

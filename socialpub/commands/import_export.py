@@ -22,12 +22,12 @@ from socialpub.commands.backup import make_progress
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.commands.spreadsheets import LINE_MAX, Line, make_line_error
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.backups.spool import BESIDE, working_folder
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import named
-from socialpub.domain.people.actor import Actor
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.backups.staging import PART_PREFIX, create_folder
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.organizations import name_lookup
 from socialpub.domain.posts import exporting, importing
 from socialpub.domain.shapes.accounts import AccountsQuery
 from socialpub.domain.shapes.errors import warning_body
@@ -58,16 +58,18 @@ def export(options: CommandOptions) -> Json | None:
         return {"file": str(options.file), "lines": _to_file(options, rows)}
 
 
-def _posts(service: Service, organization: str, options: CommandOptions) -> Iterator[Json]:
+def _posts(service: AppContext, organization: str, options: CommandOptions) -> Iterator[Json]:
     wanted = {"status": list(options.status), "after": options.after, "before": options.before}
     query = {name: value for name, value in wanted.items() if value}
     if options.account:
-        query["accountId"] = service.read(lambda: named.account(organization, options.account)).result()["id"]
+        query["accountId"] = service.read(lambda: name_lookup.find_account(organization, options.account)).result()[
+            "id"
+        ]
     return exporting.posts(service, Scope(organization), query)
 
 
-def _accounts(service: Service, organization: str) -> Iterator[Json]:
-    found = service.read(lambda: accounts.list_everywhere(organization, AccountsQuery())).result()
+def _accounts(service: AppContext, organization: str) -> Iterator[Json]:
+    found = service.read(lambda: accounts.list_bodies_everywhere(organization, AccountsQuery())).result()
     yield from (dict(body) for body in found)
 
 
@@ -77,7 +79,7 @@ def _to_file(options: CommandOptions, rows: Iterable[Json]) -> int:
     if file.exists():
         raise CommandRefusedError(f"{file} already exists, and an export overwrites nothing")
     try:
-        with working_folder(file.parent, BESIDE) as desk:
+        with create_folder(file.parent, PART_PREFIX) as desk:
             with os.fdopen(private.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
                 form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
                 lines = _write(into, rows, form, options)

@@ -21,10 +21,10 @@ from socialpub.commands.serve import (
     make_private,
     needed_keys,
 )
-from socialpub.domain import act
-from socialpub.domain.core import copies
-from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.engine import lost_key, rotation
+from socialpub.domain.access import actions
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
+from socialpub.domain.operations import key_rotation, lost_key
+from socialpub.domain.server import copy_detection
 from socialpub.store import db
 from socialpub.store.locks import is_served
 
@@ -34,10 +34,10 @@ INCOMPLETE = 1
 def rotate(options: CommandOptions) -> dict[str, Any]:
     """Rotate the master key; return counts. Exit code 1 if values could not be re-encrypted."""
     with open_database(options) as service:
-        rotation.check(service, running=is_served(service.db.path))
-        begun = act.do_now(make_actor(options, service), rotation.begin)
+        key_rotation.check_rotatable(service, running=is_served(service.db.path))
+        begun = actions.perform_sync(make_actor(options, service), key_rotation.start)
         bar = make_progress(options)
-        made = rotation.go_on(service, lambda done, total: bar("sealing anew", done, total))
+        made = key_rotation.reencrypt_all(service, lambda done, total: bar("sealing anew", done, total))
         options.exit_code = INCOMPLETE if made.left else 0
         return {
             **begun,
@@ -48,7 +48,7 @@ def rotate(options: CommandOptions) -> dict[str, Any]:
         }
 
 
-def _describe_next(service: Service, made: rotation.Rotated) -> str:
+def _describe_next(service: AppContext, made: key_rotation.RotationResult) -> str:
     settings = service.runtime.settings
     if made.left:
         return f"values sealed with {', '.join(made.left)} cannot be opened (the log names them): the old key stays"
@@ -68,12 +68,12 @@ def forget(options: CommandOptions) -> dict[str, Any]:
     check_schema(find_database(settings))
     with hold_server_lock(settings):
         make_private(settings)
-        copies.check_files(settings)
+        copy_detection.check_files(settings)
         counts = _count_lost(settings)
         _confirm(options, counts)
-        with copies.changed_by_us(settings), _open_with_available_keys(settings) as service:
-            lost_key.forget(service)
-            done = act.do_now(make_actor(options, service), lost_key.finish)
+        with copy_detection.record_own_changes(settings), _open_with_available_keys(settings) as service:
+            lost_key.drop_lost(service)
+            done = actions.perform_sync(make_actor(options, service), lost_key.finish)
     return {**done, **counts, "next": "socialpub serve, then reconnect the accounts"}
 
 
@@ -87,7 +87,7 @@ def _count_lost(settings: Settings) -> dict[str, int]:
         raise CommandRefusedError("every master key that this database needs is available: there is nothing to forget")
     database = db.Database(settings.database_path).open()
     try:
-        found = database.read(lambda: lost_key.lost(lacking)).result()
+        found = database.read(lambda: lost_key.count_lost(lacking)).result()
     finally:
         database.close()
     return {name: found[table] for name, table in _COUNTED_TABLES.items()}
@@ -102,14 +102,14 @@ _COUNTED_TABLES = {
 
 
 @contextmanager
-def _open_with_available_keys(settings: Settings) -> Iterator[Service]:
+def _open_with_available_keys(settings: Settings) -> Iterator[AppContext]:
     """Open the service with the available keys, creating a key file if there is none."""
     db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
-    service = open_service(Runtime(settings, load_vault(settings)))
+    service = open_context(Runtime(settings, load_vault(settings)))
     try:
         yield service
     finally:
-        close_service(service)
+        close_context(service)
 
 
 def _confirm(options: CommandOptions, counts: dict[str, int]) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import check_schema, find_database, hold_server_lock, load_settings
-from socialpub.domain import act
-from socialpub.domain.engine import recovery
+from socialpub.domain.access import actions
+from socialpub.domain.background import recovery
 
 
 def move(options: CommandOptions) -> dict[str, Any]:
@@ -19,9 +19,9 @@ def move(options: CommandOptions) -> dict[str, Any]:
     with hold_server_lock(settings), open_database(options) as service:
         who = make_actor(options, service)
         if options.back:
-            done = act.do_now(who, recovery.take_back)
+            done = actions.perform_sync(who, recovery.cancel_handover)
             return {"database": str(path), "was": done["was"], "next": "socialpub serve"}
-        done = act.do_now(who, recovery.hand_over)
+        done = actions.perform_sync(who, recovery.hand_over)
         return {"database": str(path), **done, "next": _NEXT.format(folder=settings.data_dir)}
 
 

@@ -8,16 +8,17 @@ from socialpub.base.runtime import iso
 from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
-from socialpub.domain import act
-from socialpub.domain.core import instance, overdue
-from socialpub.domain.core.service import Service
-from socialpub.domain.engine import recovery
+from socialpub.domain.access import actions
+from socialpub.domain.background import recovery
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.publishing import overdue_rule
+from socialpub.domain.server import instance
 
 
 def resume(options: CommandOptions) -> dict[str, Any]:
     """End the pause, in a running server too; return `{was, paused, publish, skip}`."""
     with open_database(options) as service:
-        reason = service.read(instance.paused).result()
+        reason = service.read(instance.get_pause_reason).result()
         publish, skip = _split_overdue(service, options.skip_overdue)
         if reason == instance.RESTORED and not options.after_restore:
             if not options.json:
@@ -25,11 +26,11 @@ def resume(options: CommandOptions) -> dict[str, Any]:
             raise CommandRefusedError(_RESTORED_TEXT)
         _fail(service, skip)
         if reason is not None:
-            act.do_now(make_actor(options, service), recovery.end_pause, reason)
+            actions.perform_sync(make_actor(options, service), recovery.end_pause, reason)
         options.sentences = [*_describe_overdue(publish, skip), _RESULT_TEXTS[reason is None].format(reason)]
         return {
             "was": reason,
-            "paused": service.read(instance.paused).result(),
+            "paused": service.read(instance.get_pause_reason).result(),
             "publish": [_body(row) for row in publish],
             "skip": [_body(row) for row in skip],
         }
@@ -47,33 +48,37 @@ _RESULT_TEXTS = {
 }
 
 
-def _split_overdue(service: Service, skip_all: bool) -> tuple[list[overdue.DuePost], list[overdue.DuePost]]:
+def _split_overdue(
+    service: AppContext, skip_all: bool
+) -> tuple[list[overdue_rule.DuePost], list[overdue_rule.DuePost]]:
     """Split overdue posts into those published now and those that fail: too late, or as asked."""
-    late = service.read(lambda: overdue.before(service.now_ms)).result()
-    ends = service.now_ms if skip_all else overdue.ends(service)
-    return [row for row in late if overdue.due_of(row) >= ends], [row for row in late if overdue.due_of(row) < ends]
+    late = service.read(lambda: overdue_rule.list_overdue(service.now_ms)).result()
+    ends = service.now_ms if skip_all else overdue_rule.get_cutoff(service)
+    return [row for row in late if overdue_rule.get_due_time(row) >= ends], [
+        row for row in late if overdue_rule.get_due_time(row) < ends
+    ]
 
 
-def _fail(service: Service, rows: list[overdue.DuePost]) -> None:
-    for start in range(0, len(rows), recovery.STEP):
-        recovery.fail_part(service, rows[start : start + recovery.STEP])
+def _fail(service: AppContext, rows: list[overdue_rule.DuePost]) -> None:
+    for start in range(0, len(rows), recovery.WRITE_BATCH):
+        recovery.fail_posts(service, rows[start : start + recovery.WRITE_BATCH])
 
 
-def _describe_overdue(publish: list[overdue.DuePost], skip: list[overdue.DuePost]) -> list[str]:
+def _describe_overdue(publish: list[overdue_rule.DuePost], skip: list[overdue_rule.DuePost]) -> list[str]:
     """Describe each overdue post."""
     if not publish and not skip:
         return ["No post is overdue."]
     return [
-        f"Post {row['id']} on {row['platform']}, due {iso(overdue.due_of(row))}, {then}."
+        f"Post {row['id']} on {row['platform']}, due {iso(overdue_rule.get_due_time(row))}, {then}."
         for then, rows in (("is published now", publish), ("fails: it is overdue (schedule.overdue)", skip))
         for row in rows
     ]
 
 
-def _body(row: overdue.DuePost) -> dict[str, Any]:
+def _body(row: overdue_rule.DuePost) -> dict[str, Any]:
     return {
         "id": row["id"],
         "platform": row["platform"],
         "accountId": row["account"],
-        "dueAt": iso(overdue.due_of(row)),
+        "dueAt": iso(overdue_rule.get_due_time(row)),
     }

@@ -25,11 +25,12 @@ from socialpub.base.log import BackgroundHandler
 from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.process_exit import exit_now
-from socialpub.domain.core import copies, instance
-from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.engine.engine import Engine
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context import app_context
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
+from socialpub.domain.identity import users
 from socialpub.domain.media import files
-from socialpub.domain.people import users
+from socialpub.domain.server import copy_detection, instance
 from socialpub.store import db, integrity, migrate, models, snapshot
 from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, is_served
 from socialpub.web.app import build_app
@@ -55,7 +56,7 @@ def serve(options: CommandOptions) -> None:
         with sock:
             service = start_service(settings)
             log.info("settings: read from %s", settings.read_from)
-            token = users.offer_setup(service)
+            token = users.create_setup_token(service)
             with export_traces(settings):
                 run(service, sock, lambda: _say_ready(settings, token))
 
@@ -103,9 +104,9 @@ def hold_server_lock(settings: Settings) -> Iterator[None]:
         lock.release()
 
 
-def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> None:
+def run(service: AppContext, sock: socket.socket, ready: Callable[[], None]) -> None:
     """Serve until a signal. Calls that outlast the drain are cut off; the next start checks."""
-    engine = Engine(service)
+    engine = BackgroundEngine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
 
     def begin() -> None:
@@ -130,7 +131,7 @@ def run(service: Service, sock: socket.socket, ready: Callable[[], None]) -> Non
         raise CommandRefusedError(f"{service.db.path}: {service.db.failing}")
 
 
-def _describe_process(service: Service) -> tuple[str, str, str, int]:
+def _describe_process(service: AppContext) -> tuple[str, str, str, int]:
     return __version__, service.base_url, str(service.db.path), os.getpid()
 
 
@@ -138,7 +139,7 @@ _NAMES = {"names": ("version", "url", "database", "process")}
 
 
 @contextlib.asynccontextmanager
-async def run_engine_and_web(engine: Engine, web: Lifespan) -> AsyncIterator[None]:
+async def run_engine_and_web(engine: BackgroundEngine, web: Lifespan) -> AsyncIterator[None]:
     """Run the engine and the web server over one service, which is closed at the end.
 
     The port opens once the engine has started. Both are drained at the same time: a request may wait for a post.
@@ -146,7 +147,7 @@ async def run_engine_and_web(engine: Engine, web: Lifespan) -> AsyncIterator[Non
     try:
         await asyncio.to_thread(engine.start)
     except BaseException:
-        await asyncio.to_thread(close_service, engine.service)
+        await asyncio.to_thread(close_context, engine.service)
         raise
     stopping: list[asyncio.Future[None]] = []
     try:
@@ -157,11 +158,11 @@ async def run_engine_and_web(engine: Engine, web: Lifespan) -> AsyncIterator[Non
                 stopping.append(asyncio.ensure_future(asyncio.to_thread(engine.stop)))
     finally:
         await (stopping[0] if stopping else asyncio.to_thread(engine.stop))
-        await asyncio.to_thread(close_service, engine.service)
+        await asyncio.to_thread(close_context, engine.service)
         _record_shutdown(engine.service)
 
 
-def _record_shutdown(service: Service) -> None:
+def _record_shutdown(service: AppContext) -> None:
     """Record a clean shutdown for the next start, unless the file is still to be checked."""
     if (
         service.process.owed is None
@@ -169,7 +170,7 @@ def _record_shutdown(service: Service) -> None:
         and not service.db.fenced.is_set()
         and not service.db.place.lost
     ):
-        copies.leave_whole(service.runtime.settings, service.process.beat)
+        copy_detection.save_clean_stop(service.runtime.settings, service.process.beat)
 
 
 def load_settings(options: CommandOptions, **overrides: Mapping[str, Any]) -> Settings:
@@ -215,7 +216,7 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
     return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
 
 
-def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> Service:
+def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> AppContext:
     """Migrate and open the service with its keys. Raises StartError or ConfigError."""
     path, where = _prepare_directory(settings), where or this_host()
     for said in find_network_paths(settings, where):
@@ -229,8 +230,8 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
         log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)
     vault = load_vault(settings, needed=needed)
-    service = open_service(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
-    service.db.guard = lambda: instance.follow_key(service)
+    service = open_context(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
+    service.db.guard = lambda: instance.use_current_key(service)
     _check_folders(service)
     service.process.owed = owed
     return service
@@ -242,7 +243,7 @@ def find_network_paths(settings: Settings, where: Host) -> list[str]:
     return [said for folder in folders if (said := network_trouble(folder, where.mounts))]
 
 
-def join_service(settings: Settings) -> Service:
+def join_service(settings: Settings) -> AppContext:
     """Open the service for a command, beside a running server or without; creates a database.
 
     Nothing is migrated, and only the essential parts of the file are checked. Raises RefusedError for a file of an
@@ -254,8 +255,8 @@ def join_service(settings: Settings) -> Service:
     integrity.check_needed(path)
     vault = load_vault(settings, needed=needed_keys(path))
     models.check_columns(path)
-    service = open_service(Runtime(settings, vault, host=this_host()))
-    service.db.guard = lambda: instance.follow_key(service)
+    service = open_context(Runtime(settings, vault, host=this_host()))
+    service.db.guard = lambda: instance.use_current_key(service)
     _check_folders(service)
     return service
 
@@ -299,7 +300,7 @@ def _prepare_directory(settings: Settings) -> Path:
     except OSError as error:
         raise StartError(f"{settings.data_dir}: the data directory cannot be made: {troubles.why(error)}") from error
     make_private(settings)
-    copies.check_files(settings)
+    copy_detection.check_files(settings)
     check_names(settings.database_path)
     check_access(settings.database_path)
     return settings.database_path
@@ -314,21 +315,21 @@ def make_private(settings: Settings) -> None:
         raise StartError(f"{why}. Nothing was changed.")
 
 
-def _check_folders(service: Service) -> None:
+def _check_folders(service: AppContext) -> None:
     """Raise StartError for unusable directories, before a post runs into them."""
     settings = service.runtime.settings
     why = files.trouble(settings.data_dir, service.read(files.are_named).result())
     if why:
-        close_service(service)
+        close_context(service)
         raise StartError(f"{settings.data_dir}: {why}. {_PUT_BACK}" if "gone" in why else f"{settings.data_dir}: {why}")
 
 
 _PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one (mkdir)"
 
 
-def _check_database(settings: Settings) -> tuple[copies.Owed | None, set[str]]:
+def _check_database(settings: Settings) -> tuple[app_context.PendingIntegrityCheck | None, set[str]]:
     """Check the file; return the pending full check and the needed keys. Raises StartError."""
-    owed, path = copies.owed(settings), settings.database_path
+    owed, path = copy_detection.find_pending_check(settings), settings.database_path
     if db.check_start(path):
         owed = None
     return owed, needed_keys(path)

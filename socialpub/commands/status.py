@@ -9,8 +9,8 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import SystemClock
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import check_schema, find_database, load_settings
-from socialpub.domain.engine import standing
-from socialpub.domain.engine.standing import Standing
+from socialpub.domain.operations import server_status
+from socialpub.domain.operations.server_status import ServerStatus
 from socialpub.store import db
 from socialpub.store.locks import is_served
 
@@ -26,22 +26,22 @@ def status(options: CommandOptions) -> dict[str, Any]:
     return dict(found)
 
 
-def _load(settings: Settings) -> Standing:
+def _load(settings: Settings) -> ServerStatus:
     path = find_database(settings)
     check_schema(path)
     database, running, now = db.Database(path).open(), is_served(path), SystemClock().now_ms()
     try:
-        return database.read(lambda: standing.look(now, running=running)).result()
+        return database.read(lambda: server_status.load_status(now, running=running)).result()
     finally:
         database.close()
 
 
-def _describe(found: Standing) -> Iterator[str]:
-    wrong = standing.findings(found)
-    if not any(finding.about == standing.SERVER for finding in wrong):
+def _describe(found: ServerStatus) -> Iterator[str]:
+    wrong = server_status.list_findings(found)
+    if not any(finding.about == server_status.SERVER for finding in wrong):
         yield f"A server runs on this database. It last responded at {found['server']['seenAt']}."
     if not found["paused"]:
-        yield f"Publishing is active; {standing.posts(found['publishing'])} on their way."
+        yield f"Publishing is active; {server_status.format_posts(found['publishing'])} on their way."
     if not found["overdue"]["count"]:
         yield "No post is overdue."
     yield from _describe_backlog(found)
@@ -52,7 +52,7 @@ def _describe(found: Standing) -> Iterator[str]:
     yield "Something needs attention: see FAIL above." if wrong else "Nothing needs attention."
 
 
-def _describe_backlog(found: Standing) -> Iterator[str]:
+def _describe_backlog(found: ServerStatus) -> Iterator[str]:
     backlog = found["backlog"]
     waiting = f"{backlog['deliveries']} webhook deliveries and {backlog['notifications']} notifications"
     yield f"{waiting} are still to be sent."
@@ -60,7 +60,7 @@ def _describe_backlog(found: Standing) -> Iterator[str]:
         yield f"Jobs are due: {', '.join(f'{count} {kind}' for kind, count in backlog['jobs'].items())}."
 
 
-def _describe_due(found: Standing) -> Iterator[str]:
+def _describe_due(found: ServerStatus) -> Iterator[str]:
     if not found["next"]:
         yield "No post is scheduled."
         return

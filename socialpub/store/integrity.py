@@ -2,7 +2,7 @@
 
 A start looks at what it costs the same to look at however large the file is: its length, its schema, its list of free
 pages, the tables that everything depends on, and all of a file that is small. All of a large one is looked at in the
-background, where a look is owed (`domain/core/copies.py` knows when).
+background, where a look is owed (`domain/server/copy_detection.py` knows when).
 """
 
 from __future__ import annotations

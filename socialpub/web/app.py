@@ -10,9 +10,9 @@ from sanic import HTTPResponse
 from sanic.config import Config
 from sanic.exceptions import RequestCancelled
 
-from socialpub.domain.act import MANAGERS, OWNERS
-from socialpub.domain.core.service import Service, width
-from socialpub.domain.engine.engine import Engine
+from socialpub.domain.access.actions import MANAGER_ROLES, OWNER_ROLES
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import AppContext, limit_concurrency
 from socialpub.web import error_responses
 from socialpub.web.api import (
     accounts,
@@ -74,11 +74,11 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/accounts", accounts.list_accounts, "read", "reads", accounts.LIST, light=True),
     Route(GET, "/v1/accounts/<account_id:str>", accounts.read, "read", "reads", accounts.READ, light=True),
     Route(POST, "/v1/accounts/connect/<platform:str>", accounts.start, "session", "writes", accounts.START,
-          before=accounts.check_platform, needs=MANAGERS),
+          before=accounts.check_platform, needs=MANAGER_ROLES),
     Route(POST, "/v1/accounts/connect/<platform:str>/complete", accounts.complete, "session", "writes",
-          accounts.COMPLETE, before=accounts.check_platform, needs=MANAGERS),
+          accounts.COMPLETE, before=accounts.check_platform, needs=MANAGER_ROLES),
     Route(DELETE, "/v1/accounts/<account_id:str>", accounts.disconnect, "session", "writes", accounts.DISCONNECT,
-          needs=MANAGERS, proof=True),
+          needs=MANAGER_ROLES, proof=True),
     Route(GET, "/v1/accounts/<account_id:str>/pinterest/boards", accounts.list_boards, "read", "reads",
           accounts.LIST_BOARDS),
     Route(PATCH, "/v1/accounts/<account_id:str>/pinterest/default-board", accounts.choose_board, "key", "writes",
@@ -88,14 +88,14 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/v1/media/<media_id:str>", media.read, "read", "reads", media.READ, light=True),
     Route(DELETE, "/v1/media/<media_id:str>", media.delete, "key", "writes", media.DELETE),
     Route(GET, "/v1/profiles", profiles.list_profiles, "read", "reads", profiles.LIST, light=True),
-    Route(POST, "/v1/profiles", profiles.create, "session", "writes", profiles.CREATE, needs=MANAGERS),
+    Route(POST, "/v1/profiles", profiles.create, "session", "writes", profiles.CREATE, needs=MANAGER_ROLES),
     Route(PATCH, "/v1/profiles/<profile_id:str>", profiles.rename, "session", "writes", profiles.RENAME,
-          needs=MANAGERS),
+          needs=MANAGER_ROLES),
     Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, "session", "writes", profiles.DELETE,
-          needs=MANAGERS, proof=True),
-    Route(GET, "/v1/api-keys", keys.list_keys, "session", "reads", keys.LIST, needs=MANAGERS, light=True),
-    Route(POST, "/v1/api-keys", keys.mint, "session", "writes", keys.MINT, needs=MANAGERS, proof=True),
-    Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes", keys.REVOKE, needs=MANAGERS,
+          needs=MANAGER_ROLES, proof=True),
+    Route(GET, "/v1/api-keys", keys.list_keys, "session", "reads", keys.LIST, needs=MANAGER_ROLES, light=True),
+    Route(POST, "/v1/api-keys", keys.mint, "session", "writes", keys.MINT, needs=MANAGER_ROLES, proof=True),
+    Route(DELETE, "/v1/api-keys/<key_id:str>", keys.revoke, "session", "writes", keys.REVOKE, needs=MANAGER_ROLES,
           proof=True),
     Route(GET, "/v1/events", events.list_events, "read", "reads", events.LIST, light=True),
     Route(GET, "/v1/webhook-endpoints", webhooks.list_endpoints, "read", "reads", webhooks.LIST, light=True),
@@ -134,11 +134,11 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/overview/now", overview.show_now, "page", light=True),
     Route(POST, "/overview/settle", overview.settle, "page"),
     Route(POST, "/overview/retry", overview.retry, "page"),
-    Route(GET, "/overview/cancel", overview.confirm_cancel, "page", needs=MANAGERS),
-    Route(POST, "/overview/cancel", overview.cancel, "page", needs=MANAGERS),
-    Route(POST, "/overview/resume", overview.resume, "page", needs=MANAGERS),
-    Route(GET, "/overview/compare", overview.confirm_resume_after_restore, "page", needs=MANAGERS),
-    Route(POST, "/overview/compare", overview.resume_after_restore, "page", needs=MANAGERS),
+    Route(GET, "/overview/cancel", overview.confirm_cancel, "page", needs=MANAGER_ROLES),
+    Route(POST, "/overview/cancel", overview.cancel, "page", needs=MANAGER_ROLES),
+    Route(POST, "/overview/resume", overview.resume, "page", needs=MANAGER_ROLES),
+    Route(GET, "/overview/compare", overview.confirm_resume_after_restore, "page", needs=MANAGER_ROLES),
+    Route(POST, "/overview/compare", overview.resume_after_restore, "page", needs=MANAGER_ROLES),
     Route(GET, "/login", sign_in.show_login),
     Route(POST, "/login", sign_in.login, takes=request_body.SMALL_BODY_MAX),
     Route(POST, "/logout", sign_in.logout, "page"),
@@ -147,16 +147,16 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/setup/<token:str>", sign_in.setup),
     Route(GET, "/invited/<token:str>", sign_in.show_invitation),
     Route(POST, "/invited/<token:str>", sign_in.accept_invitation),
-    Route(GET, "/connect/<platform:str>", connect.show_form, "page", before=accounts.check_platform, needs=MANAGERS),
-    Route(POST, "/connect/<platform:str>", connect.submit_credentials, "page", before=accounts.check_platform, needs=MANAGERS),
-    Route(GET, "/connect/<platform:str>/callback", connect.complete_login, "page", before=accounts.check_platform, needs=MANAGERS),
-    Route(GET, "/connect/<platform:str>/done", connect.show_done, "page", before=accounts.check_platform, needs=MANAGERS),
+    Route(GET, "/connect/<platform:str>", connect.show_form, "page", before=accounts.check_platform, needs=MANAGER_ROLES),
+    Route(POST, "/connect/<platform:str>", connect.submit_credentials, "page", before=accounts.check_platform, needs=MANAGER_ROLES),
+    Route(GET, "/connect/<platform:str>/callback", connect.complete_login, "page", before=accounts.check_platform, needs=MANAGER_ROLES),
+    Route(GET, "/connect/<platform:str>/done", connect.show_done, "page", before=accounts.check_platform, needs=MANAGER_ROLES),
     Route(GET, "/accounts", account_pages.list_accounts, "page"),
     Route(GET, "/accounts/<account_id:str>", account_pages.read, "page"),
-    Route(GET, "/accounts/<account_id:str>/board", account_pages.show_boards, "page", needs=MANAGERS),
-    Route(POST, "/accounts/<account_id:str>/board", account_pages.choose_board, "page", needs=MANAGERS),
-    Route(GET, "/accounts/<account_id:str>/disconnect", account_pages.confirm_disconnect, "page", needs=MANAGERS),
-    Route(POST, "/accounts/<account_id:str>/disconnect", account_pages.disconnect, "page", needs=MANAGERS),
+    Route(GET, "/accounts/<account_id:str>/board", account_pages.show_boards, "page", needs=MANAGER_ROLES),
+    Route(POST, "/accounts/<account_id:str>/board", account_pages.choose_board, "page", needs=MANAGER_ROLES),
+    Route(GET, "/accounts/<account_id:str>/disconnect", account_pages.confirm_disconnect, "page", needs=MANAGER_ROLES),
+    Route(POST, "/accounts/<account_id:str>/disconnect", account_pages.disconnect, "page", needs=MANAGER_ROLES),
     Route(GET, "/posts", postlog.list_posts, "page"),
     Route(GET, "/posts/<post_id:str>", postlog.read, "page"),
     Route(GET, "/posts/<post_id:str>/cancel", postlog.confirm_cancel, "page"),
@@ -168,18 +168,18 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/compose", compose.show_form, "page"),
     Route(POST, "/compose", compose.submit, "page", takes=compose.BODY_MAX, fields=compose.FIELDS_MAX),
     Route(POST, "/compose/media", compose.upload, "page", receive=compose.receive),
-    Route(GET, "/webhooks", hooks.list_endpoints, "page", needs=MANAGERS),
-    Route(POST, "/webhooks", hooks.register, "page", needs=MANAGERS),
-    Route(GET, "/webhooks/<endpoint_id:str>", hooks.read, "page", needs=MANAGERS),
-    Route(POST, "/webhooks/<endpoint_id:str>/test", hooks.test, "page", needs=MANAGERS),
-    Route(POST, "/webhooks/<endpoint_id:str>/switch", hooks.switch, "page", needs=MANAGERS),
-    Route(POST, "/webhooks/<endpoint_id:str>/redeliver", hooks.redeliver_failed, "page", needs=MANAGERS),
-    Route(GET, "/webhooks/<endpoint_id:str>/rotate", hooks.confirm_rotate, "page", needs=MANAGERS),
-    Route(POST, "/webhooks/<endpoint_id:str>/rotate", hooks.rotate, "page", needs=MANAGERS),
-    Route(GET, "/webhooks/<endpoint_id:str>/delete", hooks.confirm_delete, "page", needs=MANAGERS),
-    Route(POST, "/webhooks/<endpoint_id:str>/delete", hooks.delete, "page", needs=MANAGERS),
-    Route(GET, "/deliveries/<delivery_id:str>", hooks.read_delivery, "page", needs=MANAGERS),
-    Route(POST, "/deliveries/<delivery_id:str>/redeliver", hooks.redeliver, "page", needs=MANAGERS),
+    Route(GET, "/webhooks", hooks.list_endpoints, "page", needs=MANAGER_ROLES),
+    Route(POST, "/webhooks", hooks.register, "page", needs=MANAGER_ROLES),
+    Route(GET, "/webhooks/<endpoint_id:str>", hooks.read, "page", needs=MANAGER_ROLES),
+    Route(POST, "/webhooks/<endpoint_id:str>/test", hooks.test, "page", needs=MANAGER_ROLES),
+    Route(POST, "/webhooks/<endpoint_id:str>/switch", hooks.switch, "page", needs=MANAGER_ROLES),
+    Route(POST, "/webhooks/<endpoint_id:str>/redeliver", hooks.redeliver_failed, "page", needs=MANAGER_ROLES),
+    Route(GET, "/webhooks/<endpoint_id:str>/rotate", hooks.confirm_rotate, "page", needs=MANAGER_ROLES),
+    Route(POST, "/webhooks/<endpoint_id:str>/rotate", hooks.rotate, "page", needs=MANAGER_ROLES),
+    Route(GET, "/webhooks/<endpoint_id:str>/delete", hooks.confirm_delete, "page", needs=MANAGER_ROLES),
+    Route(POST, "/webhooks/<endpoint_id:str>/delete", hooks.delete, "page", needs=MANAGER_ROLES),
+    Route(GET, "/deliveries/<delivery_id:str>", hooks.read_delivery, "page", needs=MANAGER_ROLES),
+    Route(POST, "/deliveries/<delivery_id:str>/redeliver", hooks.redeliver, "page", needs=MANAGER_ROLES),
     Route(GET, "/media", shelf.list_media, "page"),
     Route(GET, "/library/<media_id:str>/delete", shelf.confirm_delete, "page"),
     Route(POST, "/library/<media_id:str>/delete", shelf.delete, "page"),
@@ -196,44 +196,44 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/settings/totp/codes", totp.renew_codes, "page"),
     Route(POST, "/settings/totp/off", totp.turn_off, "page"),
     Route(POST, "/settings/sessions/end", settings.end_session, "page"),
-    Route(GET, "/settings/members", members.list_members, "page", needs=MANAGERS),
-    Route(POST, "/settings/members", members.invite, "page", needs=OWNERS),
-    Route(GET, "/settings/members/<member_id:str>", members.read, "page", needs=OWNERS),
-    Route(POST, "/settings/members/<member_id:str>", members.change_role, "page", needs=OWNERS),
-    Route(POST, "/settings/members/<member_id:str>/remove", members.remove, "page", needs=OWNERS),
-    Route(POST, "/settings/invitations/<invitation_id:str>/withdraw", members.withdraw, "page", needs=OWNERS),
-    Route(GET, "/settings/log", audit_log.show_log, "page", needs=MANAGERS),
-    Route(GET, "/settings/keys", settings.list_keys, "page", needs=MANAGERS),
-    Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGERS),
-    Route(GET, "/settings/keys/<key_id:str>/revoke", settings.confirm_revoke, "page", needs=MANAGERS),
-    Route(POST, "/settings/keys/<key_id:str>/revoke", settings.revoke_key, "page", needs=MANAGERS),
-    Route(GET, "/settings/system", system.show_system, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications", channels.list_channels, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/new/<kind:str>", channels.show_new, "page", needs=MANAGERS),
-    Route(POST, "/settings/notifications/new/<kind:str>", channels.add, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/<channel_id:str>", channels.read, "page", needs=MANAGERS),
-    Route(POST, "/settings/notifications/<channel_id:str>/test", channels.test, "page", needs=MANAGERS),
-    Route(POST, "/settings/notifications/<channel_id:str>/change", channels.change, "page", needs=MANAGERS),
-    Route(POST, "/settings/notifications/<channel_id:str>/switch", channels.switch, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/<channel_id:str>/target", channels.edit_target, "page", needs=MANAGERS),
-    Route(POST, "/settings/notifications/<channel_id:str>/target", channels.change_target, "page", needs=MANAGERS),
-    Route(GET, "/settings/notifications/<channel_id:str>/delete", channels.confirm_delete, "page", needs=MANAGERS),
-    Route(POST, "/settings/notifications/<channel_id:str>/delete", channels.delete, "page", needs=MANAGERS),
-    Route(GET, "/settings/organization", organization.read, "page", needs=MANAGERS),
-    Route(POST, "/settings/organization", organization.rename, "page", needs=MANAGERS),
-    Route(GET, "/settings/organization/delete", organization.confirm_delete, "page", needs=OWNERS),
-    Route(POST, "/settings/organization/delete", organization.delete, "page", needs=OWNERS),
+    Route(GET, "/settings/members", members.list_members, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/members", members.invite, "page", needs=OWNER_ROLES),
+    Route(GET, "/settings/members/<member_id:str>", members.read, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/members/<member_id:str>", members.change_role, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/members/<member_id:str>/remove", members.remove, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/invitations/<invitation_id:str>/withdraw", members.withdraw, "page", needs=OWNER_ROLES),
+    Route(GET, "/settings/log", audit_log.show_log, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/keys", settings.list_keys, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/keys", settings.mint_key, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/keys/<key_id:str>/revoke", settings.confirm_revoke, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/keys/<key_id:str>/revoke", settings.revoke_key, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/system", system.show_system, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/notifications", channels.list_channels, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/notifications/new/<kind:str>", channels.show_new, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/notifications/new/<kind:str>", channels.add, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/notifications/<channel_id:str>", channels.read, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/notifications/<channel_id:str>/test", channels.test, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/notifications/<channel_id:str>/change", channels.change, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/notifications/<channel_id:str>/switch", channels.switch, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/notifications/<channel_id:str>/target", channels.edit_target, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/notifications/<channel_id:str>/target", channels.change_target, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/notifications/<channel_id:str>/delete", channels.confirm_delete, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/notifications/<channel_id:str>/delete", channels.delete, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/organization", organization.read, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/organization", organization.rename, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/organization/delete", organization.confirm_delete, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/organization/delete", organization.delete, "page", needs=OWNER_ROLES),
     Route(GET, "/settings/profiles", settings.list_profiles, "page"),
-    Route(POST, "/settings/profiles", settings.create_profile, "page", needs=MANAGERS),
-    Route(GET, "/settings/profiles/<profile_id:str>", settings.edit_profile, "page", needs=MANAGERS),
-    Route(POST, "/settings/profiles/<profile_id:str>", settings.rename_profile, "page", needs=MANAGERS),
-    Route(POST, "/settings/profiles/<profile_id:str>/delete", settings.delete_profile, "page", needs=MANAGERS),
-    Route(GET, "/settings/apps", apps.list_apps, "page", needs=OWNERS),
-    Route(GET, "/settings/apps/<platform:str>", apps.show_form, "page", needs=OWNERS),
-    Route(POST, "/settings/apps/<platform:str>", apps.save, "page", needs=OWNERS),
-    Route(POST, "/settings/apps/<platform:str>/check", apps.check, "page", needs=OWNERS),
-    Route(GET, "/settings/apps/<platform:str>/remove", apps.confirm_remove, "page", needs=OWNERS),
-    Route(POST, "/settings/apps/<platform:str>/remove", apps.remove, "page", needs=OWNERS),
+    Route(POST, "/settings/profiles", settings.create_profile, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/profiles/<profile_id:str>", settings.edit_profile, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/profiles/<profile_id:str>", settings.rename_profile, "page", needs=MANAGER_ROLES),
+    Route(POST, "/settings/profiles/<profile_id:str>/delete", settings.delete_profile, "page", needs=MANAGER_ROLES),
+    Route(GET, "/settings/apps", apps.list_apps, "page", needs=OWNER_ROLES),
+    Route(GET, "/settings/apps/<platform:str>", apps.show_form, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/apps/<platform:str>", apps.save, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/apps/<platform:str>/check", apps.check, "page", needs=OWNER_ROLES),
+    Route(GET, "/settings/apps/<platform:str>/remove", apps.confirm_remove, "page", needs=OWNER_ROLES),
+    Route(POST, "/settings/apps/<platform:str>/remove", apps.remove, "page", needs=OWNER_ROLES),
     Route(GET, "/openapi.json", reference.serve_document, constant=True),
     Route(GET, "/docs", pages.show_index, constant=True),
     Route(GET, "/docs/start", pages.show_start, constant=True),
@@ -256,7 +256,7 @@ DRAIN_SECONDS = 20.0
 ANSWER_SECONDS = 2.0
 
 
-def build_app(service: Service, engine: Engine) -> ServerApp:
+def build_app(service: AppContext, engine: BackgroundEngine) -> ServerApp:
     """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
     configured = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
@@ -271,7 +271,7 @@ def build_app(service: Service, engine: Engine) -> ServerApp:
             "KEEP_ALIVE_TIMEOUT": 75,
             "MOTD": False,
             "CONNECTIONS_MAX": connections_max(
-                width(configured.publishing.threads) + width(configured.publishing.workers)
+                limit_concurrency(configured.publishing.threads) + limit_concurrency(configured.publishing.workers)
             ),
             "TOUCHUP": False,  # see `ServerApp`
         }
@@ -315,13 +315,13 @@ def _make_options_handler(names: list[str]) -> SanicHandler:
     return answer
 
 
-def _add_middleware(app: ServerApp, service: Service) -> None:
+def _add_middleware(app: ServerApp, service: AppContext) -> None:
     middleware = Middleware(service)
     app.register_middleware(middleware.on_request, "request")
     app.register_middleware(middleware.on_response, "response")
 
 
-def _add_error_handler(app: ServerApp, service: Service) -> None:
+def _add_error_handler(app: ServerApp, service: AppContext) -> None:
     @app.exception(Exception)
     async def explain(request: ServerRequest, error: Exception) -> HTTPResponse:
         return await error_responses.respond(service, request, error)
@@ -332,7 +332,7 @@ def _add_error_handler(app: ServerApp, service: Service) -> None:
     )
 
 
-def _add_drain(app: ServerApp, service: Service, door: RequestPipeline) -> None:
+def _add_drain(app: ServerApp, service: AppContext, door: RequestPipeline) -> None:
     @app.before_server_stop
     async def drain(_: ServerApp) -> None:
         door.close()

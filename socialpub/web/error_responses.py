@@ -19,8 +19,8 @@ from sanic.exceptions import (
 from socialpub.base import tracing
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
-from socialpub.domain.core import disk
-from socialpub.domain.core.service import Service
+from socialpub.domain.context import storage_errors
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing.intents import capped
 from socialpub.domain.shapes.errors import envelope
 from socialpub.web.dashboard.parts import error_texts, layout
@@ -58,7 +58,7 @@ def to_api_error(request: ServerRequest, error: BaseException) -> ApiError:
             "storage.unavailable", "The answer took too long.", remediation=UNKNOWN_OUTCOME_HINT, retry_after=5
         )
     if _is_storage_error(error):
-        return disk.unusable(error)
+        return storage_errors.build_error(error)
     if isinstance(error, SanicException) and error.status_code < 500:
         return refuse("http.request")
     return ApiError("internal_error")
@@ -96,7 +96,7 @@ def _truncate(error: ApiError) -> ApiError:
     return error
 
 
-async def respond(service: Service, request: ServerRequest, error: BaseException) -> ServerResponse:
+async def respond(service: AppContext, request: ServerRequest, error: BaseException) -> ServerResponse:
     """The response for an error: the envelope, or a page for a browser outside the API."""
     found = refuse("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
     request_body.limit_unread_body(request)
@@ -115,7 +115,7 @@ async def respond(service: Service, request: ServerRequest, error: BaseException
     return ServerResponse(dumps(body), found.status, headers)
 
 
-async def _render_page(service: Service, request: ServerRequest, status: int, error: Mapping[str, Any]) -> str:
+async def _render_page(service: AppContext, request: ServerRequest, status: int, error: Mapping[str, Any]) -> str:
     """The error in the frame of whoever is signed in, as far as that can be told."""
     frame = await layout.build_error_context(service, request)
     ways = [way for way in (request.ctx.way_on, error_texts.HOME_LINK) if way]

@@ -17,12 +17,11 @@ from sanic import HTTPResponse
 from socialpub.base.admission import Pacer
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import ANYBODY, Share
-from socialpub.domain import act
-from socialpub.domain.core.service import Service
-from socialpub.domain.engine.engine import Engine
+from socialpub.domain.access import actions, authentication, idempotency, rate_limits
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
-from socialpub.domain.people import limits, tenancy
-from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import asker
 from socialpub.web.dashboard import sign_in
 from socialpub.web.http import etags, forms, handler, request_body, request_headers
@@ -40,9 +39,9 @@ REFUSAL_DELAY_MAX = 5.0  # seconds
 class RequestPipeline:
     """Lets requests in to their handlers."""
 
-    def __init__(self, service: Service, engine: Engine) -> None:
+    def __init__(self, service: AppContext, engine: BackgroundEngine) -> None:
         self.service, self.engine = service, engine
-        self.windows = limits.Windows(service.runtime.clock)
+        self.windows = rate_limits.SlidingWindowLimiter(service.runtime.clock)
         self.shelf = PageCache()
         self.refusals = Pacer(REFUSAL_SECONDS_PER_MIB, REFUSAL_DELAY_MAX)
         self.budgets = request_body.BodyBudgets()
@@ -84,7 +83,7 @@ class RequestPipeline:
         try:
             try:
                 await self._receive(call)
-                act.admit(call.scope)
+                actions.authorize(call.scope)
             except BaseException:
                 call.close()
                 raise
@@ -222,7 +221,7 @@ class RequestPipeline:
             if route.guard == "session":
                 return await self._session_only(request, route, presented)
             if presented is not None and route.guard != "page":
-                return await tenancy.authenticate_key(self.service, presented)
+                return await authentication.authenticate_key(self.service, presented)
             return await self._by_session(request, route)
         except ApiError as error:
             if error.code == "unauthenticated" and route.guard != "page":
@@ -233,20 +232,20 @@ class RequestPipeline:
         cookie = request_headers.read_cookie(self.service, request)
         if route.guard not in ("read", "page") or cookie is None:
             raise ApiError("unauthenticated")
-        scope = request.ctx.scope = await tenancy.authenticate_session(self.service, cookie)
+        scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
         if route.guard == "page":
             route.before(self.service, request.match_info)
         return scope
 
     async def _session_only(self, request: ServerRequest, route: Route, presented: str | None) -> Scope:
         if presented is not None:
-            request.ctx.scope = await tenancy.authenticate_key(self.service, presented)
+            request.ctx.scope = await authentication.authenticate_key(self.service, presented)
             route.before(self.service, request.match_info)
             raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
         cookie = request_headers.read_cookie(self.service, request)
         if cookie is None:
             raise ApiError("unauthenticated")
-        scope = request.ctx.scope = await tenancy.authenticate_session(self.service, cookie)
+        scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
         route.before(self.service, request.match_info)
         if route.method != "GET":
             self._check_page(request, scope)
@@ -278,13 +277,13 @@ class RequestPipeline:
 
     # --- What ---
 
-    def _key(self, call: RequestContext) -> limits.Key | None:
+    def _key(self, call: RequestContext) -> idempotency.IdempotencyKey | None:
         request = call.request
         named = request.headers.getall("idempotency-key", [])
         if len(named) > 1:
             raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
         header = named[0] if named else None
-        return limits.key_of(call.scope, request.method, request.path, header, call.sent)
+        return idempotency.parse_key(call.scope, request.method, request.path, header, call.sent)
 
 
 def make_endpoint(route: Route) -> Callable[[ServerRequest], Coroutine[Any, Any, HTTPResponse]]:

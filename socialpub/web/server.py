@@ -19,7 +19,7 @@ from sanic import Sanic
 
 from socialpub.base import loops
 from socialpub.base.host import descriptors
-from socialpub.domain.core.service import FILES
+from socialpub.domain.context.app_context import RESERVED_DESCRIPTORS
 from socialpub.web.http.sanic_overrides import ServerProtocol
 
 Lifespan = AbstractAsyncContextManager[None]  # what runs from a start to a stop
@@ -49,7 +49,7 @@ def run_until_signal(life: Lifespan, ready: Callable[[], None] = lambda: None) -
 def connections_max(reserved: int) -> int:
     """How many connections may be open: what descriptors there are, less what calls to platforms and files need."""
     known = descriptors()
-    return max(known - reserved - FILES, known // 2)
+    return max(known - reserved - RESERVED_DESCRIPTORS, known // 2)
 
 
 @contextlib.asynccontextmanager

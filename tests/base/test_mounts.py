@@ -12,7 +12,7 @@ from socialpub.base.config import Settings
 from socialpub.base.host import Host, mounts, network_trouble
 from socialpub.commands import doctor
 from socialpub.commands.serve import start_service
-from socialpub.domain.core.service import close_service
+from socialpub.domain.context.app_context import close_context
 
 NETWORK = "nfs nfs4 cifs smb3 9p fuse fuse.sshfs fuse.rclone fuse.glusterfs ceph lustre virtiofs vboxsf".split()
 LOCAL = "ext4 xfs btrfs zfs tmpfs overlay fuseblk fuse.fuse-overlayfs ext2 f2fs bcachefs".split()
@@ -61,13 +61,13 @@ def test_the_table_of_this_machine_is_read() -> None:
 def test_a_start_warns_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = Settings(database={"url": str(tmp_path / "socialpub.db")})
     caplog.set_level(logging.WARNING)
-    close_service(start_service(settings, Host(mounts=mounts(line(str(tmp_path), "nfs4")))))
+    close_context(start_service(settings, Host(mounts=mounts(line(str(tmp_path), "nfs4")))))
     assert [each.message for each in caplog.records if "network" in each.message] == [
         f"{tmp_path} lies on a network file system (nfs4): SQLite's locks do not hold there, and the database may be "
         "damaged. Keep it on a local disk."
     ]
     caplog.clear()
-    close_service(start_service(settings, Host(mounts=mounts(line(str(tmp_path), "ext4")))))
+    close_context(start_service(settings, Host(mounts=mounts(line(str(tmp_path), "ext4")))))
     assert not [each for each in caplog.records if "network" in each.message]
 
 

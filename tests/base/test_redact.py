@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from socialpub.base import redact
 from socialpub.base.redact import HIDDEN
-from socialpub.domain.accounts.tokens import scrub
+from socialpub.domain.accounts.tokens import redact_reply
 from socialpub.platforms.contract import Tokens
 from tests.walls.pumps import seconds
 
@@ -81,7 +81,7 @@ def test_a_traceback_is_indented_whatever_its_error_says() -> None:
 def test_what_looks_like_a_secret_is_taken_out_wherever_it_came_from(text: str, shown: str) -> None:
     assert redact.text(text) == shown
     assert logged("%s", text).rstrip("\n") == f"INFO x {shown}"
-    assert scrub({"message": [text]}, Tokens("")) == {"message": [shown]}
+    assert redact_reply({"message": [text]}, Tokens("")) == {"message": [shown]}
 
 
 PIECES = (
@@ -280,8 +280,8 @@ def ways(filler: str) -> dict[str, str]:
     return {
         "a text": redact.content(said.encode(), [LONG_SECRET]).decode(),
         "JSON": redact.content(json.dumps(nested).encode(), [LONG_SECRET]).decode(),
-        "a value": json.dumps(scrub({"body": said}, tokens)),
-        "a nested value": json.dumps(scrub({"status": 400, "body": nested}, tokens)),
+        "a value": json.dumps(redact_reply({"body": said}, tokens)),
+        "a nested value": json.dumps(redact_reply({"status": 400, "body": nested}, tokens)),
         "a log line": logged("%s", said.replace("Bearer", "").replace(LONG_SECRET, f" Bearer {LONG_SECRET}")),
     }
 
@@ -308,7 +308,7 @@ def test_of_a_long_answer_no_more_is_looked_through_than_is_kept(monkeypatch: py
         looked.clear()
         kept = redact.content(answer.encode(), [SECRET])
         assert sum(looked) < 2 * redact.ANSWER_MAX
-        scrub(json.loads(answer) if answer[0] == "{" else answer, Tokens(SECRET))
+        redact_reply(json.loads(answer) if answer[0] == "{" else answer, Tokens(SECRET))
         assert sum(looked) < 6 * redact.ANSWER_MAX
     shown = redact.content(json.dumps(many).encode(), [SECRET])
     assert json.loads(shown)["error"] == {"code": 7}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.domain.people import users
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.identity import users
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
 from tests.browser.chromium import Tab
@@ -119,10 +119,12 @@ def test_who_was_signed_out_on_the_way_signs_in_and_is_connected_and_no_page_nam
     tab: Tab, open_: Callable[[str], Office]
 ) -> None:
     office = open_("threads")
-    service, hash_ = office.server.service, users.hashed(PASSWORD)
+    service, hash_ = office.server.service, users.hash_password(PASSWORD)
 
     def alices(tx: Tx) -> None:
-        user = users.create(tx, operator(service, "test").within(office.alice.organization), EMAIL, "owner", hash_)
+        user = users.create(
+            tx, build_operator(service, "test").within(office.alice.organization), EMAIL, "owner", hash_
+        )
         Session.update(user=user["id"]).execute()
 
     service.write(alices).result()

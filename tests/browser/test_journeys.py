@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain import act
-from socialpub.domain.core import instance
-from socialpub.domain.people import profiles, users
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.identity import users
+from socialpub.domain.organizations import profiles
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from tests.browser import worlds
 from tests.browser.chromium import Tab
@@ -165,7 +166,7 @@ def test_a_pause_is_ended_by_a_click(tab: Tab, full: World) -> None:
     tab.show(f"{full.url}/", width=1280)
     press(tab, "The clock is right. Resume publishing")
     assert "Publishing resumed" in tab.text(".notice")
-    assert full.service.read(instance.paused).result() is None
+    assert full.service.read(instance.get_pause_reason).result() is None
     assert tab.page.locator("#paused").count() == 0
 
 
@@ -175,9 +176,11 @@ def test_another_organization_sees_nothing_of_the_first(tab: Tab, full: World) -
     service = full.service
 
     def settle() -> None:
-        made = act.do_now(operator(service, "test"), profiles.create_organization, OrganizationRequest(name="Rival"))
-        here = operator(service, "test").within(str(made["id"]))
-        act.do_now(here, users.create, "rival@example.com", "owner", users.hashed(PASSWORD))
+        made = actions.perform_sync(
+            build_operator(service, "test"), profiles.create_organization, OrganizationRequest(name="Rival")
+        )
+        here = build_operator(service, "test").within(str(made["id"]))
+        actions.perform_sync(here, users.create, "rival@example.com", "owner", users.hash_password(PASSWORD))
 
     worlds.elsewhere(settle)
     tab.page.context.clear_cookies()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyotp
 import pytest
 
-from socialpub.domain.people import totp
+from socialpub.domain.identity import totp
 from socialpub.store.models import User
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
@@ -108,7 +108,7 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     tab.fill(code=app.generate_otp(server.clock.now_ms() // totp.STEP_MS))
     tab.click("main form.form button")
     codes = tab.text("#copy-secret").split()
-    assert len(codes) == totp.CODES
+    assert len(codes) == totp.RECOVERY_CODE_COUNT
     seen(tab, "totp-on")
     tab.reload()
     assert codes[0] not in tab.page.content()

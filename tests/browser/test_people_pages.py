@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from socialpub.domain.people import users
+from socialpub.domain.identity import users
 from socialpub.store.models import ApiKey, Device, Session
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery"
 
 
 def test_the_first_owner_sets_up_mints_a_key_signs_out_and_in_again(server: Server, tab: Tab) -> None:
-    token = users.offer_setup(server.service)
+    token = users.create_setup_token(server.service)
     tab.show(f"{server.url}/setup/{token}", width=1000)
     seen(tab, "setup")
     tab.fill(**FIRST, password="short")

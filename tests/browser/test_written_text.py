@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.domain.people import keys
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.identity import api_keys
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
@@ -103,7 +103,9 @@ def test_names_and_words_of_platforms_stand_on_the_pages_as_they_are(tab: Tab, o
         for account, text in zip(accounts, HOSTILE, strict=True):
             said = {"code": "platform_auth_failed", "message": text, "at": server.clock.now_ms()}
             Account.update(attention=json.dumps(said)).where(Account.id == account["id"]).execute()
-            keys.mint(tx, operator(server.service, "test").within(alice.organization), KeyRequest(name=text))
+            api_keys.create(
+                tx, build_operator(server.service, "test").within(alice.organization), KeyRequest(name=text)
+            )
 
     server.service.write(write).result()
     for path, places in (("/accounts", ("tbody .name", "tbody .said")), ("/settings/keys", ("tbody th",)), ("/", ())):

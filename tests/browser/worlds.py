@@ -21,11 +21,12 @@ from socialpub.commands import demo
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.demo_history import ReplayClock
 from socialpub.commands.serve import bind
-from socialpub.domain import act
-from socialpub.domain.core import instance
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import keys, profiles, users
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.identity import api_keys, users
+from socialpub.domain.organizations import profiles
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.simulator.server import SimulatorThread
@@ -39,7 +40,7 @@ class World:
     """A running server, and how its owner signs in. `invitation` is a link that nobody has used."""
 
     url: str
-    service: Service
+    service: AppContext
     lab: SimulatorThread
     login: dict[str, str]
     key: str
@@ -105,7 +106,7 @@ def _fresh(folder: Path) -> Iterator[World]:
         sock, settings = bind(demo.build_settings(options, lab, 0))
         service = demo.start_isolated(settings)
         with demo.serve_in_thread(service, sock):
-            token = users.offer_setup(service)
+            token = users.create_setup_token(service)
             assert token is not None
             yield World(service.base_url, service, lab, {}, "", token)
 
@@ -134,9 +135,9 @@ def _long(folder: Path) -> Iterator[World]:
 @contextlib.contextmanager
 def _written(words: Mapping[str, str], folder: Path) -> Iterator[World]:
     with _on(folder) as (options, lab, _), _running(options, lab, {}, words["organization"]) as world:
-        here = operator(world.service, "test").within(_organization(world.service))
-        profile = str(act.do_now(here, profiles.create, ProfileRequest(name=words["profile"]))["id"])
-        key = str(act.do_now(here, keys.mint, KeyRequest(name=words["key"], profileId=profile))["key"])
+        here = build_operator(world.service, "test").within(_organization(world.service))
+        profile = str(actions.perform_sync(here, profiles.create, ProfileRequest(name=words["profile"]))["id"])
+        key = str(actions.perform_sync(here, api_keys.create, KeyRequest(name=words["key"], profileId=profile))["key"])
         for name in ("bluesky", "facebook", "pinterest"):
             more = {"boards": [words["board"]]} if name == "pinterest" else {}
             made = world.lab.lab.add_account(name, handle=f"{name}.test", displayName=words["account"], **more)
@@ -180,22 +181,24 @@ def _invited(url: str, login: dict[str, str]) -> str:
         return found[1]
 
 
-def _organization(service: Service) -> str:
+def _organization(service: AppContext) -> str:
     return str(service.read(lambda: profiles.list_organizations()[0]["id"]).result())
 
 
-def _owner(service: Service, organization: str) -> dict[str, Any]:
+def _owner(service: AppContext, organization: str) -> dict[str, Any]:
     login = {"email": "owner@example.com", "password": "correct horse battery"}
-    made = act.do_now(operator(service, "test"), profiles.create_organization, OrganizationRequest(name=organization))
-    here = operator(service, "test").within(str(made["id"]))
-    act.do_now(here, users.create, login["email"], "owner", users.hashed(login["password"]))
+    made = actions.perform_sync(
+        build_operator(service, "test"), profiles.create_organization, OrganizationRequest(name=organization)
+    )
+    here = build_operator(service, "test").within(str(made["id"]))
+    actions.perform_sync(here, users.create, login["email"], "owner", users.hash_password(login["password"]))
     return {"login": login, "key": ""}
 
 
 def _fill(world: World) -> None:
-    here = operator(world.service, "test").within(_organization(world.service))
-    profile = str(act.do_now(here, profiles.create, ProfileRequest(name=LONG))["id"])
-    key = str(act.do_now(here, keys.mint, KeyRequest(name=LONG, profileId=profile))["key"])
+    here = build_operator(world.service, "test").within(_organization(world.service))
+    profile = str(actions.perform_sync(here, profiles.create, ProfileRequest(name=LONG))["id"])
+    key = str(actions.perform_sync(here, api_keys.create, KeyRequest(name=LONG, profileId=profile))["key"])
     for number, name in enumerate(("bluesky", "threads", "facebook")):
         made = world.lab.lab.add_account(name, handle=f"{'long' * 10}{number}.test", displayName=LONG[:64])
         demo.connect_account(here, name, profile, demo.find_credentials(world.service, name, made))

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.core import instance
-from socialpub.domain.engine import standing
 from socialpub.domain.notifications import words
+from socialpub.domain.operations import server_status
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.notifications import PAUSED
 from tests.commands.conftest import Ended, Process, Run, execute
 from tests.commands.test_admin import TOKENS, Ask
@@ -46,7 +46,7 @@ def set_to(folder: Path, reason: str | None, status: str = "active") -> None:
 
 def agree(said: Ended, looked: Ended) -> list[str]:
     """The problems that both name: what `status` says needs attention fails in `doctor`, in the same words."""
-    named = {standing.SERVER, standing.PUBLISHING, standing.POSTS, standing.ACCOUNTS}
+    named = {server_status.SERVER, server_status.PUBLISHING, server_status.POSTS, server_status.ACCOUNTS}
     failing = [check["message"] for check in looked.json["checks"] if not check["ok"]]
     here = [check["message"] for check in looked.json["checks"] if check["name"] in named and not check["ok"]]
     assert said.json["problems"] == here
@@ -107,7 +107,7 @@ def test_every_text_of_a_pause_names_the_command_that_ends_it(
     assert server.stop() == 0
     named = {command for text in texts for command in COMMAND.findall(text)}
     assert all(COMMAND.search(text) for text in texts), texts
-    assert named == {instance.resume_command(reason)}
+    assert named == {instance.get_resume_command(reason)}
     (command,) = named
     ended = run(*command.split()[1:])
     assert (ended.code, ended.out.splitlines()[-1]) == (0, f"Publishing was paused ({reason}) and continues now.")

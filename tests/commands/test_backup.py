@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from socialpub.domain.backups import archive, checking, taking
+from socialpub.domain.backups import archive, creation, verification
 from socialpub.store import snapshot
 from socialpub.store.jobs import job_queue
 from tests.commands.conftest import Ended, execute
@@ -107,7 +107,7 @@ def _repack(file: Path, database: Path) -> None:
     parts = _inside(file)
     parts["socialpub.db"] = database.read_bytes()
     manifest = json.loads(parts["manifest.json"])
-    manifest |= {"databaseSha256": archive.sha256_of(database), "databaseBytes": database.stat().st_size}
+    manifest |= {"databaseSha256": archive.hash_file(database), "databaseBytes": database.stat().st_size}
     parts["manifest.json"] = json.dumps(manifest).encode()
     with zipfile.ZipFile(file, "w") as new:
         for name, content in parts.items():
@@ -117,7 +117,7 @@ def _repack(file: Path, database: Path) -> None:
 def _taken(server: Server, *, with_key: bool = False) -> Path:
     """A backup that was made in this process, where the test is about what comes after it."""
     file, settings = server.home / "b.zip", server.service.runtime.settings
-    taken = taking.take(
+    taken = creation.create_backup(
         source_of(server),
         settings,
         file,
@@ -157,7 +157,7 @@ def test_media_that_are_deleted_meanwhile_are_inside(server: Server, alice: Pers
 
     settings = server.service.runtime.settings
     file = server.home / "b.zip"
-    taken = taking.take(source_of(server), settings, file, server.clock.now_ms(), delete, with_key=False)
+    taken = creation.create_backup(source_of(server), settings, file, server.clock.now_ms(), delete, with_key=False)
     assert (taken.problems, taken.manifest.media_files) == ((), 1)
 
 
@@ -276,7 +276,7 @@ def _inside(file: Path) -> dict[str, bytes]:
 
 def _is_whole(file: Path) -> bool:
     try:
-        return not checking.check(file, lambda *told: None).problems
+        return not verification.verify_backup(file, lambda *told: None).problems
     except archive.BackupError:
         return False
 

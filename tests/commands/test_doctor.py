@@ -15,7 +15,7 @@ import pytest
 from socialpub.base.config import Settings
 from socialpub.base.runtime import load_vault
 from socialpub.commands import doctor
-from socialpub.domain.core.sites import sealed
+from socialpub.domain.context.platform_sites import encrypt_secret
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests import formers
@@ -152,7 +152,7 @@ def test_an_app_that_was_typed_in_is_the_one_that_is_asked_about(
     assert "threads" not in look()
     vault = load_vault(Settings(database={"url": str(folder / "socialpub.db")}))
     with sqlite3.connect(folder / "socialpub.db") as database:
-        row = ("threads", CLIENT_ID, sealed(vault, "threads", CLIENT_SECRET), 1, 1)
+        row = ("threads", CLIENT_ID, encrypt_secret(vault, "threads", CLIENT_SECRET), 1, 1)
         database.execute(
             "INSERT INTO platform_app (id, client_id, secret, created_at, updated_at) VALUES (?,?,?,?,?)", row
         )

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from socialpub.base.crypto import MasterKey, read_master_keys
-from socialpub.domain.core import sites
-from socialpub.domain.engine import lost_key
+from socialpub.domain.context import platform_sites
+from socialpub.domain.operations import lost_key
 from socialpub.store.models import PlatformApp
 from socialpub.store.statements.sealed import SEALED
 from tests.commands.conftest import Ended, Run, execute
@@ -62,7 +62,7 @@ def furnished(server: Server, alice: Person) -> Callable[[], dict[str, Any]]:
         lambda tx: PlatformApp.insert(
             id="threads",
             client_id="an-app",
-            secret=sites.sealed(server.service.runtime.vault, "threads", "its-secret"),
+            secret=platform_sites.encrypt_secret(server.service.runtime.vault, "threads", "its-secret"),
             created_at=1,
             updated_at=1,
         ).execute()
@@ -236,11 +236,11 @@ def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
     (account,) = alice.api.get("/v1/accounts").json()["data"]
     assert account["status"] == "revoked"
     (told,) = [data for type_, data in server.events() if type_ == "token.revoked"]
-    assert told["reason"] == lost_key.ACCOUNT
+    assert told["reason"] == lost_key.ACCOUNT_MESSAGE
     (post,) = alice.api.get("/v1/posts").json()["data"]
     assert post["status"] == "published"
     (endpoint,) = alice.api.get(ENDPOINTS).json()["data"]
-    assert (endpoint["active"], endpoint["lastFailureReason"]) == (False, lost_key.ENDPOINT)
+    assert (endpoint["active"], endpoint["lastFailureReason"]) == (False, lost_key.ENDPOINT_MESSAGE)
     assert alice.api.get("/v1/notification-channels").json()["data"] == []
     again = alice.api.post("/v1/posts", json={"text": "again", "targets": [{"accountId": alice.bluesky}]}).json()
     assert again["results"][0]["error"]["rule"] == "account.reconnect_required"
@@ -283,7 +283,7 @@ def test_every_place_that_seals_is_in_the_table() -> None:
         if not found & tables and str(path.relative_to(ROOT)) not in COOKIES
     }
     assert lacking == {}
-    assert {(each.table, each.column) for each in SEALED} == set(lost_key.LOST)
+    assert {(each.table, each.column) for each in SEALED} == set(lost_key.DROP_HANDLERS)
 
 
 def tables_in(path: Path) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.backups import spool, taking
+from socialpub.domain.backups import creation, staging
 from socialpub.domain.backups.archive import BackupError
 from socialpub.store import db, former
 from tests import formers
@@ -69,7 +69,7 @@ def test_a_killed_backup_leaves_nothing_after_the_next_command(
     before = names(shelf, house, temporary)
     assert command(house, "backup", str(shelf / "monday.zip"), kill=point) == KILLED
     assert names(shelf, house, temporary) > before
-    left = {name for name in names(shelf) if spool.BESIDE in name}
+    left = {name for name in names(shelf) if staging.PART_PREFIX in name}
     assert left
     added = {str(shelf / "monday.zip")} if point == "backup.named" else set()
     place = tmp_path / "elsewhere" / "socialpub.db"
@@ -148,12 +148,12 @@ def test_only_workspaces_that_nobody_uses_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".backup-abcdefgh").write_text("a file of somebody")
     (tmp_path / ".restoring-abcdefgh").symlink_to(tmp_path / ".s3-config")
     (tmp_path / ".s3-config" / "kept").touch()
-    for prefix in (spool.BESIDE, spool.SPOOL, spool.PINS, spool.RESTORING):
+    for prefix in (staging.PART_PREFIX, staging.S3_PREFIX, staging.PINS_PREFIX, staging.RESTORE_PREFIX):
         left = tmp_path / f"{prefix}a1b2c3d_"
         left.mkdir()
         (left / "file").touch()
-    with spool.working_folder(tmp_path, spool.BESIDE) as used:
-        spool.sweep(tmp_path)
+    with staging.create_folder(tmp_path, staging.PART_PREFIX) as used:
+        staging.sweep(tmp_path)
         assert used.is_dir()
         kept = {*mine, ".backup-abcdefgh", ".restoring-abcdefgh", used.name}
         assert {path.name for path in tmp_path.iterdir()} == kept
@@ -168,5 +168,5 @@ def test_two_backups_of_one_name_never_write_over_each_other(tmp_path: Path) -> 
     part.write_text("second")
     file.write_text("first")
     with pytest.raises(BackupError, match="made meanwhile"):
-        taking._put(part, file)
+        creation._rename_into_place(part, file)
     assert file.read_text() == "first"

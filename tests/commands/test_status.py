@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from socialpub.base.runtime import DAY_MS
-from socialpub.domain.engine import standing
-from socialpub.domain.engine.standing import Standing
+from socialpub.domain.operations import server_status
+from socialpub.domain.operations.server_status import ServerStatus
 from socialpub.store.models import Account, Instance, Intent, Post
 from tests.commands.conftest import Ended, Process, Run, execute
 from tests.commands.test_process import address
@@ -20,8 +20,8 @@ from tests.domain.engine.test_recovery import schedule
 from tests.kit import Person, Server, iso
 
 
-def looked(server: Server, *, running: bool = True) -> Standing:
-    return server.service.read(lambda: standing.look(server.clock.now_ms(), running=running)).result()
+def looked(server: Server, *, running: bool = True) -> ServerStatus:
+    return server.service.read(lambda: server_status.load_status(server.clock.now_ms(), running=running)).result()
 
 
 def set_to(server: Server, post: str, **columns: Any) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from socialpub.base import config
 from socialpub.base.host import Host
-from socialpub.domain.core import copies
+from socialpub.domain.server import copy_detection
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db, integrity
 from socialpub.store.integrity import CHECKED_AT_START, LOWEST, Look
@@ -82,14 +82,14 @@ def large(house: Path, folder: Path) -> Path:
     written of its own file is written of this one."""
     shutil.copytree(house, folder, dirs_exist_ok=True)
     settings = config.load()
-    database, state = settings.database_path, copies.read_state(copies.state_file(settings))
+    database, state = settings.database_path, copy_detection.read_state(copy_detection.get_state_path(settings))
     assert state is not None
     assert state.left is not None
     with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as connection:
         (uid,) = connection.execute("SELECT uid FROM instance").fetchone()
-    here, beat = Host(state.machine, state.boot), copies.Beat(state.beat, state.mark)
-    copies.leave(settings, here, uid, beat, outside=False)
-    copies.leave_whole(settings, state.beat)
+    here, beat = Host(state.machine, state.boot), copy_detection.DatabaseGeneration(state.beat, state.mark)
+    copy_detection.save_state(settings, here, uid, beat, outside=False)
+    copy_detection.save_clean_stop(settings, state.beat)
     return database
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from socialpub.base import faults
 from socialpub.base import http as outbound
 from socialpub.commands import cli
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing import records
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Json, Pending, Platform, SendClass
@@ -110,7 +110,9 @@ def _hurry(factor: float) -> None:
         usual = class_of(platform, plan)
         return replace(usual, checks=tuple(check * factor for check in usual.checks))
 
-    def sooner(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:
+    def sooner(
+        service: AppContext, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None
+    ) -> None:
         pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
 
     Platform.class_of, records.pending = quicker, sooner

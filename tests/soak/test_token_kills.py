@@ -26,7 +26,7 @@ import pytest
 from socialpub.base import config
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core.service import close_service, open_service
+from socialpub.domain.context.app_context import close_context, open_context
 from socialpub.store.db import Tx
 from socialpub.store.models import Account
 from tests.conftest import Tell
@@ -104,19 +104,19 @@ def _end_half(world: World) -> None:
     TikTok's all: a draft whose making was cut off by the platform's refusal cannot be looked for, which takes long.
     """
     settings = config.load(world.folder / "socialpub.toml")
-    service = open_service(Runtime(settings, load_vault(settings)))
+    service = open_context(Runtime(settings, load_vault(settings)))
 
     def end(tx: Tx, platform: str, account: str) -> None:
         (sealed,) = Account.select(Account.secret).where(Account.id == account).tuples().get()
-        held = replace(tokens.open_tokens(service, account, sealed), expires_at_ms=service.now_ms)
-        Account.update(**tokens.columns(service, account, platform, held)).where(Account.id == account).execute()
+        held = replace(tokens.decrypt(service, account, sealed), expires_at_ms=service.now_ms)
+        Account.update(**tokens.build_columns(service, account, platform, held)).where(Account.id == account).execute()
 
     try:
         for platform, accounts in world.accounts.items():
             for account in accounts if platform == "tiktok" else accounts[::2]:
                 service.write(lambda tx, p=platform, a=account: end(tx, p, a)).result()
     finally:
-        close_service(service)
+        close_context(service)
 
 
 def _killed(world: World, chance: random.Random) -> Iterator[Kill]:

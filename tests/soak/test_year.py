@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.accounts.versions import AHEAD_MS, RETIRED
-from socialpub.domain.backups import checking
-from socialpub.domain.core import instance
-from socialpub.domain.core.service import Service
+from socialpub.domain.accounts.api_versions import NOTICE_MS, RETIRED_RULE_SUFFIX
+from socialpub.domain.backups import verification
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
@@ -173,7 +173,7 @@ class Year:
         return found | {table._meta.table_name: rows(service, table) for table in TABLES}
 
 
-def rows(service: Service, table: Any) -> int:
+def rows(service: AppContext, table: Any) -> int:
     return int(service.read(lambda: table.select().count()).result())
 
 
@@ -212,16 +212,16 @@ def test_a_year_goes_by_without_anybody(server: Server, person: Person, tell: Te
 
     backups = sorted(Path(server.service.runtime.settings.backup.directory).glob("*.zip"))
     assert len(backups) == BACKUPS
-    assert checking.check(backups[-1], lambda what, done, total: None).problems == ()
+    assert verification.verify_backup(backups[-1], lambda what, done, total: None).problems == ()
     newest = datetime.strptime(backups[-1].name, "socialpub-%Y%m%dT%H%M%SZ.zip").replace(tzinfo=UTC)
     assert server.clock.now_ms() - newest.timestamp() * 1000 < 2 * DAY_MS
 
     assert year.connected_again <= DAYS // 50 + 1
     versions = {row["platform"]: row["told_at"] for row in server.rows(VersionTold)}
-    assert set(versions) == {name for name in ON if sunset(server, name) <= server.clock.now_ms() + AHEAD_MS}
+    assert set(versions) == {name for name in ON if sunset(server, name) <= server.clock.now_ms() + NOTICE_MS}
     for name, at_ms in versions.items():  # a person had three months
-        assert at_ms <= max(began, sunset(server, name) - AHEAD_MS) + 2 * DAY_MS, name
-    assert server.service.read(instance.paused).result() is None
+        assert at_ms <= max(began, sunset(server, name) - NOTICE_MS) + 2 * DAY_MS, name
+    assert server.service.read(instance.get_pause_reason).result() is None
 
 
 def sunset(server: Server, name: str) -> float:
@@ -233,7 +233,7 @@ def sunset(server: Server, name: str) -> float:
 def is_of_an_ended_version(server: Server, row: dict[str, Any]) -> bool:
     """What a person was told of in time, and nobody did anything about."""
     rule = json.loads(row["error"] or "{}").get("rule") or ""
-    return rule.endswith(RETIRED) and row["updated_at"] >= sunset(server, row["platform"])
+    return rule.endswith(RETIRED_RULE_SUFFIX) and row["updated_at"] >= sunset(server, row["platform"])
 
 
 def told(year: Year) -> str:

@@ -24,10 +24,12 @@ import httpx
 from socialpub import platforms
 from socialpub.base.config import Settings, load
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain.access import authentication
+from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import close_service, open_service
-from socialpub.domain.people import keys, profiles, tenancy
-from socialpub.domain.people.actor import operator
+from socialpub.domain.context.app_context import close_context, open_context
+from socialpub.domain.identity import api_keys
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest
@@ -252,7 +254,7 @@ class World:
         wanted: dict[str, int],
         others: Iterable[tuple[str, AccountIdentity, Tokens]] = (),
     ) -> tuple[str, dict[str, list[str]]]:
-        service = open_service(Runtime(settings, load_vault(settings)))
+        service = open_context(Runtime(settings, load_vault(settings)))
         accounts: dict[str, list[str]] = {}
         try:
             organization, profile, key = service.write(lambda tx: _organization(service, tx, name)).result()
@@ -263,7 +265,7 @@ class World:
                 connect = _connecting(service, organization, profile, platform, identity, tokens)
                 accounts.setdefault(platform, []).append(service.write(connect).result())
         finally:
-            close_service(service)
+            close_context(service)
         return key, accounts
 
     def _made(self, service: Any, platform: str, name: str, number: int) -> tuple[AccountIdentity, Tokens]:
@@ -394,10 +396,10 @@ class World:
 
 
 def _organization(service: Any, tx: Any, name: str) -> tuple[str, str, str]:
-    who = operator(service, "test")
+    who = build_operator(service, "test")
     organization = profiles.create_organization(tx, who, OrganizationRequest(name=name))["id"]
-    profile = profiles.listed(tenancy.Scope(organization))[0]["id"]
-    key = keys.mint(tx, who.within(organization), KeyRequest(name=name.lower())).body["key"]
+    profile = profiles.list_bodies(authentication.Scope(organization))[0]["id"]
+    key = api_keys.create(tx, who.within(organization), KeyRequest(name=name.lower())).body["key"]
     return organization, profile, str(key)
 
 

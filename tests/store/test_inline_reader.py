@@ -16,7 +16,7 @@ import pytest
 from socialpub.base.config import Settings
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core.service import close_service, open_service
+from socialpub.domain.context.app_context import close_context, open_context
 from socialpub.store import sql
 from socialpub.store.db import Database, ReadTooLongError, proxy
 from socialpub.store.inline_reader import SHY_SECONDS, STEPS, InlineReader
@@ -98,10 +98,10 @@ def test_what_is_long_runs_again_in_a_reader_thread(path: Path, to_identify: boo
         return sql.value(COUNT, (3 * STEPS,))
 
     settings = Settings.model_validate({"database": {"url": str(path)}})
-    service = open_service(Runtime(settings, load_vault(settings)))
+    service = open_context(Runtime(settings, load_vault(settings)))
     try:
         assert asyncio.run(service.read_inline(run, to_identify=to_identify)) == 3 * STEPS
     finally:
-        close_service(service)
+        close_context(service)
     assert ran[0] == threading.get_ident()
     assert len(set(ran)) == 2

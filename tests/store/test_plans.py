@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.core import moves
+from socialpub.domain import post_states
 from socialpub.store import statements
 from socialpub.store.statements import sweeps
 from socialpub.store.statements.rows import Changes, Rows
@@ -96,8 +96,8 @@ def test_no_statement_of_the_hot_paths_walks(name: str, made: dict[str, sqlite3.
 
 def test_the_open_states_are_the_ones_that_can_be_moved() -> None:
     assert sweeps.OPEN == "status IN ('queued', 'validated', 'publishing')"
-    assert set(moves.OPEN) == {"queued", "validated", "publishing"}
-    assert set(moves.WAITING) == {"queued", "validated"}
+    assert set(post_states.OPEN_STATES) == {"queued", "validated", "publishing"}
+    assert set(post_states.WAITING_STATES) == {"queued", "validated"}
 
 
 def test_the_check_is_fed_by_what_the_server_runs(server: Server, alice: Person) -> None:

@@ -16,9 +16,9 @@ import socialpub
 from socialpub import platforms
 from socialpub.base.crypto import digest
 from socialpub.domain.accounts import connect
-from socialpub.domain.core import instance
-from socialpub.domain.core.sites import Sites
-from socialpub.domain.people import totp, users
+from socialpub.domain.context.platform_sites import PlatformSites
+from socialpub.domain.identity import totp, users
+from socialpub.domain.server import instance
 from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.models import ApiKey, Invitation, Session, User
@@ -124,7 +124,7 @@ def _app(office: Office, way: str = "") -> Send:
     """A form about the app of a platform where the settings name none; where there is a way, one was typed in."""
     service, lab = office.server.service, {"threads": {"api_base": office.server.lab.origin("threads")}}
     settings = service.runtime.settings
-    service.sites = Sites(settings.model_copy(update={"platforms": settings.platforms | lab}))
+    service.sites = PlatformSites(settings.model_copy(update={"platforms": settings.platforms | lab}))
     app = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     if way:
         assert _form(office, "/settings/apps/threads", **app)().status_code == 303
@@ -287,7 +287,7 @@ def _withdraw(office: Office) -> Send:
 
 
 def _password(office: Office) -> Send:
-    hash_ = users.hashed(PASSWORD)
+    hash_ = users.hash_password(PASSWORD)
     office.server.service.write(lambda tx: User.update(password=hash_).execute()).result()
     return _form(office, "/settings/password", password=PASSWORD, new_password=f"{PASSWORD} and more")
 
@@ -525,7 +525,7 @@ def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
     office: Office, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Office], Send], taken: str
 ) -> None:
     take, status, code = TAKEN[taken]
-    send, upstream, asked = prepare(office), connect._in, []
+    send, upstream, asked = prepare(office), connect._submit, []
 
     async def slow(service: Any, share: Any, work: Callable[[], Any]) -> Any:
         found = await upstream(service, share, work)
@@ -533,7 +533,7 @@ def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
         asked.append(office.server.stock())
         return found
 
-    monkeypatch.setattr(connect, "_in", slow)
+    monkeypatch.setattr(connect, "_submit", slow)
     answer = send()
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     assert [office.server.stock()] == asked
@@ -543,14 +543,14 @@ def test_what_is_taken_away_while_a_platform_answers_writes_nothing_after_it(
 
 ROOT = Path(socialpub.__file__).parent
 ELSEWHERE = {
-    ("domain/act.py", "write"): "the one way",
-    ("domain/people/tenancy.py", "authenticate_key"): "when a key was last used",
-    ("domain/people/tenancy.py", "authenticate_session"): "when a session was last seen",
+    ("domain/access/actions.py", "write"): "the one way",
+    ("domain/access/authentication.py", "authenticate_key"): "when a key was last used",
+    ("domain/access/authentication.py", "authenticate_session"): "when a session was last seen",
     ("domain/posts/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
-    ("domain/people/users.py", "set_up"): "nobody is there yet",
-    ("domain/people/signin.py", "sign_in"): "nobody is signed in yet",
-    ("domain/people/signin.py", "finish"): "nor is anybody before the second step",
-    ("domain/people/members.py", "accept"): "whoever has the link is nobody yet",
+    ("domain/identity/users.py", "set_up"): "nobody is there yet",
+    ("domain/identity/signin.py", "sign_in"): "nobody is signed in yet",
+    ("domain/identity/signin.py", "finish"): "nor is anybody before the second step",
+    ("domain/identity/members.py", "accept"): "whoever has the link is nobody yet",
 }
 
 
@@ -576,7 +576,7 @@ def _writers(folder: str) -> Iterator[tuple[str, str]]:
 
 
 def test_no_write_of_a_request_goes_another_way() -> None:
-    at_once = {("domain/act.py", "write")}  # it waits for nothing
+    at_once = {("domain/access/actions.py", "write")}  # it waits for nothing
     found = {*_writers("web"), *_writers("domain"), *at_once}
     assert found == ELSEWHERE.keys()
 

@@ -17,7 +17,7 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.base.http import client
 from socialpub.base.http.circuit_breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
-from socialpub.domain.engine import periodic
+from socialpub.domain.background import periodic_tasks
 from socialpub.platforms.contract import AccountIdentity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
@@ -499,7 +499,7 @@ def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     trying = one_tries(server)
     calls = len(server.lab.lab.calls)
     waiting = [post for post in waiting if post != trying.key]
-    server.skip(GRACE + periodic.SWEEP_SECONDS)
+    server.skip(GRACE + periodic_tasks.SWEEP_SECONDS)
     assert wait_for(lambda: statuses(server, waiting) == {"failed": len(waiting)}, 30), statuses(server, waiting)
     assert wait_for(lambda: server.service.jobs.held() == [trying], 30), server.service.jobs.held()
     assert [found.name for found in server.service.upstream.breakers.open()] == ["plain"]

@@ -10,9 +10,10 @@ import pytest
 from argon2 import PasswordHasher
 
 from socialpub.base.crypto import digest
-from socialpub.domain.people import limits, sessions, signin, users
-from socialpub.domain.people.actor import operator
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access import idempotency
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.identity import sessions, signin, users
 from socialpub.store.models import Device, Session, User
 from socialpub.web.dashboard import sign_in as pages
 from tests.kit import Api, Clock, Person, Server, untouched
@@ -20,7 +21,7 @@ from tests.web.test_signin import EMAIL, PASSWORD, add_user, at_once, csrf_of, s
 
 WRONG = "wrong password!"
 MEL = "mel@example.com"
-BRAKES = signin.BRAKES
+BRAKES = signin.GUESS_BACKOFFS
 
 
 class Still(Clock):
@@ -39,7 +40,7 @@ def still() -> Still:
 def server(make_server: Callable[..., Server], still: Still) -> Server:
     """Behind a proxy, so that a test may ask from any address."""
     server = make_server(server={"trusted_proxies": ["127.0.0.1"]})
-    server.engine.throttle = signin.Throttle(still)
+    server.engine.throttle = signin.LoginThrottle(still)
     return server
 
 
@@ -127,7 +128,7 @@ def test_an_address_that_tries_many_accounts_is_slowed_down(
 
 
 def test_ten_thousand_guesses_of_as_many_addresses_in_an_hour_are_hardly_looked_at(still: Still) -> None:
-    throttle, looked_at = signin.Throttle(still), 0
+    throttle, looked_at = signin.LoginThrottle(still), 0
     for number in range(10_000):
         names = (("pair", str(number)), ("account", "a"), ("address", str(number)))
         looked_at += throttle.guess(*names) == 0
@@ -136,7 +137,7 @@ def test_ten_thousand_guesses_of_as_many_addresses_in_an_hour_are_hardly_looked_
 
 
 def test_signing_in_takes_back_no_guess_of_others(still: Still) -> None:
-    throttle = signin.Throttle(still)
+    throttle = signin.LoginThrottle(still)
     for _ in range(BRAKES["account"].free):
         assert throttle.guess(("pair", "far"), ("account", "a"), ("address", "far")) == 0
         still.skip(1000)
@@ -149,17 +150,17 @@ def test_signing_in_takes_back_no_guess_of_others(still: Still) -> None:
 
 def test_what_the_throttle_remembers_is_bounded_and_ends(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signin, "NAMES_MAX", 100)
-    throttle = signin.Throttle(still)
+    throttle = signin.LoginThrottle(still)
     for number in range(1000):
         throttle.guess(("pair", str(number)))
     assert len(throttle) == 100
-    still.skip(signin.FORGET_SECONDS + 1)
+    still.skip(signin.GUESS_LIFETIME_SECONDS + 1)
     throttle.guess(("pair", "new"))
     assert len(throttle) == 1
 
 
 def test_a_name_of_any_length_takes_the_same_room(still: Still) -> None:
-    short, long = (signin._names("a" * length, "1.2.3.4", None) for length in (1, 320))
+    short, long = (signin._list_throttle_names("a" * length, "1.2.3.4", None) for length in (1, 320))
     assert [len(part) for _, part in short] == [len(part) for _, part in long]
 
 
@@ -233,7 +234,7 @@ def test_the_device_cookie_is_new_with_each_sign_in_and_old_ones_are_worth_nothi
     assert browser.cookies["socialpub_device"] != first
     assert len(server.rows(Device)) == 1
     (user,) = server.rows(User, email=EMAIL)
-    known = server.service.read(lambda: sessions.device_of(server.service, user["id"], first)).result()
+    known = server.service.read(lambda: sessions.find_device(server.service, user["id"], first)).result()
     assert known is None
 
 
@@ -246,15 +247,17 @@ def test_a_device_is_forgotten_after_a_year_and_the_oldest_of_many(server: Serve
     (user,) = server.rows(User, email=EMAIL)
     for _ in range(sessions.DEVICES_MAX):
         wall.skip(1)
-        server.service.write(lambda tx: sessions.begin(server.service, tx, user["id"])).result()
+        server.service.write(lambda tx: sessions.start(server.service, tx, user["id"])).result()
     assert len(server.rows(Device)) == sessions.DEVICES_MAX
 
 
 def test_another_password_forgets_every_device(server: Server, owner: Person) -> None:
     signed_in(server)
     signed_in(server, MEL)
-    hash_ = users.hashed("another password")
-    server.service.write(lambda tx: users.set_password(tx, operator(server.service, "test"), EMAIL, hash_)).result()
+    hash_ = users.hash_password("another password")
+    server.service.write(
+        lambda tx: users.set_password(tx, build_operator(server.service, "test"), EMAIL, hash_)
+    ).result()
     (mel,) = server.rows(User, email=MEL)
     assert [row["user"] for row in server.rows(Device)] == [mel["id"]]
 
@@ -262,14 +265,16 @@ def test_another_password_forgets_every_device(server: Server, owner: Person) ->
 def test_a_password_that_was_changed_while_it_was_looked_at_opens_no_session(
     server: Server, owner: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verify, hash_ = users.verify, users.hashed("another password")
+    verify, hash_ = users.verify_password, users.hash_password("another password")
 
     def slow(stored: str | None, password: str) -> bool:
         right = verify(stored, password)
-        server.service.write(lambda tx: users.set_password(tx, operator(server.service, "test"), EMAIL, hash_)).result()
+        server.service.write(
+            lambda tx: users.set_password(tx, build_operator(server.service, "test"), EMAIL, hash_)
+        ).result()
         return right
 
-    monkeypatch.setattr(users, "verify", slow)
+    monkeypatch.setattr(users, "verify_password", slow)
     assert sign_in(server.api()).status_code == 401
     assert (server.rows(Session), server.rows(Device)) == ([], [])
 
@@ -368,7 +373,7 @@ def test_an_idempotency_key_of_one_person_says_nothing_to_another(server: Server
 
 def test_an_idempotency_key_of_an_api_key_keeps_its_scope() -> None:
     asked = ("POST", "/v1/posts", "k", "")
-    by_key = [limits.key_of(Scope("o", None, key), *asked) for key in ("one", "rotated")]
-    by_user = [limits.key_of(Scope("o", user=user), *asked) for user in ("a", "b")]
+    by_key = [idempotency.parse_key(Scope("o", None, key), *asked) for key in ("one", "rotated")]
+    by_user = [idempotency.parse_key(Scope("o", user=user), *asked) for user in ("a", "b")]
     assert len({key.id for key in by_key if key}) == 1
     assert len({key.id for key in by_user if key}) == 2

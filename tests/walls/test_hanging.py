@@ -14,7 +14,7 @@ import pytest
 
 from socialpub.base.fair import HOST_PARTS
 from socialpub.base.http.circuit_breakers import ENOUGH
-from socialpub.domain.engine.kinds import LATE_MS as OVERDUE_MS
+from socialpub.domain.background.job_kinds import LATE_MS as OVERDUE_MS
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, Said, check

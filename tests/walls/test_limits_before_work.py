@@ -13,7 +13,7 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Pool, Share
-from socialpub.domain.core.service import CHECKED_AT_ONCE, MANY, MEASURING
+from socialpub.domain.context.app_context import CONCURRENT_CHECKS, CONCURRENT_REQUESTS_ALONE, MEASURING_THREADS
 from socialpub.domain.posts import preflight
 from socialpub.domain.posts.preflight import LIGHT
 from socialpub.domain.shapes import bounded_json, issues
@@ -196,7 +196,7 @@ def test_links_are_not_looked_for_beyond_what_anybody_may_post(monkeypatch: pyte
 def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
     """They are measured in threads of their own: while those are all taken, others read, check and publish."""
     service, over = world.server.service, threading.Event()
-    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
     target = world.target()
     answers: list[httpx.Response] = []
     body = {"targets": [target], "text": "long " * LIGHT, "deep": False}
@@ -217,7 +217,7 @@ def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
 def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) -> None:
     """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
     service, over = world.server.service, threading.Event()
-    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
     body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
     answers: list[int] = []
 
@@ -226,7 +226,7 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) ->
             headers = {"Authorization": f"Bearer {world.alice.key}"}
             answers.append(client.post("/v1/posts/validate", json=body, headers=headers).status_code)
 
-    asking = [threading.Thread(target=ask) for _ in range(CHECKED_AT_ONCE + 8)]
+    asking = [threading.Thread(target=ask) for _ in range(CONCURRENT_CHECKS + 8)]
     for each in asking:
         each.start()
     try:
@@ -248,7 +248,7 @@ def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monke
     """While another's request is there, two of an organization are let in at a time, of however many it asks."""
     service, over = world.server.service, threading.Event()
     monkeypatch.setattr(service.admission.requests, "counted", 3600)  # however slow the machine is, what is here counts
-    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING)]
+    held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
     body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
     answers: list[int] = []
 
@@ -261,10 +261,10 @@ def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monke
     for each in asking:
         each.start()
     try:
-        assert wait_for(lambda: service.admission.requests.waiting(mine) == MOST - MANY, 60)
+        assert wait_for(lambda: service.admission.requests.waiting(mine) == MOST - CONCURRENT_REQUESTS_ALONE, 60)
         assert world.charlie.api.get("/v1/posts").status_code == 200
         assert world.charlie.api.post("/v1/posts", json={"targets": [{"platform": "x"}]}).status_code == 400
-        assert service.admission.requests.waiting(mine) == MOST - MANY
+        assert service.admission.requests.waiting(mine) == MOST - CONCURRENT_REQUESTS_ALONE
         assert not answers
     finally:
         over.set()

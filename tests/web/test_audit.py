@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.engine import periodic
-from socialpub.domain.people import audit
+from socialpub.domain.access import audit_log
+from socialpub.domain.background import periodic_tasks
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import ApiKey, Audit, Batch, User
 from tests.domain.accounts.connect_kit import open_office, sign_in
@@ -97,7 +97,7 @@ def test_the_row_and_the_act_are_one_transaction(
         raise RuntimeError("no row")
 
     with monkeypatch.context() as patched, browser.expecting_failure():
-        patched.setattr(audit, "record", broken)
+        patched.setattr(audit_log, "record", broken)
         assert browser.post("/v1/api-keys", json={"name": "another"}).status_code == 500
     assert (acts(server), len(server.rows(ApiKey))) == before
 
@@ -105,14 +105,14 @@ def test_the_row_and_the_act_are_one_transaction(
 def test_rows_are_kept_for_a_year_and_go_in_slices(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "PURGED_AT_ONCE", 2)
+    monkeypatch.setattr(audit_log, "PURGE_BATCH", 2)
     for number in range(5):
         alice.api.publish({"text": f"{number}", "targets": [{"accountId": alice.bluesky}]})
     server.skip(364 * 86_400)
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert len(acts(server)) == 5
     server.skip(2 * 86_400)
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert acts(server) == []
 
 
@@ -123,5 +123,5 @@ def test_rows_are_kept_as_long_as_the_settings_say(make_server: Callable[..., Se
     alice.api.publish({"text": "one", "targets": [{"accountId": alice.bluesky}]})
     for days, left in ((29, 1), (2, 0)):
         server.skip(days * 86_400)
-        periodic.sweep(server.service, server.engine.fetched)
+        periodic_tasks.sweep(server.service, server.engine.fetched)
         assert len(acts(server)) == left

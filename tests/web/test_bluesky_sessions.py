@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import instance
+from socialpub.domain.server import instance
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.accounts import Account as Theirs
@@ -38,7 +38,7 @@ def upstream(server: Server, account: dict[str, Any]) -> Theirs:
 
 def held(server: Server, account: str) -> Tokens:
     (row,) = server.rows(Account, id=account)
-    return tokens.open_tokens(server.service, account, row["secret"])
+    return tokens.decrypt(server.service, account, row["secret"])
 
 
 def calls(server: Server, operation: str) -> int:
@@ -66,7 +66,7 @@ def test_the_session_that_a_reconnect_replaces_is_ended(world: World) -> None:
     until(lambda: old not in theirs.refresh_tokens)
     assert len(theirs.refresh_tokens) == 1
     assert world.published()
-    fresh = tokens.renewed(server.service, world.alice.bluesky, held(server, world.alice.bluesky))
+    fresh = tokens.refresh_tokens(server.service, world.alice.bluesky, held(server, world.alice.bluesky))
     assert fresh == held(server, world.alice.bluesky)
 
 
@@ -114,7 +114,7 @@ def test_an_account_that_was_deactivated_works_again_when_it_comes_back(world: W
     assert shown["status"] == "active"
     assert "Account is deactivated" in shown["attention"]["message"]
     world.server.skip(3 * 3600)
-    assert tokens.renewed(world.server.service, world.alice.bluesky, held(world.server, world.alice.bluesky))
+    assert tokens.refresh_tokens(world.server.service, world.alice.bluesky, held(world.server, world.alice.bluesky))
     theirs.status = None
     assert world.published()
     assert "attention" not in world.alice.api.get(f"/v1/accounts/{world.alice.bluesky}").json()

@@ -55,7 +55,7 @@ def row(office: Office) -> dict[str, Any]:
 
 
 def held(office: Office) -> Tokens:
-    return tokens.open_tokens(office.server.service, row(office)["id"], row(office)["secret"])
+    return tokens.decrypt(office.server.service, row(office)["id"], row(office)["secret"])
 
 
 def publish(office: Office, text: str = "Hello", **more: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_fifty_who_need_new_tokens_at_once_ask_once(office: Office) -> None:
     stale = held(office)
     with concurrent.futures.ThreadPoolExecutor(50) as pool:
         found = set(
-            pool.map(lambda _: repr(tokens.renewed(office.server.service, row(office)["id"], stale)), range(50))
+            pool.map(lambda _: repr(tokens.refresh_tokens(office.server.service, row(office)["id"], stale)), range(50))
         )
     assert (len(found), office.calls(TOKEN)) == (1, 2)
 
@@ -125,7 +125,7 @@ def test_a_session_that_has_ended_is_told_once_and_the_owner_connects_again(offi
 def test_an_answer_that_was_lost_is_not_asked_for_with_the_same_refresh_token(office: Office) -> None:
     office.server.lab.lab.faults.add([{"fault": "reset_after", "operation": TOKEN, "nth": 1}])
     with pytest.raises(ApiError) as caught:
-        tokens.renewed(office.server.service, row(office)["id"], held(office))
+        tokens.refresh_tokens(office.server.service, row(office)["id"], held(office))
     assert caught.value.outcome is Outcome.AMBIGUOUS
     assert (row(office)["status"], office.calls(TOKEN)) == ("active", 1)
     assert row(office)["renewal_at"] is not None

@@ -10,12 +10,14 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain import act, organizations
+from socialpub.domain import organization_deletion
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import Actor, build_operator
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts, connect
+from socialpub.domain.identity import api_keys, members, users
 from socialpub.domain.media import files
-from socialpub.domain.people import billing, keys, members, named, profiles, users
-from socialpub.domain.people.actor import Actor, operator
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.organizations import billing, name_lookup, profiles
 from socialpub.domain.shapes.billing import SubscriptionFacts
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
@@ -50,11 +52,11 @@ SHARED, OWN = picture(), picture(size=(40, 30))
 
 
 def deleting(server: Server, person: Person) -> Actor:
-    return operator(server.service, "test").within(person.organization)
+    return build_operator(server.service, "test").within(person.organization)
 
 
 def delete(server: Server, person: Person) -> dict[str, Any]:
-    return dict(act.do_now(deleting(server, person), organizations.delete))
+    return dict(actions.perform_sync(deleting(server, person), organization_deletion.delete))
 
 
 def belonging(server: Server, person: Person) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def furnish(server: Server, person: Person, sink: Sink) -> httpx.Client:
         lambda tx: members.invite(tx, inviter, f"guest-{person.name.lower()}@x.test", "member")
     ).result()
     request = KeyRequest(name="bound", profileId=person.profile)  # type: ignore[call-arg]
-    server.service.write(lambda tx: keys.mint(tx, who, request)).result()
+    server.service.write(lambda tx: api_keys.create(tx, who, request)).result()
     return browser
 
 
@@ -106,7 +108,9 @@ def test_what_a_deletion_ends_is_counted_before(
     server: Server, alice: Person, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
     scheduled(server, alice)
-    planned = server.service.read(lambda: organizations.plan(server.service, alice.organization)).result()
+    planned = server.service.read(
+        lambda: organization_deletion.plan_deletion(server.service, alice.organization)
+    ).result()
     assert planned["ends"] == {
         "accounts": 1,
         "posts": 1,
@@ -122,12 +126,12 @@ def test_what_a_deletion_ends_is_counted_before(
         "publishing": 0,
         "subscriptions": 0,
     }
-    lines = organizations.lines(planned["ends"])
+    lines = organization_deletion.format_lines(planned["ends"])
     assert len(lines) == 10
     assert lines[0] == "1 connected account: its tokens are deleted."
     assert delete(server, alice)["ends"] == planned["ends"]
     with pytest.raises(ApiError) as caught:
-        server.service.read(lambda: organizations.plan(server.service, alice.organization)).result()
+        server.service.read(lambda: organization_deletion.plan_deletion(server.service, alice.organization)).result()
     assert caught.value.code == "not_found"
 
 
@@ -156,11 +160,11 @@ def test_nothing_of_it_comes_in_any_more(
     "verb",
     [
         lambda tx, who: profiles.create(tx, who, ProfileRequest(name="x")),
-        lambda tx, who: keys.mint(tx, who, KeyRequest(name="x")),
+        lambda tx, who: api_keys.create(tx, who, KeyRequest(name="x")),
         lambda tx, who: users.create(tx, who, "late@x.test", "owner", "hash"),
         lambda tx, who: profiles.rename_organization(tx, who, OrganizationRequest(name="x")),
         lambda tx, who: billing.set_tier(tx, who, who.scope.organization, "pro"),
-        organizations.delete,
+        organization_deletion.delete,
     ],
     ids=["profile", "key", "user", "rename", "tier", "delete"],
 )
@@ -170,19 +174,19 @@ def test_an_operator_who_looked_it_up_before_adds_nothing_to_it(
     delete(server, alice)
     before = belonging(server, alice)
     with pytest.raises(ApiError) as caught:
-        act.do_now(deleting(server, alice), verb)
+        actions.perform_sync(deleting(server, alice), verb)
     assert caught.value.code == "not_found"
     assert belonging(server, alice) == before
     with pytest.raises(ApiError):
-        server.service.read(lambda: named.organization(alice.organization)).result()
+        server.service.read(lambda: name_lookup.find_organization(alice.organization)).result()
 
 
 def test_a_notice_of_its_subscription_changes_nothing(server: Server, alice: Person) -> None:
     facts = SubscriptionFacts.model_construct(status="active", variant_id="1")
     notice = billing.BillingNotice("subscription_created", alice.organization, "s-1", 1, facts)
-    assert server.service.read(lambda: billing.matters(notice)).result()
+    assert server.service.read(lambda: billing.is_relevant(notice)).result()
     delete(server, alice)
-    assert not server.service.read(lambda: billing.matters(notice)).result()
+    assert not server.service.read(lambda: billing.is_relevant(notice)).result()
 
 
 def test_nothing_of_it_goes_out_any_more(
@@ -252,11 +256,11 @@ def test_its_people_may_join_another_and_a_server_without_people_offers_its_set_
 ) -> None:
     sign_in(server, alice.organization)
     delete(server, alice)
-    assert users.offer_setup(server.service) is not None
+    assert users.create_setup_token(server.service) is not None
     other = server.person("Other")
     who = deleting(server, other)
     server.service.write(lambda tx: users.create(tx, who, "alice@x.test", "owner", "hash")).result()
-    assert users.offer_setup(server.service) is None
+    assert users.create_setup_token(server.service) is None
 
 
 # --- Queued posts ----------------------------------------------------------------------------------------------------
@@ -265,19 +269,19 @@ def test_its_people_may_join_another_and_a_server_without_people_offers_its_set_
 def test_many_queued_posts_are_canceled_by_a_job(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SLICE", 2)
+    monkeypatch.setattr(accounts, "CANCEL_BATCH", 2)
     second = server.connect_bluesky(alice, "second")["id"]
     posts = [scheduled(server, alice, account) for account in (alice.bluesky, second) for _ in range(3)]
     delete(server, alice)
     for post in posts:
         server.wait(post, "canceled")
         assert [type_ for type_, _ in server.events(post)].count("post.canceled") == 1
-    assert server.service.read(accounts.to_cancel).result() == 0
+    assert server.service.read(accounts.count_uncanceled).result() == 0
 
 
 def test_posts_that_wait_for_an_account_to_be_connected_again_are_canceled_too(server: Server, alice: Person) -> None:
     post = scheduled(server, alice)
-    act.do_now(deleting(server, alice), connect.disconnect, alice.bluesky, keep=True)
+    actions.perform_sync(deleting(server, alice), connect.disconnect, alice.bluesky, keep=True)
     assert server.rows(id=post)[0]["status"] == "queued"
     assert delete(server, alice)["ends"]["posts"] == 1
     server.wait(post, "canceled")
@@ -308,8 +312,10 @@ def test_it_is_not_deleted_while_a_post_of_it_is_being_published(world: World, m
         "1 post is being published, or the outcome is unknown. Nothing was deleted.",
     )
     assert {name: rows for name, rows in belonging(server, alice).items() if name != "Idempotency"} == before
-    planned = server.service.read(lambda: organizations.plan(server.service, alice.organization)).result()
-    assert organizations.lines(planned["ends"])[-1] == (
+    planned = server.service.read(
+        lambda: organization_deletion.plan_deletion(server.service, alice.organization)
+    ).result()
+    assert organization_deletion.format_lines(planned["ends"])[-1] == (
         "1 post is being published, or the outcome is unknown: it can be deleted after that is finished."
     )
     goes_on.set()

@@ -14,7 +14,7 @@ from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.core.events import EVENTS
+from socialpub.domain.events.events import EVENTS
 from socialpub.web.app import ROUTES
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.accounts.connect import redirect_uri
+from socialpub.domain.accounts.connect import build_redirect_uri
 from socialpub.platforms.contract import Board
 from socialpub.web.api.keys import KEY
 from socialpub.web.api.notifications import CHANNEL
@@ -311,7 +311,7 @@ def test_every_block_of_every_page_is_one_that_is_tested(world: World) -> None:
         "".join(docs.build_start_code(world.server.service.base_url)[name] for name in docs.INDEX_FILES).strip("\n")
     }
     code |= {html_source(f"docs/verifiers/{file}").strip("\n") for file in reference.VERIFIERS.values()}
-    addresses = {redirect_uri(world.server.service, row) for row in platforms.PLATFORMS.values() if row.oauth}
+    addresses = {build_redirect_uri(world.server.service, row) for row in platforms.PLATFORMS.values() if row.oauth}
     api, pages = world.server.api(), 0
     for path, _ in walk(api):
         pages += 1

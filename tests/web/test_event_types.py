@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import TypeAdapter
 
-from socialpub.domain.accounts import renewal, versions
-from socialpub.domain.core.events import EVENTS
+from socialpub.domain.accounts import api_versions, token_refresh
+from socialpub.domain.events.events import EVENTS
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.platforms.contract import Tokens
@@ -68,19 +68,19 @@ def _connect(world: World) -> None:
 
 def _expire(world: World) -> None:
     _connect(world)
-    renewal.warn(world.server.service)
+    token_refresh.warn_ending(world.server.service)
 
 
 def _revoke(world: World) -> None:
     _connect(world)
     world.server.skip(4 * DAY)
-    renewal.warn(world.server.service)
+    token_refresh.warn_ending(world.server.service)
 
 
 def _deprecate(world: World) -> None:
     world.server.connect(world.alice, "linkedin")
     world.server.skip(2 * DAY)
-    versions.look(world.server.service)
+    api_versions.notify_due(world.server.service)
 
 
 def _gone(world: World) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.people import limits
+from socialpub.domain.access import idempotency
 from socialpub.store.models import Account, ApiKey, Idempotency, Intent, Post, Usage
 from tests.kit import Api, Server, error_of, untouched
 from tests.soak.world import wait_for
@@ -276,7 +276,7 @@ def test_20_twins_of_a_cancel_cancel_once(world: World) -> None:
 def test_a_twin_that_waits_too_long_is_told_so_and_the_first_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "SAME_KEY_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(idempotency, "SAME_KEY_WAIT_SECONDS", 0.1)
     world.server.lab.lab.faults.add([{"fault": "delay:0.8", "operation": "com.atproto.repo.putRecord"}])
     world.server.lab.lab.calls.clear()
     body, slow = world.body(), world.server.api(world.alice.key)
@@ -299,7 +299,7 @@ def test_a_key_without_an_answer_never_lapses(world: World) -> None:
     send(world.alice.api, "POST", "/v1/posts", world.body())
     world.server.service.write(lambda tx: Idempotency.update(status=None, body=None).execute()).result()
     world.server.clock.skip(48 * 3600)
-    world.server.service.write(lambda tx: limits.purge(tx, world.server.service.now_ms)).result()
+    world.server.service.write(lambda tx: idempotency.purge(tx, world.server.service.now_ms)).result()
     assert len(world.server.rows(Idempotency)) == 1
 
 

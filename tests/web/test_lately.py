@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.core import lately
+from socialpub.domain.context import recent_posts
 from tests.kit import error_of
 from tests.web.test_validate import codes, many, result
 from tests.web.world import World
@@ -35,11 +35,11 @@ def test_a_post_counts_from_its_acceptance_where_it_is_due_until_it_is_canceled(
     assert not is_near(world, account)
 
 
-@pytest.mark.parametrize("kept", [1, lately.KNOWN_MAX])
+@pytest.mark.parametrize("kept", [1, recent_posts.ACCOUNTS_MAX])
 def test_a_text_is_a_repeat_for_a_day_whoever_else_was_posted_to_and_after_a_restart(
     kept: int, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lately, "KNOWN_MAX", kept)
+    monkeypatch.setattr(recent_posts, "ACCOUNTS_MAX", kept)
     again = {"onDuplicate": "refuse", "text": "once", "scheduledAt": world.soon()}
     first = world.scheduled(**again)
     world.charlie.api.publish(

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain.people.limits import Windows
+from socialpub.domain.access.rate_limits import SlidingWindowLimiter
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.store.models import Organization, Post, Usage
 from tests.kit import UNKNOWN_ID, Clock, Person, Server, error_of, iso, untouched
@@ -162,7 +162,7 @@ def test_failed_authentications_are_bounded_by_address_and_valid_keys_are_not(li
 
 def test_a_window_forgets_who_stays_away() -> None:
     clock = Clock()
-    windows = Windows(clock)
+    windows = SlidingWindowLimiter(clock)
     for number in range(1000):
         windows.spend(f"key {number}", 5)
     clock.skip(61)
@@ -171,7 +171,7 @@ def test_a_window_forgets_who_stays_away() -> None:
 
 
 def test_50_threads_get_exactly_the_limit() -> None:
-    windows = Windows(Clock())
+    windows = SlidingWindowLimiter(Clock())
     with concurrent.futures.ThreadPoolExecutor(50) as pool:
         rates = list(pool.map(lambda _: windows.spend("key", 20), range(200)))
     assert [rate.allowed for rate in rates].count(True) == 20

@@ -18,10 +18,9 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.engine import periodic
+from socialpub.domain.access import actions, idempotency
+from socialpub.domain.background import periodic_tasks
 from socialpub.domain.media import files, library, probe
-from socialpub.domain.people import limits
 from socialpub.platforms.contract import MediaFacts
 from socialpub.store.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api
@@ -734,10 +733,10 @@ def test_nothing_is_tidied_while_a_restored_database_is_paused(server: Server) -
     orphan.parent.mkdir(parents=True)
     orphan.write_bytes(b"x")
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert kept(server) == [orphan.name]
     server.service.write(lambda tx: Instance.update(paused=None).execute()).result()
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert kept(server) == []
 
 
@@ -782,7 +781,7 @@ def no_quota_left(server: Server, person: Person, monkeypatch: pytest.MonkeyPatc
     tier = Organization.update(tier="free").where(Organization.id == person.organization)
     server.service.write(lambda tx: tier.execute()).result()
     monkeypatch.setattr(server.service.runtime.settings.billing, "free", 0)
-    monkeypatch.setattr(limits, "check_quota", lambda *_: None)
+    monkeypatch.setattr(idempotency, "check_quota", lambda *_: None)
 
 
 @pytest.mark.parametrize("scheduled", [False, True])
@@ -802,7 +801,7 @@ def test_an_upload_that_its_transaction_refuses_is_gone_with_the_answer(
     def revoked(*_: Any) -> None:
         raise ApiError("unauthenticated")
 
-    monkeypatch.setattr(act, "check", revoked)
+    monkeypatch.setattr(actions, "check_scope", revoked)
     assert upload(alice.api).status_code == 401
     assert (kept(server), leased(server)) == ([], [])
 
@@ -854,9 +853,9 @@ def test_deleting_one_of_two_records_leaves_the_bytes_to_a_request_that_is_about
 
 def test_a_twin_that_comes_second_leaves_the_bytes_to_the_first(server: Server, alice: Person) -> None:
     first = alice.api.publish(inline_post(alice, JPEG), "twin")
-    real, early = limits._find, iter([True])  # the second looks before the first has committed
+    real, early = idempotency._find_record, iter([True])  # the second looks before the first has committed
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(limits, "_find", lambda key, now: None if next(early, False) else real(key, now))
+        patched.setattr(idempotency, "_find_record", lambda key, now: None if next(early, False) else real(key, now))
         second = alice.api.publish(inline_post(alice, JPEG), "twin")
     assert (second.content, second.headers["Idempotency-Replayed"]) == (first.content, "true")
     assert next(early, None) is None
@@ -869,7 +868,7 @@ def test_files_that_a_crash_left_without_a_row_go_after_the_next_start(server: S
     files._leases.clear()  # as the process is gone
     server.restart(alice)
     assert kept(server) != []
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert kept(server) == []
 
 

@@ -17,10 +17,11 @@ from socialpub.base import sockets
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import run_engine_and_web
-from socialpub.domain.core.service import open_service
-from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import keys, profiles
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import open_context
+from socialpub.domain.identity import api_keys
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store import db
@@ -43,15 +44,15 @@ def run(home: str, told: Any) -> None:
         limits={"media": 100_000},  # type: ignore[arg-type]
     )
     db.migrate(settings.database_path)
-    service = open_service(Runtime(settings, load_vault(settings)))
+    service = open_context(Runtime(settings, load_vault(settings)))
 
     def key(tx: db.Tx) -> str:
-        who = operator(service, "test")
+        who = build_operator(service, "test")
         organization = profiles.create_organization(tx, who, OrganizationRequest(name="Load"))["id"]
-        return str(keys.mint(tx, who.within(organization), KeyRequest(name="k")).body["key"])
+        return str(api_keys.create(tx, who.within(organization), KeyRequest(name="k")).body["key"])
 
     minted = service.write(key).result()
-    engine = Engine(service)
+    engine = BackgroundEngine(service)
     life = run_engine_and_web(engine, serve_app(build_app(service, engine), sock))
     run_until_signal(life, lambda: told.put((settings.base_url, minted, os.getpid())))
 

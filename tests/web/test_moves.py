@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.domain import post_states
+from socialpub.domain.access import authentication
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core import moves
-from socialpub.domain.engine import recovery
-from socialpub.domain.people import tenancy
+from socialpub.domain.background import recovery
 from socialpub.store.db import Tx
 from socialpub.store.models import Attempt, Intent, Job, Post
 from tests.kit import Server, breathe, error_of
@@ -39,13 +39,13 @@ ALLOWED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "settle_published": (("failed",), "published", ("post.published",)),
     "settle_absent": (("failed",), "failed", ()),
 }
-SINCE: moves.Extra = {"previousScheduledAt": "2026-11-20T12:00:00.000Z"}
+SINCE: post_states.TransitionData = {"previousScheduledAt": "2026-11-20T12:00:00.000Z"}
 PLAIN = {"code": "platform_rejected", "message": "no", "platform": "bluesky", "docUrl": "x"}
 UNKNOWN = {"code": "platform_unavailable", "message": "lost", "rule": "publish.outcome_unknown", "docUrl": "x"}
 
 
 def test_the_table_has_these_moves_and_no_others() -> None:
-    assert set(moves.MOVES) == set(ALLOWED)
+    assert set(post_states.TRANSITIONS) == set(ALLOWED)
 
 
 def put(world: World, post: str, state: str, error: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -73,7 +73,9 @@ def test_a_move_takes_the_states_it_is_for_and_no_other(name: str, world: World)
         post = world.scheduled(text=state)
         before = put(world, post, state, PLAIN)
         heard = len(told(world, post))
-        moved = service.write(lambda tx, post=post: moves.move(service, tx, name, post, data=SINCE, **columns)).result()
+        moved = service.write(
+            lambda tx, post=post: post_states.apply(service, tx, name, post, data=SINCE, **columns)
+        ).result()
         (row,) = world.server.rows(Post, id=post)
         if state in sources:
             assert moved is not None
@@ -122,7 +124,7 @@ def test_a_person_moves_what_may_be_moved_and_is_told_409_of_the_rest(name: str,
 def test_disconnecting_cancels_what_waits_and_nothing_else(world: World) -> None:
     posts = {state: world.scheduled(text=state) for state in STATES}
     before = {state: put(world, post, state) for state, post in posts.items()}
-    scope = tenancy.Scope(world.alice.organization)
+    scope = authentication.Scope(world.alice.organization)
     service = world.server.service
     service.write(lambda tx: accounts.disconnect(service, tx, scope, world.alice.bluesky, "r")).result()
     for state, post in posts.items():
@@ -185,7 +187,7 @@ def test_a_doorbell_of_a_post_in_the_midst_of_an_attempt_goes_on_with_it(world: 
 @pytest.mark.parametrize("state", [state for state in STATES if state != "publishing"])
 def test_a_doorbell_of_a_disconnected_account_refuses_what_waits_and_nothing_else(state: str, world: World) -> None:
     post = world.scheduled()
-    service, scope = world.server.service, tenancy.Scope(world.alice.organization)
+    service, scope = world.server.service, authentication.Scope(world.alice.organization)
     service.write(lambda tx: accounts.disconnect(service, tx, scope, world.alice.bluesky, "r")).result()
     before = put(world, post, state)
     ring(world, post)

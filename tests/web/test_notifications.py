@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import events, instance
+from socialpub.domain.events import events
 from socialpub.domain.notifications import channels, words
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store.models import Account, Audit, Notification, NotificationChannel, Post
 from socialpub.web.app import ROUTES

@@ -18,7 +18,7 @@ from socialpub import platforms
 from socialpub.base.config import Limits
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.core.events import EVENTS
+from socialpub.domain.events.events import EVENTS
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.posts import PostStatus
 from socialpub.web.app import ROUTES

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.people.tenancy import Scope
 from socialpub.store.db import Tx
 from socialpub.store.models import WebhookDelivery
 from tests.hooks import ENDPOINTS, register

@@ -162,8 +162,8 @@ def test_an_account_that_was_deactivated_works_again_when_it_comes_back(
         (refused,) = alice.api.publish(body).json()["results"]
         assert (refused["status"], refused["error"]["code"]) == ("rejected", "platform_auth_failed")
         (row,) = server.rows(Account)
-        held = tokens.open_tokens(server.service, account, row["secret"])
-        assert tokens.renewed(server.service, account, held).refresh != held.refresh
+        held = tokens.decrypt(server.service, account, row["secret"])
+        assert tokens.refresh_tokens(server.service, account, held).refresh != held.refresh
     finally:
         owners_call(pds, "com.atproto.server.activateAccount")
     publish(alice, account, "back")
@@ -183,7 +183,7 @@ def test_the_session_that_a_reconnect_replaces_is_ended(
 ) -> None:
     account = with_password(pds, browser)
     (row,) = server.rows(Account)
-    old = tokens.open_tokens(server.service, account, row["secret"])
+    old = tokens.decrypt(server.service, account, row["secret"])
     fields = {"handle": pds.handle, "password": pds.app_password}
     assert browser.post(f"{START}/complete", json=fields).status_code == 200
     connected = OfferedAccount(AccountIdentity(pds.did, pds.handle, json.loads(row["extra"])), old)
@@ -192,8 +192,8 @@ def test_the_session_that_a_reconnect_replaces_is_ended(
         assert time.monotonic() < deadline
         breathe()
     (row,) = server.rows(Account)
-    fresh = tokens.open_tokens(server.service, account, row["secret"])
-    assert tokens.renewed(server.service, account, fresh).refresh != fresh.refresh
+    fresh = tokens.decrypt(server.service, account, row["secret"])
+    assert tokens.refresh_tokens(server.service, account, fresh).refresh != fresh.refresh
 
 
 # --- A client on loopback, without our server ------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def invited(pds: Pds, browser: Api) -> str:
 
 def held(server: Server) -> tuple[dict[str, Any], Tokens]:
     (row,) = server.rows(Account)
-    return row, tokens.open_tokens(server.service, row["id"], row["secret"])
+    return row, tokens.decrypt(server.service, row["id"], row["secret"])
 
 
 def test_our_server_connects_publishes_renews_and_revokes(
@@ -317,7 +317,7 @@ def test_our_server_connects_publishes_renews_and_revokes(
     assert row["platform_account_id"] == pds.did
     assert first.private["client"]["id"] == f"{server.service.base_url}/oauth/client-metadata.json"
     sent = publish(alice, row["id"], "through our own server")
-    second = tokens.renewed(server.service, row["id"], first)
+    second = tokens.refresh_tokens(server.service, row["id"], first)
     assert second.refresh not in (None, first.refresh)
     publish(alice, row["id"], "after a renewal")
     posts = pds.records()[before:]

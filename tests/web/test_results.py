@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.core import instance
+from socialpub.domain.server import instance
 from socialpub.store.models import Account, Attempt, Instance, Media, Post
 from tests.kit import Server, error_of, untouched
 from tests.web.world import World, inline, picture

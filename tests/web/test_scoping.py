@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 from socialpub.base import crypto
-from socialpub.domain.people import keys, tenancy
-from socialpub.domain.people.actor import operator
-from socialpub.domain.people.tenancy import SESSION_IDLE_MS
+from socialpub.domain.access import authentication
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.access.authentication import SESSION_IDLE_MS
+from socialpub.domain.identity import api_keys
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.store import sql
 from socialpub.store.models import ApiKey, Post, Session, User, WebhookDelivery
@@ -261,7 +262,7 @@ def test_a_mistyped_key_is_refused_without_a_look_into_the_database(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    monkeypatch.setattr(tenancy, "_find_key", lambda digest: looked.append(digest))
+    monkeypatch.setattr(authentication, "_find_key", lambda digest: looked.append(digest))
     key = world.alice.key
     for wrong, looks in ((key[:-1] + ("0" if key[-1] != "0" else "1"), 0), (key, 1)):
         assert world.server.api(wrong).get("/v1/posts").status_code == 401
@@ -288,9 +289,9 @@ def used(world: World) -> int:
 def test_live_and_test_keys_do_the_same(world: World) -> None:
     key = (
         world.server.service.write(
-            lambda tx: keys.mint(
+            lambda tx: api_keys.create(
                 tx,
-                operator(world.server.service, "test").within(world.alice.organization),
+                build_operator(world.server.service, "test").within(world.alice.organization),
                 KeyRequest(name="t", prefix="svc_test_"),
             )
         )

@@ -13,8 +13,8 @@ import pytest
 from socialpub.base import sockets
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands.serve import bind, run_engine_and_web
-from socialpub.domain.core.service import open_service
-from socialpub.domain.engine.engine import Engine
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import open_context
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import db
 from socialpub.web.app import build_app
@@ -24,7 +24,7 @@ from tests.kit import Clock, Server
 MANY = 64  # connections
 
 
-class Watched(Engine):
+class Watched(BackgroundEngine):
     """An engine with a client that comes in the midst of its start: `met` is whether there was a server for it."""
 
     met: bool
@@ -42,7 +42,7 @@ def test_the_port_opens_when_the_engine_has_started(tmp_path: Path, lab: Simulat
     sock = sockets.listen("127.0.0.1", 0)
     settings = Server(tmp_path, lab, wall).settings(sock.getsockname()[1])
     db.migrate(settings.database_path)
-    service = open_service(Runtime(settings, load_vault(settings), clock=wall))
+    service = open_context(Runtime(settings, load_vault(settings), clock=wall))
     engine = Watched(service)
     with run_in_thread(run_engine_and_web(engine, serve_app(build_app(service, engine), sock))):
         assert httpx.get(f"{settings.base_url}/healthz", trust_env=False).status_code == 200

@@ -14,9 +14,10 @@ import httpx
 import pytest
 
 from socialpub.base.crypto import digest
-from socialpub.domain import act
-from socialpub.domain.people import profiles, signin, users
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.identity import signin, users
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.store.models import ApiKey, Organization, Session, User
 from tests.kit import Clock, Person, Server, error_of, kept_busy
@@ -34,9 +35,11 @@ def owner(server: Server, alice: Person) -> Person:
 
 
 def add_user(server: Server, person: Person, email: str, role: str, password: str = PASSWORD) -> None:
-    hash_ = users.hashed(password)
+    hash_ = users.hash_password(password)
     server.service.write(
-        lambda tx: users.create(tx, operator(server.service, "test").within(person.organization), email, role, hash_)
+        lambda tx: users.create(
+            tx, build_operator(server.service, "test").within(person.organization), email, role, hash_
+        )
     ).result()
 
 
@@ -122,7 +125,7 @@ def test_every_refused_sign_in_looks_the_same(server, owner, email, password):
 
 def test_failures_are_slowed_down_for_the_account_and_forgotten_after_a_success(server, owner, wall: Clock):
     api = server.api()
-    for _ in range(signin.BRAKES["pair"].free):
+    for _ in range(signin.GUESS_BACKOFFS["pair"].free):
         assert sign_in(api, password="wrong password!").status_code == 401
     assert sign_in(api).status_code == 429
     wall.skip(2)
@@ -131,7 +134,7 @@ def test_failures_are_slowed_down_for_the_account_and_forgotten_after_a_success(
 
 
 def test_ten_thousand_guesses_in_an_hour_are_hardly_looked_at(wall: Clock):
-    throttle, looked_at = signin.Throttle(wall), 0
+    throttle, looked_at = signin.LoginThrottle(wall), 0
     for _ in range(10_000):
         looked_at += throttle.guess(("pair", "a")) == 0
         wall.skip(0.36)
@@ -139,7 +142,7 @@ def test_ten_thousand_guesses_in_an_hour_are_hardly_looked_at(wall: Clock):
 
 
 def test_passwords_are_hashed_as_is_recommended():
-    found = argon2.extract_parameters(users.hashed(PASSWORD))
+    found = argon2.extract_parameters(users.hash_password(PASSWORD))
     assert (found.type, found.time_cost, found.parallelism) == (argon2.Type.ID, 2, 1)
     assert found.memory_cost >= 19 * 1024
 
@@ -175,12 +178,12 @@ def test_hashing_takes_no_more_memory_however_many_sign_in(server, owner):
 
 def test_others_are_served_while_every_sign_in_waits_for_a_place_to_hash(server, owner):
     reader, gate = signed_in(server), threading.Event()
-    held = kept_busy(users.hashing.submit, 2, gate)  # all the places that there are
+    held = kept_busy(users.HASHING_POOL.submit, 2, gate)  # all the places that there are
     browsers = [server.api() for _ in range(20)]
     try:
         with ThreadPoolExecutor(20) as many:
             waiting = [many.submit(sign_in, api) for api in browsers]
-            assert wait_for(lambda: users.hashing._work_queue.qsize() == 20, 30)
+            assert wait_for(lambda: users.HASHING_POOL._work_queue.qsize() == 20, 30)
             for path in ("/healthz", "/v1/posts", "/login"):
                 assert reader.get(path).status_code == 200
             assert not any(work.done() for work in (*held, *waiting))
@@ -243,9 +246,9 @@ def test_signing_in_leads_back_to_where_one_was(server, owner):
 
 def test_another_password_ends_every_session(server, owner):
     api = signed_in(server)
-    hash_ = users.hashed("another password")
+    hash_ = users.hash_password("another password")
     server.service.write(
-        lambda tx: users.set_password(tx, operator(server.service, "test"), EMAIL.upper(), hash_)
+        lambda tx: users.set_password(tx, build_operator(server.service, "test"), EMAIL.upper(), hash_)
     ).result()
     assert api.get("/v1/posts").status_code == 401
     assert sign_in(server.api(), password="another password").status_code == 303
@@ -288,7 +291,7 @@ def test_a_forged_sign_in_is_refused(server, owner, forged):
 
 
 def test_the_setup_link_makes_the_first_owner_once(server):
-    token = users.offer_setup(server.service)
+    token = users.create_setup_token(server.service)
     api = server.api()
     page = api.get(f"/setup/{token}")
     form = {"csrf_token": csrf_of(page), "organization": "Acme", "email": EMAIL, "password": PASSWORD}
@@ -301,13 +304,15 @@ def test_the_setup_link_makes_the_first_owner_once(server):
     assert "Acme" in api.get("/").text
     assert [(row["email"], row["role"]) for row in server.rows(User)] == [(EMAIL, "owner")]
     assert server.api().get(f"/setup/{token}").status_code == 404
-    assert users.offer_setup(server.service) is None
+    assert users.create_setup_token(server.service) is None
 
 
 def test_the_first_owner_gets_the_organization_that_a_command_has_made(server):
     """The README's path, by the command line and by the link, leads to one organization."""
-    made = act.do_now(operator(server.service, "command org_create"), profiles.create_organization, NAMED)["id"]
-    token = users.offer_setup(server.service)
+    made = actions.perform_sync(
+        build_operator(server.service, "command org_create"), profiles.create_organization, NAMED
+    )["id"]
+    token = users.create_setup_token(server.service)
     api = server.api()
     page = api.get(f"/setup/{token}")
     assert 'value="By a command"' in page.text
@@ -318,7 +323,7 @@ def test_the_first_owner_gets_the_organization_that_a_command_has_made(server):
 
 
 def test_a_wrong_setup_link_is_nothing(server):
-    users.offer_setup(server.service)
+    users.create_setup_token(server.service)
     assert server.api().get("/setup/" + "a" * 43).status_code == 404
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from socialpub.domain import act
+from socialpub.domain.access import actions
 from socialpub.domain.posts import accept, unheard
 from socialpub.domain.publishing import records, run
 from socialpub.store.models import (
@@ -91,7 +91,7 @@ def accepted(server: Server, people: list[Person], at: str, *, pictures: bool = 
         return str(answer.raise_for_status().json()["id"])
 
     asked = [(person, number) for number in range(EACH) for person in people]
-    gate = Gate(server, act._checked(accept._insert), len(asked))
+    gate = Gate(server, actions._add_authorization(accept._insert), len(asked))
     with ThreadPoolExecutor(len(asked)) as clients, mock.patch.object(server.service, "write_together", gate):
         found = [(person, clients.submit(publish, person, number)) for person, number in asked]
         return {batch.result(): person for person, batch in found}

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sanic.exceptions import RequestCancelled
 
-from socialpub.domain.people import users
+from socialpub.domain.identity import users
 from socialpub.store.models import Account
 from socialpub.web.server import ServerProtocol
 from tests.kit import Server
@@ -68,7 +68,7 @@ def test_a_refusal_names_its_rule_and_no_word_of_the_callers(world: World, caplo
 def test_signing_in_names_the_user_and_the_set_up_link_stays_secret(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    token = users.offer_setup(server.service)
+    token = users.create_setup_token(server.service)
     assert token is not None
     api = server.api()
     form = {"organization": "Acme", "email": EMAIL, "password": "short"}

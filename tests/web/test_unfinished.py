@@ -17,9 +17,9 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.config import Settings
 from socialpub.base.errors import refuse
-from socialpub.domain.core import moves
-from socialpub.domain.engine import periodic, recovery
-from socialpub.domain.people import limits
+from socialpub.domain import post_states
+from socialpub.domain.access import idempotency
+from socialpub.domain.background import periodic_tasks, recovery
 from socialpub.domain.posts import batches
 from socialpub.store import locks
 from socialpub.store.models import Idempotency, Post, Usage
@@ -90,7 +90,7 @@ def _put(world: World, post: str, status: str) -> None:
 
 
 def test_every_state_of_a_post_is_in_the_mix_above() -> None:
-    assert {*OPEN, DONE, *FAILED, "queued"} == {"queued", "validated", "publishing"} | moves.TERMINAL
+    assert {*OPEN, DONE, *FAILED, "queued"} == {"queued", "validated", "publishing"} | post_states.TERMINAL_STATES
 
 
 def test_the_wait_is_25_seconds_unless_it_is_set_otherwise() -> None:
@@ -217,16 +217,16 @@ def test_while_nothing_can_be_written_after_the_acceptance_the_answer_is_the_bat
 
 def test_an_answer_that_could_not_be_kept_is_kept_soon(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk between the acceptance and the answer: its key is not "in progress" for minutes."""
-    real = limits.keep
+    real = idempotency.store_response
 
     def full(*_: object) -> None:
         raise refuse("storage.unavailable")
 
-    monkeypatch.setattr(limits, "keep", full)
+    monkeypatch.setattr(idempotency, "store_response", full)
     first = send(world, world.body(), **{"Idempotency-Key": "k"})
     assert (first.status_code, [row["status"] for row in world.server.rows(Idempotency)]) == (200, [None])
-    monkeypatch.setattr(limits, "keep", real)
-    recovery.keep_unkept(world.server.service)
+    monkeypatch.setattr(idempotency, "store_response", real)
+    recovery.retry_unstored_responses(world.server.service)
     while world.server.rows(Idempotency)[0]["status"] is None:
         breathe()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})
@@ -238,7 +238,7 @@ def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: World) -> 
     first = send(world, world.body(), **{"Idempotency-Key": "k"})
     world.server.service.write(lambda tx: Idempotency.update(status=None, body=None).execute()).result()
     world.server.skip(600)
-    periodic.sweep(world.server.service, world.server.engine.fetched)
+    periodic_tasks.sweep(world.server.service, world.server.engine.fetched)
     while world.server.rows(Idempotency)[0]["status"] is None:
         breathe()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})

@@ -13,7 +13,7 @@ import pytest
 from sanic.exceptions import ServerError
 
 from socialpub.base import faults
-from socialpub.domain.engine import periodic
+from socialpub.domain.background import periodic_tasks
 from socialpub.domain.posts import unheard
 from socialpub.store.models import Organization, Owed, Post, Usage
 from socialpub.web.server import ServerProtocol
@@ -172,7 +172,7 @@ def test_what_counts_no_more_is_forgotten(narrow: World) -> None:
     narrow.server.clock.skip(unheard.WINDOW_MS / 1000 + 1)
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
-    periodic.sweep(narrow.server.service, narrow.server.engine.fetched)
+    periodic_tasks.sweep(narrow.server.service, narrow.server.engine.fetched)
     assert len(narrow.server.service.lost.unheard) == len(narrow.server.rows(Owed)) == 1
 
 

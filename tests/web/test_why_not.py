@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.base.redact import LogFormatter
 from socialpub.commands.serve import LINE
-from socialpub.domain.core import instance
+from socialpub.domain.server import instance
 from socialpub.store.models import Account
 from tests.hooks import ended, register
 from tests.kit import iso

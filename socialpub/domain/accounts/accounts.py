@@ -13,11 +13,11 @@ from typing_extensions import TypedDict
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain.accounts import attention, grants
-from socialpub.domain.accounts.tokens import columns, open_tokens, open_upstream
-from socialpub.domain.core import moves
-from socialpub.domain.core.service import Service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain import post_states
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.accounts import attention, revocation
+from socialpub.domain.accounts.tokens import build_columns, decrypt, open_upstream
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import AccountIdentity, ConfiguredSite, Platform, SupportsPasswordLogin, Tokens
 from socialpub.platforms.contract import ConnectorAccount as Who
@@ -31,19 +31,19 @@ from socialpub.store.statements import sweeps
 
 log = logging.getLogger("socialpub.jobs")
 
-SLICE = 100  # posts canceled per transaction: other writers wait for it
-TOLD_EVERY = 5000
+CANCEL_BATCH = 100  # posts canceled per transaction: other writers wait for it
+LOG_INTERVAL = 5000
 
 
 # --- Reading -----------------------------------------------------------------------------------------------------
 
 
-def in_scope(scope: Scope, profile: str | None = None) -> list[AccountRow]:
+def list_rows(scope: Scope, profile: str | None = None) -> list[AccountRow]:
     """List the connected accounts of the scope (and profile), oldest first."""
-    return _connected(scope.organization, scope.profile if profile is None else profile)
+    return _list_connected(scope.organization, scope.profile if profile is None else profile)
 
 
-def _connected(organization: str | None, profile: str | None) -> list[AccountRow]:
+def _list_connected(organization: str | None, profile: str | None) -> list[AccountRow]:
     query = Account.select().where(Account.disconnected_at.is_null())
     if organization is not None:
         query = query.where(Account.organization == organization)
@@ -61,48 +61,48 @@ def list_bodies(scope: Scope, query: AccountsQuery | None = None) -> list[Accoun
     profile = query.profile_id
     if profile is not None and scope.profile not in (None, profile):
         return []
-    return [body(row) for row in in_scope(scope, profile) if _is_wanted(row, query)]
+    return [to_body(row) for row in list_rows(scope, profile) if _is_match(row, query)]
 
 
-def list_everywhere(organization: str | None, query: AccountsQuery) -> list[AccountBody]:
+def list_bodies_everywhere(organization: str | None, query: AccountsQuery) -> list[AccountBody]:
     """List the accounts of an organization, or of all if None (the operator's command)."""
-    return [body(row) for row in _connected(organization, query.profile_id) if _is_wanted(row, query)]
+    return [to_body(row) for row in _list_connected(organization, query.profile_id) if _is_match(row, query)]
 
 
-def _is_wanted(row: AccountRow, query: AccountsQuery) -> bool:
+def _is_match(row: AccountRow, query: AccountsQuery) -> bool:
     of_platform = query.platform is None or row["platform"] in query.platform
     return of_platform and (query.status is None or row["status"] in query.status)
 
 
 def get_body(scope: Scope, account: str) -> AccountBody:
     """Load an account of the scope. Raises ApiError `not_found`."""
-    return body(find(scope, account))
+    return to_body(find(scope, account))
 
 
 def find(scope: Scope, account: str) -> AccountRow:
     """Load a connected account's row, secret encrypted. Raises ApiError `not_found`."""
-    row = find_ever(scope, account)
+    row = find_including_disconnected(scope, account)
     if row["disconnected_at"] is not None:
-        raise _unknown()
+        raise _build_not_found()
     return row
 
 
-def find_ever(scope: Scope, account: str) -> AccountRow:
+def find_including_disconnected(scope: Scope, account: str) -> AccountRow:
     """Load an account's row, even if disconnected. Raises ApiError `not_found`."""
     query = Account.select().where(Account.id == account, Account.organization == scope.organization)
     if scope.profile:
         query = query.where(Account.profile == scope.profile)
     row: AccountRow | None = query.dicts().first()
     if row is None:
-        raise _unknown()
+        raise _build_not_found()
     return row
 
 
-def _unknown() -> ApiError:
+def _build_not_found() -> ApiError:
     return ApiError("not_found", "There is no account with this id in the scope.")
 
 
-def body(row: AccountRow) -> AccountBody:
+def to_body(row: AccountRow) -> AccountBody:
     """Build the API's account body, without secrets."""
     shown: AccountBody = {
         "id": row["id"],
@@ -115,7 +115,7 @@ def body(row: AccountRow) -> AccountBody:
         "updatedAt": iso(row["updated_at"]),
         "tokenExpiresAt": iso(row["token_expires_at"]),
     }
-    if refused := attention.body(row):
+    if refused := attention.to_body(row):
         shown["attention"] = refused
     block = platforms.platform(row["platform"]).account_block
     if block:
@@ -124,7 +124,7 @@ def body(row: AccountRow) -> AccountBody:
     return shown
 
 
-class Standing(TypedDict):
+class AccountDetail(TypedDict):
     """Account details beside the API body."""
 
     reason: str | None
@@ -137,29 +137,29 @@ class Standing(TypedDict):
     """Requested scopes that the owner did not grant, where the platform reports them."""
 
 
-def standing(service: Service, row: AccountRow) -> Standing:
+def load_detail(service: AppContext, row: AccountRow) -> AccountDetail:
     return {
         "reason": row["revoked_reason"] if row["status"] == "revoked" else None,
         "renewed_at": row["renewed_at"],
         "ends_at": row["ends_at"],
         "renews": row["ends_at"] is None or row["ends_at"] != row["token_expires_at"],
-        "missing": _missing(service, row),
+        "missing": _list_missing_scopes(service, row),
     }
 
 
-def _missing(service: Service, row: AccountRow) -> list[str]:
+def _list_missing_scopes(service: AppContext, row: AccountRow) -> list[str]:
     oauth_row, site = platforms.platform(row["platform"]).oauth, service.sites[row["platform"]]
     is_put_together = isinstance(site, ConfiguredSite) and bool(site.config_id)  # set at the platform, unknown here
     if oauth_row is None or row["secret"] is None or is_put_together:
         return []
     try:
-        granted = open_tokens(service, row["id"], row["secret"]).private.get("scopes")
+        granted = decrypt(service, row["id"], row["secret"]).private.get("scopes")
     except ApiError:
         return []  # the account's status reports it
     return [scope for scope in oauth.list_scopes(oauth_row, site) if scope not in granted] if granted else []
 
 
-class Named(TypedDict):
+class AccountColumns(TypedDict):
     """Columns of an account that a post needs before publishing; never the secret."""
 
     id: str
@@ -172,18 +172,18 @@ class Named(TypedDict):
     extra: str
 
 
-class Numbered(Named):
+class KeyedAccountColumns(AccountColumns):
     """Adds the surrogate keys of organization, profile and account, as post rows use them."""
 
     numbers: tuple[int, int, int]
 
 
-def who(row: Named) -> Who:
+def build_connector_account(row: AccountColumns) -> Who:
     """Build the account as connectors and rules see it."""
     return Who(row["platform_account_id"], row["display_name"], sql.loads(row["extra"]))
 
 
-def ends_before(row: Named, at_ms: int) -> bool:
+def is_ending_before(row: AccountColumns, at_ms: int) -> bool:
     """Return whether the authorization ends before `at_ms` and cannot be refreshed."""
     return row["ends_at"] is not None and row["ends_at"] < at_ms
 
@@ -192,7 +192,13 @@ def ends_before(row: Named, at_ms: int) -> bool:
 
 
 def connect(
-    service: Service, tx: Tx, organization: str, profile: str, platform: str, identity: AccountIdentity, tokens: Tokens
+    service: AppContext,
+    tx: Tx,
+    organization: str,
+    profile: str,
+    platform: str,
+    identity: AccountIdentity,
+    tokens: Tokens,
 ) -> tuple[AccountBody, bool]:
     """Insert or update an account; return it and whether it is new.
 
@@ -212,10 +218,10 @@ def connect(
         "extra": json.dumps(extra | dict(identity.extra)),
         "disconnected_at": None,
         "attention": None,
-        **columns(service, account, platform, tokens),
+        **build_columns(service, account, platform, tokens),
     }
     if known:
-        grants.replaced(service, tx, known, tokens)
+        revocation.revoke_replaced(service, tx, known, tokens)
         Account.update(**values).where(same).execute()
     else:
         Account.insert(
@@ -227,13 +233,13 @@ def connect(
             created_at=values["updated_at"],
             **values,
         ).execute()
-    return body(the_row(Account, account)), known is None
+    return to_body(the_row(Account, account)), known is None
 
 
-def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[AccountIdentity, Tokens]:
+def login(service: AppContext, platform: str, fields: Mapping[str, str]) -> tuple[AccountIdentity, Tokens]:
     """Log in with credentials at the platform. Raises ApiError `platform_not_enabled`."""
     connector = platforms.CONNECTORS.get(platform)
-    enabled(service, platforms.platform(platform))
+    check_enabled(service, platforms.platform(platform))
     log_in: SupportsPasswordLogin | None = getattr(connector, "login", None) and connector  # type: ignore[assignment]
     if log_in is None:
         raise ApiError("platform_not_enabled", f"Accounts of {platform} do not connect by credentials.")
@@ -241,7 +247,7 @@ def login(service: Service, platform: str, fields: Mapping[str, str]) -> tuple[A
         return log_in.login(up, fields, service.now_ms)
 
 
-def enabled(service: Service, platform: Platform) -> None:
+def check_enabled(service: AppContext, platform: Platform) -> None:
     """Raise ApiError `platform_not_enabled` unless this server publishes to the platform."""
     if platform.name not in platforms.CONNECTORS:
         raise ApiError(
@@ -265,7 +271,7 @@ def is_revoked(account: str) -> bool:
 
 
 def disconnect(
-    service: Service, tx: Tx, scope: Scope, account: str, request_id: str, *, keep: bool = False
+    service: AppContext, tx: Tx, scope: Scope, account: str, request_id: str, *, keep: bool = False
 ) -> AccountRow:
     """Erase an account's secrets, start canceling its queued posts; return the old row.
 
@@ -277,68 +283,70 @@ def disconnect(
     gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
     Account.update(disconnected_at=now, updated_at=now, **gone).where(Account.id == account).execute()
     if not keep:
-        cancel(service, tx, account, request_id)
+        cancel_posts(service, tx, account, request_id)
     return row
 
 
-def cancel(service: Service, tx: Tx, account: str, request_id: str, at_once: int | None = None) -> int:
+def cancel_posts(service: AppContext, tx: Tx, account: str, request_id: str, at_once: int | None = None) -> int:
     """Cancel up to `at_once` (SLICE) queued posts, leave the rest to a job; return the number."""
-    now, at_once = service.now_ms, SLICE if at_once is None else at_once
-    first = _waiting(account, now, at_once + 1)
-    _cancel(service, tx, _ours(first[:at_once]), now, request_id)
+    now, at_once = service.now_ms, CANCEL_BATCH if at_once is None else at_once
+    first = _select_cancelable(account, now, at_once + 1)
+    _cancel_batch(service, tx, _exclude_remote(first[:at_once]), now, request_id)
     if len(first) > at_once:
         service.jobs.put(tx, "cancel", f"cancel:{account}:{now}:{request_id}", now)
     return min(len(first), at_once)
 
 
-def waiting(service: Service, scope: Scope, account: str) -> int:
+def count_queued(service: AppContext, scope: Scope, account: str) -> int:
     """Count the queued posts of an account. Raises ApiError `not_found`."""
     find(scope, account)
     found: int = sql.value(sweeps.WAITING_COUNT, (account, service.now_ms))
     return found
 
 
-def cancel_waiting(service: Service, claim: Claim, stopping: Callable[[], bool]) -> None:
+def run_cancel_job(service: AppContext, claim: Claim, stopping: Callable[[], bool]) -> None:
     """Run the cancel job slice by slice; a stopped or killed run is resumed."""
     _, account, at, request_id = claim.key.split(":", 3)
-    posts = service.read(lambda: _ours(_waiting(account, int(at)))).result()
-    for start in range(0, len(posts), SLICE):
+    posts = service.read(lambda: _exclude_remote(_select_cancelable(account, int(at)))).result()
+    for start in range(0, len(posts), CANCEL_BATCH):
         if stopping():
             service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
             return
-        part = posts[start : start + SLICE]
-        service.write(functools.partial(_cancel, service, posts=part, at_ms=int(at), request_id=request_id)).result()
-        if start % TOLD_EVERY == 0:
+        part = posts[start : start + CANCEL_BATCH]
+        service.write(
+            functools.partial(_cancel_batch, service, posts=part, at_ms=int(at), request_id=request_id)
+        ).result()
+        if start % LOG_INTERVAL == 0:
             log.info("account %s: %d of its waiting posts are still to be canceled", account, len(posts) - start)
     service.write(lambda tx: service.jobs.finish(tx, claim)).result()
     log.info("account %s: its waiting posts are canceled", account)
 
 
-def to_cancel() -> int:
+def count_uncanceled() -> int:
     """Count the posts of disconnected accounts that are still to be canceled."""
     jobs = Job.select(Job.key).where(Job.key >= "cancel:", Job.key < "cancel;").tuples()
     asked = (key.split(":", 3) for (key,) in jobs)
     return sum(sql.value(sweeps.WAITING_COUNT, (account, int(at))) for _, account, at, _ in asked)
 
 
-class Waiting(moves.Prepared):
+class CancelablePost(post_states.PreparedColumns):
     """Columns that tell whether a queued post can be canceled."""
 
     id: str
 
 
-def _waiting(account: str, at_ms: int, limit: int | None = None) -> list[Waiting]:
+def _select_cancelable(account: str, at_ms: int, limit: int | None = None) -> list[CancelablePost]:
     """Select the posts queued at `at_ms`: the account may have been reconnected since."""
     found = sql.every(sweeps.WAITING_OF_ACCOUNT, (account, at_ms, -1 if limit is None else limit))
     return [{"id": post, "platform": platform, "saved": saved} for post, platform, saved in found]
 
 
-def _ours(posts: Sequence[Waiting]) -> list[str]:
+def _exclude_remote(posts: Sequence[CancelablePost]) -> list[str]:
     """Exclude posts that the platform completes by itself; their next attempt ends them."""
-    return [post["id"] for post in posts if not moves.goes_on(post)]
+    return [post["id"] for post in posts if not post_states.is_completed_remotely(post)]
 
 
-def _cancel(service: Service, tx: Tx, posts: Sequence[str], at_ms: int, request_id: str) -> None:
+def _cancel_batch(service: AppContext, tx: Tx, posts: Sequence[str], at_ms: int, request_id: str) -> None:
     for post in posts:
-        if moves.move(service, tx, "disconnect", post, where=Post.updated_at <= at_ms, request_id=request_id):
+        if post_states.apply(service, tx, "disconnect", post, where=Post.updated_at <= at_ms, request_id=request_id):
             service.jobs.remove(tx, post)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Share
-from socialpub.domain import act
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import connect, tokens
-from socialpub.domain.core import sites
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import profiles
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.context import platform_sites
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.apps import AppBody, AppRequest
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import Platform, Site, Tokens
@@ -26,7 +26,7 @@ from socialpub.store.models import Account, PlatformApp, row_of
 
 
 @dataclass(frozen=True)
-class App:
+class PlatformAppView:
     """Registered app without its secret. `lost`: the stored secret cannot be decrypted."""
 
     platform: Platform
@@ -42,7 +42,7 @@ class App:
 
 
 @dataclass(frozen=True)
-class Checked:
+class AppCheckResult:
     """Platform's verdict on an app, with a sentence for the owner."""
 
     is_known: bool
@@ -54,10 +54,10 @@ class Checked:
 
 def may_manage(scope: Scope) -> bool:
     """Return whether this user may change apps of the whole server."""
-    return act.owns(scope) and profiles.is_alone(scope.organization)
+    return actions.can_manage_members(scope) and profiles.is_only_organization(scope.organization)
 
 
-def check_may(scope: Scope) -> None:
+def check_may_manage(scope: Scope) -> None:
     """Raise ApiError `unauthorized` unless `may_manage`."""
     if not may_manage(scope):
         raise ApiError(
@@ -67,12 +67,12 @@ def check_may(scope: Scope) -> None:
         )
 
 
-def wanting() -> list[Platform]:
+def list_platforms() -> list[Platform]:
     """List the platforms that need a registered app."""
     return [platform for platform in platforms.PLATFORMS.values() if platform.console]
 
 
-def the_platform(name: str) -> Platform:
+def get_platform(name: str) -> Platform:
     """Return a platform that needs an app. Raises ApiError `not_found`."""
     found = platforms.PLATFORMS.get(name)
     if found is None or found.console is None:
@@ -80,23 +80,25 @@ def the_platform(name: str) -> Platform:
     return found
 
 
-def listed(service: Service) -> list[App]:
+def list_apps(service: AppContext) -> list[PlatformAppView]:
     """List the app of each platform, including missing ones."""
-    return [one(service, platform) for platform in wanting()]
+    return [get_app(service, platform) for platform in list_platforms()]
 
 
-def one(service: Service, platform: Platform) -> App:
+def get_app(service: AppContext, platform: Platform) -> PlatformAppView:
     """Describe the app of a platform."""
     site, row = service.sites[platform.name], row_of(PlatformApp, platform.name)
     if service.sites.is_set(platform.name):
-        return App(platform, site.client_id, in_settings=True, lost=not (site.client_id and site.client_secret))
+        return PlatformAppView(
+            platform, site.client_id, in_settings=True, lost=not (site.client_id and site.client_secret)
+        )
     if row is None:
-        return App(platform, "")
+        return PlatformAppView(platform, "")
     lost = not site.client_secret
-    return App(platform, row["client_id"], lost=lost, known_at=row["known_at"], typed_at=row["updated_at"])
+    return PlatformAppView(platform, row["client_id"], lost=lost, known_at=row["known_at"], typed_at=row["updated_at"])
 
 
-def connected(scope: Scope, platform: Platform) -> int:
+def count_accounts(scope: Scope, platform: Platform) -> int:
     """Count the accounts connected through the app."""
     mine = (Account.organization == scope.organization) & (Account.platform == platform.name)
     found: int = Account.select().where(mine, Account.disconnected_at.is_null()).count()
@@ -106,31 +108,35 @@ def connected(scope: Scope, platform: Platform) -> int:
 # --- Check ---------------------------------------------------------------------------------------------------------
 
 
-async def check(service: Service, scope: Scope, platform: Platform, app: AppRequest | None = None) -> Checked:
+async def check_app(
+    service: AppContext, scope: Scope, platform: Platform, app: AppRequest | None = None
+) -> AppCheckResult:
     """Check an app at its platform before it is saved; None: the app in use.
 
     Raises ApiError `platform_not_enabled` if the platform refuses it.
     """
     if platform.oauth is None or platform.oauth.app_check is None:
         said = f"{platform.label} offers no way to check the app. Connect an account to test it."
-        return Checked(False, said)
+        return AppCheckResult(False, said)
     used = service.sites[platform.name]
     site = service.sites.with_app(platform.name, app.client_id, app.client_secret) if app else used
     try:
-        await connect.aside(service, Share(platform.name, scope.organization), lambda: _ask(service, platform, site))
+        await connect.run_in_thread(
+            service, Share(platform.name, scope.organization), lambda: _probe(service, platform, site)
+        )
     except ApiError as error:
         if error.code == "platform_not_enabled":
-            raise refused(platform, error) from error
-        return Checked(False, f"The app could not be checked: {error.message}")
-    return Checked(True, f"{platform.label} accepts this app.")
+            raise build_unknown_app_error(platform, error) from error
+        return AppCheckResult(False, f"The app could not be checked: {error.message}")
+    return AppCheckResult(True, f"{platform.label} accepts this app.")
 
 
-def _ask(service: Service, platform: Platform, site: Site) -> None:
+def _probe(service: AppContext, platform: Platform, site: Site) -> None:
     with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
         oauth.check_app(platform, replace(up, site=site).http, site)
 
 
-def refused(platform: Platform, error: ApiError) -> ApiError:
+def build_unknown_app_error(platform: Platform, error: ApiError) -> ApiError:
     """Build the error for an app that the platform does not know."""
     console = platform.console
     assert console is not None, "an app is registered there"
@@ -145,13 +151,13 @@ def refused(platform: Platform, error: ApiError) -> ApiError:
 # --- Changes -------------------------------------------------------------------------------------------------------
 
 
-def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> Done:
+def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> ActionResult:
     """Save an app; it is used from the commit on, also for pending token refreshes."""
     service, now = who.service, who.service.now_ms
-    platform = check_change(who, name)
+    platform = check_changeable(who, name)
     values = {
         "client_id": app.client_id,
-        "secret": sites.sealed(service.runtime.vault, name, app.client_secret),
+        "secret": platform_sites.encrypt_secret(service.runtime.vault, name, app.client_secret),
         "known_at": now if is_known else None,
         "updated_at": now,
     }
@@ -164,31 +170,31 @@ def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> D
         Account.organization == who.scope.organization, Account.platform == name
     ).execute()
     tx.after_commit(lambda: service.sites.use(name, app.client_id, app.client_secret))
-    return Done(AppBody(platform=platform.name), subject=name)
+    return ActionResult(AppBody(platform=platform.name), subject=name)
 
 
-def note_known(tx: Tx, who: Actor, name: str, client_id: str) -> Done:
+def mark_confirmed(tx: Tx, who: Actor, name: str, client_id: str) -> ActionResult:
     """Record that the platform has confirmed the app."""
-    check_change(who, name)
+    check_changeable(who, name)
     PlatformApp.update(known_at=who.service.now_ms).where(
         PlatformApp.id == name, PlatformApp.client_id == client_id
     ).execute()
-    return Done(AppBody(platform=name), subject=name)
+    return ActionResult(AppBody(platform=name), subject=name)
 
 
-def remove(tx: Tx, who: Actor, name: str) -> Done:
+def remove(tx: Tx, who: Actor, name: str) -> ActionResult:
     """Delete the app that was entered."""
-    check_change(who, name)
+    check_changeable(who, name)
     if not PlatformApp.delete().where(PlatformApp.id == name).execute():
         raise ApiError("not_found", "No app was entered for this platform.")
     tx.after_commit(lambda: who.service.sites.forget(name))
-    return Done(AppBody(platform=name), subject=name)
+    return ActionResult(AppBody(platform=name), subject=name)
 
 
-def check_change(who: Actor, name: str) -> Platform:
+def check_changeable(who: Actor, name: str) -> Platform:
     """Return the platform if an app may be entered for it. Raises ApiError otherwise."""
-    check_may(who.scope)
-    platform = the_platform(name)
+    check_may_manage(who.scope)
+    platform = get_platform(name)
     if who.service.sites.is_set(name):
         raise ApiError(
             "validation_failed",

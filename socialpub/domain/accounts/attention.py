@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.accounts import Attention
 from socialpub.store import sql
 from socialpub.store.db import Tx
@@ -16,24 +16,24 @@ from socialpub.store.rows import AccountRow
 from socialpub.store.statements import publishing
 
 
-def is_meant(error: ApiError) -> bool:
+def is_fixable_by_owner(error: ApiError) -> bool:
     """Return whether the owner can fix this refusal without a new token."""
     return error.code == "platform_auth_failed" and not (error.rule or "").startswith("account.")
 
 
-def remember(service: Service, tx: Tx, account: str, error: ApiError) -> None:
+def save(service: AppContext, tx: Tx, account: str, error: ApiError) -> None:
     """Store a refusal on the account, replacing an earlier one."""
     now = service.now_ms
     kept = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)
     Account.update(attention=kept, updated_at=now).where(Account.id == account).execute()
 
 
-def clear(service: Service, tx: Tx, accounts: Sequence[str]) -> None:
+def clear(service: AppContext, tx: Tx, accounts: Sequence[str]) -> None:
     """Clear the refusals of accounts that have just published."""
     sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, sql.json_of(list(accounts))))
 
 
-def body(row: AccountRow) -> Attention | None:
+def to_body(row: AccountRow) -> Attention | None:
     """Build the `attention` of an account; None if there is none."""
     if row["attention"] is None:
         return None

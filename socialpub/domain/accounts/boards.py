@@ -7,10 +7,10 @@ from typing import cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.access.actor import Actor
 from socialpub.domain.accounts import accounts
-from socialpub.domain.accounts.calling import Caller, StorageError
-from socialpub.domain.core.service import Service
-from socialpub.domain.people.actor import Actor
+from socialpub.domain.accounts.connector_session import ConnectorSession, StorageError
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.accounts import BoardBody, BoardList, DefaultBoardBody
 from socialpub.platforms.contract import Board, SupportsBoards
 from socialpub.store.db import Tx
@@ -18,7 +18,7 @@ from socialpub.store.models import Account
 from socialpub.store.rows import AccountRow
 
 
-def of_account(row: AccountRow) -> SupportsBoards:
+def get_connector(row: AccountRow) -> SupportsBoards:
     """Return the connector that lists boards. Raises ApiError `account.platform`."""
     connector = platforms.CONNECTORS.get(row["platform"])
     if not has_boards(row["platform"]):
@@ -31,20 +31,20 @@ def has_boards(platform: str) -> bool:
     return hasattr(platforms.CONNECTORS.get(platform), "boards")
 
 
-def default_name(row: AccountRow) -> str | None:
+def find_default_name(row: AccountRow) -> str | None:
     """Return the name of the default board, or its id, or None."""
     extra = json.loads(row["extra"])
     name: str | None = extra.get("defaultBoardName") or extra.get("defaultBoardId")
     return name
 
 
-def listing(service: Service, row: AccountRow) -> tuple[Board, ...]:
+def fetch(service: AppContext, row: AccountRow) -> tuple[Board, ...]:
     """List the boards from the platform; blocks. Raises ApiError from the platform's response."""
-    platform_boards = of_account(row)
-    accounts.enabled(service, platforms.platform(row["platform"]))
+    platform_boards = get_connector(row)
+    accounts.check_enabled(service, platforms.platform(row["platform"]))
     if row["status"] == "revoked":
         raise refuse("account.reconnect_required")
-    caller = Caller(service, row)
+    caller = ConnectorSession(service, row)
     try:
         return caller.call(platform_boards.boards)
     except StorageError as error:
@@ -55,13 +55,13 @@ def listing(service: Service, row: AccountRow) -> tuple[Board, ...]:
         raise
 
 
-def body(row: AccountRow, boards: tuple[Board, ...]) -> BoardList:
+def to_body(row: AccountRow, boards: tuple[Board, ...]) -> BoardList:
     """Build the body of GET …/boards."""
     shown: list[BoardBody] = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
     return {"data": shown, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}
 
 
-def chosen(boards: tuple[Board, ...], board: str) -> Board:
+def find_board(boards: tuple[Board, ...], board: str) -> Board:
     """Find a board to publish on by id. Raises ApiError `pinterest.board.unknown`."""
     found = next((one for one in boards if one.id == board), None)
     if found is None:
@@ -71,7 +71,7 @@ def chosen(boards: tuple[Board, ...], board: str) -> Board:
     return found
 
 
-def choose(tx: Tx, who: Actor, account: str, board: Board) -> DefaultBoardBody:
+def set_default(tx: Tx, who: Actor, account: str, board: Board) -> DefaultBoardBody:
     """Make a board the default; return `{id, defaultBoardId, defaultBoardName}`."""
     row = accounts.find(who.scope, account)
     picked = {"defaultBoardId": board.id, "defaultBoardName": board.name}

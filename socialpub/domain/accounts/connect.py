@@ -19,13 +19,13 @@ from socialpub import platforms
 from socialpub.base import crypto
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.fair import Share
-from socialpub.domain import act
-from socialpub.domain.accounts import accounts, grants, public_client, tokens
-from socialpub.domain.core import upstreams
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import profiles, tenancy
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access import actions, authentication
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.accounts import accounts, client_metadata, revocation, tokens
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.accounts import (
     ChoiceBody,
     ChoicesBody,
@@ -56,11 +56,11 @@ from socialpub.store.rows import AccountRow, ConnectAttemptRow
 log = logging.getLogger("socialpub.connect")
 
 T = TypeVar("T")
-LIFE_MS = 10 * 60 * 1000
+ATTEMPT_MS = 10 * 60 * 1000
 
 
 @dataclass(frozen=True)
-class Offer:
+class LoginResult:
     """Result of a login: one account to connect, or several to choose from."""
 
     profile: str
@@ -72,20 +72,20 @@ class Offer:
 # --- Preconditions -------------------------------------------------------------------------------------------------
 
 
-def is_ready(service: Service, name: str) -> bool:
+def is_ready(service: AppContext, name: str) -> bool:
     """Return whether accounts of the platform can be connected on this server."""
     try:
-        return bool(ready(service, name))
+        return bool(get_ready_platform(service, name))
     except ApiError:
         return False
 
 
-def ready(service: Service, name: str) -> Platform:
+def get_ready_platform(service: AppContext, name: str) -> Platform:
     """Return the platform if it can be connected. Raises `not_found`, `platform_not_enabled`."""
     if name not in platforms.PLATFORMS:
         raise ApiError("not_found", "There is no platform of this name.")
     platform, site = platforms.platform(name), service.sites[name]
-    accounts.enabled(service, platform)
+    accounts.check_enabled(service, platform)
     missing = [key for key in ("client_id", "client_secret") if not getattr(site, key)]
     if platform.oauth and missing and not platform.credentials:
         names = " and ".join(f"platforms.{name}.{key}" for key in missing)
@@ -95,23 +95,23 @@ def ready(service: Service, name: str) -> Platform:
             platform=name,
             remediation=(
                 f"An owner registers an app at {platform.label} with the redirect URI "
-                f"{redirect_uri(service, platform)} and types it in under Settings, Platform apps; or the operator "
+                f"{build_redirect_uri(service, platform)} and types it in under Settings, Platform apps; or the operator "
                 f"sets {names}. See {service.base_url}/docs/platforms/{name}."
             ),
         )
     return platform
 
 
-def redirect_uri(service: Service, platform: Platform) -> str:
+def build_redirect_uri(service: AppContext, platform: Platform) -> str:
     """Return the redirect URI, as registered at the platform."""
     return f"{service.base_url}/connect/{platform.name}/callback"
 
 
-def profile_of(scope: Scope, wanted: str | None) -> str:
+def choose_profile(scope: Scope, wanted: str | None) -> str:
     """Return the profile to connect in; None: the first one. Raises ApiError `not_found`."""
     if wanted is None:
-        return str(profiles.listed(scope)[0]["id"])
-    if not profiles.exists(scope, wanted):
+        return str(profiles.list_bodies(scope)[0]["id"])
+    if not profiles.has_profile(scope, wanted):
         raise ApiError("not_found", "There is no profile with this id.")
     return wanted
 
@@ -120,86 +120,90 @@ def profile_of(scope: Scope, wanted: str | None) -> str:
 
 
 @dataclass(frozen=True)
-class Invited:
+class PushedLogin:
     """Login started upstream by account name (pushed authorization request)."""
 
     state: str
     invitation: AuthorizationRedirect
 
 
-async def invite(service: Service, scope: Scope, name: str, handle: str | None, wanted: str | None) -> Invited | None:
+async def push_login(
+    service: AppContext, scope: Scope, name: str, handle: str | None, wanted: str | None
+) -> PushedLogin | None:
     """Push the login of a named account upstream; None where unsupported, then use `start`."""
-    platform = ready(service, name)
-    await service.read(lambda: profile_of(scope, wanted))
-    share = upstreams.typed(name, scope.organization)
-    if not handle or not public_client.can_invite(service, platform):
+    platform = get_ready_platform(service, name)
+    await service.read(lambda: choose_profile(scope, wanted))
+    share = upstreams.build_login_share_key(name, scope.organization)
+    if not handle or not client_metadata.can_push_login(service, platform):
         return None
-    state = _random(service)
-    return Invited(state, await aside(service, share, lambda: public_client.invite(service, name, handle, state)))
-
-
-def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: Invited | None) -> Done:
-    """Start a login; return `{platform, state, descriptor}`: a URL or fields to fill in."""
-    service, scope, platform = who.service, who.scope, ready(who.service, name)
-    profile = profile_of(scope, wanted)
-    if invited is not None:
-        _begin(service, tx, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
-        descriptor: Descriptor = {"type": "oauth", "authorizeUrl": invited.invitation.url}
-    elif platform.oauth is None:
-        descriptor = asked_for(platform)
-    else:
-        descriptor = {"type": "oauth", "authorizeUrl": _authorize_url(service, tx, scope, platform, profile)}
-    shown: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
-    return Done(shown, subject=name, secret=True, is_act=False)  # nothing is connected yet
-
-
-def asked_for(platform: Platform) -> CredentialsDescriptor:
-    """Describe the credential fields of the platform."""
-    return {"type": "credentials", "fields": [_field(field) for field in platform.credentials]}
-
-
-def _field(field: CredentialField) -> FieldBody:
-    return {"name": field.name, "label": field.label, "secret": field.secret}
-
-
-def _authorize_url(service: Service, tx: Tx, scope: Scope, platform: Platform, profile: str) -> str:
-    state, verifier = _random(service), _random(service)
-    _begin(service, tx, scope, platform, profile, state, {"verifier": verifier})
-    return oauth.build_authorize_url(
-        platform, service.sites[platform.name], redirect_uri(service, platform), state, verifier
+    state = _generate_token(service)
+    return PushedLogin(
+        state, await run_in_thread(service, share, lambda: client_metadata.push_login(service, name, handle, state))
     )
 
 
-def _begin(
-    service: Service, tx: Tx, scope: Scope, platform: Platform, profile: str, state: str, secret: dict[str, Any]
+def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: PushedLogin | None) -> ActionResult:
+    """Start a login; return `{platform, state, descriptor}`: a URL or fields to fill in."""
+    service, scope, platform = who.service, who.scope, get_ready_platform(who.service, name)
+    profile = choose_profile(scope, wanted)
+    if invited is not None:
+        _insert_attempt(service, tx, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
+        descriptor: Descriptor = {"type": "oauth", "authorizeUrl": invited.invitation.url}
+    elif platform.oauth is None:
+        descriptor = describe_credentials(platform)
+    else:
+        descriptor = {"type": "oauth", "authorizeUrl": _start_authorization(service, tx, scope, platform, profile)}
+    shown: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
+    return ActionResult(shown, subject=name, secret=True, is_act=False)  # nothing is connected yet
+
+
+def describe_credentials(platform: Platform) -> CredentialsDescriptor:
+    """Describe the credential fields of the platform."""
+    return {"type": "credentials", "fields": [_describe_field(field) for field in platform.credentials]}
+
+
+def _describe_field(field: CredentialField) -> FieldBody:
+    return {"name": field.name, "label": field.label, "secret": field.secret}
+
+
+def _start_authorization(service: AppContext, tx: Tx, scope: Scope, platform: Platform, profile: str) -> str:
+    state, verifier = _generate_token(service), _generate_token(service)
+    _insert_attempt(service, tx, scope, platform, profile, state, {"verifier": verifier})
+    return oauth.build_authorize_url(
+        platform, service.sites[platform.name], build_redirect_uri(service, platform), state, verifier
+    )
+
+
+def _insert_attempt(
+    service: AppContext, tx: Tx, scope: Scope, platform: Platform, profile: str, state: str, secret: dict[str, Any]
 ) -> None:
     attempt, now = crypto.digest(state), service.now_ms
     ConnectAttempt.insert(
         id=attempt,
-        session=_session(scope),
+        session=_get_session(scope),
         organization=scope.organization,
         profile=profile,
         platform=platform.name,
-        secret=_seal(service, attempt, "secret", secret | {"user": scope.user}),
+        secret=_encrypt(service, attempt, "secret", secret | {"user": scope.user}),
         created_at=now,
-        ends_at=now + LIFE_MS,
+        ends_at=now + ATTEMPT_MS,
     ).execute()
 
 
-def _random(service: Service) -> str:
+def _generate_token(service: AppContext) -> str:
     """Generate 256 random bits as 43 URL-safe characters (also a PKCE verifier, RFC 7636, 4.1)."""
     return base64.urlsafe_b64encode(service.runtime.entropy(32)).rstrip(b"=").decode()
 
 
-def _session(scope: Scope) -> str:
+def _get_session(scope: Scope) -> str:
     return crypto.digest(scope.csrf or "")
 
 
-def _seal(service: Service, attempt: str, column: str, value: Any) -> str:
+def _encrypt(service: AppContext, attempt: str, column: str, value: Any) -> str:
     return service.runtime.vault.seal(json.dumps(value).encode(), ("connect_attempt", column, attempt))
 
 
-def _open(service: Service, row: ConnectAttemptRow, column: Literal["secret", "choices"]) -> Any:
+def _decrypt(service: AppContext, row: ConnectAttemptRow, column: Literal["secret", "choices"]) -> Any:
     sealed = row[column]
     assert sealed is not None, "it is there before it is asked for"
     try:
@@ -211,41 +215,43 @@ def _open(service: Service, row: ConnectAttemptRow, column: Literal["secret", "c
 # --- Completion ----------------------------------------------------------------------------------------------------
 
 
-async def offer(who: Actor, name: str, request: Completing) -> Offer:
+async def complete(who: Actor, name: str, request: Completing) -> LoginResult:
     """Complete a login by the platform's method: fields, code or choice."""
-    service, scope, platform = who.service, who.scope, ready(who.service, name)
+    service, scope, platform = who.service, who.scope, get_ready_platform(who.service, name)
     if platform.oauth is None and not (request.state or request.code or request.choice_id):
-        return await by_fields(service, scope, name, fields_given(platform, request), request.profile_id)
+        return await complete_with_fields(service, scope, name, fields_given(platform, request), request.profile_id)
     state, code, choice = back_from(request)
     if choice is not None:
-        return await by_choice(service, scope, name, state, choice)
-    return await by_code(service, scope, name, state, code or "", request.iss)
+        return await complete_with_choice(service, scope, name, state, choice)
+    return await complete_with_code(service, scope, name, state, code or "", request.iss)
 
 
-async def by_code(service: Service, scope: Scope, name: str, state: str, code: str, iss: str | None = None) -> Offer:
+async def complete_with_code(
+    service: AppContext, scope: Scope, name: str, state: str, code: str, iss: str | None = None
+) -> LoginResult:
     """Exchange the code for accounts. The state is used up in any case.
 
     `iss` is the issuer of the code, if given (RFC 9207).
     """
-    platform, typed = ready(service, name), upstreams.typed(name, scope.organization)
+    platform, typed = get_ready_platform(service, name), upstreams.build_login_share_key(name, scope.organization)
     for share in (typed, Share(name, scope.organization)):  # use the state up only if the pool has room
-        upstreams.threads(service, share).admit(share)
-    row = await act.write(service, scope, lambda tx: _take(service, tx, scope, name, state))
-    secret = _open(service, row, "secret")
+        upstreams.choose_executor(service, share).admit(share)
+    row = await actions.write(service, scope, lambda tx: _use_up_attempt(service, tx, scope, name, state))
+    secret = _decrypt(service, row, "secret")
     share = typed if "invited" in secret else Share(name, scope.organization)
-    found = await _in(service, share, lambda: _exchange(service, platform, code, secret, iss))
+    found = await _submit(service, share, lambda: _exchange_code(service, platform, code, secret, iss))
     if not found:
         raise ApiError("platform_auth_failed", "This login gives access to no account that can publish.", platform=name)
     if len(found) == 1:
-        return Offer(row["profile"], found)
-    await act.write(service, scope, lambda tx: _save_choices(service, tx, row["id"], found))
-    return Offer(row["profile"], found, row["id"])
+        return LoginResult(row["profile"], found)
+    await actions.write(service, scope, lambda tx: _save_choices(service, tx, row["id"], found))
+    return LoginResult(row["profile"], found, row["id"])
 
 
-async def declined(service: Service, scope: Scope, name: str, state: str, said: str) -> ApiError:
+async def decline(service: AppContext, scope: Scope, name: str, state: str, said: str) -> ApiError:
     """Build the error for a declined login, and use the state up."""
-    platform = ready(service, name)
-    await act.write(service, scope, lambda tx: _take(service, tx, scope, name, state))
+    platform = get_ready_platform(service, name)
+    await actions.write(service, scope, lambda tx: _use_up_attempt(service, tx, scope, name, state))
     return ApiError(
         "platform_auth_failed",
         f"{platform.label} did not connect the account: {said}",
@@ -255,37 +261,39 @@ async def declined(service: Service, scope: Scope, name: str, state: str, said: 
     )
 
 
-async def offered(service: Service, scope: Scope, name: str, state: str) -> Offer | None:
+async def find_choices(service: AppContext, scope: Scope, name: str, state: str) -> LoginResult | None:
     """Load the accounts that a login left to choose from; None if there are none."""
-    row = await service.read(lambda: _attempt(service, scope, name, state))
+    row = await service.read(lambda: _find_attempt(service, scope, name, state))
     if row is None or row["choices"] is None:
         return None
-    found = tuple(_unpack(packed) for packed in _open(service, row, "choices"))
-    return Offer(row["profile"], found, row["id"])
+    found = tuple(_decode_choice(packed) for packed in _decrypt(service, row, "choices"))
+    return LoginResult(row["profile"], found, row["id"])
 
 
-async def by_choice(service: Service, scope: Scope, name: str, state: str, choice: str) -> Offer:
+async def complete_with_choice(service: AppContext, scope: Scope, name: str, state: str, choice: str) -> LoginResult:
     """Take one of the offered accounts; repeatable for ten minutes."""
-    ready(service, name)
-    offer = await offered(service, scope, name, state)
+    get_ready_platform(service, name)
+    offer = await find_choices(service, scope, name, state)
     if offer is None:
         raise refuse("connect.state")
-    chosen = tuple(one for one in offer.connected if choice_id(one) == choice)
+    chosen = tuple(one for one in offer.connected if derive_choice_id(one) == choice)
     if not chosen:
         raise ApiError("not_found", "This login does not give access to that account.")
-    return Offer(offer.profile, chosen, is_choice=True)
+    return LoginResult(offer.profile, chosen, is_choice=True)
 
 
-async def by_fields(service: Service, scope: Scope, name: str, fields: Mapping[str, str], wanted: str | None) -> Offer:
+async def complete_with_fields(
+    service: AppContext, scope: Scope, name: str, fields: Mapping[str, str], wanted: str | None
+) -> LoginResult:
     """Log in with credentials and offer the account."""
-    ready(service, name)
-    profile = await service.read(lambda: profile_of(scope, wanted))
-    share = upstreams.typed(name, scope.organization)
-    identity, found = await aside(service, share, lambda: accounts.login(service, name, fields))
-    return Offer(profile, (OfferedAccount(identity, found),))
+    get_ready_platform(service, name)
+    profile = await service.read(lambda: choose_profile(scope, wanted))
+    share = upstreams.build_login_share_key(name, scope.organization)
+    identity, found = await run_in_thread(service, share, lambda: accounts.login(service, name, fields))
+    return LoginResult(profile, (OfferedAccount(identity, found),))
 
 
-def _attempt(service: Service, scope: Scope, name: str, state: str) -> ConnectAttemptRow | None:
+def _find_attempt(service: AppContext, scope: Scope, name: str, state: str) -> ConnectAttemptRow | None:
     query = ConnectAttempt.select().where(
         ConnectAttempt.id == crypto.digest(state),
         ConnectAttempt.organization == scope.organization,
@@ -293,75 +301,75 @@ def _attempt(service: Service, scope: Scope, name: str, state: str) -> ConnectAt
         ConnectAttempt.ends_at > service.now_ms,
     )
     row: ConnectAttemptRow | None = query.dicts().first()
-    return row if row is not None and _is_of(service, scope, row) else None
+    return row if row is not None and _is_same_session(service, scope, row) else None
 
 
-def _is_of(service: Service, scope: Scope, row: ConnectAttemptRow) -> bool:
+def _is_same_session(service: AppContext, scope: Scope, row: ConnectAttemptRow) -> bool:
     """Return whether the attempt began in this session, or in an ended one of the same user."""
-    if row["session"] == _session(scope):
+    if row["session"] == _get_session(scope):
         return True
-    if scope.user is None or _open(service, row, "secret")["user"] != scope.user:
+    if scope.user is None or _decrypt(service, row, "secret")["user"] != scope.user:
         return False
-    return row["session"] not in map(crypto.digest, tenancy.csrf_tokens(scope.user, service.now_ms))
+    return row["session"] not in map(crypto.digest, authentication.list_csrf_tokens(scope.user, service.now_ms))
 
 
-def _take(service: Service, tx: Tx, scope: Scope, name: str, state: str) -> ConnectAttemptRow:
-    row = _attempt(service, scope, name, state)
+def _use_up_attempt(service: AppContext, tx: Tx, scope: Scope, name: str, state: str) -> ConnectAttemptRow:
+    row = _find_attempt(service, scope, name, state)
     if row is None or row["used_at"] is not None:
         raise refuse("connect.state")
-    ConnectAttempt.update(used_at=service.now_ms, session=_session(scope)).where(
+    ConnectAttempt.update(used_at=service.now_ms, session=_get_session(scope)).where(
         ConnectAttempt.id == row["id"]
     ).execute()
     return row
 
 
-def _exchange(
-    service: Service, platform: Platform, code: str, secret: dict[str, Any], iss: str | None
+def _exchange_code(
+    service: AppContext, platform: Platform, code: str, secret: dict[str, Any], iss: str | None
 ) -> tuple[OfferedAccount, ...]:
     if "invited" in secret:
-        return (public_client.accept(service, platform.name, secret["invited"], code, iss),)
+        return (client_metadata.exchange_code(service, platform.name, secret["invited"], code, iss),)
     verifier = secret["verifier"]
     connector = cast(SupportsOAuth, platforms.CONNECTORS[platform.name])
     with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
-        uri, now = redirect_uri(service, platform), service.now_ms
+        uri, now = build_redirect_uri(service, platform), service.now_ms
         found = oauth.exchange(platform, up.http, up.site, code, uri, verifier, now)
         try:
             return connector.identify(replace(up, tokens=found), now)
         except ApiError as error:
-            error.platform_response = tokens.scrub(error.platform_response, found)
+            error.platform_response = tokens.redact_reply(error.platform_response, found)
             raise
 
 
-def _save_choices(service: Service, tx: Tx, attempt: str, found: tuple[OfferedAccount, ...]) -> None:
-    sealed = _seal(service, attempt, "choices", [_pack(one) for one in found])
-    ConnectAttempt.update(choices=sealed, ends_at=service.now_ms + LIFE_MS).where(
+def _save_choices(service: AppContext, tx: Tx, attempt: str, found: tuple[OfferedAccount, ...]) -> None:
+    sealed = _encrypt(service, attempt, "choices", [_encode_choice(one) for one in found])
+    ConnectAttempt.update(choices=sealed, ends_at=service.now_ms + ATTEMPT_MS).where(
         ConnectAttempt.id == attempt
     ).execute()
 
 
-def _pack(one: OfferedAccount) -> dict[str, Any]:
+def _encode_choice(one: OfferedAccount) -> dict[str, Any]:
     identity = one.identity
     who = {"id": identity.platform_account_id, "name": identity.display_name, "extra": dict(identity.extra)}
-    return {"who": who, "tokens": tokens.pack(one.tokens), "kind": one.kind}
+    return {"who": who, "tokens": tokens.encode(one.tokens), "kind": one.kind}
 
 
-def _unpack(packed: dict[str, Any]) -> OfferedAccount:
+def _decode_choice(packed: dict[str, Any]) -> OfferedAccount:
     who = packed["who"]
     return OfferedAccount(
-        AccountIdentity(who["id"], who["name"], who["extra"]), tokens.unpack(packed["tokens"]), packed["kind"]
+        AccountIdentity(who["id"], who["name"], who["extra"]), tokens.decode(packed["tokens"]), packed["kind"]
     )
 
 
-def choice_id(one: OfferedAccount) -> str:
+def derive_choice_id(one: OfferedAccount) -> str:
     """Derive a choice's id from the account; it is stable."""
     return crypto.digest(one.identity.platform_account_id)[:20]
 
 
-def choice_bodies(offer: Offer) -> list[ChoiceBody]:
+def build_choices(offer: LoginResult) -> list[ChoiceBody]:
     """Build the choices for the API."""
     return [
         {
-            "id": choice_id(one),
+            "id": derive_choice_id(one),
             "platformAccountId": one.identity.platform_account_id,
             "displayName": one.identity.display_name,
             "kind": one.kind,
@@ -370,18 +378,18 @@ def choice_bodies(offer: Offer) -> list[ChoiceBody]:
     ]
 
 
-def store(tx: Tx, who: Actor, name: str, offer: Offer) -> Done:
+def store_result(tx: Tx, who: Actor, name: str, offer: LoginResult) -> ActionResult:
     """Connect the offered account (201 if new), or return the choices if there are several."""
     if offer.attempt is not None:
-        return Done(ChoicesBody(choices=choice_bodies(offer)), subject=name)
-    profile_of(who.scope, offer.profile)
+        return ActionResult(ChoicesBody(choices=build_choices(offer)), subject=name)
+    choose_profile(who.scope, offer.profile)
     (one,) = offer.connected
     organization = who.scope.organization
     body, new = accounts.connect(who.service, tx, organization, offer.profile, name, one.identity, one.tokens)
-    return Done(body, 201 if new else 200)
+    return ActionResult(body, 201 if new else 200)
 
 
-def purge(service: Service) -> None:
+def purge(service: AppContext) -> None:
     """Delete expired attempts with their encrypted secrets."""
     over = ConnectAttempt.ends_at <= service.now_ms
     if service.read(lambda: ConnectAttempt.select().where(over).exists()).result():
@@ -391,59 +399,59 @@ def purge(service: Service) -> None:
 # --- Disconnection -------------------------------------------------------------------------------------------------
 
 
-def disconnect(tx: Tx, who: Actor, account: str, *, keep: bool = False) -> Done:
+def disconnect(tx: Tx, who: Actor, account: str, *, keep: bool = False) -> ActionResult:
     """Disconnect an account; return `{id, deleted}`. Revoked upstream after the commit.
 
     `keep`: queued posts stay, and are published if the account is reconnected in time; default: canceled.
     """
     service = who.service
     row = accounts.disconnect(service, tx, who.scope, account, who.request_id, keep=keep)
-    return Done(DeletedBody(id=account, deleted=True), after=lambda: revoke(service, row))
+    return ActionResult(DeletedBody(id=account, deleted=True), after=lambda: revoke(service, row))
 
 
-async def revoke(service: Service, row: AccountRow) -> bool:
+async def revoke(service: AppContext, row: AccountRow) -> bool:
     """Revoke a disconnected account's authorization upstream; return whether that was done.
 
     Skipped while another connected account uses the same authorization. A failure is only logged.
     """
-    return await _in(service, upstreams.share_of(service, row), lambda: _revoke(service, row))
+    return await _submit(service, upstreams.get_share_key(service, row), lambda: _revoke(service, row))
 
 
-def _revoke(service: Service, row: AccountRow) -> bool:
-    if row["secret"] is None or not grants.can_end(row["platform"]):
+def _revoke(service: AppContext, row: AccountRow) -> bool:
+    if row["secret"] is None or not revocation.can_revoke(row["platform"]):
         return False
     try:
-        held = tokens.open_tokens(service, row["id"], row["secret"])
-        if service.read(lambda: _is_shared(service, row, held)).result():
+        held = tokens.decrypt(service, row["id"], row["secret"])
+        if service.read(lambda: _is_login_shared(service, row, held)).result():
             return False
     except ApiError as error:
         log.warning("account %s: its authorization was not ended upstream: %s", row["id"], error.code)
         return False
-    return grants.end(service, row, held)
+    return revocation.revoke(service, row, held)
 
 
-def _is_shared(service: Service, row: AccountRow, held: Tokens) -> bool:
+def _is_login_shared(service: AppContext, row: AccountRow, held: Tokens) -> bool:
     """Return whether another connected account uses the same account or login."""
     others = rows_where(
         Account, Account.platform == row["platform"], Account.id != row["id"], Account.secret.is_null(False)
     )
-    return any(_same_grant(service, row, held, other) for other in others)
+    return any(_is_same_grant(service, row, held, other) for other in others)
 
 
-def _same_grant(service: Service, row: AccountRow, held: Tokens, other: AccountRow) -> bool:
+def _is_same_grant(service: AppContext, row: AccountRow, held: Tokens, other: AccountRow) -> bool:
     if other["platform_account_id"] == row["platform_account_id"]:
         return True
     assert other["secret"] is not None, "only those with tokens are asked for"
-    theirs = tokens.open_tokens(service, other["id"], other["secret"])
+    theirs = tokens.decrypt(service, other["id"], other["secret"])
     mine = {held.access, held.refresh, held.private.get("login")} - {None}
     return bool(mine & {theirs.access, theirs.refresh, theirs.private.get("login")})
 
 
-async def aside(service: Service, share: Share, work: Callable[[], T]) -> T:
+async def run_in_thread(service: AppContext, share: Share, work: Callable[[], T]) -> T:
     """Run an upstream call in a thread. Raises ApiError `http.busy` if its queue is full."""
-    upstreams.threads(service, share).admit(share)
-    return await _in(service, share, work)
+    upstreams.choose_executor(service, share).admit(share)
+    return await _submit(service, share, work)
 
 
-async def _in(service: Service, share: Share, work: Callable[[], T]) -> T:
-    return await asyncio.wrap_future(upstreams.threads(service, share).submit_for(share, work))
+async def _submit(service: AppContext, share: Share, work: Callable[[], T]) -> T:
+    return await asyncio.wrap_future(upstreams.choose_executor(service, share).submit_for(share, work))

@@ -27,10 +27,10 @@ MANIFEST_MAX = 64 * 1024
 KEY_MAX = 4096
 _MEDIA_NAME = re.compile(r"media/[0-9a-f]{64}")
 
-Moved = Callable[[int], None]
+ByteCounter = Callable[[int], None]
 """Callback with the number of bytes just read or written."""
 
-Told = Callable[[str, int, int], None]
+BackupProgressCallback = Callable[[str, int, int], None]
 """Progress callback: activity, done, total."""
 
 
@@ -38,7 +38,7 @@ class BackupError(Exception):
     """Failed backup or restore; the message gives reason and remedy."""
 
 
-class Manifest(BaseModel):
+class BackupManifest(BaseModel):
     """Manifest of a backup."""
 
     model_config = ConfigDict(extra="ignore", alias_generator=to_camel, populate_by_name=True)
@@ -56,34 +56,34 @@ class Manifest(BaseModel):
 # --- Writing -------------------------------------------------------------------------------------------------------
 
 
-class Writer:
+class ArchiveWriter:
     """Archive writer; the caller names and syncs the file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
 
-    def add_manifest(self, manifest: Manifest) -> None:
+    def add_manifest(self, manifest: BackupManifest) -> None:
         self._zip.writestr(MANIFEST, manifest.model_dump_json(by_alias=True, indent=1))
 
     def add_key(self, content: bytes) -> None:
         self._zip.writestr(KEY, content)
 
-    def add_database(self, path: Path, moved: Moved) -> None:
+    def add_database(self, path: Path, moved: ByteCounter) -> None:
         self._add(DATABASE, path, moved)
 
-    def add_media(self, sha256: str, path: Path, moved: Moved) -> bool:
+    def add_media(self, sha256: str, path: Path, moved: ByteCounter) -> bool:
         """Add a media file, uncompressed; return whether its bytes match its name."""
         return self._add(zipfile.ZipInfo(MEDIA + sha256), path, moved) == sha256
 
     def close(self) -> None:
         self._zip.close()
 
-    def _add(self, member: str | zipfile.ZipInfo, path: Path, moved: Moved) -> str:
+    def _add(self, member: str | zipfile.ZipInfo, path: Path, moved: ByteCounter) -> str:
         with path.open("rb") as source, self._zip.open(member, "w", force_zip64=True) as into:
-            return pour(source, into, moved)
+            return copy_stream(source, into, moved)
 
 
-def pour(source: IO[bytes], into: IO[bytes] | None, moved: Moved) -> str:
+def copy_stream(source: IO[bytes], into: IO[bytes] | None, moved: ByteCounter) -> str:
     """Copy everything (None: only read); return its SHA-256."""
     digest = hashlib.sha256()
     while chunk := source.read(CHUNK):
@@ -94,7 +94,7 @@ def pour(source: IO[bytes], into: IO[bytes] | None, moved: Moved) -> str:
     return digest.hexdigest()
 
 
-def counted(what: str, total: int, told: Told) -> Moved:
+def count_bytes(what: str, total: int, told: BackupProgressCallback) -> ByteCounter:
     """Wrap a progress callback to count the bytes done of `total`."""
     done = 0
 
@@ -106,15 +106,15 @@ def counted(what: str, total: int, told: Told) -> Moved:
     return moved
 
 
-def sha256_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     with path.open("rb") as file:
-        return pour(file, None, lambda _: None)
+        return copy_stream(file, None, lambda _: None)
 
 
 # --- Reading -------------------------------------------------------------------------------------------------------
 
 
-class Reader:
+class ArchiveReader:
     """Archive reader. Raises BackupError for a file that is not a backup."""
 
     def __init__(self, path: Path) -> None:
@@ -149,32 +149,32 @@ class Reader:
         """Return the master key file, or None."""
         return self._small(KEY, KEY_MAX) if KEY in self._members else None
 
-    def pour_database(self, into: IO[bytes], moved: Moved) -> None:
+    def pour_database(self, into: IO[bytes], moved: ByteCounter) -> None:
         """Extract the database. Raises BackupError if its hash differs."""
         if self._pour(DATABASE, into, moved) != self.manifest.database_sha256:
             raise BackupError(f"{self.path} is damaged: the database in it is not what was put in.")
 
-    def pour_media(self, sha256: str, into: IO[bytes] | None, moved: Moved) -> bool:
+    def pour_media(self, sha256: str, into: IO[bytes] | None, moved: ByteCounter) -> bool:
         """Extract a media file; return whether its bytes match its name."""
         return self._pour(MEDIA + sha256, into, moved) == sha256
 
-    def _pour(self, name: str, into: IO[bytes] | None, moved: Moved) -> str:
+    def _pour(self, name: str, into: IO[bytes] | None, moved: ByteCounter) -> str:
         try:
             with self._zip.open(self._members[name]) as source:
-                return pour(source, into, moved)
+                return copy_stream(source, into, moved)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
             raise BackupError(f"{self.path} is damaged: {name} cannot be read ({error}).") from error
 
     def _known_members(self) -> Mapping[str, zipfile.ZipInfo]:
         members = {member.filename: member for member in self._zip.infolist()}
-        strange = [name for name in members if not _is_known(name)]
+        strange = [name for name in members if not _is_known_entry(name)]
         if strange or not {MANIFEST, DATABASE} <= members.keys() or len(members) != len(self._zip.infolist()):
             raise BackupError(f"{self.path} is an archive, but no backup of socialpub.")
         return members
 
-    def _manifest(self) -> Manifest:
+    def _manifest(self) -> BackupManifest:
         try:
-            found = Manifest.model_validate(compact.loads(self._small(MANIFEST, MANIFEST_MAX)))
+            found = BackupManifest.model_validate(compact.loads(self._small(MANIFEST, MANIFEST_MAX)))
         except (ValueError, ValidationError) as error:
             raise BackupError(f"{self.path} is damaged: its manifest cannot be read.") from error
         if found.format > FORMAT:
@@ -189,5 +189,5 @@ class Reader:
         return into.getvalue()
 
 
-def _is_known(name: str) -> bool:
+def _is_known_entry(name: str) -> bool:
     return name in (MANIFEST, DATABASE, KEY) or _MEDIA_NAME.fullmatch(name) is not None

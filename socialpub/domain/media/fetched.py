@@ -17,8 +17,8 @@ from socialpub.base import private
 from socialpub.base.errors import ApiError, Outcome, refuse
 from socialpub.base.fair import Share
 from socialpub.base.http import Unread
-from socialpub.domain.core import disk
-from socialpub.domain.core.service import Service
+from socialpub.domain.context import storage_errors
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files, probe, responses
 from socialpub.domain.media.run_folder import RunFolder
 from socialpub.domain.shapes.errors import UpstreamAnswer
@@ -45,7 +45,7 @@ class _Entry:
 class Fetched:
     """Cache that fetches and measures each URL once per batch, until its last target settles."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: AppContext) -> None:
         self._service = service
         self._entries: dict[str, dict[str, _Entry]] = defaultdict(dict)
         self._owners: dict[str, str] = {}
@@ -114,7 +114,7 @@ class Fetched:
 
     def adopt(self) -> None:
         """Take over the files of ended runs, whose batches continue here."""
-        with contextlib.suppress(ApiError), disk.told():  # logged; the next sweep retries
+        with contextlib.suppress(ApiError), storage_errors.translate():  # logged; the next sweep retries
             self._folder.adopt()
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class Fetched:
         return None if probe.sniff(arriving.head) else responses.described(url, reply, place)
 
     def _make(self, batch: str) -> Path:
-        with disk.told():
+        with storage_errors.translate():
             return self._folder.make(batch)
 
 

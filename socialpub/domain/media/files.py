@@ -19,9 +19,9 @@ from typing import Self
 
 from socialpub.base import faults, folders, private
 from socialpub.base.errors import refuse
-from socialpub.domain.core import disk
-from socialpub.domain.core.disk import FULL_RETRY_SECONDS
-from socialpub.domain.core.service import Service
+from socialpub.domain.context import storage_errors
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.context.storage_errors import FULL_RETRY_SECONDS
 from socialpub.domain.media.probe import SNIFF_BYTES
 from socialpub.store import sql
 from socialpub.store.models import Media
@@ -40,11 +40,11 @@ _lock = threading.Lock()
 _leases: dict[Path, list[float]] = {}  # expiry times (monotonic), one per `save`
 
 
-def home(service: Service) -> Path:
+def home(service: AppContext) -> Path:
     return service.runtime.settings.data_dir / "media"
 
 
-def file_of(service: Service, sha256: str) -> Path:
+def file_of(service: AppContext, sha256: str) -> Path:
     """Return the path of the bytes with this hash."""
     return home(service) / sha256[:2] / sha256
 
@@ -69,7 +69,7 @@ def are_named() -> bool:
     return sql.value(sweeps.ANY_MEDIA) is not None
 
 
-def check(service: Service) -> None:
+def check(service: AppContext) -> None:
     """Raise ApiError `storage.unavailable` if the folder is unusable; after a missing file."""
     why = trouble(service.runtime.settings.data_dir, named=True)
     if why:
@@ -87,7 +87,7 @@ class Arriving:
     """Incoming file: counted and hashed while written, deleted unless moved."""
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
-        with disk.told():
+        with storage_errors.translate():
             private.make_folder(folder)
             check_space(folder)
             handle, self.path = private.create_temporary(folder, ARRIVING)
@@ -113,7 +113,7 @@ class Arriving:
             self._checked = self.size
         self.head += data[: max(0, SNIFF_BYTES - len(self.head))]
         self._hash.update(data)
-        with disk.told():
+        with storage_errors.translate():
             faults.hit("media.write")
             self.file.write(data)
 
@@ -123,19 +123,19 @@ class Arriving:
 
     def rest(self) -> None:
         """Close the file for now, without fsync; `finish` follows."""
-        with disk.told():
+        with storage_errors.translate():
             self.file.close()
 
     def finish(self) -> None:
         """Flush the file to disk, under its current name."""
-        with disk.told():
+        with storage_errors.translate():
             self.file.close()
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
     def move_to(self, place: Path) -> None:
         """Move the finished file to its place, durably."""
-        with disk.told():
+        with storage_errors.translate():
             private.make_folder(place.parent)
             os.replace(self.path, place)
             for folder in (place.parent, place.parent.parent):
@@ -152,7 +152,7 @@ class Arriving:
 # --- Saving and removing ---------------------------------------------------------------------------------------------
 
 
-def save(service: Service, arriving: Arriving) -> Path:
+def save(service: AppContext, arriving: Arriving) -> Path:
     """Store the finished file by hash, leased until `release` or `give_up` (or 15 minutes)."""
     place = file_of(service, arriving.sha256)
     with _lock:
@@ -162,7 +162,7 @@ def save(service: Service, arriving: Arriving) -> Path:
     return place
 
 
-def release(service: Service, sha256: str) -> None:
+def release(service: AppContext, sha256: str) -> None:
     """End one lease: a row names the file now."""
     place = file_of(service, sha256)
     with _lock:
@@ -171,13 +171,13 @@ def release(service: Service, sha256: str) -> None:
         _forget_ended(place, 0)
 
 
-def give_up(service: Service, sha256: str) -> None:
+def give_up(service: AppContext, sha256: str) -> None:
     """End one lease without a row; delete the file if unreferenced."""
     release(service, sha256)
     remove_unneeded(service, sha256)
 
 
-def remove_unneeded(service: Service, sha256: str) -> bool:
+def remove_unneeded(service: AppContext, sha256: str) -> bool:
     """Delete a file unless a row or lease needs it; return whether it was deleted."""
     place = file_of(service, sha256)
     with _lock:
@@ -199,7 +199,7 @@ def _needed(hashes: Iterable[str]) -> set[str]:
     return {row[0] for row in query.tuples()}
 
 
-def tidy(service: Service) -> int:
+def tidy(service: AppContext) -> int:
     """Delete unreferenced files and incomplete uploads; return the number."""
     removed = sum(_remove_leftover(service, path) for path in home(service).glob(f"**/{ARRIVING}*"))
     for part in _parts([path.name for path in home(service).glob("??/[0-9a-f]*")]):
@@ -208,7 +208,7 @@ def tidy(service: Service) -> int:
     return removed
 
 
-def _remove_leftover(service: Service, path: Path) -> bool:
+def _remove_leftover(service: AppContext, path: Path) -> bool:
     with contextlib.suppress(FileNotFoundError):
         if service.now_ms / 1000 - path.stat().st_mtime > LEFTOVER_SECONDS:
             path.unlink()

@@ -17,15 +17,15 @@ from socialpub.base import crypto
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.base.runtime import DAY_MS, iso
-from socialpub.domain import act
-from socialpub.domain.core import cursors
-from socialpub.domain.core.service import Service
+from socialpub.domain.access import actions, idempotency
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import cursors
 from socialpub.domain.media import files, probe
 from socialpub.domain.media.fetched import Fetched as Fetched
 from socialpub.domain.media.files import file_of
-from socialpub.domain.people import limits, profiles
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, MediaKind
@@ -55,7 +55,7 @@ T = TypeVar("T")
 # --- Storing -----------------------------------------------------------------------------------------------------
 
 
-def store(service: Service, arriving: files.Arriving, organization: str) -> MediaFacts:
+def store(service: AppContext, arriving: files.Arriving, organization: str) -> MediaFacts:
     """Store an inline file durably before a row names it, and measure it.
 
     Unsupported and unreadable files are stored too: the platform's rule refuses them at publishing.
@@ -72,7 +72,7 @@ def store(service: Service, arriving: files.Arriving, organization: str) -> Medi
     return facts or MediaFacts(kind, arriving.size, arriving.sha256)
 
 
-def take(service: Service, arriving: files.Arriving, organization: str) -> MediaFacts:
+def take(service: AppContext, arriving: files.Arriving, organization: str) -> MediaFacts:
     """Store an upload. Raises `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
     arriving.finish()
     facts = probe.measure(arriving.path, arriving.sha256, organization)
@@ -82,33 +82,33 @@ def take(service: Service, arriving: files.Arriving, organization: str) -> Media
     return facts
 
 
-async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Answer:
+async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> idempotency.StoredResponse:
     """Store an upload and its record; return the response, once per Idempotency-Key."""
-    return await limits.once(who.service, who.key, lambda: _upload(who, arriving, fields))
+    return await idempotency.run_once(who.service, who.key, lambda: _upload(who, arriving, fields))
 
 
-async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> limits.Answer:
+async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> idempotency.StoredResponse:
     service, asked = who.service, fields.profile_id
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise refuse("profile.scope_mismatch")
-    await service.read(lambda: profiles.check(who.scope, asked))
+    await service.read(lambda: profiles.check_profile(who.scope, asked))
     threads = service.executors.immediate.of(Share(owner=who.scope.organization))
     facts = await asyncio.get_running_loop().run_in_executor(threads, take, service, arriving, who.scope.organization)
     async with bound(service, [facts]):
-        return await act.answer(act.deed(who, _record, facts, fields))
+        return await actions.respond(actions.bind(who, _record, facts, fields))
 
 
-def _record(tx: Tx, who: Actor, facts: MediaFacts, fields: MediaFields) -> Done:
+def _record(tx: Tx, who: Actor, facts: MediaFacts, fields: MediaFields) -> ActionResult:
     named(who.service, tx, [facts])
-    profiles.check(who.scope, fields.profile_id)
+    profiles.check_profile(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
     made = new_id(who.service)
     insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text, made)
-    return Done(body(who.service, find(who.scope, None, made)), 201)
+    return ActionResult(body(who.service, find(who.scope, None, made)), 201)
 
 
 @contextlib.asynccontextmanager
-async def bound(service: Service, kept: Collection[MediaFacts]) -> AsyncIterator[None]:
+async def bound(service: AppContext, kept: Collection[MediaFacts]) -> AsyncIterator[None]:
     """Delete the stored files if the block that creates their rows fails."""
     try:
         yield
@@ -117,19 +117,19 @@ async def bound(service: Service, kept: Collection[MediaFacts]) -> AsyncIterator
         raise
 
 
-def named(service: Service, tx: Tx, kept: Collection[MediaFacts]) -> None:
+def named(service: AppContext, tx: Tx, kept: Collection[MediaFacts]) -> None:
     """Release the leases once this transaction, whose rows name the files, commits."""
     for facts in kept:
         tx.after_commit(functools.partial(files.release, service, facts.sha256))
 
 
-def give_up(service: Service, kept: Collection[MediaFacts]) -> None:
+def give_up(service: AppContext, kept: Collection[MediaFacts]) -> None:
     """Delete stored files that got no rows, unless referenced elsewhere."""
     for facts in kept:
         files.give_up(service, facts.sha256)
 
 
-def _check_quota(service: Service, organization: str, coming: int) -> None:
+def _check_quota(service: AppContext, organization: str, coming: int) -> None:
     """Raise ApiError `media.quota`; inside the transaction, so that requests cannot overshoot."""
     most = service.runtime.settings.media.organization_bytes
     if not most:
@@ -142,12 +142,12 @@ def _check_quota(service: Service, organization: str, coming: int) -> None:
         )
 
 
-def new_id(service: Service) -> str:
+def new_id(service: AppContext) -> str:
     return service.runtime.ids.prefixed("med_")
 
 
 def insert(
-    service: Service,
+    service: AppContext,
     tx: Tx,
     organization: str,
     profile: str | None,
@@ -235,7 +235,7 @@ def _usable(scope: Scope, profile: str | None) -> Any:
     return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
 
 
-def body(service: Service, row: MediaRow) -> MediaBody:
+def body(service: AppContext, row: MediaRow) -> MediaBody:
     """Build the API body of an asset."""
     return {
         "id": row["id"],
@@ -253,21 +253,21 @@ def body(service: Service, row: MediaRow) -> MediaBody:
     }
 
 
-def page(service: Service, scope: Scope, query: MediaQuery) -> MediaPage:
+def page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage:
     """Load one page of the media the scope (and profile) may use, newest first.
 
     Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
     profile = scope.narrowed(query.profile_id)
-    profiles.check(scope, query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
     found = _usable(scope, profile)
     if query.cursor:
-        at, last = cursors.unseal(service, LISTING, scope.organization, query.cursor)
+        at, last = cursors.decode(service, LISTING, scope.organization, query.cursor)
         found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
     rows: list[MediaRow] = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
     shown = rows[: query.limit]
     more = shown[-1] if len(rows) > query.limit else None
-    cursor = more and cursors.seal(service, LISTING, scope.organization, more["created_at"], more["id"])
+    cursor = more and cursors.encode(service, LISTING, scope.organization, more["created_at"], more["id"])
     return {"data": [body(service, row) for row in shown], "nextCursor": cursor}
 
 
@@ -296,20 +296,20 @@ def delete_all(tx: Tx, who: Actor) -> None:
     Media.update(deleted_at=who.service.now_ms).where(here).execute()
 
 
-def _forget(service: Service, tx: Tx, media: str, sha256: str) -> None:
+def _forget(service: AppContext, tx: Tx, media: str, sha256: str) -> None:
     """Mark the row deleted; remove the file after the commit unless it is still referenced."""
     sql.execute(sweeps.FORGET_MEDIA, (service.now_ms, media))
     tx.after_commit(lambda: _remove(service, sha256))
 
 
-def _remove(service: Service, sha256: str) -> None:
+def _remove(service: AppContext, sha256: str) -> None:
     service.executors.immediate.submit(files.remove_unneeded, service, sha256)
 
 
 # --- Unused media ------------------------------------------------------------------------------------------------
 
 
-def used(service: Service, tx: Tx, media: Iterable[MediaRow], at_ms: int | None) -> None:
+def used(service: AppContext, tx: Tx, media: Iterable[MediaRow], at_ms: int | None) -> None:
     """Extend the retention of media that a post needs, at `at_ms` or now.
 
     Written only if that is a day later than the stored time.
@@ -320,7 +320,7 @@ def used(service: Service, tx: Tx, media: Iterable[MediaRow], at_ms: int | None)
         sql.execute(accepting.USED, (needed, sql.json_of(stale)))
 
 
-def forget_unused(service: Service, before_ms: int) -> int:
+def forget_unused(service: AppContext, before_ms: int) -> int:
     """Delete a batch of media unused since `before_ms`; return the number examined."""
     if service.read(lambda: sql.first(sweeps.UNUSED_MEDIA, (before_ms, 1))).result() is None:
         return 0
@@ -330,12 +330,12 @@ def forget_unused(service: Service, before_ms: int) -> int:
     return looked
 
 
-def _forget_unused(service: Service, tx: Tx, before_ms: int) -> tuple[int, int]:
+def _forget_unused(service: AppContext, tx: Tx, before_ms: int) -> tuple[int, int]:
     found = sql.every(sweeps.UNUSED_MEDIA, (before_ms, UNUSED_AT_ONCE))
     return len(found), sum(_forget_one(service, tx, media, sha256) for media, sha256 in found)
 
 
-def _forget_one(service: Service, tx: Tx, media: str, sha256: str) -> bool:
+def _forget_one(service: AppContext, tx: Tx, media: str, sha256: str) -> bool:
     if sql.value(sweeps.NAMES_MEDIA, (media,)) is not None:
         sql.execute(sweeps.STILL_USED, (service.now_ms, media))
         return False
@@ -346,17 +346,17 @@ def _forget_one(service: Service, tx: Tx, media: str, sha256: str) -> bool:
 # --- Public URLs -------------------------------------------------------------------------------------------------
 
 
-def public_url(service: Service, media_id: str, content_type: str) -> str:
+def public_url(service: AppContext, media_id: str, content_type: str) -> str:
     """Return the public, unguessable URL of an asset."""
     return f"{service.base_url}/media/{media_id}/{_file_name(service, media_id, content_type)}"
 
 
-def _file_name(service: Service, media_id: str, content_type: str) -> str:
+def _file_name(service: AppContext, media_id: str, content_type: str) -> str:
     mac = service.runtime.vault.sign("media", media_id.encode()).hex()[:32]
     return f"{mac}.{EXTENSIONS.get(content_type, 'bin')}"
 
 
-def public(service: Service, media_id: str, name: str) -> MediaRow:
+def public(service: AppContext, media_id: str, name: str) -> MediaRow:
     """Load the row of a public URL. Raises ApiError `not_found` if wrong or deleted."""
     row = row_where(Media, Media.id == media_id, Media.deleted_at.is_null())
     wanted = _file_name(service, media_id, row["content_type"] if row else "")
@@ -375,13 +375,13 @@ def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
 
 
 def draft_items(
-    service: Service, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
+    service: AppContext, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
 ) -> tuple[DraftMedia, ...]:
     """Build the items without bytes and facts, for cheap checks."""
     return tuple(_item(service, ref, assets) for ref in refs)
 
 
-def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
+def _item(service: AppContext, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
     alt = ref.get("altText")
     if "mediaId" not in ref:
         return DraftMedia(ref["kind"], alt, ref.get("url"))
@@ -391,7 +391,7 @@ def _item(service: Service, ref: Mapping[str, Any], assets: Mapping[str, MediaRo
 
 
 def with_bytes(
-    service: Service, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
+    service: AppContext, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
 ) -> tuple[DraftMedia, ...]:
     """Build the items with bytes and facts, in an I/O thread. Raises `preflight_failed`."""
     return tuple(
@@ -400,7 +400,7 @@ def with_bytes(
 
 
 def resolved(
-    service: Service,
+    service: AppContext,
     fetched: Fetched,
     batch: str,
     platform: str,
@@ -439,7 +439,7 @@ def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> d
 
 
 def _bytes_of(
-    service: Service, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]
+    service: AppContext, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]
 ) -> tuple[Path, MediaFacts]:
     if "mediaId" in ref:
         return _stored(service, assets[ref["mediaId"]])
@@ -448,7 +448,7 @@ def _bytes_of(
     return fetched.get(batch, ref["url"])
 
 
-def _stored(service: Service, asset: MediaRow) -> tuple[Path, MediaFacts]:
+def _stored(service: AppContext, asset: MediaRow) -> tuple[Path, MediaFacts]:
     facts, path = facts_of(asset), file_of(service, asset["sha256"])
     if not path.exists():
         files.check(service)

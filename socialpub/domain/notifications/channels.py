@@ -7,11 +7,11 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain.core.service import Service
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import email
 from socialpub.domain.outbox import addresses
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.notifications import (
     ChannelBody,
@@ -74,7 +74,7 @@ def _within(scope: Scope) -> Any:
 # --- Changes -----------------------------------------------------------------------------------------------------
 
 
-async def check(service: Service, organization: str, to: ChannelTarget) -> None:
+async def check(service: AppContext, organization: str, to: ChannelTarget) -> None:
     """Raise ApiError for a private address, or for e-mail without a mail server."""
     if isinstance(to, EmailTarget):
         email.check(service)
@@ -82,7 +82,7 @@ async def check(service: Service, organization: str, to: ChannelTarget) -> None:
         await addresses.check_address(service, organization, url)
 
 
-def create(tx: Tx, who: Actor, request: ChannelRequest) -> Done:
+def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
     """Create a channel. Raises ApiError `notification.channels.max`."""
     service, scope, now = who.service, who.scope, who.service.now_ms
     here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
@@ -110,7 +110,7 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> Done:
         "deleted_at": None,
     }
     NotificationChannel.insert(**row).execute()
-    return Done(body(row), 201)
+    return ActionResult(body(row), 201)
 
 
 def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:
@@ -146,13 +146,13 @@ def _types(wanted: list[str] | None) -> str:
 # --- Secrets -----------------------------------------------------------------------------------------------------
 
 
-def open_secret(service: Service, channel: str, sealed: str) -> dict[str, Any]:
+def open_secret(service: AppContext, channel: str, sealed: str) -> dict[str, Any]:
     """Decrypt the target of a channel."""
     secret: dict[str, Any] = json.loads(service.runtime.vault.open(sealed, _place(channel)))
     return secret
 
 
-def _seal(service: Service, channel: str, to: ChannelTarget) -> str:
+def _seal(service: AppContext, channel: str, to: ChannelTarget) -> str:
     return service.runtime.vault.seal(json.dumps(_secret(to)).encode(), _place(channel))
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from socialpub.base import http as outbound
 from socialpub.base import redact, retry_after
 from socialpub.base.compact import dumps
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications.words import Message
 from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX, End, answered
 
@@ -40,7 +40,7 @@ class Request:
     guarded: bool = True
 
 
-def send(service: Service, asked: Request) -> End:
+def send(service: AppContext, asked: Request) -> End:
     """Send a request and return its result. Raises ApiError without a response."""
     runtime = service.runtime
     policy = runtime.webhook_policy if asked.guarded else runtime.http_policy(guarded=False)
@@ -72,7 +72,7 @@ def _wait(reply: outbound.Response) -> int:
 # --- Payloads ------------------------------------------------------------------------------------------------------
 
 
-def ntfy(service: Service, secret: Secret, message: Message) -> Request:
+def ntfy(service: AppContext, secret: Secret, message: Message) -> Request:
     """Build a plain text message with title, priority and click target."""
     topic, token = secret["topic"], secret.get("token")
     body = {
@@ -87,7 +87,7 @@ def ntfy(service: Service, secret: Secret, message: Message) -> Request:
     return Request(secret["url"].rstrip("/") + "/", body, hidden, headers)
 
 
-def slack(service: Service, secret: Secret, message: Message) -> Request:
+def slack(service: AppContext, secret: Secret, message: Message) -> Request:
     """Build Slack text without markup; escapes `&`, `<`, `>`: `<!channel>` would notify all."""
     links = "\n".join(_slack_escaped(link) for link in message.links)
     text = _fitted(f"{message.title}\n{message.text}", SLACK_MAX - len(links), lambda text: _slack_escaped(_calm(text)))
@@ -95,7 +95,7 @@ def slack(service: Service, secret: Secret, message: Message) -> Request:
     return Request(secret["url"], body, _path(secret["url"]), {})
 
 
-def discord(service: Service, secret: Secret, message: Message) -> Request:
+def discord(service: AppContext, secret: Secret, message: Message) -> Request:
     """Build Discord text with escaped markup, no mentions and no previews."""
     links = "\n".join(f"<{link}>" for link in message.links)
     room = DISCORD_MAX - len(links) - 1
@@ -104,7 +104,7 @@ def discord(service: Service, secret: Secret, message: Message) -> Request:
     return Request(secret["url"], body, _path(secret["url"]), {})
 
 
-def telegram(service: Service, secret: Secret, message: Message) -> Request:
+def telegram(service: AppContext, secret: Secret, message: Message) -> Request:
     """Build plain Telegram text: without a parse mode there is no markup."""
     links = "\n".join(message.links)
     text = _fitted(f"{message.title}\n{message.text}", TELEGRAM_MAX - len(links) - 1, _calm)
@@ -114,7 +114,7 @@ def telegram(service: Service, secret: Secret, message: Message) -> Request:
     return Request(f"{api}/bot{token}/sendMessage", body, (token, token.partition(":")[2]), {}, guarded=False)
 
 
-FORMS: dict[str, Callable[[Service, Secret, Message], Request]] = {
+FORMS: dict[str, Callable[[AppContext, Secret, Message], Request]] = {
     "ntfy": ntfy,
     "slack": slack,
     "discord": discord,

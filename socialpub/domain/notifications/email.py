@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from socialpub.base import redact
 from socialpub.base.errors import refuse
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications.words import Message
 from socialpub.domain.outbox.calls import KEPT_MAX, End
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 NAME = "socialpub"
 
 
-def check(service: Service) -> None:
+def check(service: AppContext) -> None:
     """Raise ApiError `notification.email.off` if no mail server is configured."""
     if not service.runtime.settings.smtp.host:
         raise refuse("notification.email.off")
 
 
-def send(service: Service, to: str, message: Message, reference: str) -> End:
+def send(service: AppContext, to: str, message: Message, reference: str) -> End:
     """Submit a message and return the result. `reference` is the same for every attempt."""
     from socialpub.base import mail
 
@@ -47,7 +47,7 @@ def send(service: Service, to: str, message: Message, reference: str) -> End:
     return End(handed.code, handed.error, handed.kind, handed.final, said or None)
 
 
-def written(service: Service, to: str, message: Message, reference: str) -> bytes:
+def written(service: AppContext, to: str, message: Message, reference: str) -> bytes:
     """Build the message. The library checks header values, so none can inject a header."""
     from email.headerregistry import Address
     from email.message import EmailMessage
@@ -64,7 +64,7 @@ def written(service: Service, to: str, message: Message, reference: str) -> byte
     return mailed.as_bytes()
 
 
-def _server(service: Service) -> MailServer:
+def _server(service: AppContext) -> MailServer:
     from socialpub.base import mail
 
     smtp = service.runtime.settings.smtp

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from socialpub.base.runtime import iso
-from socialpub.domain.core import cursors
-from socialpub.domain.core.service import Service
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import cursors
 from socialpub.domain.notifications import channels, words
-from socialpub.domain.people import profiles
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.notifications import NotificationBody, NotificationPage, NotificationsQuery
 from socialpub.store import sql
 from socialpub.store.rows import DeliveryStatus
@@ -40,23 +40,23 @@ class _Row(NamedTuple):
     name: str | None
 
 
-def page(service: Service, scope: Scope, query: NotificationsQuery) -> NotificationPage:
+def page(service: AppContext, scope: Scope, query: NotificationsQuery) -> NotificationPage:
     """Load one page, newest first. Raises ApiError `not_found` (profile, channel), `cursor`."""
     profile = scope.narrowed(query.profile_id)
-    profiles.check(scope, query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
     if query.channel_id is not None:
         channels.find(scope, query.channel_id)
-    before = cursors.below(service, LISTING, scope.organization, query.cursor)
+    before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
     till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
     types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
     wanted = (scope.organization, before, till or 0, profile, query.channel_id, query.since or 0, types, states)
     found = [_Row(*row) for row in sql.every(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
     looked_to = till if seen == LOOKED_AT else None
-    shown, cursor = cursors.cut(service, LISTING, scope.organization, found, query.limit, looked_to)
+    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
     return {"data": [_body(service, row) for row in shown], "nextCursor": cursor}
 
 
-def _body(service: Service, row: _Row) -> NotificationBody:
+def _body(service: AppContext, row: _Row) -> NotificationBody:
     told = words.Told(row.type, sql.loads(row.data), row.name, row.times, bool(row.follows), row.created_at)
     message = words.message(told, service.base_url)
     return {

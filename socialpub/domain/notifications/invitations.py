@@ -7,7 +7,7 @@ import re
 from socialpub.base.config import MAILBOX
 from socialpub.base.fair import Share
 from socialpub.base.redact import one_line
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import email
 from socialpub.domain.notifications.words import NAME_MAX, Message
 from socialpub.domain.outbox.calls import timed
@@ -15,13 +15,13 @@ from socialpub.domain.outbox.calls import timed
 _TEXT = "{by} invites you to {house}. The link works once, within a week: you choose a password, and are in."
 
 
-def share_of(service: Service, organization: str) -> Share | None:
+def share_of(service: AppContext, organization: str) -> Share | None:
     """Return the share key of the mail server; None without one."""
     host = service.runtime.settings.smtp.host
     return Share(host, organization) if host else None
 
 
-def send(service: Service, to: str, by: str, organization: str, link: str) -> str | None:
+def send(service: AppContext, to: str, by: str, organization: str, link: str) -> str | None:
     """Mail an invitation; return None on success, else the error text. Never raises."""
     if not re.fullmatch(MAILBOX, to):
         return "No mail can be sent to such an address."

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from socialpub.base.fair import Share
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import channels, chats, email, words
 from socialpub.domain.outbox import addresses
 from socialpub.domain.outbox.calls import GIVEN_UP_MS, Attempt, End, again_at, status_of, tell, timed
@@ -47,12 +47,12 @@ class Receiver:
     secret: Mapping[str, Any]
 
 
-def receiver_of(service: Service, channel: str, organization: str, kind: str, sealed: str) -> Receiver:
+def receiver_of(service: AppContext, channel: str, organization: str, kind: str, sealed: str) -> Receiver:
     """Decrypt the target of a channel's row."""
     return Receiver(channel, organization, kind, channels.open_secret(service, channel, sealed))
 
 
-def share_of(service: Service, to: Receiver) -> Share:
+def share_of(service: AppContext, to: Receiver) -> Share:
     """Return the share key of calls to a channel."""
     settings = service.runtime.settings
     if to.kind == "email":
@@ -60,7 +60,7 @@ def share_of(service: Service, to: Receiver) -> Share:
     return addresses.share_of(to.secret.get("url", settings.notifications.telegram_api), to.organization)
 
 
-def send(service: Service, to: Receiver, message: words.Message, reference: str) -> Attempt:
+def send(service: AppContext, to: Receiver, message: words.Message, reference: str) -> Attempt:
     """Send a message and return the attempt; never raises. `reference`: same for every attempt."""
 
     def run() -> End:
@@ -78,11 +78,11 @@ class Notifications:
     prefix: str = channels.PREFIX
     goes_on: bool = True
 
-    def soonest(self, service: Service) -> list[tuple[str, int]]:
+    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
         return sql.every(statements.NEXT)
 
-    def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
+    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """Implement `Outbox`."""
         row, now = sql.first(statements.CHANNEL, (receiver,)), service.now_ms
         if row is None:
@@ -94,13 +94,13 @@ class Notifications:
         return Found(share_of(service, to), [_errand(service, to, each) for each in due], next_at)
 
     def record(
-        self, service: Service, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
+        self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
     ) -> list[int | None]:
         """Implement `Outbox`."""
         return [_record(service, tx, receiver, errand.what, attempt) for errand, attempt in calls]
 
 
-def _errand(service: Service, to: Receiver, due: Due) -> Errand:
+def _errand(service: AppContext, to: Receiver, due: Due) -> Errand:
     told = words.Told(due.type, sql.loads(due.data), due.name, due.times, bool(due.follows), due.created_at)
     return Errand(
         due.number,
@@ -111,7 +111,7 @@ def _errand(service: Service, to: Receiver, due: Due) -> Errand:
     )
 
 
-def _record(service: Service, tx: Tx, to: str, due: Due, attempt: Attempt) -> int | None:
+def _record(service: AppContext, tx: Tx, to: str, due: Due, attempt: Attempt) -> int | None:
     """Record an attempt on message and channel; return the time of the next one."""
     now, next_at = service.now_ms, again_at(service, due.attempts, attempt)
     state = status_of(attempt, next_at)

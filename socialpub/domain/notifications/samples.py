@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.domain.core.service import Service
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import channels, outbox, words
 from socialpub.domain.outbox.calls import Attempt
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.notifications import ChannelTestBody
 from socialpub.store.db import Tx
 
 log = logging.getLogger("socialpub.notifications")
 
 
-def receiver(scope: Scope, service: Service, channel: str) -> outbox.Receiver:
+def receiver(scope: Scope, service: AppContext, channel: str) -> outbox.Receiver:
     """Load a channel of the scope, active or not. Raises ApiError `not_found`."""
     row = channels.find(scope, channel)
     return outbox.receiver_of(service, row["id"], row["organization"], row["kind"], row["secret"])
@@ -32,14 +32,14 @@ class Tried:
     attempt: Attempt
 
 
-def send(service: Service, to: outbox.Receiver, type_: str | None, data: Mapping[str, Any]) -> Tried:
+def send(service: AppContext, to: outbox.Receiver, type_: str | None, data: Mapping[str, Any]) -> Tried:
     """Send a test message and wait; `type_` and `data` imitate an event."""
     told = words.Told(type_, data, None, 1, False, service.now_ms) if type_ else None
     message = words.sample(service.base_url, told)
     return Tried(message, outbox.send(service, to, message, service.runtime.ids.prefixed("ntf_")))
 
 
-def tried(tx: Tx, who: Actor, to: outbox.Receiver, tried: Tried) -> Done:
+def tried(tx: Tx, who: Actor, to: outbox.Receiver, tried: Tried) -> ActionResult:
     """Build the API body of a test result."""
     attempt, message = tried.attempt, tried.message
     tx.after_commit(lambda: log.info("a test was sent on channel %s: %s", to.id, attempt.error or "delivered"))
@@ -53,4 +53,4 @@ def tried(tx: Tx, who: Actor, to: outbox.Receiver, tried: Tried) -> Done:
         "errorName": attempt.name,
         "sentText": "\n".join((message.title, message.text, *message.links)),
     }
-    return Done(answer, subject=to.id)
+    return ActionResult(answer, subject=to.id)

@@ -10,7 +10,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base import redact
 from socialpub.base.runtime import iso
-from socialpub.domain.core import instance
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.notifications import PAUSED
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
@@ -225,7 +225,7 @@ def _values(told: Told) -> Mapping[str, str]:
 
 
 def _paused(reason: str) -> dict[str, str]:
-    return {"reason": _PAUSES.get(reason, ""), "command": instance.resume_command(reason)}
+    return {"reason": _PAUSES.get(reason, ""), "command": instance.get_resume_command(reason)}
 
 
 def _shown(name: str, value: object) -> str:

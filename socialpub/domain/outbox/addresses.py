@@ -9,12 +9,12 @@ from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.base.http import ssrf
 from socialpub.base.http.network import resolvers
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 
 LOOK_UP_SECONDS = 3.0
 
 
-def check_url(service: Service, url: str) -> None:
+def check_url(service: AppContext, url: str) -> None:
     """Raise ApiError `webhook.url.scheme` or `webhook.url.address` for a forbidden URL."""
     security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
     reason = ssrf.check_url(url, allow_private=security.allow_private_networks, named=named)
@@ -24,14 +24,14 @@ def check_url(service: Service, url: str) -> None:
         raise _disallowed(reason)
 
 
-def check_webhook(service: Service, url: str) -> None:
+def check_webhook(service: AppContext, url: str) -> None:
     """Raise as `check_url`, and for credentials in the URL, which logs would show."""
     if ssrf.has_credentials(url):
         raise _disallowed(ssrf.CREDENTIALS)
     check_url(service, url)
 
 
-async def check_address(service: Service, organization: str, url: str) -> None:
+async def check_address(service: AppContext, organization: str, url: str) -> None:
     """Raise as `check_url`, and for a host that resolves to a forbidden address.
 
     An unresolvable host passes. This is an early report; the check at each call protects.

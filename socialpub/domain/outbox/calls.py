@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.runtime import iso
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 
 log = logging.getLogger("socialpub.webhooks")
 
@@ -55,7 +55,7 @@ class End:
     wait: int = 0
 
 
-def timed(service: Service, delivery: str, run: Callable[[], End]) -> Attempt:
+def timed(service: AppContext, delivery: str, run: Callable[[], End]) -> Attempt:
     """Run a call and time it; never raises."""
     clock = service.runtime.clock
     began, at = service.now_ms, clock.monotonic()
@@ -113,7 +113,7 @@ def unanswered(error: ApiError) -> End:
     return End(error="Its response is not valid HTTP.", name="answer_lost")
 
 
-def again_at(service: Service, tries: int, attempt: Attempt) -> int | None:
+def again_at(service: AppContext, tries: int, attempt: Attempt) -> int | None:
     """Return when to retry after `tries` earlier tries, in epoch ms; None for no retry."""
     waits = service.runtime.settings.webhooks.waits
     if attempt.error is None or attempt.final or tries >= len(waits):

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from socialpub.base.errors import ApiError
 from socialpub.base.fair import Share
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.outbox.calls import Attempt
 from socialpub.store.db import Tx
 
@@ -62,14 +62,14 @@ class Outbox(Protocol):
     def goes_on(self) -> bool:
         """True if some tasks are sent during a pause; `look` then returns only those."""
 
-    def soonest(self, service: Service) -> list[tuple[str, int]]:
+    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
         """List receivers with pending tasks, and when the first is due."""
 
-    def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
+    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """Find up to `most` due tasks except those in progress (`but`); none if disabled."""
 
     @property
-    def record(self) -> Callable[[Service, Tx, str, Sequence[tuple[Errand, Attempt]]], list[int | None]]:
+    def record(self) -> Callable[[AppContext, Tx, str, Sequence[tuple[Errand, Attempt]]], list[int | None]]:
         """Record the results of calls; return when each is retried, or None."""
 
 
@@ -88,7 +88,7 @@ class Deliverer:
     `held_back` returns True while nothing may be sent.
     """
 
-    def __init__(self, service: Service, outboxes: Sequence[Outbox], held_back: Callable[[], bool]) -> None:
+    def __init__(self, service: AppContext, outboxes: Sequence[Outbox], held_back: Callable[[], bool]) -> None:
         self._service, self._held_back = service, held_back
         self._outboxes = {outbox.prefix: outbox for outbox in outboxes}
         self._changed = threading.Condition()

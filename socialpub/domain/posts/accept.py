@@ -18,12 +18,14 @@ from socialpub.base import faults
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Pool, Share
-from socialpub.domain import act
-from socialpub.domain.core import events, moves, upstreams
-from socialpub.domain.core.service import Service
+from socialpub.domain import post_states
+from socialpub.domain.access import actions, audit_log, idempotency
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import events
 from socialpub.domain.media import library
-from socialpub.domain.people import audit, limits
-from socialpub.domain.people.actor import Actor
+from socialpub.domain.organizations import quotas
 from socialpub.domain.posts import batches, lookup, preflight, unheard
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
 from socialpub.domain.publishing import immediate
@@ -42,7 +44,7 @@ from socialpub.store.statements.rows import Row
 
 Inline = tuple[str, str, str | None]  # inline media: hash, profile of the target, alt text
 _Seen = tuple[lookup.LookedUp, list[Aim], preflight.Logged]
-_Repeat = tuple[limits.Key | None, unheard.Ear | None]  # identifies a repeated request
+_Repeat = tuple[idempotency.IdempotencyKey | None, unheard.Ear | None]  # identifies a repeated request
 PAUSED_RETRY_SECONDS = 60
 _STATUS = 7  # index in a post's row
 
@@ -104,7 +106,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
     looked, aims, logged = await service.read_inline(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
-    shares = [upstreams.share_by(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
+    shares = [upstreams.build_share_key(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
         _admit(service, shares)
     checked = await preflight.check_cheap(service, scope, aims, logged)
@@ -112,7 +114,7 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
         raise error
     if preflight.refuses_duplicates(service, request):
         preflight.check_duplicates(aims, logged.before)
-    limits.check_quota(service, looked.standing, len(aims))
+    quotas.check(service, looked.standing, len(aims))
     posts = [service.runtime.ids.uuid() for _ in aims]
     names = [f"post {post}" for post in posts]
     noted = preflight.warnings_of(service, aims, logged, request.scheduled_at, names)
@@ -138,7 +140,7 @@ def _aims(who: Actor, request: PublishRequest, looked: lookup.LookedUp) -> list[
     return resolve(who.service, request, looked.named)
 
 
-def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
+def _check_new(service: AppContext, repeats: Sequence[_Repeat]) -> None:
     """Raise InUseError or JoinError for a repeated request."""
     if not repeats:
         return
@@ -147,23 +149,23 @@ def _check_new(service: Service, repeats: Sequence[_Repeat]) -> None:
     found = sql.loads(sql.value(accepting.BEFORE, (asked, now, now - unheard.WINDOW_MS)))
     for (_, ear), (used, same) in zip(repeats, found, strict=True):
         if used:
-            raise limits.InUseError
+            raise idempotency.KeyInUseError
         if ear and (first := unheard.first(service, same)):
             raise unheard.JoinError(first)
 
 
-def _admit(service: Service, shares: Sequence[Share]) -> None:
+def _admit(service: AppContext, shares: Sequence[Share]) -> None:
     """Raise ApiError `http.busy` if the queue is full; accepted posts are never refused later."""
     wanted: dict[Pool, int] = {}
     for share in shares:
-        threads = upstreams.threads(service, share)
+        threads = upstreams.choose_executor(service, share)
         wanted[threads] = wanted.get(threads, 0) + 1
     for threads, count in wanted.items():
         threads.admit(shares[0], count)
 
 
 async def _store_inline(
-    service: Service, organization: str, aims: Sequence[Aim], files: library.InlineFiles
+    service: AppContext, organization: str, aims: Sequence[Aim], files: library.InlineFiles
 ) -> dict[str, MediaFacts]:
     """Store inline media durably before any row names them, equal files once."""
     inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
@@ -185,7 +187,7 @@ async def _store_inline(
 
 
 def _warnings(
-    service: Service,
+    service: AppContext,
     request: PublishRequest,
     aim: Aim,
     stored: Mapping[str, MediaFacts],
@@ -313,9 +315,9 @@ async def _written(order: Order, begin: Begin | None) -> BatchBody:
         if beginning:
             beginning.hold(order.jobs)
         if preflight.refuses_duplicates(service, order.request):  # depends on earlier writes
-            written = act.write(service, scope, lambda tx: _insert(tx, (entry,))[0])
+            written = actions.write(service, scope, lambda tx: _insert(tx, (entry,))[0])
         else:
-            written = act.write_together(service, scope, _insert, entry)
+            written = actions.write_together(service, scope, _insert, entry)
         if beginning:
             written.add_done_callback(lambda done: beginning.leave() if done.exception() else None)
         return await written
@@ -338,7 +340,7 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     now = service.now_ms  # timestamp of the batches and all their rows
     bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
     _remember(service, tx, orders, bodies, now)
-    audit.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
+    audit_log.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
     _keep_media(service, tx, orders)
     numbers = _insert_posts(service, tx, entries, now)
     claims = _put_jobs(service, tx, entries)
@@ -357,10 +359,10 @@ class _Owner:
     id: str
     orders: Sequence[Order]
     found: lookup.Owner
-    crossings: Sequence[limits.Crossing] = ()
+    crossings: Sequence[quotas.QuotaThreshold] = ()
 
 
-def _look_again(service: Service, orders: Sequence[Order]) -> tuple[Mapping[str, AccountRow], list[_Owner]]:
+def _look_again(service: AppContext, orders: Sequence[Order]) -> tuple[Mapping[str, AccountRow], list[_Owner]]:
     """Check again what may have changed since `prepare`: key, time, duplicates, rows.
 
     Raises if any request fails; returns the accounts by id, and the organizations.
@@ -387,7 +389,7 @@ def _check_apart(orders: Sequence[Order]) -> None:
             raise ApartError
 
 
-def _check_still(service: Service, order: Order, media: Mapping[str, tuple[str, str | None]]) -> None:
+def _check_still(service: AppContext, order: Order, media: Mapping[str, tuple[str, str | None]]) -> None:
     """Check one request against the data of the transaction."""
     check_future(service, order.at_ms)
     aims = [target.aim for target in order.targets]
@@ -400,14 +402,14 @@ def _check_still(service: Service, order: Order, media: Mapping[str, tuple[str, 
                 library.check_usable(theirs, aim.account["profile"], asset)
 
 
-def _take_quota(service: Service, tx: Tx, owners: Sequence[_Owner]) -> None:
+def _take_quota(service: AppContext, tx: Tx, owners: Sequence[_Owner]) -> None:
     for owner in owners:
         cost = sum(len(order.targets) for order in owner.orders)
-        owner.crossings = limits.take_quota(service, tx, owner.id, owner.found.quota, cost)
+        owner.crossings = quotas.spend(service, tx, owner.id, owner.found.quota, cost)
         search.note_order(owner.found.newest, service.now_ms)
 
 
-def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
+def _remember(service: AppContext, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
     """Insert idempotency records (with the response if known) and pending responses."""
     if owed := [(order.ear, order.batch) for order in orders if order.ear]:
         unheard.listen_all(tx, owed, now)
@@ -415,11 +417,11 @@ def _remember(service: Service, tx: Tx, orders: Sequence[Order], bodies: Sequenc
     for order, body in zip(orders, bodies, strict=True):
         if key := order.who.key:
             answer = batches.answer_of(body) if order.at_ms is not None else None
-            rows.append(limits.row_of(service, tx, key, answer, batch=order.batch))
+            rows.append(idempotency.build_row(service, tx, key, answer, batch=order.batch))
     sql.insert(accepting.REMEMBER, rows)
 
 
-def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
+def _keep_media(service: AppContext, tx: Tx, orders: Sequence[Order]) -> None:
     for order in orders:
         library.named(service, tx, order.stored.values())
         for (data, profile, alt), media in order.inline.items():
@@ -428,7 +430,7 @@ def _keep_media(service: Service, tx: Tx, orders: Sequence[Order]) -> None:
         library.used(service, tx, order.assets.values(), order.at_ms)
 
 
-def _insert_posts(service: Service, tx: Tx, entries: Sequence[_Entry], now: int) -> dict[str, int]:
+def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_Entry], now: int) -> dict[str, int]:
     """Insert batches and posts; return the surrogate key of each post."""
     orders = [entry.order for entry in entries]
     heads = [(order.batch, order.organization, order.who.request_id, order.at_ms) for order in orders]
@@ -476,7 +478,7 @@ def _targets(orders: Iterable[Order]) -> Iterator[_Target]:
     return (target for order in orders for target in order.targets)
 
 
-def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, Sequence[Claim]]:
+def _put_jobs(service: AppContext, tx: Tx, entries: Sequence[_Entry]) -> dict[str, Sequence[Claim]]:
     """Insert the jobs; return the claims of immediate posts, leased to this process, by batch."""
     due = [
         (work, order.at_ms) for order in (e.order for e in entries) if order.at_ms is not None for work in order.jobs
@@ -490,12 +492,12 @@ def _put_jobs(service: Service, tx: Tx, entries: Sequence[_Entry]) -> dict[str, 
     return {order.batch: [next(claims) for _ in order.jobs] for order in at_once}
 
 
-def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[str, int], now: int) -> None:
+def _tell(service: AppContext, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[str, int], now: int) -> None:
     """Emit the post events by organization, and the quota events."""
     told = [
         (
-            events.audience(service, owner.id, owner.orders[0].organization),
-            moves.accepted(
+            events.load_audience(service, owner.id, owner.orders[0].organization),
+            post_states.build_accepted_events(
                 [
                     _accepted(order, target, numbers[target.post], now)
                     for order in owner.orders
@@ -505,14 +507,14 @@ def _tell(service: Service, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[s
         )
         for owner in owners
     ]
-    events.emit_all(service, tx, told, now)
+    events.emit_many(service, tx, told, now)
     for owner in owners:
         for crossing in owner.crossings:
             request_id = owner.orders[-1].who.request_id
             events.emit(service, tx, crossing.type, owner.id, crossing.data, request_id=request_id)
 
 
-def _accepted(order: Order, target: _Target, number: int, now: int) -> moves.NewPost:
+def _accepted(order: Order, target: _Target, number: int, now: int) -> post_states.NewPost:
     return {
         "id": target.post,
         "organization": target.aim.account["organization"],

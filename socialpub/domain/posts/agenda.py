@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.posts import postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.domain.shapes.posts import PostBody

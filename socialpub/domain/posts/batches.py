@@ -16,9 +16,9 @@ from typing_extensions import TypedDict
 from socialpub.base.compact import dumps
 from socialpub.base.errors import is_storage_unavailable
 from socialpub.base.runtime import iso
-from socialpub.domain.core import moves
-from socialpub.domain.core.service import Service, rung_within
-from socialpub.domain.people import limits
+from socialpub.domain import post_states
+from socialpub.domain.access import idempotency
+from socialpub.domain.context.app_context import AppContext, wait_for_completion
 from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import WarningBody, warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
@@ -85,12 +85,12 @@ def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]
     return body
 
 
-def batch_body(service: Service, batch: str) -> BatchBody:
+def batch_body(service: AppContext, batch: str) -> BatchBody:
     """Build the batch body from the current rows."""
     return _body(batch, sql.first(publishing.BATCH, (batch,)))
 
 
-def ended_body(service: Service, batch: str) -> BatchBody | None:
+def ended_body(service: AppContext, batch: str) -> BatchBody | None:
     """Build the batch body if every target is terminal; None before."""
     found = sql.first(publishing.ENDED, (batch,))
     return None if found is None else _body(batch, found)
@@ -123,8 +123,8 @@ def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
 
 def _batch_status(head: Head, statuses: Sequence[str]) -> BatchStatus:
     """Return `queued` until something failed or all is settled: never readable as a failure."""
-    failed = [status for status in statuses if status in moves.TERMINAL and status != "published"]
-    if head["scheduled_at"] is not None or (not failed and not moves.TERMINAL.issuperset(statuses)):
+    failed = [status for status in statuses if status in post_states.TERMINAL_STATES and status != "published"]
+    if head["scheduled_at"] is not None or (not failed and not post_states.TERMINAL_STATES.issuperset(statuses)):
         return "queued"
     if not failed:
         return "published"
@@ -153,21 +153,21 @@ def _result(row: Shown) -> Result:
     return without_none(result, *MAYBE)
 
 
-def answer_of(body: BatchBody) -> limits.Answer:
+def answer_of(body: BatchBody) -> idempotency.StoredResponse:
     """Build the response: 202 while the batch is `queued`, otherwise 200."""
-    return limits.Answer(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
+    return idempotency.StoredResponse(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
 
 
-def joined(body: BatchBody) -> limits.Answer:
+def joined(body: BatchBody) -> idempotency.StoredResponse:
     """Build the response to a repeated request, which did nothing."""
     note = warning_body(build_warning("joined_undelivered_batch"))
     results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
     return answer_of({**body, "results": results})._replace(replayed=True)
 
 
-def complete(service: Service, tx: Tx, batch: str, key_id: str) -> None:
+def complete(service: AppContext, tx: Tx, batch: str, key_id: str) -> None:
     """Store the batch's current body as the response for its key."""
-    limits.keep(service, tx, key_id, answer_of(batch_body(service, batch)))
+    idempotency.store_response(service, tx, key_id, answer_of(batch_body(service, batch)))
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,9 @@ class Ending:
     `targets`: number of targets, if known.
     """
 
-    def __init__(self, service: Service, batch: str, key: limits.Key | None, targets: int | None = None) -> None:
+    def __init__(
+        self, service: AppContext, batch: str, key: idempotency.IdempotencyKey | None, targets: int | None = None
+    ) -> None:
         self._service, self._batch, self._key, self._targets = service, batch, key, targets
         self._name = f"batch:{batch}"
         self._ended: Ended | None = None
@@ -209,7 +211,7 @@ class Ending:
     def _written(self, tx: Tx, body: BatchBody) -> Ended:
         try:
             if self._key:
-                limits.keep(self._service, tx, self._key.id, answer_of(body))
+                idempotency.store_response(self._service, tx, self._key.id, answer_of(body))
         except (sqlite3.Error, peewee.PeeweeException):  # the transaction must roll back
             raise
         except Exception:  # noqa: BLE001 - the result of a send is written even if its response cannot be
@@ -224,21 +226,23 @@ class Ending:
     async def within(self, seconds: float) -> Ended | None:
         """Wait for the end; None after `seconds` or when the server stops."""
         if seconds > 0 and not self._service.hub.is_closed:
-            await rung_within(self._told, seconds)
+            await wait_for_completion(self._told, seconds)
         return self._ended
 
 
-async def as_known(service: Service, opening: BatchBody, seconds: float) -> BatchBody:
+async def as_known(service: AppContext, opening: BatchBody, seconds: float) -> BatchBody:
     """Return another request's batch once it has ended, or its state after `seconds`."""
     with Ending(service, opening["id"], None) as ending:
         body = await as_it_is(service, opening)
-        if "scheduledAt" in opening or all(result["status"] in moves.TERMINAL for result in body["results"]):
+        if "scheduledAt" in opening or all(
+            result["status"] in post_states.TERMINAL_STATES for result in body["results"]
+        ):
             return body
         found = await ending.within(seconds)
     return found.body if found else await as_it_is(service, body)
 
 
-async def as_it_is(service: Service, opening: BatchBody) -> BatchBody:
+async def as_it_is(service: AppContext, opening: BatchBody) -> BatchBody:
     """Read the batch; never fails, since it was accepted: `opening` if reading is impossible."""
     try:
         return await service.read(lambda: batch_body(service, opening["id"]))
@@ -248,15 +252,17 @@ async def as_it_is(service: Service, opening: BatchBody) -> BatchBody:
         return opening
 
 
-async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) -> limits.Answer:
+async def keep_answer(
+    service: AppContext, key: idempotency.IdempotencyKey, answer: idempotency.StoredResponse
+) -> idempotency.StoredResponse:
     """Store the response of an accepted batch, now or (if unconfirmed) a little later.
 
     Returns the stored response: the batch may have ended, and been stored so, meanwhile.
     """
 
-    def keep(tx: Tx) -> limits.Answer:
-        limits.keep(service, tx, key.id, answer)
-        return limits.kept(service, key) or answer
+    def keep(tx: Tx) -> idempotency.StoredResponse:
+        idempotency.store_response(service, tx, key.id, answer)
+        return idempotency.find_response(service, key) or answer
 
     kept = await afterwards(service, keep)
     if kept is None:
@@ -265,7 +271,7 @@ async def keep_answer(service: Service, key: limits.Key, answer: limits.Answer) 
 
 
 async def afterwards(
-    service: Service, write: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
+    service: AppContext, write: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
     """Run a write after acceptance, waiting briefly; None if unconfirmed. Never raises."""
     try:

@@ -8,10 +8,11 @@ from typing import Any
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain.core import moves, upstreams
-from socialpub.domain.core.service import Service
+from socialpub.domain import post_states
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.people.actor import Actor, Done
 from socialpub.domain.posts import postlog
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import records
@@ -30,7 +31,7 @@ def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> Pos
     check_future(service, at_ms)
     row = postlog.find(who.scope, post)
     was = row["scheduled_at"]
-    moved = moves.move(
+    moved = post_states.apply(
         service,
         tx,
         "reschedule",
@@ -42,7 +43,7 @@ def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> Pos
     )
     if moved is None:
         raise _outside_window(row)
-    service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.share(service, row["account"]))
+    service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.load_share_key(service, row["account"]))
     library.used(service, tx, library.assets_of(json.loads(row["media"])).values(), at_ms)
     faults.hit("resched.before_commit")
     return postlog.one(who.scope, post)
@@ -52,7 +53,7 @@ def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
     """Cancel a queued post, within the limits of `reschedule`; return `{id, status}`."""
     service, row = who.service, postlog.find(who.scope, post)
     ahead = Post.scheduled_at > service.now_ms
-    if not moves.move(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
+    if not post_states.apply(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
         raise _outside_window(row)
     service.jobs.remove(tx, post)
     faults.hit("cancel.before_commit")
@@ -65,7 +66,7 @@ def _outside_window(row: PostRow) -> ApiError:
     return refuse("post.scheduledAt.window")
 
 
-def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> Done:
+def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
     """Retry a failed or rejected post as a new attempt, free of quota, at a time or at once."""
     service, at_ms = who.service, request.scheduled_at
     check_future(service, at_ms)
@@ -84,12 +85,12 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> Done:
         "scheduled_at": at_ms,
     }
     name = "retry" if at_ms is None else "retry_at"
-    if not moves.move(service, tx, name, post, request_id=who.request_id, **fresh):
+    if not post_states.apply(service, tx, name, post, request_id=who.request_id, **fresh):
         raise refuse("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
     due, account = service.now_ms if at_ms is None else at_ms, row["account"]
-    service.jobs.put(tx, "publish", post, due, account, upstreams.share(service, account))
+    service.jobs.put(tx, "publish", post, due, account, upstreams.load_share_key(service, account))
     library.used(service, tx, library.assets_of(json.loads(row["media"])).values(), at_ms)
-    return Done(postlog.one(who.scope, post), 202)
+    return ActionResult(postlog.one(who.scope, post), 202)
 
 
 def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
@@ -107,7 +108,7 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
         name, changes = "settle_published", _published(sent_ms or service.now_ms, request)
     else:
         name, changes = "settle_absent", _absent(service, row)
-    moves.move(service, tx, name, post, request_id=who.request_id, **changes)
+    post_states.apply(service, tx, name, post, request_id=who.request_id, **changes)
     return postlog.one(who.scope, post)
 
 
@@ -124,7 +125,7 @@ def _published(at_ms: int, request: SettleRequest) -> dict[str, Any]:
     return {"published_at": at_ms, "platform_uri": request.uri, "error": None, "error_code": None}
 
 
-def _absent(service: Service, row: PostRow) -> dict[str, Any]:
+def _absent(service: AppContext, row: PostRow) -> dict[str, Any]:
     plain = ApiError(
         "platform_unavailable", "You reported that the post was not published.", remediation="Retry the post."
     )

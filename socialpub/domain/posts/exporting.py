@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from socialpub.domain.core.service import Service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.posts import postlog
 from socialpub.domain.shapes.posts import PostsQuery
 from socialpub.store import sql
@@ -16,7 +16,7 @@ PAGE = 200
 Json = dict[str, Any]
 
 
-def posts(service: Service, scope: Scope, wanted: Json) -> Iterator[Json]:
+def posts(service: AppContext, scope: Scope, wanted: Json) -> Iterator[Json]:
     """Yield the scope's posts that match the GET /v1/posts query, newest first, page by page."""
     cursor = None
     while True:
@@ -28,7 +28,7 @@ def posts(service: Service, scope: Scope, wanted: Json) -> Iterator[Json]:
             return
 
 
-def _page(service: Service, scope: Scope, query: PostsQuery) -> Json:
+def _page(service: AppContext, scope: Scope, query: PostsQuery) -> Json:
     page: Json = sql.loads(postlog.page(service, scope, query))
     ids = sql.json_of([post["id"] for post in page["data"]])
     options = dict(sql.every(carrying.OPTIONS, (ids, scope.organization)))

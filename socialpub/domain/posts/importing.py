@@ -14,8 +14,8 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain.people import named
-from socialpub.domain.people.actor import Actor
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.organizations import name_lookup
 from socialpub.domain.posts import accept
 from socialpub.domain.shapes.common import MEDIA_ID_PATTERN
 from socialpub.domain.shapes.issues import parse_object
@@ -60,7 +60,7 @@ def finder(who: Actor) -> Callable[[str], AccountRow]:
 
     @functools.lru_cache(ACCOUNTS_KEPT)
     def find(name: str) -> AccountRow:
-        return who.service.read(lambda: named.account(who.scope.organization, name)).result()
+        return who.service.read(lambda: name_lookup.find_account(who.scope.organization, name)).result()
 
     return find
 

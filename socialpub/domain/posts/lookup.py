@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.people import limits
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.organizations import quotas
 from socialpub.domain.posts.targets import Named, candidate, media_ids
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.store import sql
@@ -25,10 +25,10 @@ class LookedUp(NamedTuple):
 
     paused: bool
     named: Named
-    standing: limits.Standing
+    standing: quotas.QuotaUsage
 
 
-def look_up(service: Service, scope: Scope, request: PublishRequest) -> LookedUp:
+def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> LookedUp:
     """Look up the request's names in one statement, plus one each for quota and stored media."""
     profile = scope.profile if request.profile_id is None else request.profile_id
     ids = {target.account_id for target in request.targets}
@@ -38,7 +38,7 @@ def look_up(service: Service, scope: Scope, request: PublishRequest) -> LookedUp
     paused, has_profile, named, tier = sql.first(statement, names)
     connected = {row["id"]: candidate(row) for row in map(_account, sql.loads(named))}
     held = library.held(scope, media_ids(request))
-    standing = limits.standing(service, scope.organization, limits.quota_of(service, tier))
+    standing = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
     return LookedUp(bool(paused), Named(connected, bool(has_profile), held), standing)
 
 
@@ -46,7 +46,7 @@ def _json(names: Collection[str | None]) -> str:
     return sql.json_of([name for name in names if name is not None])
 
 
-def _account(values: list[Any]) -> accounts.Numbered:
+def _account(values: list[Any]) -> accounts.KeyedAccountColumns:
     (organization_number, profile_number, number), *rest = values
     account, organization, profile, platform, platform_account, name, ends_at, extra = rest
     return {
@@ -73,10 +73,10 @@ class Owner:
     newest: int | None
 
 
-def owner(service: Service, organization: str) -> Owner:
+def owner(service: AppContext, organization: str) -> Owner:
     """Load the quota of an organization and the time of its newest post."""
     tier, newest = sql.first(accepting.OWNER, (organization,))
-    return Owner(limits.quota_of(service, tier), newest)
+    return Owner(quotas.get_quota(service, tier), newest)
 
 
 def connected(ids: Collection[str]) -> Mapping[str, AccountRow]:

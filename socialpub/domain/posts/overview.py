@@ -13,12 +13,12 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from socialpub.base.errors import ApiError
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core import instance
-from socialpub.domain.core.service import Service
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.posts import changes, postlog
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.accounts import AccountBody
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.domain.shapes.posts import PostsQuery, RetryRequest
@@ -106,12 +106,12 @@ class Overview:
         return not (self.paused or self.unknown or self.causes or self.worries or self.late)
 
 
-def look(service: Service, scope: Scope) -> Overview:
+def look(service: AppContext, scope: Scope) -> Overview:
     """Load the overview of a scope in one read."""
     connected = accounts.list_bodies(scope)
     late, since = sql.first(overview.LATE, (scope.organization, scope.profile, service.now_ms - LATE_MS))
     return Overview(
-        paused=instance.paused(),
+        paused=instance.get_pause_reason(),
         unknown=_pieces(sql.every(overview.UNKNOWN, (scope.organization, scope.profile, UNKNOWN_MAX))),
         causes=_causes(_troubled(service, scope)),
         worries=_worries(scope, connected),
@@ -132,7 +132,7 @@ def _steps(scope: Scope) -> Steps:
 # --- Failures ----------------------------------------------------------------------------------------------------
 
 
-def _troubled(service: Service, scope: Scope) -> list[Piece]:
+def _troubled(service: AppContext, scope: Scope) -> list[Piece]:
     """Load the newest posts that failed for a known reason."""
     text, owner = (
         (overview.TROUBLED_OF_ORGANIZATION, scope.organization)
@@ -161,7 +161,7 @@ def _causes(pieces: Iterable[Piece]) -> list[Cause]:
     return list(found.values())
 
 
-def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> Done:
+def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> ActionResult:
     """Retry up to a hundred posts that failed for a cause; return the `{count}` retried."""
     service, again = who.service, 0
     wanted = [
@@ -176,7 +176,7 @@ def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> Done:
     return _counted(again, account)
 
 
-def cancel_all(tx: Tx, who: Actor, account: str) -> Done:
+def cancel_all(tx: Tx, who: Actor, account: str) -> ActionResult:
     """Cancel up to a hundred queued posts of an account; return `{count}`. Raises `not_found`."""
     accounts.find(who.scope, account)
     canceled = 0
@@ -187,9 +187,9 @@ def cancel_all(tx: Tx, who: Actor, account: str) -> Done:
     return _counted(canceled, account)
 
 
-def _counted(count: int, account: str) -> Done:
+def _counted(count: int, account: str) -> ActionResult:
     body: dict[str, object] = {"count": count}
-    return Done(body, subject=account)
+    return ActionResult(body, subject=account)
 
 
 # --- Accounts ----------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def waiting(scope: Scope, account: str) -> int:
 # --- Due and published ---------------------------------------------------------------------------------------------
 
 
-def _next(service: Service, scope: Scope) -> Any:
+def _next(service: AppContext, scope: Scope) -> Any:
     query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": SHOWN})
     return sql.loads(postlog.page(service, scope, query))["data"]
 

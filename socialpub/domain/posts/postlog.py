@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core import cursors
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import profiles
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import cursors
+from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import postlog_query, postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
 from socialpub.domain.posts.postlog_schedule import Spot
@@ -93,7 +93,7 @@ def detail(scope: Scope, post: str) -> bytes:
     return found.encode()
 
 
-def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
+def page(service: AppContext, scope: Scope, query: PostsQuery) -> bytes:
     """Build the JSON of one page (`PostPage`), in the requested order.
 
     Raises ApiError `not_found` for a profile or account out of scope, `cursor` for a cursor of another list or order.
@@ -104,10 +104,10 @@ def page(service: Service, scope: Scope, query: PostsQuery) -> bytes:
     return f'{{"data":[{shown}],"nextCursor":{cursor}}}'.encode()
 
 
-def cursor_after(service: Service, scope: Scope, query: PostsQuery, last: tuple[int, int]) -> str:
+def cursor_after(service: AppContext, scope: Scope, query: PostsQuery, last: tuple[int, int]) -> str:
     """Create the cursor of the page after this position."""
     listing = SCHEDULE if query.order == "scheduledAt" else LISTING
-    return cursors.seal(service, listing, scope.organization, last[0], str(last[1]))
+    return cursors.encode(service, listing, scope.organization, last[0], str(last[1]))
 
 
 def is_small(query: PostsQuery) -> bool:
@@ -147,11 +147,15 @@ def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
     return postlog_query.newest(wanted, count)
 
 
-def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
+def filter_of(service: AppContext, scope: Scope, query: PostsQuery) -> Filter:
     """Build the filter from the query and the scope."""
     profile = scope.narrowed(query.profile_id)
-    profiles.check(scope, query.profile_id)
-    account = accounts.find_ever(replace(scope, profile=profile), query.account_id) if query.account_id else None
+    profiles.check_profile(scope, query.profile_id)
+    account = (
+        accounts.find_including_disconnected(replace(scope, profile=profile), query.account_id)
+        if query.account_id
+        else None
+    )
     return Filter(
         scope.organization,
         account["profile"] if account else profile,
@@ -167,7 +171,7 @@ def filter_of(service: Service, scope: Scope, query: PostsQuery) -> Filter:
     )
 
 
-def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
+def _below(service: AppContext, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
     """Return the lower of the upper bounds: `before` and the cursor's position."""
     places = []
     if query.before is not None:
@@ -177,7 +181,7 @@ def _below(service: Service, scope: Scope, query: PostsQuery) -> tuple[int, int]
     return min(places, default=None)
 
 
-def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | None:
+def _schedule(service: AppContext, scope: Scope, query: PostsQuery) -> Schedule | None:
     """Build the bounds on scheduled time; None if immediate posts are listed too."""
     if query.order == "createdAt" and query.scheduled_after is None and query.scheduled_before is None:
         return None
@@ -187,7 +191,7 @@ def _schedule(service: Service, scope: Scope, query: PostsQuery) -> Schedule | N
     return Schedule(query.scheduled_after, query.scheduled_before, above)
 
 
-def _continued(service: Service, listing: str, scope: Scope, cursor: str) -> tuple[int, int]:
+def _continued(service: AppContext, listing: str, scope: Scope, cursor: str) -> tuple[int, int]:
     """Decode a cursor to (time, post number)."""
-    at, number = cursors.unseal(service, listing, scope.organization, cursor)
+    at, number = cursors.decode(service, listing, scope.organization, cursor)
     return at, int(number)

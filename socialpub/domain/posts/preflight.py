@@ -17,10 +17,10 @@ from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
 from socialpub.base.runtime import DAY_MS
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.posts.lookup import look_up
 from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
 from socialpub.domain.publishing.planning import surroundings
@@ -57,7 +57,7 @@ _FINE = Checked()
 # --- Cheap stage -----------------------------------------------------------------------------------------------------
 
 
-async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], logged: Logged) -> list[Checked]:
+async def check_cheap(service: AppContext, scope: Scope, aims: Sequence[Aim], logged: Logged) -> list[Checked]:
     """Run the cheap rules of the platforms, and the media rules that need no bytes.
 
     Long texts are measured in a pool with a share per organization, so that short ones are not delayed.
@@ -69,7 +69,7 @@ async def check_cheap(service: Service, scope: Scope, aims: Sequence[Aim], logge
     return await _aside(service, scope, lambda: _cheap(service, asked))
 
 
-async def _measured(service: Service, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
+async def _measured(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
     return measure() if _are_short(texts) else await _aside(service, scope, measure)
 
 
@@ -77,13 +77,13 @@ def _are_short(texts: Sequence[str]) -> bool:
     return sum(map(len, texts)) <= LIGHT
 
 
-async def _aside(service: Service, scope: Scope, measure: Callable[[], T]) -> T:
+async def _aside(service: AppContext, scope: Scope, measure: Callable[[], T]) -> T:
     threads = service.executors.measuring.of(Share(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
 
 
 async def counted(
-    service: Service, scope: Scope, texts: Sequence[tuple[accounts.Named, tuple[DraftMedia, ...], str]]
+    service: AppContext, scope: Scope, texts: Sequence[tuple[accounts.AccountColumns, tuple[DraftMedia, ...], str]]
 ) -> list[TextCount]:
     """Count each text as the account's platform does, beside its media."""
 
@@ -93,12 +93,12 @@ async def counted(
     return await _measured(service, scope, [text for _, _, text in texts], count)
 
 
-def _count(account: accounts.Named, draft: Draft) -> TextCount:
-    found = measured(platforms.platform(account["platform"]), draft, accounts.who(account))
+def _count(account: accounts.AccountColumns, draft: Draft) -> TextCount:
+    found = measured(platforms.platform(account["platform"]), draft, accounts.build_connector_account(account))
     return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 
-def _cheap(service: Service, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
+def _cheap(service: AppContext, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
     """Run the cheap rules on each target, with its recent posts if a rule needs them."""
     nothing_new, checked = surroundings(service), []
     for aim, recent in asked:
@@ -112,23 +112,23 @@ def _cheap(service: Service, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
     return checked
 
 
-def _findings(service: Service, aim: Aim, draft: Draft, stage: str, around: RuleContext) -> RuleFindings:
+def _findings(service: AppContext, aim: Aim, draft: Draft, stage: str, around: RuleContext) -> RuleFindings:
     return find_violations(
         platforms.platform(aim.platform), service.sites[aim.platform], draft, aim.who, around, (stage,)
     )
 
 
-def _errors(service: Service, aim: Aim, found: RuleFindings) -> list[ApiError]:
+def _errors(service: AppContext, aim: Aim, found: RuleFindings) -> list[ApiError]:
     version = platforms.platform(aim.platform).pinned(service.sites[aim.platform])
     return [finding.error(version) for finding in found.errors]
 
 
-def _media_errors(service: Service, aim: Aim) -> list[ApiError]:
+def _media_errors(service: AppContext, aim: Aim) -> list[ApiError]:
     found = [_media_error(service, aim, index, ref) for index, ref in enumerate(aim.refs)]
     return [error for error in found if error is not None]
 
 
-def _media_error(service: Service, aim: Aim, index: int, ref: Ref) -> ApiError | None:
+def _media_error(service: AppContext, aim: Aim, index: int, ref: Ref) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
     if "url" in ref and (reason := outbound.check_url(ref["url"], allow_private=private)):
         return refuse("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
@@ -140,7 +140,7 @@ def _media_error(service: Service, aim: Aim, index: int, ref: Ref) -> ApiError |
     return None
 
 
-def refused(service: Service, aims: Sequence[Aim], checked: Sequence[Checked]) -> ApiError | None:
+def refused(service: AppContext, aims: Sequence[Aim], checked: Sequence[Checked]) -> ApiError | None:
     """Combine all failures into one 400, led by the first; None if all pass."""
     failed = [(aim, error) for aim, result in zip(aims, checked, strict=True) for error in result.errors]
     if not failed:
@@ -185,7 +185,7 @@ class Logged(NamedTuple):
     recent: Sequence[int]
 
 
-def logged(service: Service, aims: Sequence[Aim], at_ms: int | None) -> Logged:
+def logged(service: AppContext, aims: Sequence[Aim], at_ms: int | None) -> Logged:
     """Read the history of each target due at `at_ms` (None: now)."""
     service.lately.read(_names(aims))
     due = service.now_ms if at_ms is None else at_ms
@@ -206,7 +206,7 @@ def _recent(aim: Aim, due_ms: int) -> int:
     return int(sql.value(accepting.RECENT, values))
 
 
-def posted_before(service: Service, aims: Sequence[Aim]) -> list[str | None]:
+def posted_before(service: AppContext, aims: Sequence[Aim]) -> list[str | None]:
     """Find for each target the newest post of 24 hours with its text that is or may go out."""
     texts = [(aim.account["id"], aim.draft.text) for aim in aims]
     asked = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
@@ -218,7 +218,7 @@ def posted_before(service: Service, aims: Sequence[Aim]) -> list[str | None]:
 
 
 def warnings_of(
-    service: Service, aims: Sequence[Aim], logged: Logged, at_ms: int | None, names: Sequence[str]
+    service: AppContext, aims: Sequence[Aim], logged: Logged, at_ms: int | None, names: Sequence[str]
 ) -> list[tuple[PublishWarning, ...]]:
     """Warn per target: repeated text, cap nearly reached, token expiring before `at_ms`.
 
@@ -237,13 +237,13 @@ def warnings_of(
     return found
 
 
-def _shared_near(service: Service, platform: str, due_ms: int) -> Sequence[PostingCap]:
+def _shared_near(service: AppContext, platform: str, due_ms: int) -> Sequence[PostingCap]:
     """List the shared caps of a platform that are nearly reached."""
     shared = [cap for cap in platforms.platform(platform).caps if cap.shared]
     return [cap for cap in shared if _is_near(service, platform, cap, due_ms)]
 
 
-def _cap_near(service: Service, aim: Aim, due_ms: int, shared: Sequence[PostingCap]) -> PostingCap | None:
+def _cap_near(service: AppContext, aim: Aim, due_ms: int, shared: Sequence[PostingCap]) -> PostingCap | None:
     """Return the first cap that is nearly reached; `shared`: the shared ones that are."""
     for cap in platforms.platform(aim.platform).caps:
         if cap in shared if cap.shared else _is_near(service, aim.account["id"], cap, due_ms):
@@ -260,7 +260,7 @@ def _warnings(
         found = (build_warning("duplicate_content", f"See {repeat}."),)
     if cap is not None:
         found += (_near(cap),)
-    if is_scheduled and accounts.ends_before(aim.account, due_ms):
+    if is_scheduled and accounts.is_ending_before(aim.account, due_ms):
         found += (build_warning("token_expires_before_schedule", "Reconnect it before then."),)
     return found
 
@@ -270,7 +270,7 @@ def _near(cap: PostingCap) -> PublishWarning:
     return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
 
 
-def refuses_duplicates(service: Service, request: PublishRequest) -> bool:
+def refuses_duplicates(service: AppContext, request: PublishRequest) -> bool:
     """Return whether the request, or by default the server, refuses repeated texts."""
     if request.on_duplicate is not None:
         return request.on_duplicate == "refuse"
@@ -311,7 +311,7 @@ def _told(repeat: RepeatedText) -> str:
     return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 
 
-def _is_near(service: Service, name: str, cap: PostingCap, at_ms: int) -> bool:
+def _is_near(service: AppContext, name: str, cap: PostingCap, at_ms: int) -> bool:
     """Return whether the posts up to `at_ms` nearly reach the cap. `name`: account or platform."""
     enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
     return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
@@ -324,7 +324,7 @@ def _span(seconds: int) -> str:
 # --- Deep stage ------------------------------------------------------------------------------------------------------
 
 
-def known_breaches(service: Service, aim: Aim, inline: Mapping[str, MediaFacts]) -> tuple[PublishWarning, ...]:
+def known_breaches(service: AppContext, aim: Aim, inline: Mapping[str, MediaFacts]) -> tuple[PublishWarning, ...]:
     """Warn of deep rules that the stored media of a scheduled post break already.
 
     `inline`: facts of inline media by their text. Media by URL is not checked.
@@ -340,7 +340,7 @@ def _with_facts(item: DraftMedia, ref: Ref, aim: Aim, inline: Mapping[str, Media
     return replace(item, facts=inline.get(ref.get("bytesBase64", "")))
 
 
-def check_deep(service: Service, fetched: library.Fetched, batch: str, aim: Aim) -> Checked:
+def check_deep(service: AppContext, fetched: library.Fetched, batch: str, aim: Aim) -> Checked:
     """Run the deep rules in an I/O thread: each item's availability, then the platform's."""
     errors, items = [], list(aim.draft.items)
     for index, ref in enumerate(aim.refs):
@@ -373,7 +373,7 @@ class Looked:
     deep: bool  # check the bytes too
 
 
-async def look(service: Service, scope: Scope, request: ValidateRequest, inline: library.InlineFiles) -> Looked:
+async def look(service: AppContext, scope: Scope, request: ValidateRequest, inline: library.InlineFiles) -> Looked:
     """Run the first half of a validation. Raises ApiError if the request itself is refused."""
     check_batch(service, request, scope, inline)
     aims, noted, logged = await service.read(lambda: _looked_up(service, scope, request))
@@ -382,7 +382,7 @@ async def look(service: Service, scope: Scope, request: ValidateRequest, inline:
 
 
 async def validate(
-    service: Service, fetched: library.Fetched, scope: Scope, looked: Looked, inline: library.InlineFiles
+    service: AppContext, fetched: library.Fetched, scope: Scope, looked: Looked, inline: library.InlineFiles
 ) -> ValidationBody:
     """Validate target by target; nothing is published or stored.
 
@@ -399,7 +399,7 @@ async def validate(
 
 
 def _looked_up(
-    service: Service, scope: Scope, request: ValidateRequest
+    service: AppContext, scope: Scope, request: ValidateRequest
 ) -> tuple[list[Aim], list[tuple[PublishWarning, ...]], Logged]:
     """Read targets and their history from one snapshot."""
     aims = resolve(service, request, look_up(service, scope, request).named)
@@ -411,7 +411,7 @@ def _looked_up(
 
 
 async def _deep_results(
-    service: Service, fetched: library.Fetched, scope: Scope, aims: Sequence[Aim], inline: library.InlineFiles
+    service: AppContext, fetched: library.Fetched, scope: Scope, aims: Sequence[Aim], inline: library.InlineFiles
 ) -> list[Checked]:
     batch = f"validate-{service.runtime.ids.uuid()}"
     fetched.owned(batch, scope.organization)
@@ -432,7 +432,7 @@ async def _deep_results(
             await forgotten
 
 
-async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
+async def _ended(service: AppContext, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
     """Wait for all runs, the time limit, or the server's stop."""
     stops = service.hub.expect(batch)
     over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
@@ -445,7 +445,7 @@ async def _ended(service: Service, batch: str, runs: Sequence[asyncio.Future[Che
 
 
 def _forget(
-    service: Service, fetched: library.Fetched, batch: str, runs: Sequence[asyncio.Future[Checked]]
+    service: AppContext, fetched: library.Fetched, batch: str, runs: Sequence[asyncio.Future[Checked]]
 ) -> asyncio.Future[None]:
     """Delete the fetched files once all runs have ended; slow targets continue without us."""
 
@@ -460,7 +460,7 @@ _UNSEEN = Checked(warnings=(build_warning("media_unmeasured", "It could not be f
 
 
 def _result(
-    service: Service, aim: Aim, cheap: Checked, noted: Sequence[PublishWarning], deep: Checked
+    service: AppContext, aim: Aim, cheap: Checked, noted: Sequence[PublishWarning], deep: Checked
 ) -> ValidationResult:
     errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
@@ -474,6 +474,6 @@ def _result(
     }
 
 
-def _shown(service: Service, aim: Aim, error: ApiError) -> ErrorBody:
+def _shown(service: AppContext, aim: Aim, error: ApiError) -> ErrorBody:
     error.platform = error.platform or aim.platform
     return error_body(error, service.base_url)

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.people import profiles
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.errors import AccountCandidates
 from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
@@ -26,7 +26,7 @@ LEAD_MS = 1000
 class Candidate(NamedTuple):
     """Account that a target may mean, with the values its targets share."""
 
-    row: accounts.Numbered
+    row: accounts.KeyedAccountColumns
     who: ConnectorAccount
     defaults: Mapping[str, Any]  # current defaults for omitted options
 
@@ -35,7 +35,7 @@ class Aim(NamedTuple):
     """Resolved target: account and content."""
 
     position: int  # index in the request's targets
-    account: accounts.Numbered
+    account: accounts.KeyedAccountColumns
     platform: str
     refs: tuple[Ref, ...]
     assets: dict[str, MediaRow]  # its stored media by id
@@ -46,7 +46,7 @@ class Aim(NamedTuple):
 # --- Batch rules ---------------------------------------------------------------------------------------------------
 
 
-def check_batch(service: Service, request: PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
+def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
     """Check the rules that need no database, in their documented order."""
     _check_shape(request, inline)
     if not request.targets:
@@ -103,7 +103,7 @@ def _check_source(path: str, item: MediaItem, inline: library.InlineFiles) -> No
         raise refuse("media.base64_invalid")
 
 
-def _check_scheduled(service: Service, request: PublishRequest) -> None:
+def _check_scheduled(service: AppContext, request: PublishRequest) -> None:
     check_future(service, request.scheduled_at)
     if request.first_comment or any([target.first_comment for target in request.targets]):  # noqa: C419 - quicker
         raise refuse("scheduledAt.no_first_comment")
@@ -114,7 +114,7 @@ def _check_scheduled(service: Service, request: PublishRequest) -> None:
                 raise refuse("scheduledAt.no_bluesky_reply")
 
 
-def check_future(service: Service, at_ms: int | None) -> None:
+def check_future(service: AppContext, at_ms: int | None) -> None:
     """Raise ApiError `scheduledAt.future` for a time less than a second ahead."""
     if at_ms is not None and at_ms < service.now_ms + LEAD_MS:
         problem = issues.issue(
@@ -138,17 +138,17 @@ class Named(NamedTuple):
     media: Mapping[str, MediaRow]
 
 
-def candidate(row: accounts.Numbered) -> Candidate:
+def candidate(row: accounts.KeyedAccountColumns) -> Candidate:
     """Prepare an account as a candidate."""
-    who = accounts.who(row)
+    who = accounts.build_connector_account(row)
     fields = platforms.platform(row["platform"]).defaults
     return Candidate(row, who, {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)})
 
 
-def resolve(service: Service, request: PublishRequest, named: Named) -> list[Aim]:
+def resolve(service: AppContext, request: PublishRequest, named: Named) -> list[Aim]:
     """Resolve the targets to accounts and content, in request order."""
     if request.profile_id is not None and not named.profile:
-        raise profiles.unknown()
+        raise profiles.build_not_found()
     found = [_candidates(named.accounts, target) for target in request.targets]
     if not _is_found(request.targets, found):
         _check_found(request.targets, [[each.row for each in candidates] for candidates in found])
@@ -178,7 +178,7 @@ def _is_found(targets: Sequence[Target], candidates: Sequence[list[Candidate]]) 
     return True
 
 
-def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.Numbered]]) -> None:
+def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.KeyedAccountColumns]]) -> None:
     """Check the resolution rules in their documented order, each over all targets."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
@@ -208,12 +208,12 @@ def _agrees(target: Target, platform: str) -> bool:
     return options == platform and target.platform in (None, platform)
 
 
-def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.Numbered) -> ApiError:
+def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.KeyedAccountColumns) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return refuse(rule, message)
 
 
-def _ambiguous(index: int, target: Target, found: Sequence[accounts.Numbered]) -> ApiError:
+def _ambiguous(index: int, target: Target, found: Sequence[accounts.KeyedAccountColumns]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
     candidates: AccountCandidates = {
         "candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]
@@ -227,7 +227,7 @@ def _ambiguous(index: int, target: Target, found: Sequence[accounts.Numbered]) -
 
 
 def _aim(
-    service: Service,
+    service: AppContext,
     held: Mapping[str, MediaRow],
     request: PublishRequest,
     index: int,
@@ -262,7 +262,7 @@ def options_body(options: Any) -> dict[str, Any]:
 
 
 def _media(
-    held: Mapping[str, MediaRow], account: accounts.Numbered, entries: Sequence[Any]
+    held: Mapping[str, MediaRow], account: accounts.KeyedAccountColumns, entries: Sequence[Any]
 ) -> tuple[tuple[Ref, ...], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:
@@ -281,7 +281,7 @@ def _ref(entry: Any) -> Ref:
     return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
-def _cheap_item(service: Service, ref: Ref, assets: dict[str, MediaRow]) -> DraftMedia:
+def _cheap_item(service: AppContext, ref: Ref, assets: dict[str, MediaRow]) -> DraftMedia:
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
         return DraftMedia(ref["kind"], ref.get("altText"), url, stored=True)

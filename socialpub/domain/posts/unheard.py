@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from socialpub.base.compact import dumps
-from socialpub.domain.core.service import Service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.store import sql
 from socialpub.store.db import DbFuture, Tx
 from socialpub.store.statements import accepting, sweeps
@@ -51,7 +51,7 @@ class Ear(NamedTuple):
         return f"{self.prefix}:", f"{self.prefix};"
 
 
-def ear_of(service: Service, scope: Scope, address: tuple[str, ...], fingerprint: str) -> Ear | None:
+def ear_of(service: AppContext, scope: Scope, address: tuple[str, ...], fingerprint: str) -> Ear | None:
     """Identify a request without key (`address`: method and path); None if joining is off."""
     if not service.runtime.settings.publishing.join_undelivered:
         return None
@@ -66,12 +66,12 @@ def _asked(*words: str | None) -> bytes:
     return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
 
 
-def find(service: Service, ear: Ear) -> Ear | None:
+def find(service: AppContext, ear: Ear) -> Ear | None:
     """Find the first identical request in the window with an undelivered response."""
     return first(service, sql.every(accepting.SAME, (*ear.bounds, service.now_ms - WINDOW_MS)))
 
 
-def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
+def first(service: AppContext, same: Iterable[Sequence[str]]) -> Ear | None:
     """Pick the first undelivered one of these (id, batch) pairs."""
     for id_, batch in same:
         if id_ in service.lost.heard.ids:
@@ -81,7 +81,7 @@ def first(service: Service, same: Iterable[Sequence[str]]) -> Ear | None:
     return None
 
 
-def listen(service: Service, tx: Tx, ear: Ear, batch: str) -> None:
+def listen(service: AppContext, tx: Tx, ear: Ear, batch: str) -> None:
     """Record a pending response, in the transaction that accepts the batch."""
     listen_all(tx, [(ear, batch)], service.now_ms)
 
@@ -91,7 +91,7 @@ def listen_all(tx: Tx, owed: Sequence[tuple[Ear, str]], now: int) -> None:
     sql.insert(accepting.OWE, [(ear.id, batch) for ear, batch in owed], (now,))
 
 
-def heard(service: Service, ear: Ear) -> None:
+def heard(service: AppContext, ear: Ear) -> None:
     """Mark a response delivered (on the loop); its row is deleted soon, together with others."""
     service.lost.heard.ids.add(ear.id)
     if not service.lost.heard.is_soon:
@@ -99,28 +99,28 @@ def heard(service: Service, ear: Ear) -> None:
         asyncio.get_running_loop().call_later(SOON_SECONDS, _soon, service)
 
 
-def _soon(service: Service) -> None:
+def _soon(service: AppContext) -> None:
     service.lost.heard.is_soon = False
     forget(service)
 
 
-def forget(service: Service) -> DbFuture[None] | None:
+def forget(service: AppContext) -> DbFuture[None] | None:
     """Delete the rows of delivered responses."""
     return service.write(lambda tx: _forget(service, tx)) if service.lost.heard.ids else None
 
 
-def _forget(service: Service, tx: Tx) -> None:
+def _forget(service: AppContext, tx: Tx) -> None:
     if known := service.lost.heard.ids.copy():
         sql.execute(accepting.HEARD, (sql.json_of(list(known)),))
         tx.after_commit(lambda: service.lost.heard.ids.difference_update(known))
 
 
-def purge(service: Service, tx: Tx) -> int:
+def purge(service: AppContext, tx: Tx) -> int:
     """Delete expired pending responses; return their number."""
     return sql.change(sweeps.FORGET_OWED, (service.now_ms - WINDOW_MS,))
 
 
-def lost(service: Service, ear: Ear) -> None:
+def lost(service: AppContext, ear: Ear) -> None:
     """Record, in memory, that the client has disconnected; kept while it counts."""
     now = service.now_ms
     for id_ in [id_ for id_, at in service.lost.unheard.items() if at < now - WINDOW_MS]:
@@ -128,7 +128,7 @@ def lost(service: Service, ear: Ear) -> None:
     service.lost.unheard[ear.id] = now
 
 
-def lost_after_all(service: Service, ear: Ear, batch: str) -> None:
+def lost_after_all(service: AppContext, ear: Ear, batch: str) -> None:
     """Record that the client disconnected during delivery: the response is pending again."""
     service.lost.heard.ids.discard(ear.id)
     lost(service, ear)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 
-from socialpub.domain.accounts.calling import StorageError
-from socialpub.domain.core.service import Service
+from socialpub.domain.accounts.connector_session import StorageError
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Draft
@@ -20,7 +20,7 @@ SOON = 0.5  # seconds, enough for most files
 AGAIN = 30.0  # seconds; fallback if the wake-up was lost
 
 
-def begun(service: Service, fetched: library.Fetched, snapshot: Snapshot, draft: Draft) -> list[Future[None]]:
+def begun(service: AppContext, fetched: library.Fetched, snapshot: Snapshot, draft: Draft) -> list[Future[None]]:
     """Start the downloads of a post's media; return the unfinished ones.
 
     An immediate post waits briefly for them. Raises StorageError when the server stops: the next start resumes the
@@ -37,7 +37,7 @@ def begun(service: Service, fetched: library.Fetched, snapshot: Snapshot, draft:
     return list(wait(coming, SOON if post["scheduled_at"] is None else 0).not_done)
 
 
-def ring_after(service: Service, coming: Sequence[Future[None]], post: str) -> None:
+def ring_after(service: AppContext, coming: Sequence[Future[None]], post: str) -> None:
     """Wake the post, which waits meanwhile, once all downloads are done."""
 
     def ring(_: Future[None]) -> None:

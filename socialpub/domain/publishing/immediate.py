@@ -15,8 +15,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from socialpub.base.fair import Leave, Share
-from socialpub.domain.core import upstreams
-from socialpub.domain.core.service import Service
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run, sending
 from socialpub.domain.publishing.intents import Snapshot
@@ -41,7 +41,7 @@ class Beginning:
     Released at the end of the run, or by `leave` if the batch is not accepted.
     """
 
-    service: Service
+    service: AppContext
     begin: Begin
     nonces: dict[str, int] = field(default_factory=dict)
     """Nonce by post id, for the first post of each held serial group."""
@@ -50,7 +50,7 @@ class Beginning:
     def hold(self, works: Sequence[Work]) -> None:
         """Acquire the free serial groups, if all posts can start at once."""
         shares = [Share(work.host, work.owner) for work in works]
-        pools = {upstreams.threads(self.service, share) for share in shares}
+        pools = {upstreams.choose_executor(self.service, share) for share in shares}
         if all(pool.has_room(len(works)) for pool in pools):
             lanes = dict.fromkeys(work.lane for work in works)
             self._held = {lane for lane in lanes if self.service.jobs.lanes.try_enter(lane, rested=True)}
@@ -64,7 +64,7 @@ class Beginning:
 
 
 def take(
-    service: Service,
+    service: AppContext,
     tx: Tx,
     accepted: Sequence[tuple[Beginning, Sequence[Claim]]],
     inserted: Mapping[str, Inserted],
@@ -88,7 +88,7 @@ class Targets:
     the slot in the pool at the end.
     """
 
-    def __init__(self, service: Service, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
+    def __init__(self, service: AppContext, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
         self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
         self._leave: Leave = _stay
 

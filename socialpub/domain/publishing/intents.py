@@ -17,7 +17,7 @@ from typing_extensions import TypedDict, Unpack
 
 from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.platforms.contract import Published, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
@@ -82,7 +82,7 @@ class Snapshot:
         return self.post["attempts"]
 
 
-def owned(service: Service, snapshot: Snapshot) -> None:
+def owned(service: AppContext, snapshot: Snapshot) -> None:
     if not service.jobs.owns(snapshot.claim):
         raise LostClaimError(snapshot.post["id"])
 
@@ -95,7 +95,7 @@ def check_twins(intent: IntentRow) -> None:
 
 
 def intend(
-    service: Service,
+    service: AppContext,
     tx: Tx,
     snapshot: Snapshot,
     step: str,
@@ -114,7 +114,7 @@ Planned = tuple[Snapshot, dict[str, Any], Sequence[PublishWarning]]
 """Claimed post, plan and warnings."""
 
 
-def intend_all(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
+def intend_all(service: AppContext, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
     """Record several sends; first attempts, without earlier sends, with shared statements."""
     first = [each for each in planned if each[0].attempt == 1 and not each[0].resumed]
     rows = {row["post"]: row for row in _intend_first(service, tx, first)}
@@ -124,7 +124,7 @@ def intend_all(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[Int
     ]
 
 
-def _intend_first(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
+def _intend_first(service: AppContext, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
     rows = [_row_of(service, snapshot, "publish", plan) for snapshot, plan, _ in planned]
     kept = [
         (snapshot.post["number"], snapshot.account["number"], row["plan"])
@@ -137,7 +137,7 @@ def _intend_first(service: Service, tx: Tx, planned: Sequence[Planned]) -> list[
     return [{**row, "id": id_, "number": 1} for id_, row in enumerate(rows, first)]
 
 
-def _row_of(service: Service, snapshot: Snapshot, step: str, plan: dict[str, Any]) -> IntentRow:
+def _row_of(service: AppContext, snapshot: Snapshot, step: str, plan: dict[str, Any]) -> IntentRow:
     """Build an intent that is not stored yet."""
     now = service.now_ms
     return {
@@ -198,7 +198,7 @@ class Bound(Container[str]):
     Each is looked up on demand: there may be very many, and only lookups need them.
     """
 
-    service: Service
+    service: AppContext
     intent: IntentRow
 
     def __contains__(self, remote_id: object) -> bool:
@@ -211,14 +211,14 @@ def earlier(intent: IntentRow) -> list[IntentRow]:
     return [_row(found) for found in sql.every(publishing.EARLIER_INTENTS, mine)]
 
 
-def intend_again(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
+def intend_again(service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
     """Record that the same plan is about to be sent again."""
     owned(service, snapshot)
     return _change(tx, intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
 
 
 def looked(
-    service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, evidence: Any, next_at: int | None
+    service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow, evidence: Any, next_at: int | None
 ) -> IntentRow:
     """Record an inconclusive lookup; release the post until `next_at`. Keeps a stored response."""
     owned(service, snapshot)
@@ -231,7 +231,7 @@ def looked(
 
 
 def doubted(
-    service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
+    service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
 ) -> IntentRow:
     """Record an ambiguous response. `over`: no call is in flight. `refused`: it was a refusal."""
     owned(service, snapshot)
@@ -277,14 +277,14 @@ def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
     return {**intent, **columns}
 
 
-def close(service: Service, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
+def close(service: AppContext, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent, binding `published`. Raises TakenError if bound elsewhere."""
     found, remote = published and json.dumps(_published_body(published)), published and remote_of(published.remote_id)
     with _each_its_own():
         sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, intent["id"]))
 
 
-def close_published(service: Service, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
+def close_published(service: AppContext, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
     """Settle intents whose posts are published in this transaction, dropping plan and result.
 
     The post rows hold the texts and the outcome.

@@ -13,8 +13,8 @@ from typing import Any, cast
 from socialpub import platforms
 from socialpub.base.http import UNGUARDED, Client, Request
 from socialpub.domain.accounts import accounts
-from socialpub.domain.accounts.tokens import MARGIN_MS
-from socialpub.domain.core.service import Service
+from socialpub.domain.accounts.tokens import EXPIRY_MARGIN_MS
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Connector, Draft, Ready, RuleContext, Tokens, Upstream
 from socialpub.platforms.contract import ConnectorAccount as Who
@@ -35,12 +35,12 @@ def bare_draft(post: PostRow) -> Draft:
     )
 
 
-def surroundings(service: Service, recent_posts: int = 0) -> RuleContext:
+def surroundings(service: AppContext, recent_posts: int = 0) -> RuleContext:
     """Build the rule context beside the content."""
     return RuleContext(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)
 
 
-def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
+def at_once(service: AppContext, snapshot: Snapshot) -> Ready | None:
     """Plan a claimed post from memory; None if that is not enough.
 
     Quick, because it runs in a transaction; problems of the post are left to its run.
@@ -50,7 +50,7 @@ def at_once(service: Service, snapshot: Snapshot) -> Ready | None:
     if begun or not platform.plans_alone or post["media"] != "[]" or _lapses(service, snapshot):
         return None
     connector, site = platforms.CONNECTORS.get(platform.name), service.sites[platform.name]
-    draft, who = bare_draft(post), accounts.who(account)
+    draft, who = bare_draft(post), accounts.build_connector_account(account)
     if connector is None or not site.enabled or any(used(draft) for used in platform.option_images.values()):
         return None
     found = find_violations(platform, site, draft, who, surroundings(service), ("deep",))
@@ -68,10 +68,10 @@ def over_nobody(connector: Connector, site: Any, who: Who, draft: Draft) -> Read
     return prepared if isinstance(prepared, Ready) else None
 
 
-def _lapses(service: Service, snapshot: Snapshot) -> bool:
+def _lapses(service: AppContext, snapshot: Snapshot) -> bool:
     """Return whether the tokens need a refresh, which must not come between intent and send."""
     ends = snapshot.account["token_expires_at"]
-    return ends is not None and ends - MARGIN_MS < service.now_ms
+    return ends is not None and ends - EXPIRY_MARGIN_MS < service.now_ms
 
 
 class WantedError(Exception):

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.domain.accounts import attention, tokens, versions
-from socialpub.domain.core import moves, overdue
-from socialpub.domain.core.service import Service
+from socialpub.domain import post_states
+from socialpub.domain.accounts import api_versions, attention, tokens
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.publishing import intents, unclear
+from socialpub.domain.publishing import intents, overdue_rule, unclear
 from socialpub.domain.publishing.intents import (
     TAKEN,
     LostClaimError,
@@ -43,7 +43,7 @@ _POST = len(PostRow.__annotations__)  # number of post columns in the claimed ro
 _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 
-def take(service: Service, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | None]:
+def take(service: AppContext, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | None]:
     """Claim posts; None for one with nothing to do, whose job is then finished."""
     asked = sql.json_of([(claim.key, claim.claims) for claim in claims])
     there = {found[_ID]: found for found in sql.loads(sql.value(publishing.TAKE, (asked,)))}
@@ -63,14 +63,16 @@ class Inserted(NamedTuple):
     organization: int
 
 
-def begin(service: Service, tx: Tx, claims: Sequence[Claim], inserted: Mapping[str, Inserted]) -> list[Snapshot | None]:
+def begin(
+    service: AppContext, tx: Tx, claims: Sequence[Claim], inserted: Mapping[str, Inserted]
+) -> list[Snapshot | None]:
     """Claim posts that were just inserted with their first attempts, without reading them."""
     begun = [_begun(service, tx, claim, inserted[claim.key]) for claim in claims]
     _begin_attempts(service, tx, [each.post for each in begun if each])
     return begun
 
 
-def _begun(service: Service, tx: Tx, claim: Claim, inserted: Inserted) -> Snapshot | None:
+def _begun(service: AppContext, tx: Tx, claim: Claim, inserted: Inserted) -> Snapshot | None:
     snapshot = Snapshot(claim, *inserted, _assets(inserted.post))
     return None if _is_over(service, tx, snapshot) else snapshot
 
@@ -79,9 +81,9 @@ def _assets(post: PostRow) -> dict[str, MediaRow]:
     return library.assets_of(json.loads(post["media"])) if post["media"] != "[]" else {}
 
 
-def _taken(service: Service, tx: Tx, claim: Claim, found: Sequence[Any] | None) -> Snapshot | None:
+def _taken(service: AppContext, tx: Tx, claim: Claim, found: Sequence[Any] | None) -> Snapshot | None:
     """Check a claimed post and load its attempt; None if nothing is to be done."""
-    if found is None or found[_STATUS] in moves.TERMINAL:
+    if found is None or found[_STATUS] in post_states.TERMINAL_STATES:
         service.jobs.finish(tx, claim)
         return None
     post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
@@ -93,12 +95,12 @@ def _taken(service: Service, tx: Tx, claim: Claim, found: Sequence[Any] | None) 
     return _resumed(snapshot) if resumed else snapshot
 
 
-def _is_over(service: Service, tx: Tx, snapshot: Snapshot, *, resumed: bool = False) -> bool:
+def _is_over(service: AppContext, tx: Tx, snapshot: Snapshot, *, resumed: bool = False) -> bool:
     """Return whether the post cannot be published any more, and record that."""
     if not resumed and (refused := refusal(snapshot.account)):
         _refuse(service, tx, snapshot, refused)
         return True
-    if late := overdue.refusal(service, snapshot.post):
+    if late := overdue_rule.find_refusal(service, snapshot.post):
         _too_late(service, tx, snapshot.post, late)
         service.jobs.finish(tx, snapshot.claim)
         return True
@@ -127,25 +129,25 @@ def refusal(account: AccountRow) -> ApiError | None:
     return None
 
 
-def _refuse(service: Service, tx: Tx, snapshot: Snapshot, error: ApiError) -> None:
+def _refuse(service: AppContext, tx: Tx, snapshot: Snapshot, error: ApiError) -> None:
     post, account = snapshot.post, snapshot.account
     number, name = post["attempts"] + 1, "refuse"
     if post["status"] == "publishing":  # inserted as claimed, by this transaction
         number, name = post["attempts"], "reject"
-    elif moves.goes_on(post):
+    elif post_states.is_completed_remotely(post):
         error, name = unclear.told_no_more(post, account, error), "doubt"
     _begin_attempts(service, tx, [{**post, "attempts": number}])
-    moves.move(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
+    post_states.apply(service, tx, name, post["id"], attempts=number, **error_columns(service, error, post["platform"]))
     _end_attempt(service, tx, post["id"], number, error)
     service.jobs.finish(tx, snapshot.claim)
 
 
-def new_nonce(service: Service) -> int:
+def new_nonce(service: AppContext) -> int:
     """Generate the nonce that, with the time, makes up the post's keys at platforms."""
     return int.from_bytes(service.runtime.entropy(7), "big")
 
 
-def _moved(service: Service, tx: Tx, snapshots: Sequence[Snapshot]) -> list[PostRow]:
+def _moved(service: AppContext, tx: Tx, snapshots: Sequence[Snapshot]) -> list[PostRow]:
     """Transition the posts to their next attempt; return the new rows."""
     claimed = []
     for snapshot in snapshots:
@@ -157,16 +159,16 @@ def _moved(service: Service, tx: Tx, snapshots: Sequence[Snapshot]) -> list[Post
             "draft_nonce": post["draft_nonce"] or new_nonce(service),
         }
         claimed.append((post, columns))
-    return moves.claim(service, tx, claimed)
+    return post_states.apply_claims(service, tx, claimed)
 
 
-def _begin_attempts(service: Service, tx: Tx, posts: Sequence[PostRow]) -> None:
+def _begin_attempts(service: AppContext, tx: Tx, posts: Sequence[PostRow]) -> None:
     """Insert an attempt for each post."""
     rows = [(ids.kept(service.runtime.ids.uuid()), post["number"], post["attempts"]) for post in posts]
     sql.insert(publishing.BEGIN_ATTEMPTS, rows, (service.now_ms,))
 
 
-def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
+def _end_attempt(service: AppContext, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
     said: tuple[str | None, ...] = (None, None, None)
     if error:
         answer = None if error.platform_response is None else capped(error.platform_response)
@@ -178,14 +180,14 @@ def _end_attempt(service: Service, tx: Tx, post: str, number: int, error: ApiErr
 
 
 def intend(
-    service: Service, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning]
+    service: AppContext, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning]
 ) -> IntentRow | ApiError:
     """Record a send, or return why it must not happen any more: preparing may take long."""
     found = sql.first(publishing.ACCOUNT_NOW, (snapshot.claim.key, snapshot.claim.claims, snapshot.account["id"]))
     if found is None:
         raise LostClaimError(snapshot.post["id"])
     account = sql.row(AccountRow, found)
-    refused = refusal(account) or overdue.refusal(service, snapshot.post, overdue.PREPARING_MS)
+    refused = refusal(account) or overdue_rule.find_refusal(service, snapshot.post, overdue_rule.PREPARING_MS)
     return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
 
 
@@ -199,7 +201,7 @@ class Answered:
     `over`: called after the commit and before anyone is notified, so that a follow-up post finds the account free.
     """
 
-    service: Service
+    service: AppContext
     snapshot: Snapshot
     intent: IntentRow
     published: Published
@@ -217,14 +219,14 @@ def sent(tx: Tx, answered: Sequence[Answered]) -> list[None]:
     return [None] * len(answered)
 
 
-def sent_first(service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published) -> None:
+def sent_first(service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published) -> None:
     """Record the sent post, whose first comment follows."""
     owned(service, snapshot)
     close(service, tx, intent, Outcome.OK, published)
 
 
 def commented(
-    service: Service, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
+    service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow, published: Published, comment: Published
 ) -> None:
     """Publish the post with its first comment."""
     intents.close_published(service, tx, [(intent, comment)])
@@ -232,7 +234,7 @@ def commented(
 
 
 def uncommented(
-    service: Service,
+    service: AppContext,
     tx: Tx,
     snapshot: Snapshot,
     intent: IntentRow | None,
@@ -272,11 +274,11 @@ class ApartError(Exception):
     """Group cannot be written together: write each alone."""
 
 
-def _publish(service: Service, tx: Tx, ends: Sequence[_End]) -> None:
+def _publish(service: AppContext, tx: Tx, ends: Sequence[_End]) -> None:
     """Record published posts. Raises LostClaimError, with nothing written, for a lost claim."""
     snapshots = [end.snapshot for end in ends]
     warned = {end.snapshot.post["id"]: _warned(tx, end) for end in ends}
-    if not moves.publish(service, tx, [_out(end, warned) for end in ends]) and len(ends) > 1:
+    if not post_states.apply_published(service, tx, [_out(end, warned) for end in ends]) and len(ends) > 1:
         raise ApartError
     attempts = [(each.post["id"], each.attempt) for each in snapshots]
     sql.change_all(publishing.ATTEMPTS_SUCCEEDED, attempts, (service.now_ms,))
@@ -294,15 +296,15 @@ def _warned(tx: Tx, end: _End) -> str:
     return str(sql.value(publishing.WARNINGS, (post["id"],)))
 
 
-def _out(end: _End, warned: Mapping[str, str]) -> moves.Out:
+def _out(end: _End, warned: Mapping[str, str]) -> post_states.PublishedUpdate:
     snapshot = end.snapshot
     post, warnings = snapshot.post, warned[snapshot.post["id"]]
     if warnings != post["warnings"]:
         post = {**post, "warnings": warnings}
-    return moves.Out(post, snapshot.organization, end.columns, snapshot.request_id)
+    return post_states.PublishedUpdate(post, snapshot.organization, end.columns, snapshot.request_id)
 
 
-def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:
+def pending(service: AppContext, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None) -> None:
     """Save the progress and schedule the next poll. `intent`: the send that was accepted."""
     owned(service, snapshot)
     if intent:
@@ -312,7 +314,7 @@ def pending(service: Service, tx: Tx, snapshot: Snapshot, found: Pending, intent
     service.jobs.again(tx, snapshot.claim, at)
 
 
-def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
+def later(service: AppContext, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
     """Postpone a post for which nothing was done yet."""
     owned(service, snapshot)
     at = service.now_ms + int(seconds * 1000)
@@ -321,7 +323,7 @@ def later(service: Service, tx: Tx, snapshot: Snapshot, seconds: float) -> None:
 
 
 def failed(
-    service: Service, tx: Tx, snapshot: Snapshot, error: ApiError, intent: IntentRow | None = None, outcome: str = ""
+    service: AppContext, tx: Tx, snapshot: Snapshot, error: ApiError, intent: IntentRow | None = None, outcome: str = ""
 ) -> None:
     """Record a failed attempt; scheduled posts retry after `platform_unavailable`."""
     owned(service, snapshot)
@@ -330,11 +332,11 @@ def failed(
     post, wait = snapshot.post, _retry_wait(service, snapshot.post, error)
     tries = post["tries"] - error.held_back
     if error.rule == "account.reconnect_required":
-        tokens.refused(service, tx, snapshot.account, error)
-    elif attention.is_meant(error):
-        attention.remember(service, tx, snapshot.account["id"], error)
-    versions.refused(service, tx, post["organization"], post["platform"], error)
-    if wait is None and not error.absent and moves.goes_on(post):
+        tokens.mark_refused(service, tx, snapshot.account, error)
+    elif attention.is_fixable_by_owner(error):
+        attention.save(service, tx, snapshot.account["id"], error)
+    api_versions.notify_refused(service, tx, post["organization"], post["platform"], error)
+    if wait is None and not error.absent and post_states.is_completed_remotely(post):
         error = unclear.told_no_more(post, snapshot.account, error)
     _end_attempt(service, tx, post["id"], snapshot.post["attempts"], error)
     columns = error_columns(service, error, post["platform"])
@@ -343,15 +345,15 @@ def failed(
     if wait is not None:
         at = service.now_ms + wait
         columns |= {"next_attempt_at": at, "due_at": at, "tries": tries}
-        moves.move(service, tx, "wait", post["id"], request_id=snapshot.request_id, **columns)
+        post_states.apply(service, tx, "wait", post["id"], request_id=snapshot.request_id, **columns)
         service.jobs.again(tx, snapshot.claim, at)
         return
     name = "reject" if ERRORS[error.code].post_status == "rejected" else "fail"
-    moves.move(service, tx, name, post["id"], request_id=snapshot.request_id, **columns)
+    post_states.apply(service, tx, name, post["id"], request_id=snapshot.request_id, **columns)
     service.jobs.finish(tx, snapshot.claim)
 
 
-def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
+def _retry_wait(service: AppContext, post: PostRow, error: ApiError) -> int | None:
     """Return the milliseconds until the next attempt; None if there is none."""
     waits = service.runtime.settings.publishing.retry_waits
     tried = post["tries"]
@@ -369,23 +371,27 @@ def _retry_wait(service: Service, post: PostRow, error: ApiError) -> int | None:
     return None if after > RETRY_AFTER_MAX else int(max(waits[tried - 1], after) * 1000)
 
 
-def too_late(service: Service, tx: Tx, found: overdue.DuePost) -> None:
+def too_late(service: AppContext, tx: Tx, found: overdue_rule.DuePost) -> None:
     """Fail an overdue post, unless it was rescheduled or is being sent."""
-    post = row_where(Post, Post.id == found["id"], Post.status.in_(moves.OPEN))
-    if post is None or overdue.due_of(post) != overdue.due_of(found) or overdue.may_have_sent(post["id"]):
+    post = row_where(Post, Post.id == found["id"], Post.status.in_(post_states.OPEN_STATES))
+    if (
+        post is None
+        or overdue_rule.get_due_time(post) != overdue_rule.get_due_time(found)
+        or overdue_rule.may_have_sent(post["id"])
+    ):
         return
-    _too_late(service, tx, post, overdue.error(service, post))
+    _too_late(service, tx, post, overdue_rule.build_error(service, post))
     service.jobs.remove(tx, post["id"])
 
 
-def _too_late(service: Service, tx: Tx, post: PostRow, error: ApiError) -> None:
+def _too_late(service: AppContext, tx: Tx, post: PostRow, error: ApiError) -> None:
     """Fail an overdue post with an event; it is never published late."""
     if post["status"] == "publishing":
         _end_attempt(service, tx, post["id"], post["attempts"], error)
-    moves.move(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
+    post_states.apply(service, tx, "overdue", post["id"], **error_columns(service, error, post["platform"]))
 
 
-def error_columns(service: Service, error: ApiError, platform: str) -> dict[str, Any]:
+def error_columns(service: AppContext, error: ApiError, platform: str) -> dict[str, Any]:
     """Build the error columns of a post, as results show them."""
     error.platform = error.platform or platform
     shown = error_body(error, service.base_url)

@@ -24,9 +24,9 @@ from socialpub.base.errors import ApiError
 from socialpub.base.fair import working_for
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import accounts
-from socialpub.domain.accounts.calling import Caller, StorageError
-from socialpub.domain.core import disk
-from socialpub.domain.core.service import Service
+from socialpub.domain.accounts.connector_session import ConnectorSession, StorageError
+from socialpub.domain.context import storage_errors
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import bringing, horizon, intents, planning, records, unclear
 from socialpub.domain.publishing.decide import (
@@ -72,13 +72,13 @@ class Went:
     is_over: bool = True
 
 
-def take_together(tx: Tx, asked: Sequence[tuple[Service, Claim]]) -> list[Snapshot | None]:
+def take_together(tx: Tx, asked: Sequence[tuple[AppContext, Claim]]) -> list[Snapshot | None]:
     """Claim posts with shared statements."""
     return take(asked[0][0], tx, [claim for _, claim in asked])
 
 
 def go_on(
-    service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None] | None = None
+    service: AppContext, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None] | None = None
 ) -> Went:
     """Execute a claimed post, after the commit of the claim.
 
@@ -92,7 +92,7 @@ def go_on(
 
 
 def take(
-    service: Service, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, records.Inserted] | None = None
+    service: AppContext, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, records.Inserted] | None = None
 ) -> list[Snapshot | None]:
     """Claim posts; record their plans at once where known. `begun`: inserted as claimed here."""
     taken = records.take(service, tx, claims) if begun is None else records.begin(service, tx, claims, begun)
@@ -105,7 +105,7 @@ def take(
     return [one and ready.get(one.claim.key, one) for one in taken]
 
 
-def _plan(service: Service, snapshot: Snapshot) -> Ready | None:
+def _plan(service: AppContext, snapshot: Snapshot) -> Ready | None:
     return None if records.refusal(snapshot.account) else planning.at_once(service, snapshot)
 
 
@@ -128,17 +128,17 @@ def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:
 class _Run:
     """Run of one post. Methods are steps; each ends in a transaction of `records`."""
 
-    service: Service
+    service: AppContext
     fetched: library.Fetched
     snapshot: Snapshot
     over: Callable[[], None] | None = None
     warnings: tuple[PublishWarning, ...] = ()
     sent: bool = False  # a public call was made
     is_left: bool = False  # its thread has ended: `over` is called once the result is written
-    up: Caller = field(init=False)
+    up: ConnectorSession = field(init=False)
 
     def __post_init__(self) -> None:
-        self.up = Caller(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
+        self.up = ConnectorSession(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
 
     def watched(self, go: Callable[[], None]) -> None:
         """Run steps; any error is recorded or logged."""
@@ -189,7 +189,7 @@ class _Run:
             self._stopped(error)
         except Exception as error:  # noqa: BLE001 - a bug must not lose the post
             if isinstance(error, OSError) and error.filename:  # one of our files is unreadable
-                self._wait_for_storage(disk.unusable(error))
+                self._wait_for_storage(storage_errors.build_error(error))
             log.exception("post %s: a bug in publishing", self.post["id"])
             self._stopped(ApiError("internal_error"))
 
@@ -236,7 +236,7 @@ class _Run:
         draft = replace(planning.bare_draft(self.post), items=items)
         pictures = library.option_facts(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
-        who, around = accounts.who(self.snapshot.account), planning.surroundings(self.service)
+        who, around = accounts.build_connector_account(self.snapshot.account), planning.surroundings(self.service)
         found = find_violations(self.up.platform, self.up.site, draft, who, around, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))

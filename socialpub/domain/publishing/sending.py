@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 
 from socialpub.base.fair import working_for
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import Snapshot
@@ -20,7 +20,7 @@ Over = Callable[[bool], None]
 """Callback after a run; the flag says if a public call was made. Quick, must not raise."""
 
 
-def begin(service: Service, fetched: library.Fetched, claim: Claim, over: Over) -> None:
+def begin(service: AppContext, fetched: library.Fetched, claim: Claim, over: Over) -> None:
     """Publish a due, claimed post in a thread of the executor.
 
     The claiming thread also sends: between an intent's commit and its send no post may wait for a thread, because until
@@ -43,7 +43,7 @@ def begin(service: Service, fetched: library.Fetched, claim: Claim, over: Over) 
     service.executors.crew.run(work)
 
 
-def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
+def go_on(service: AppContext, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
     """Execute a claimed post, after the commit of the claim."""
     try:
         service.executors.crew.run(functools.partial(_run, service, fetched, snapshot, over))
@@ -52,7 +52,7 @@ def go_on(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: 
         over(False)
 
 
-def _run(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
+def _run(service: AppContext, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
     """Run a post, in a thread of the executor."""
     working_for.set(snapshot.claim.share)
     went = run.Went()
@@ -66,6 +66,6 @@ def _run(service: Service, fetched: library.Fetched, snapshot: Snapshot, over: O
             over(went.sent)
 
 
-def ring_again(service: Service, claim: Claim) -> None:
+def ring_again(service: AppContext, claim: Claim) -> None:
     """Reschedule a failed run, to continue as its rows say."""
     service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms + AGAIN_MS))

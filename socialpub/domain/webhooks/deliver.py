@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 
 from socialpub.base.fair import Share
 from socialpub.base.runtime import iso
-from socialpub.domain.core import events
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import events
 from socialpub.domain.outbox import addresses
 from socialpub.domain.outbox.calls import (
     GIVEN_UP_MS,
@@ -93,7 +93,7 @@ class Receiver:
 # --- One call ----------------------------------------------------------------------------------------------------
 
 
-def receiver_now(service: Service, endpoint: str) -> Receiver | None:
+def receiver_now(service: AppContext, endpoint: str) -> Receiver | None:
     """Load an active endpoint; None otherwise."""
     row = sql.first(statements.ENDPOINT, (endpoint,))
     if row is None:
@@ -101,7 +101,7 @@ def receiver_now(service: Service, endpoint: str) -> Receiver | None:
     return receiver_of(service, sql.row(Called, row))
 
 
-def receiver_of(service: Service, row: Called) -> Receiver:
+def receiver_of(service: AppContext, row: Called) -> Receiver:
     """Decrypt an endpoint's secrets."""
     secrets = [endpoints.open_secret(service, row["id"], row["secret"])]
     if row["previous_secret"] is not None and (row["previous_until"] or 0) > service.now_ms:
@@ -109,7 +109,7 @@ def receiver_of(service: Service, row: Called) -> Receiver:
     return Receiver(row["id"], row["organization"], row["url"], secrets)
 
 
-def call(service: Service, to: Receiver, body: bytes, event: str, type_: str, request: str | None) -> Attempt:
+def call(service: AppContext, to: Receiver, body: bytes, event: str, type_: str, request: str | None) -> Attempt:
     """Send one event and return the attempt; never raises.
 
     During a secret rotation, a receiver that refuses the signature is called again at once with the secrets swapped: it
@@ -126,7 +126,7 @@ def call(service: Service, to: Receiver, body: bytes, event: str, type_: str, re
 
 
 def _call(
-    service: Service, to: Receiver, secrets: list[str], body: bytes, event: str, type_: str, request: str | None
+    service: AppContext, to: Receiver, secrets: list[str], body: bytes, event: str, type_: str, request: str | None
 ) -> Attempt:
     runtime, settings = service.runtime, service.runtime.settings.webhooks
     delivery = runtime.ids.prefixed("dlv_")
@@ -167,11 +167,11 @@ class Webhooks:
     prefix: str = endpoints.PREFIX
     goes_on: bool = False
 
-    def soonest(self, service: Service) -> list[tuple[str, int]]:
+    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
         return sql.every(statements.NEXT)
 
-    def look(self, service: Service, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
+    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """Implement `Outbox`."""
         to, now = receiver_now(service, receiver), service.now_ms
         if to is None:
@@ -184,7 +184,7 @@ class Webhooks:
         )
 
     def record(
-        self, service: Service, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
+        self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[Errand, Attempt]]
     ) -> list[int | None]:
         """Implement `Outbox` with three statements, independent of the number of calls."""
         now = service.now_ms
@@ -222,7 +222,7 @@ class _Ended(NamedTuple):
         ]
 
 
-def _errand(service: Service, to: Receiver, due: Due) -> Errand:
+def _errand(service: AppContext, to: Receiver, due: Due) -> Errand:
     return Errand(
         due.number,
         due.id,
@@ -232,7 +232,7 @@ def _errand(service: Service, to: Receiver, due: Due) -> Errand:
     )
 
 
-def _ended(service: Service, due: Due, attempt: Attempt) -> _Ended:
+def _ended(service: AppContext, due: Due, attempt: Attempt) -> _Ended:
     next_at = again_at(service, due.tries, attempt)
     return _Ended(due, attempt, status_of(attempt, next_at), next_at)
 
@@ -244,7 +244,7 @@ def _tell_all(endpoint: str, ends: Sequence[_Ended]) -> None:
         tell("delivery", due.id, due.type, endpoint, attempt, next_at)
 
 
-def _show(service: Service, tx: Tx, endpoint: str, attempts: Sequence[Attempt], now: int) -> None:
+def _show(service: AppContext, tx: Tx, endpoint: str, attempts: Sequence[Attempt], now: int) -> None:
     """Update the endpoint after attempts; in a series of failures or successes the last counts."""
     for failed, group in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
         alike = list(group)
@@ -259,7 +259,7 @@ def _show(service: Service, tx: Tx, endpoint: str, attempts: Sequence[Attempt], 
             sql.change(statements.DELIVERED, (now, by_previous, endpoint))
 
 
-def _switch_off(service: Service, tx: Tx, endpoint: str, reason: str, now: int) -> None:
+def _switch_off(service: AppContext, tx: Tx, endpoint: str, reason: str, now: int) -> None:
     """Disable an endpoint until its owner enables it; emits `webhook.disabled`."""
     row = sql.first(statements.SWITCHED_OFF, (reason, now, endpoint))
     if row is None:  # already disabled

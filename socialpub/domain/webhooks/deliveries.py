@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain.core import cursors
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import profiles
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import cursors
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.webhooks import (
     DeliveriesQuery,
     DeliveryAttempt,
@@ -46,19 +46,19 @@ class _Row(NamedTuple):
     updated_at: int
 
 
-def page(service: Service, scope: Scope, query: DeliveriesQuery) -> DeliveryPage:
+def page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> DeliveryPage:
     """Load one page, newest first. Raises ApiError `not_found` (profile, endpoint), `cursor`."""
     profile = scope.narrowed(query.profile_id)
-    profiles.check(scope, query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
     if query.endpoint_id is not None:
         endpoints.find(scope, query.endpoint_id)
-    before = cursors.below(service, LISTING, scope.organization, query.cursor)
+    before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
     till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
     types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
     wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
     found = [_row(scope.organization, *row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
     looked_to = till if seen == LOOKED_AT else None
-    shown, cursor = cursors.cut(service, LISTING, scope.organization, found, query.limit, looked_to)
+    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
     return {"data": [_body(row) for row in shown], "nextCursor": cursor}
 
 
@@ -69,12 +69,12 @@ def detail(scope: Scope, delivery: str) -> DeliveryDetail:
     return {**_body(row), "event": sql.loads(eventlog.envelope(told)), "attempts": attempts}
 
 
-def redeliver(tx: Tx, who: Actor, delivery: str) -> Done:
+def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
     """Queue a delivery again with all attempts and its event id. Raises ApiError `not_found`."""
     row, _ = _one(who.scope, delivery)
     sql.change(statements.AGAIN, (who.service.now_ms, delivery))
     tx.after_commit(lambda: who.service.ring_receivers([row.endpoint]))
-    return Done(_body(_one(who.scope, delivery)[0]), 202)
+    return ActionResult(_body(_one(who.scope, delivery)[0]), 202)
 
 
 def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Shown]:
@@ -91,7 +91,7 @@ def _row(organization: str, number: int, created_at: int, *delivery: Any) -> _Ro
     return _Row(eventlog.id_of(organization, number, created_at), *delivery)
 
 
-def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> Done:
+def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> ActionResult:
     """Queue an endpoint's deliveries again; return `{count}`. Raises ApiError `not_found`."""
     row = endpoints.find(who.scope, endpoint)
     wanted = request.status or "failed"
@@ -100,7 +100,7 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
         count = sql.change(statements.ALL_AGAIN, (who.service.now_ms, row["id"], wanted, request.since))
     tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
     answer: RedeliveredBody = {"count": count}
-    return Done(answer, 202, subject=row["id"])
+    return ActionResult(answer, 202, subject=row["id"])
 
 
 def _body(row: _Row) -> DeliveryBody:

@@ -8,10 +8,10 @@ from typing import Any
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.runtime import iso
-from socialpub.domain.core.service import Service
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.outbox import addresses
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
 from socialpub.store.db import Tx
@@ -66,7 +66,7 @@ def _within(scope: Scope) -> Any:
 # --- Changes -----------------------------------------------------------------------------------------------------
 
 
-def register(tx: Tx, who: Actor, request: EndpointRequest) -> Done:
+def register(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
     """Create an endpoint; the body shows its `signingSecret`, this once.
 
     Raises ApiError `webhook.endpoints.max`, or for a URL that may not be called.
@@ -121,7 +121,7 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     return body(find(who.scope, endpoint))
 
 
-def rotate(tx: Tx, who: Actor, endpoint: str) -> Done:
+def rotate(tx: Tx, who: Actor, endpoint: str) -> ActionResult:
     """Rotate the `signingSecret`; the old one signs too for a day. Raises `not_found`."""
     service, row = who.service, find(who.scope, endpoint)
     secret, now = new_secret(service), service.now_ms
@@ -148,21 +148,21 @@ def _types(wanted: list[str] | None) -> str:
     return json.dumps(list(dict.fromkeys(wanted or [])))
 
 
-def _signed(row: WebhookEndpointRow, secret: str, status: int) -> Done:
+def _signed(row: WebhookEndpointRow, secret: str, status: int) -> ActionResult:
     shown: SignedEndpointBody = {**body(row), "signingSecret": secret}
-    return Done(shown, status, secret=True)
+    return ActionResult(shown, status, secret=True)
 
 
 # --- Secrets -----------------------------------------------------------------------------------------------------
 
 
-def new_secret(service: Service) -> str:
+def new_secret(service: AppContext) -> str:
     return "whsec_" + base64.b64encode(service.runtime.entropy(SECRET_BYTES)).decode()
 
 
-def seal(service: Service, endpoint: str, secret: str) -> str:
+def seal(service: AppContext, endpoint: str, secret: str) -> str:
     return service.runtime.vault.seal(secret.encode(), ("webhook_endpoint", "secret", endpoint))
 
 
-def open_secret(service: Service, endpoint: str, sealed: str) -> str:
+def open_secret(service: AppContext, endpoint: str, sealed: str) -> str:
     return service.runtime.vault.open(sealed, ("webhook_endpoint", "secret", endpoint)).decode()

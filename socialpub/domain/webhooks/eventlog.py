@@ -14,10 +14,10 @@ from socialpub.base import crypto
 from socialpub.base.compact import dumps
 from socialpub.base.errors import refuse
 from socialpub.base.runtime import iso
-from socialpub.domain.core import cursors
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import profiles
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import cursors
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.events import EventsQuery
 from socialpub.store import sql
 from socialpub.store.statements import events as statements
@@ -84,13 +84,13 @@ def envelope(event: Shown) -> str:
     return f'{dumps(head)[:-1]},"data":{event.data}}}'
 
 
-def page(service: Service, scope: Scope, query: EventsQuery) -> str:
+def page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
     """Build one page as JSON (`EventPage`): the matching events after the cursor.
 
     Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
     profile = scope.narrowed(query.profile_id)
-    profiles.check(scope, query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
     after = _after(service, scope, query.cursor) if query.cursor else 0
     till, seen = sql.first(statements.REACH, (scope.organization, after, LOOKED_AT))
     types = sql.json_of([statements.TYPES[type_] for type_ in query.type or []])
@@ -100,17 +100,17 @@ def page(service: Service, scope: Scope, query: EventsQuery) -> str:
     end, goes_on = till or after, seen == LOOKED_AT
     if len(found) > query.limit:
         end, goes_on = shown[-1].number, True
-    cursor = dumps(cursors.seal(service, LISTING, scope.organization, end, ""))
+    cursor = dumps(cursors.encode(service, LISTING, scope.organization, end, ""))
     data = ",".join(envelope(event) for event in shown)
     return f'{{"data":[{data}],"nextCursor":{cursor if goes_on else "null"},"endCursor":{cursor}}}'
 
 
-def _after(service: Service, scope: Scope, cursor: str) -> int:
+def _after(service: AppContext, scope: Scope, cursor: str) -> int:
     """Return the number to continue after: from a page cursor, END, or an event id."""
     if cursor == END:
         return sql.value(statements.NEWEST, (scope.organization,)) or 0
     if not cursor.startswith(PREFIX):
-        return cursors.unseal(service, LISTING, scope.organization, cursor)[0]
+        return cursors.decode(service, LISTING, scope.organization, cursor)[0]
     place = _place_of(scope.organization, cursor) or (None, None)
     number: int | None = sql.value(statements.NUMBER, (scope.organization, scope.profile, *place))
     if number is None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base.compact import dumps
-from socialpub.domain.core.service import Service
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.outbox.calls import Attempt
-from socialpub.domain.people.actor import Actor, Done
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes.events import SampleEvent
 from socialpub.domain.shapes.webhooks import TestBody
 from socialpub.domain.webhooks import deliver, endpoints, eventlog
@@ -29,13 +29,13 @@ class Tried:
     attempt: Attempt
 
 
-def receiver(scope: Scope, service: Service, endpoint: str) -> deliver.Receiver:
+def receiver(scope: Scope, service: AppContext, endpoint: str) -> deliver.Receiver:
     """Load an endpoint of the scope, active or not. Raises ApiError `not_found`."""
     row = endpoints.find(scope, endpoint)
     return deliver.receiver_of(service, row)
 
 
-def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, Any], request: str) -> Tried:
+def send(service: AppContext, to: deliver.Receiver, type_: str, data: Mapping[str, Any], request: str) -> Tried:
     """Send a test event, wait for the response and return the attempt."""
     new = service.runtime.ids.prefixed("evt_")
     made = eventlog.Shown(0, new, type_, to.organization, dumps(dict(data)), service.now_ms)
@@ -44,7 +44,7 @@ def send(service: Service, to: deliver.Receiver, type_: str, data: Mapping[str, 
     return Tried(event, deliver.call(service, to, text.encode("utf-8", "surrogatepass"), new, type_, request))
 
 
-def tried(tx: Tx, who: Actor, to: deliver.Receiver, tried: Tried) -> Done:
+def tried(tx: Tx, who: Actor, to: deliver.Receiver, tried: Tried) -> ActionResult:
     """Build the API body of a test result."""
     attempt = tried.attempt
     tx.after_commit(lambda: log.info("a sample was sent to endpoint %s: %s", to.id, attempt.error or "delivered"))
@@ -58,4 +58,4 @@ def tried(tx: Tx, who: Actor, to: deliver.Receiver, tried: Tried) -> Done:
         "errorName": attempt.name,
         "sentEvent": tried.event,
     }
-    return Done(answer, subject=to.id)
+    return ActionResult(answer, subject=to.id)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from socialpub import platforms
 from socialpub.base.compact import dumps
+from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.accounts import accounts, boards, connect
-from socialpub.domain.act import Deed, deed
-from socialpub.domain.core import upstreams
-from socialpub.domain.core.service import Service
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.accounts import (
     AccountBody,
     AccountList,
@@ -104,10 +104,10 @@ async def read(call: RequestContext) -> HandlerResponse:
 # --- Connecting --------------------------------------------------------------------------------------------------
 
 
-def check_platform(service: Service, parts: Mapping[str, str]) -> None:
+def check_platform(service: AppContext, parts: Mapping[str, str]) -> None:
     """Whether this platform can be connected at all is told before who may connect it."""
     if parts["platform"] in platforms.PLATFORMS:
-        connect.ready(service, parts["platform"])
+        connect.get_ready_platform(service, parts["platform"])
 
 
 CONNECT_START: ConnectBody = {
@@ -132,10 +132,10 @@ async def start(call: RequestContext) -> HandlerResponse:
     """POST /v1/accounts/connect/{platform}."""
     name = call.path_value("platform")
 
-    async def begin(request: ConnectRequest) -> Deed:
+    async def begin(request: ConnectRequest) -> BoundAction:
         wanted = request.profile_id
-        invited = await connect.invite(call.service, call.scope, name, request.handle, wanted)
-        return deed(call.who, connect.start, name, wanted, invited)
+        invited = await connect.push_login(call.service, call.scope, name, request.handle, wanted)
+        return bind(call.who, connect.start, name, wanted, invited)
 
     call.body = call.body or b"{}"
     return await commit_after_lookup(call, ConnectRequest, begin)
@@ -173,8 +173,8 @@ async def complete(call: RequestContext) -> HandlerResponse:
     """POST /v1/accounts/connect/{platform}/complete."""
     name = call.path_value("platform")
 
-    async def come_back(request: Completing) -> Deed:
-        return deed(call.who, connect.store, name, await connect.offer(call.who, name, request))
+    async def come_back(request: Completing) -> BoundAction:
+        return bind(call.who, connect.store_result, name, await connect.complete(call.who, name, request))
 
     return await commit_after_lookup(call, CompleteRequest, come_back)
 
@@ -194,7 +194,7 @@ DISCONNECT = Operation(
 
 async def disconnect(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/accounts/{id}."""
-    return await commit_without_body(call, lambda: deed(call.who, connect.disconnect, call.path_value("account_id")))
+    return await commit_without_body(call, lambda: bind(call.who, connect.disconnect, call.path_value("account_id")))
 
 
 # --- Boards --------------------------------------------------------------------------------------------------------
@@ -217,13 +217,13 @@ async def list_boards(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts/{id}/pinterest/boards."""
     row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
     found = await fetch_boards(call, row)
-    return HandlerResponse(boards.body(row, found))
+    return HandlerResponse(boards.to_body(row, found))
 
 
 async def fetch_boards(call: RequestContext, row: AccountRow) -> tuple[Board, ...]:
     """The boards of an account, asked for at its platform; ApiError as that means."""
-    share = upstreams.share_of(call.service, row)
-    return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
+    share = upstreams.get_share_key(call.service, row)
+    return await connect.run_in_thread(call.service, share, lambda: boards.fetch(call.service, row))
 
 
 DEFAULT_BOARD: DefaultBoardBody = {
@@ -248,9 +248,9 @@ async def choose_board(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/accounts/{id}/pinterest/default-board."""
     account = call.path_value("account_id")
 
-    async def look(request: BoardRequest) -> Deed:
+    async def look(request: BoardRequest) -> BoundAction:
         row = await call.service.read(lambda: accounts.find(call.narrowed, account))
-        board = boards.chosen(await fetch_boards(call, row), request.board_id)
-        return deed(call.who, boards.choose, account, board)
+        board = boards.find_board(await fetch_boards(call, row), request.board_id)
+        return bind(call.who, boards.set_default, account, board)
 
     return await commit_after_lookup(call, BoardRequest, look)

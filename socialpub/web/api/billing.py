@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.people import billing
-from socialpub.domain.people.actor import Actor
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.organizations import billing
 from socialpub.domain.shapes.billing import ReceivedBody
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -21,8 +21,8 @@ async def receive_webhook(call: RequestContext) -> HandlerResponse:
     if not billing.is_signed(secret, call.body, call.request.headers.get(SIGNATURE_HEADER, "")):
         remedy = "Set billing.lemonsqueezy_secret to the signing secret of the webhook at Lemon Squeezy."
         raise ApiError("unauthenticated", "The signature does not match the notice.", remediation=remedy)
-    notice = billing.read(call.body)
-    if notice is not None and await call.service.read(lambda: billing.matters(notice)):
+    notice = billing.parse_notice(call.body)
+    if notice is not None and await call.service.read(lambda: billing.is_relevant(notice)):
         acts = call.act._replace(organization=notice.organization)
-        await act.do(Actor(call.service, Scope(notice.organization), acts), billing.take, notice)
+        await actions.perform(Actor(call.service, Scope(notice.organization), acts), billing.apply_notice, notice)
     return HandlerResponse(ReceivedBody(received=True))

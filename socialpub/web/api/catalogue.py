@@ -6,7 +6,7 @@ from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import doc_url, rule_url
 from socialpub.base.service_rules import SERVICE_RULES, ServiceRule
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.catalogue import CodeInfo, CodeList, PlatformInfo, PlatformList, RuleInfo, RuleList
 from socialpub.platforms.contract import ConnectorAccount, Draft, Platform, Rule
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -38,7 +38,7 @@ async def list_platforms(call: RequestContext) -> HandlerResponse:
     )
 
 
-def platform_body(service: Service, platform: Platform) -> PlatformInfo:
+def platform_body(service: AppContext, platform: Platform) -> PlatformInfo:
     count, site = platform.count(Draft(""), ConnectorAccount("")), service.sites[platform.name]
     return {
         "platform": platform.name,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from socialpub.domain.act import deed
-from socialpub.domain.people import keys
+from socialpub.domain.access.actions import bind
+from socialpub.domain.identity import api_keys
 from socialpub.domain.shapes.common import Narrowing
 from socialpub.domain.shapes.keys import KeyBody, KeyList, KeyRequest, MintedKeyBody, RevokedKeyBody
 from socialpub.web.api.write_handlers import commit, commit_without_body
@@ -35,7 +35,7 @@ LIST = Operation(
 
 async def list_keys(call: RequestContext) -> HandlerResponse:
     """GET /v1/api-keys."""
-    return HandlerResponse(KeyList(data=await call.service.read(lambda: keys.listed(call.scope.organization))))
+    return HandlerResponse(KeyList(data=await call.service.read(lambda: api_keys.list_bodies(call.scope.organization))))
 
 
 MINTED: MintedKeyBody = {**KEY, "key": "svc_live_…cQ7x"}
@@ -53,7 +53,7 @@ MINT = Operation(
 
 async def mint(call: RequestContext) -> HandlerResponse:
     """POST /v1/api-keys: the key itself is in this answer and never again."""
-    return await commit(call, KeyRequest, lambda request: deed(call.who, keys.mint, request))
+    return await commit(call, KeyRequest, lambda request: bind(call.who, api_keys.create, request))
 
 
 REVOKED: RevokedKeyBody = {"id": KEY["id"], "revokedAt": NOW}
@@ -70,4 +70,4 @@ REVOKE = Operation(
 
 async def revoke(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/api-keys/{id}."""
-    return await commit_without_body(call, lambda: deed(call.who, keys.revoke, call.path_value("key_id")))
+    return await commit_without_body(call, lambda: bind(call.who, api_keys.revoke, call.path_value("key_id")))

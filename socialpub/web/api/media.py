@@ -16,9 +16,9 @@ from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
-from socialpub.domain.act import deed
+from socialpub.domain.access import idempotency
+from socialpub.domain.access.actions import bind
 from socialpub.domain.media import files, library
-from socialpub.domain.people import limits
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
@@ -206,9 +206,9 @@ UPLOAD = Operation(
 async def upload(call: RequestContext) -> HandlerResponse:
     """POST /v1/media."""
     with call.received as upload:
-        header, fingerprint = call.request.headers.get("idempotency-key"), limits.fingerprint("")
+        header, fingerprint = call.request.headers.get("idempotency-key"), idempotency.start_fingerprint("")
         fingerprint.update(upload.print)
-        call.key = limits.key_of(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
+        call.key = idempotency.parse_key(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
         return respond(await library.upload(call.who, upload.arriving, upload.fields))
 
 
@@ -266,7 +266,7 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/media/{id}."""
-    return await commit_without_body(call, lambda: deed(call.who, library.delete, call.path_value("media_id")))
+    return await commit_without_body(call, lambda: bind(call.who, library.delete, call.path_value("media_id")))
 
 
 # --- Public addresses ----------------------------------------------------------------------------------------------

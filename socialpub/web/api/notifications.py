@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from socialpub.domain.act import Deed, deed
+from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.notifications import channels, history, outbox, samples, words
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.notifications import (
@@ -85,9 +85,9 @@ CREATE = Operation(
 async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/notification-channels."""
 
-    async def choose(request: ChannelRequest) -> Deed:
+    async def choose(request: ChannelRequest) -> BoundAction:
         await channels.check(call.service, call.scope.organization, request.to)
-        return deed(call.who, channels.create, request)
+        return bind(call.who, channels.create, request)
 
     return await commit_after_lookup(call, ChannelRequest, choose)
 
@@ -125,10 +125,10 @@ async def change(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/notification-channels/{id}."""
     channel = call.path_value("channel_id")
 
-    async def choose(request: ChannelChange) -> Deed:
+    async def choose(request: ChannelChange) -> BoundAction:
         if request.to is not None:
             await channels.check(call.service, call.scope.organization, request.to)
-        return deed(call.who, channels.change, channel, request)
+        return bind(call.who, channels.change, channel, request)
 
     return await commit_after_lookup(call, ChannelChange, choose)
 
@@ -148,7 +148,7 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/notification-channels/{id}."""
-    return await commit_without_body(call, lambda: deed(call.who, channels.delete, call.path_value("channel_id")))
+    return await commit_without_body(call, lambda: bind(call.who, channels.delete, call.path_value("channel_id")))
 
 
 TESTED: ChannelTestBody = {
@@ -188,7 +188,7 @@ async def test(call: RequestContext) -> HandlerResponse:
     return await commit_after_lookup(call, ChannelTestRequest, lambda request: send_test(call, channel, request))
 
 
-async def send_test(call: RequestContext, channel: str, request: ChannelTestRequest) -> Deed:
+async def send_test(call: RequestContext, channel: str, request: ChannelTestRequest) -> BoundAction:
     """Send a test on a channel now; to be written down, what came of it."""
     data, scope = find_example_data(request.type) if request.type else {}, call.who.scope
     to = await call.service.read(lambda: samples.receiver(scope, call.service, channel))
@@ -196,7 +196,7 @@ async def send_test(call: RequestContext, channel: str, request: ChannelTestRequ
     tried = await asyncio.get_running_loop().run_in_executor(
         sending, samples.send, call.service, to, request.type, data
     )
-    return deed(call.who, samples.tried, to, tried)
+    return bind(call.who, samples.tried, to, tried)
 
 
 # --- What people were told -----------------------------------------------------------------------------------------

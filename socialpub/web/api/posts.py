@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from socialpub.base import faults
 from socialpub.base.errors import ApiError
-from socialpub.domain.act import deed
-from socialpub.domain.people import limits
+from socialpub.domain.access import idempotency
+from socialpub.domain.access.actions import bind
 from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
 from socialpub.domain.shapes.common import Narrowing
 from socialpub.domain.shapes.posts import (
@@ -200,13 +200,13 @@ async def publish(call: RequestContext) -> HandlerResponse:
     return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
 
 
-async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> limits.Answer:
+async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
     """The answer to what `ask` comes to, done once for the call's key; after `wait` seconds as far as it is known."""
     assert call.key is not None, "the caller has seen it"
-    return await limits.once_found(call.service, call.key, lambda: _publish(call, ask, wait, None))
+    return await idempotency.run_once_unchecked(call.service, call.key, lambda: _publish(call, ask, wait, None))
 
 
-async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> limits.Answer:
+async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
     ear = unheard.ear_of(service, call.scope, (request.method, request.path), call.sent)
@@ -228,7 +228,7 @@ async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) 
     return answer
 
 
-async def _join_batch(call: RequestContext, found: unheard.Ear, wait: float) -> limits.Answer:
+async def _join_batch(call: RequestContext, found: unheard.Ear, wait: float) -> idempotency.StoredResponse:
     service, batch = call.service, str(found.batch)
     call.when_gone = lambda: None  # it is owed already
     opening = await service.read(lambda: batches.batch_body(service, batch))
@@ -242,7 +242,9 @@ def _record_delivery(call: RequestContext, ear: unheard.Ear, batch: str) -> None
         unheard.heard(call.service, ear)
 
 
-async def _publish(call: RequestContext, ask: ReadRequest, wait: float, ear: unheard.Ear | None) -> limits.Answer:
+async def _publish(
+    call: RequestContext, ask: ReadRequest, wait: float, ear: unheard.Ear | None
+) -> idempotency.StoredResponse:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
     with await call.turn():
@@ -373,7 +375,7 @@ RESCHEDULE = Operation(
 async def reschedule(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
-    reply = await commit(call, RescheduleRequest, lambda request: deed(call.who, changes.reschedule, post, request))
+    reply = await commit(call, RescheduleRequest, lambda request: bind(call.who, changes.reschedule, post, request))
     faults.hit("resched.after_commit")
     return reply
 
@@ -392,7 +394,7 @@ CANCEL = Operation(
 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/posts/{id}."""
-    reply = await commit_without_body(call, lambda: deed(call.who, changes.cancel, call.path_value("post_id")))
+    reply = await commit_without_body(call, lambda: bind(call.who, changes.cancel, call.path_value("post_id")))
     faults.hit("cancel.after_commit")
     return reply
 
@@ -414,7 +416,7 @@ RETRY = Operation(
 async def retry(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
-    return await commit(call, RetryRequest, lambda request: deed(call.who, changes.retry, post, request))
+    return await commit(call, RetryRequest, lambda request: bind(call.who, changes.retry, post, request))
 
 
 SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
@@ -436,4 +438,4 @@ SETTLE = Operation(
 async def settle(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
-    return await commit(call, SettleRequest, lambda request: deed(call.who, changes.settle, post, request))
+    return await commit(call, SettleRequest, lambda request: bind(call.who, changes.settle, post, request))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from socialpub.domain.act import deed
-from socialpub.domain.people import profiles
+from socialpub.domain.access.actions import bind
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.profiles import ProfileBody, ProfileList, ProfileRequest
 from socialpub.web.api.write_handlers import commit, commit_without_body
@@ -34,7 +34,7 @@ LIST = Operation(
 
 async def list_profiles(call: RequestContext) -> HandlerResponse:
     """GET /v1/profiles."""
-    return HandlerResponse(ProfileList(data=await call.service.read(lambda: profiles.listed(call.scope))))
+    return HandlerResponse(ProfileList(data=await call.service.read(lambda: profiles.list_bodies(call.scope))))
 
 
 CREATE = Operation(
@@ -50,7 +50,7 @@ CREATE = Operation(
 
 async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/profiles."""
-    return await commit(call, ProfileRequest, lambda request: deed(call.who, profiles.create, request))
+    return await commit(call, ProfileRequest, lambda request: bind(call.who, profiles.create, request))
 
 
 RENAME = Operation(
@@ -68,7 +68,7 @@ RENAME = Operation(
 async def rename(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/profiles/{id}."""
     profile = call.path_value("profile_id")
-    return await commit(call, ProfileRequest, lambda request: deed(call.who, profiles.rename, profile, request))
+    return await commit(call, ProfileRequest, lambda request: bind(call.who, profiles.rename, profile, request))
 
 
 DELETED: DeletedBody = {"id": PROFILE_ID, "deleted": True}
@@ -85,4 +85,4 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/profiles/{id}."""
-    return await commit_without_body(call, lambda: deed(call.who, profiles.delete, call.path_value("profile_id")))
+    return await commit_without_body(call, lambda: bind(call.who, profiles.delete, call.path_value("profile_id")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from socialpub.domain.act import Deed, deed
+from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.outbox import addresses
 from socialpub.domain.shapes.common import DeletedBody, Narrowing
 from socialpub.domain.shapes.webhooks import (
@@ -83,9 +83,9 @@ REGISTER = Operation(
 async def register(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints: the signing secret is in this answer and never again."""
 
-    async def choose(request: EndpointRequest) -> Deed:
+    async def choose(request: EndpointRequest) -> BoundAction:
         await addresses.check_address(call.service, call.scope.organization, request.url)
-        return deed(call.who, endpoints.register, request)
+        return bind(call.who, endpoints.register, request)
 
     return await commit_after_lookup(call, EndpointRequest, choose)
 
@@ -123,10 +123,10 @@ async def change(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/webhook-endpoints/{id}."""
     endpoint = call.path_value("endpoint_id")
 
-    async def choose(request: EndpointChange) -> Deed:
+    async def choose(request: EndpointChange) -> BoundAction:
         if request.url is not None:
             await addresses.check_address(call.service, call.scope.organization, request.url)
-        return deed(call.who, endpoints.change, endpoint, request)
+        return bind(call.who, endpoints.change, endpoint, request)
 
     return await commit_after_lookup(call, EndpointChange, choose)
 
@@ -146,7 +146,7 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/webhook-endpoints/{id}."""
-    return await commit_without_body(call, lambda: deed(call.who, endpoints.delete, call.path_value("endpoint_id")))
+    return await commit_without_body(call, lambda: bind(call.who, endpoints.delete, call.path_value("endpoint_id")))
 
 
 TESTED: TestBody = {
@@ -179,7 +179,7 @@ async def test(call: RequestContext) -> HandlerResponse:
     return await commit_after_lookup(call, TestRequest, lambda request: send_test(call, endpoint, request))
 
 
-async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -> Deed:
+async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -> BoundAction:
     """Send a sample to an endpoint now; to be written down, what came of it."""
     type_ = request.type or "post.published"
     data = request.data if request.data is not None else find_example(type_)["data"]
@@ -189,7 +189,7 @@ async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -
     tried = await asyncio.get_running_loop().run_in_executor(
         sending, samples.send, call.service, to, type_, data, call.request_id
     )
-    return deed(call.who, samples.tried, to, tried)
+    return bind(call.who, samples.tried, to, tried)
 
 
 ROTATE = Operation(
@@ -206,7 +206,7 @@ ROTATE = Operation(
 
 async def rotate(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/rotate-secret."""
-    return await commit_without_body(call, lambda: deed(call.who, endpoints.rotate, call.path_value("endpoint_id")))
+    return await commit_without_body(call, lambda: bind(call.who, endpoints.rotate, call.path_value("endpoint_id")))
 
 
 REDELIVERED: RedeliveredBody = {"count": 1000}
@@ -227,7 +227,7 @@ async def redeliver_since(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/redeliver."""
     endpoint = call.path_value("endpoint_id")
     return await commit(
-        call, RedeliverRequest, lambda request: deed(call.who, records.redeliver_since, endpoint, request)
+        call, RedeliverRequest, lambda request: bind(call.who, records.redeliver_since, endpoint, request)
     )
 
 
@@ -310,4 +310,4 @@ REDELIVER = Operation(
 
 async def redeliver(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-deliveries/{id}/redeliver."""
-    return await commit_without_body(call, lambda: deed(call.who, records.redeliver, call.path_value("delivery_id")))
+    return await commit_without_body(call, lambda: bind(call.who, records.redeliver, call.path_value("delivery_id")))

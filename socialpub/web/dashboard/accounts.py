@@ -7,10 +7,10 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
+from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, apps, boards, connect
-from socialpub.domain.core import upstreams
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.context import upstreams
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import postlog
 from socialpub.domain.shapes.posts import PostsQuery
 from socialpub.platforms.contract import Board
@@ -37,14 +37,14 @@ async def list_accounts(call: RequestContext) -> HandlerResponse:
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /accounts/{id}: how it stands, what it published last, and what went wrong."""
 
-    def found(_: Desk) -> dict[str, Any]:
+    def found(_: DashboardSession) -> dict[str, Any]:
         row = accounts.find(call.scope, call.path_value("account_id"))
         return {
-            "account": accounts.body(row),
-            "standing": accounts.standing(call.service, row),
-            "waiting": accounts.waiting(call.service, call.scope, row["id"]),
+            "account": accounts.to_body(row),
+            "standing": accounts.load_detail(call.service, row),
+            "waiting": accounts.count_queued(call.service, call.scope, row["id"]),
             "has_boards": boards.has_boards(row["platform"]),
-            "board": boards.default_name(row),
+            "board": boards.find_default_name(row),
             "last": _posts(call, row["id"], ["published"], 1),
             "failures": _posts(call, row["id"], ["failed", "rejected"], FAILURES_SHOWN),
         }
@@ -66,9 +66,9 @@ async def confirm_disconnect(call: RequestContext) -> HandlerResponse:
 
 
 async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
-    def read(_: Desk) -> dict[str, Any]:
+    def read(_: DashboardSession) -> dict[str, Any]:
         account = accounts.get_body(call.scope, call.path_value("account_id"))
-        return {"account": account, "waiting": accounts.waiting(call.service, call.scope, account["id"])}
+        return {"account": account, "waiting": accounts.count_queued(call.service, call.scope, account["id"])}
 
     return await show(
         call, "accounts/disconnect.html", read, status=status, problem=problem, platforms=platforms.PLATFORMS
@@ -81,7 +81,7 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
     cancel = form.get("posts") == "cancel"
     try:
         await require_proof(call, form)
-        await act.do(call.who, connect.disconnect, call.path_value("account_id"), keep=not cancel)
+        await actions.perform(call.who, connect.disconnect, call.path_value("account_id"), keep=not cancel)
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
@@ -110,8 +110,8 @@ async def _row(call: RequestContext) -> AccountRow:
 
 
 async def _boards(call: RequestContext, row: AccountRow) -> tuple[Board, ...]:
-    share = upstreams.share_of(call.service, row)
-    return await connect.aside(call.service, share, lambda: boards.listing(call.service, row))
+    share = upstreams.get_share_key(call.service, row)
+    return await connect.run_in_thread(call.service, share, lambda: boards.fetch(call.service, row))
 
 
 async def _boards_page(
@@ -121,9 +121,9 @@ async def _boards_page(
         call,
         "accounts/board.html",
         status=status,
-        account=accounts.body(row),
+        account=accounts.to_body(row),
         boards=[board for board in found if board.pinnable],
-        chosen=boards.body(row, found)["defaultBoardId"] or "",
+        chosen=boards.to_body(row, found)["defaultBoardId"] or "",
         problem=problem,
         platforms=platforms.PLATFORMS,
     )
@@ -135,12 +135,12 @@ async def choose_board(call: RequestContext) -> HandlerResponse:
     found: tuple[Board, ...] = ()
     try:
         found = await _boards(call, row)
-        board = boards.chosen(found, forms.parse(call).get("board", ""))
+        board = boards.find_board(found, forms.parse(call).get("board", ""))
     except ApiError as error:
         if error.rule == "account.platform":
             raise
         return await _boards_page(call, row, found, error.message, error.status)
-    await act.do(call.who, boards.choose, row["id"], board)
+    await actions.perform(call.who, boards.set_default, row["id"], board)
     return redirect_with_flash(
         call, f"/accounts/{row['id']}", f"Posts that do not name a board now go to “{board.name}”."
     )

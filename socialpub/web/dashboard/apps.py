@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
+from socialpub.domain.access import actions
 from socialpub.domain.accounts import apps, connect
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.apps import ID_MAX, SECRET_MAX, AppRequest
 from socialpub.platforms.contract import Platform
@@ -25,9 +25,9 @@ APPS_PATH = "/settings/apps"
 async def list_apps(call: RequestContext) -> HandlerResponse:
     """GET /settings/apps."""
 
-    def read(_: Desk) -> dict[str, Any]:
+    def read(_: DashboardSession) -> dict[str, Any]:
         mine = apps.may_manage(call.scope)
-        return {"mine": mine, "apps": apps.listed(call.service) if mine else []}
+        return {"mine": mine, "apps": apps.list_apps(call.service) if mine else []}
 
     return await show(call, "apps/list.html", read, sites=call.service.sites)
 
@@ -38,7 +38,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
 
 
 def _platform(call: RequestContext) -> Platform:
-    return apps.the_platform(call.path_value("platform"))
+    return apps.get_platform(call.path_value("platform"))
 
 
 async def _form(
@@ -46,11 +46,11 @@ async def _form(
 ) -> HandlerResponse:
     platform = _platform(call)
 
-    def read(_: Desk) -> dict[str, Any]:
-        apps.check_may(call.scope)
+    def read(_: DashboardSession) -> dict[str, Any]:
+        apps.check_may_manage(call.scope)
         return {
-            "app": apps.one(call.service, platform),
-            "connected": apps.connected(call.scope, platform),
+            "app": apps.get_app(call.service, platform),
+            "connected": apps.count_accounts(call.scope, platform),
         }
 
     return await show(
@@ -61,7 +61,7 @@ async def _form(
         platform=platform,
         problem=problem,
         remedy=remedy,
-        redirect_uri=connect.redirect_uri(call.service, platform),
+        redirect_uri=connect.build_redirect_uri(call.service, platform),
         site=call.service.sites[platform.name],
         id_max=ID_MAX,
         secret_max=SECRET_MAX,
@@ -74,13 +74,13 @@ async def save(call: RequestContext) -> HandlerResponse:
     platform, given = _platform(call), forms.parse(call)
     typed = {"client_id": given.get("client_id", "").strip()}
     try:
-        await call.service.read(lambda: apps.check_change(call.who, platform.name))
+        await call.service.read(lambda: apps.check_changeable(call.who, platform.name))
         await require_proof(call, given)
         app = issues.parse_object(
             AppRequest, {"clientId": typed["client_id"], "clientSecret": given.get("client_secret", "").strip()}
         )
-        checked = await apps.check(call.service, call.scope, platform, app)
-        await act.do(call.who, apps.save, platform.name, app, is_known=checked.is_known)
+        checked = await apps.check_app(call.service, call.scope, platform, app)
+        await actions.perform(call.who, apps.save, platform.name, app, is_known=checked.is_known)
     except ApiError as error:
         if _is_unrelated_to_form(error):
             raise
@@ -105,18 +105,18 @@ def _form_error(platform: Platform, error: ApiError) -> str:
 async def check(call: RequestContext) -> HandlerResponse:
     """POST /settings/apps/{platform}/check: asks the platform once more, also about an app of the settings."""
     platform = _platform(call)
-    await call.service.read(lambda: apps.check_may(call.scope))
-    app = await call.service.read(lambda: apps.one(call.service, platform))
+    await call.service.read(lambda: apps.check_may_manage(call.scope))
+    app = await call.service.read(lambda: apps.get_app(call.service, platform))
     if not app.is_there:
         raise ApiError("not_found", f"No {platform.label} app is set up.")
     try:
-        checked = await apps.check(call.service, call.scope, platform)
+        checked = await apps.check_app(call.service, call.scope, platform)
     except ApiError as error:
         if error.code != "platform_not_enabled":
             raise
         return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", error.message, good=False)
     if checked.is_known and not app.in_settings:
-        await act.do(call.who, apps.note_known, platform.name, app.client_id)
+        await actions.perform(call.who, apps.mark_confirmed, platform.name, app.client_id)
     return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.said, good=checked.is_known)
 
 
@@ -128,12 +128,12 @@ async def confirm_remove(call: RequestContext) -> HandlerResponse:
 async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     platform = _platform(call)
 
-    def read(_: Desk) -> dict[str, Any]:
-        apps.check_may(call.scope)
-        app = apps.one(call.service, platform)
+    def read(_: DashboardSession) -> dict[str, Any]:
+        apps.check_may_manage(call.scope)
+        app = apps.get_app(call.service, platform)
         if app.typed_at is None:
             raise ApiError("not_found", "No app was entered for this platform.")
-        return {"app": app, "connected": apps.connected(call.scope, platform)}
+        return {"app": app, "connected": apps.count_accounts(call.scope, platform)}
 
     return await show(call, "apps/remove.html", read, status=status, platform=platform, problem=problem)
 
@@ -142,9 +142,9 @@ async def remove(call: RequestContext) -> HandlerResponse:
     """POST /settings/apps/{platform}/remove."""
     platform = _platform(call)
     try:
-        await call.service.read(lambda: apps.check_change(call.who, platform.name))
+        await call.service.read(lambda: apps.check_changeable(call.who, platform.name))
         await require_proof(call, forms.parse(call))
-        await act.do(call.who, apps.remove, platform.name)
+        await actions.perform(call.who, apps.remove, platform.name)
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise

@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from socialpub.base.errors import ApiError
-from socialpub.domain.people import actlog
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.access import audit_log_query
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.web.dashboard.parts import audit_labels
 from socialpub.web.dashboard.parts.layout import show
 from socialpub.web.html import time_format
@@ -24,12 +24,12 @@ async def show_log(call: RequestContext) -> HandlerResponse:
     given = {name: str(args.get(name) or "")[:100] for name in (*FILTER_FIELDS, "cursor")}
     routes = call.request.app.ctx.routes
 
-    def look(desk: Desk) -> dict[str, Any]:
-        people = actlog.people(call.scope)
+    def look(desk: DashboardSession) -> dict[str, Any]:
+        people = audit_log_query.list_users(call.scope)
         try:
-            page = actlog.page(call.service, call.scope, _parse_filter(given, desk.zone, people, routes))
+            page = audit_log_query.load_page(call.service, call.scope, _parse_filter(given, desk.zone, people, routes))
         except ApiError as error:
-            return {"page": actlog.Page((), {}, {}, None), "people": people, "problem": error.message}
+            return {"page": audit_log_query.AuditPage((), {}, {}, None), "people": people, "problem": error.message}
         narrowed = {name: given[name] for name in FILTER_FIELDS if given[name]}
         older = f"{LOG_PATH}?{urlencode(narrowed | {'cursor': page.cursor})}" if page.cursor else None
         newest = f"{LOG_PATH}?{urlencode(narrowed)}" if given["cursor"] else None
@@ -45,7 +45,9 @@ def _retention_days(call: RequestContext) -> int:
     return int(call.service.runtime.settings.retention.audit // (24 * 3600))
 
 
-def _parse_filter(given: dict[str, str], zone: str, people: list[tuple[str, str]], routes: Any) -> actlog.Wanted:
+def _parse_filter(
+    given: dict[str, str], zone: str, people: list[tuple[str, str]], routes: Any
+) -> audit_log_query.AuditFilter:
     """What the address asks for. ApiError `validation_failed` for a person, a kind or a day that there is not."""
     person, kind = given["person"] or None, given["kind"] or None
     if person is not None and person not in dict(people):
@@ -54,7 +56,7 @@ def _parse_filter(given: dict[str, str], zone: str, people: list[tuple[str, str]
         raise ApiError("validation_failed", "There is no such kind of action.")
     verbs = audit_labels.list_verbs(kind, routes) if kind else None
     since, until = _parse_day(given["from"], zone), _parse_day(given["until"], zone, ends=True)
-    return actlog.Wanted(person, verbs, since, until, given["cursor"] or None)
+    return audit_log_query.AuditFilter(person, verbs, since, until, given["cursor"] or None)
 
 
 def _parse_day(day: str, zone: str, *, ends: bool = False) -> int | None:

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import agenda
 from socialpub.web.dashboard.parts.layout import show
 from socialpub.web.dashboard.posts import to_view
@@ -61,7 +61,7 @@ def _not_found() -> ApiError:
 
 
 async def _month(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         today = time_format.to_local(call.service.now_ms, desk.zone).date()
         first = choose(today).replace(day=1)
         following = (first + 31 * DAY).replace(day=1)
@@ -78,7 +78,7 @@ async def _month(call: RequestContext, choose: Callable[[date], date]) -> Handle
 
 
 async def _week(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         today = time_format.to_local(call.service.now_ms, desk.zone).date()
         chosen = choose(today)
         monday = chosen - chosen.weekday() * DAY
@@ -95,7 +95,9 @@ async def _week(call: RequestContext, choose: Callable[[date], date]) -> Handler
     return await show(call, "calendar/week.html", read)
 
 
-def _build_days(call: RequestContext, desk: Desk, days: list[date], today: date, most: int) -> list[dict[str, Any]]:
+def _build_days(
+    call: RequestContext, desk: DashboardSession, days: list[date], today: date, most: int
+) -> list[dict[str, Any]]:
     midnights = [time_format.parse_local(f"{day}", "00:00", desk.zone) or 0 for day in [*days, days[-1] + DAY]]
     found = agenda.days(desk.scope, list(zip(midnights, midnights[1:], strict=False)), most)
     return [
@@ -110,7 +112,7 @@ def _build_days(call: RequestContext, desk: Desk, days: list[date], today: date,
     ]
 
 
-def _entry(call: RequestContext, desk: Desk, post: dict[str, Any]) -> dict[str, Any]:
+def _entry(call: RequestContext, desk: DashboardSession, post: dict[str, Any]) -> dict[str, Any]:
     at = time_format.to_local(post["scheduledAt"] or post["createdAt"], desk.zone)
     can_move = post["status"] == "queued" and at.timestamp() * 1000 > call.service.now_ms
     return to_view(post, call.service.now_ms) | {"clock": f"{at:%H:%M}", "day": f"{at:%Y-%m-%d}", "can_move": can_move}

@@ -16,11 +16,11 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.access import idempotency
 from socialpub.domain.accounts import accounts, boards
+from socialpub.domain.identity import dashboard_session as desks
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
-from socialpub.domain.people import desk as desks
-from socialpub.domain.people import limits
-from socialpub.domain.people.desk import Desk
 from socialpub.domain.posts import postlog, preflight
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.media import MediaFields, MediaQuery
@@ -92,7 +92,7 @@ def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
 class ComposeData:
     """What there is of what a page of the form shows."""
 
-    desk: Desk
+    desk: DashboardSession
     form: Form
     accounts: list[AccountRow]
     hidden: int  # accounts that are too many for one page
@@ -124,12 +124,12 @@ async def _page(call: RequestContext, given: Form, verdict: FormFindings = NO_FI
 
 
 def _load(call: RequestContext, given: Form) -> ComposeData:
-    here = desks.of(call.scope)
+    here = desks.load(call.scope)
     if here is None:
         raise ApiError("unauthenticated")
-    typed = given or desks.kept(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
+    typed = given or desks.load_saved_form(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
     named = set(compose_form.list_accounts(typed))
-    rows = [row for row in accounts.in_scope(call.scope) if row["id"] in named or _is_in_profile(here, row)]
+    rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(here, row)]
     rows.sort(key=lambda row: row["id"] not in named)
     shown = sorted(rows[:ACCOUNTS_SHOWN_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
     typed = (
@@ -151,7 +151,7 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     )
 
 
-def _is_in_profile(desk: Desk, row: AccountRow) -> bool:
+def _is_in_profile(desk: DashboardSession, row: AccountRow) -> bool:
     return desk.scope.profile in (None, row["profile"])
 
 
@@ -197,7 +197,7 @@ def _account(
     fields = [_field(found.form, row, each, verdict) for each in list_fields(platform.options)]
     left_out = [compose_form.name_exclusion_field(id, file["id"]) for file in found.chosen] if count else []
     own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields), *left_out]
-    body = accounts.body(row)
+    body = accounts.to_body(row)
     return {
         "id": id,
         "name": row["display_name"] or row["platform_account_id"],
@@ -224,7 +224,7 @@ def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:
     if row["status"] == "revoked":
         return "Access expired. Reconnect this account to publish to it."
     try:
-        accounts.enabled(call.service, platforms.platform(row["platform"]))
+        accounts.check_enabled(call.service, platforms.platform(row["platform"]))
     except ApiError as error:
         return error.message
     return ""
@@ -336,7 +336,7 @@ async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
 
     def look() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
         named = set(compose_form.list_accounts(given))
-        there = {row["id"]: row for row in accounts.in_scope(call.scope) if row["id"] in named}
+        there = {row["id"]: row for row in accounts.list_rows(call.scope) if row["id"] in named}
         return there, library.held(call.scope, set(compose_form.list_media(given)))
 
     there, held = await call.service.read(look)
@@ -344,9 +344,11 @@ async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
 
 
 async def _send(call: RequestContext, given: Form) -> HandlerResponse:
-    print_ = limits.fingerprint("")
+    print_ = idempotency.start_fingerprint("")
     print_.update(json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode())
-    call.key = limits.key_of(call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), print_.hexdigest())
+    call.key = idempotency.parse_key(
+        call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), print_.hexdigest()
+    )
 
     async def ask() -> PublishRequest:
         return issues.parse_object(PublishRequest, await _build_request(call, given))
@@ -414,7 +416,7 @@ async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) ->
         fields = await _fields(call, alt)
         print_ = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
         name = hashlib.sha256(print_).hexdigest()
-        call.key = limits.key_of(call.scope, "POST", call.request.path, name, name)
+        call.key = idempotency.parse_key(call.scope, "POST", call.request.path, name, name)
         body = json.loads((await library.upload(call.who, sent.arriving, fields)).body)
     except ApiError as error:
         return _file_findings(error), {}
@@ -423,7 +425,7 @@ async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) ->
 
 
 async def _fields(call: RequestContext, alt: str) -> MediaFields:
-    here = await call.service.read(lambda: desks.of(call.scope))
+    here = await call.service.read(lambda: desks.load(call.scope))
     profile = here.profile["id"] if here and here.profile else None
     given = ({"profileId": profile} if profile else {}) | ({"altText": alt} if alt else {})
     return issues.parse_object(MediaFields, given)

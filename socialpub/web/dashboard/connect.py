@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.accounts import accounts, boards, connect, public_client
-from socialpub.domain.accounts.connect import Offer
+from socialpub.domain.access import actions
+from socialpub.domain.accounts import accounts, boards, client_metadata, connect
+from socialpub.domain.accounts.connect import LoginResult
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
@@ -31,12 +31,12 @@ async def show_form(call: RequestContext) -> HandlerResponse:
     profile = asked.get("profileId")
     try:
         request = issues.parse_object(ConnectRequest, asked)
-        begun = await connect.invite(call.service, call.scope, platform.name, request.handle, request.profile_id)
+        begun = await connect.push_login(call.service, call.scope, platform.name, request.handle, request.profile_id)
     except ApiError as error:
         if "handle" not in asked:
             raise
-        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status)
-    started = await act.do(call.who, connect.start, platform.name, request.profile_id, begun)
+        return await _form(call, platform, connect.describe_credentials(platform), profile, error.message, error.status)
+    started = await actions.perform(call.who, connect.start, platform.name, request.profile_id, begun)
     return await _form(call, platform, started["descriptor"], profile)
 
 
@@ -56,7 +56,7 @@ async def _form(
     status: int = 200,
     typed: dict[str, str] | None = None,
 ) -> HandlerResponse:
-    named = descriptor["type"] == "credentials" and public_client.can_invite(call.service, platform)
+    named = descriptor["type"] == "credentials" and client_metadata.can_push_login(call.service, platform)
     values = {"descriptor": descriptor, "profile": profile or "", "problem": problem, "by_name": named}
     values |= {"filled": typed} if typed else {}
     return await _page(call, "start", platform, status, **values)
@@ -70,9 +70,11 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
     fields = {field.name: given[field.name] for field in platform.credentials if given.get(field.name)}
     try:
         request = issues.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
-        offer = await connect.offer(call.who, platform.name, request)
+        offer = await connect.complete(call.who, platform.name, request)
     except ApiError as error:
-        return await _form(call, platform, connect.asked_for(platform), profile, error.message, error.status, given)
+        return await _form(
+            call, platform, connect.describe_credentials(platform), profile, error.message, error.status, given
+        )
     return await _finish(call, platform, "", offer)
 
 
@@ -88,18 +90,18 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     given = {name: asked.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if asked.get(alias)}
     request = issues.parse_object(CompleteRequest, given)
     state = request.state or ""
-    if not request.choice_id and (left := await connect.offered(call.service, call.scope, platform.name, state)):
+    if not request.choice_id and (left := await connect.find_choices(call.service, call.scope, platform.name, state)):
         offer = left
     elif request.choice_id or request.code:
-        offer = await connect.offer(call.who, platform.name, request)
+        offer = await connect.complete(call.who, platform.name, request)
     else:
         said = asked.get("error_description") or asked.get("error_message") or asked.get("error") or "it sent no code."
-        raise await connect.declined(call.service, call.scope, platform.name, state, str(said)[:300])
+        raise await connect.decline(call.service, call.scope, platform.name, state, str(said)[:300])
     return await _finish(call, platform, state, offer)
 
 
-async def _finish(call: RequestContext, platform: Platform, state: str, offer: Offer) -> HandlerResponse:
-    body = await act.do(call.who, connect.store, platform.name, offer)
+async def _finish(call: RequestContext, platform: Platform, state: str, offer: LoginResult) -> HandlerResponse:
+    body = await actions.perform(call.who, connect.store_result, platform.name, offer)
     if "choices" in body:
         return await _page(call, "choose", platform, state=state, choices=body["choices"])
     more = {"state": state} if offer.is_choice else {}
@@ -116,7 +118,7 @@ async def show_done(call: RequestContext) -> HandlerResponse:
 
 
 def _enabled_platform(call: RequestContext) -> Platform:
-    return connect.ready(call.service, call.path_value("platform"))
+    return connect.get_ready_platform(call.service, call.path_value("platform"))
 
 
 async def _page(

@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
+from socialpub.domain.access import actions
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
-from socialpub.domain.people.desk import Desk
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.media import MediaBody, MediaQuery
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
@@ -22,7 +22,7 @@ async def list_media(call: RequestContext) -> HandlerResponse:
     """GET /media."""
     cursor = call.request.args.get("cursor") or ""
 
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         query = issues.parse_object(MediaQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
         page = library.page(call.service, desk.scope, query)
         older = f"{MEDIA_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
@@ -40,7 +40,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
     """GET /library/{id}/delete: what will happen."""
     id = call.path_value("media_id")
 
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         return {"file": to_view(library.body(call.service, library.find(call.scope, None, id)))}
 
     return await show(call, "media/delete.html", read)
@@ -49,7 +49,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 async def delete(call: RequestContext) -> HandlerResponse:
     """POST /library/{id}/delete."""
     try:
-        await act.do(call.who, library.delete, call.path_value("media_id"))
+        await actions.perform(call.who, library.delete, call.path_value("media_id"))
     except ApiError as error:
         if error.rule != "media.in_use":
             raise

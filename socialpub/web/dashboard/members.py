@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
+from socialpub.domain.access import actions
+from socialpub.domain.identity import dashboard_session as desks
+from socialpub.domain.identity import members
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.notifications import invitations
-from socialpub.domain.people import desk as desks
-from socialpub.domain.people import members
-from socialpub.domain.people.desk import Desk
 from socialpub.web.dashboard.parts.layout import explain_form_error, redirect, redirect_with_flash, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -31,10 +31,10 @@ async def list_members(call: RequestContext) -> HandlerResponse:
 async def _list_page(
     call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
-    def read(_: Desk) -> dict[str, Any]:
+    def read(_: DashboardSession) -> dict[str, Any]:
         return {
-            "members": members.listed(call.scope),
-            "invitations": members.invitations(call.scope, call.service.now_ms),
+            "members": members.list_members(call.scope),
+            "invitations": members.list_invitations(call.scope, call.service.now_ms),
             **({"filled": form} if form else {}),
         }
 
@@ -49,7 +49,7 @@ async def invite(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_proof(call, form)
-        made = await act.do(call.who, members.invite, form.get("email", ""), form.get("role", ""))
+        made = await actions.perform(call.who, members.invite, form.get("email", ""), form.get("role", ""))
     except ApiError as error:
         return await _list_page(call, form, explain_form_error(error), error.status)
     link = f"{call.service.base_url}/invited/{made['token']}"
@@ -65,7 +65,7 @@ async def _mail_link(call: RequestContext, to: str, link: str) -> str:
     share = invitations.share_of(service, scope.organization)
     if share is None:
         return f"Send this link to {to}."
-    found = await service.read(lambda: desks.of(scope))
+    found = await service.read(lambda: desks.load(scope))
     by, house = (found.email, found.organization) if found else ("A member", "an organization")
     sending = service.executors.delivering.of(share)
     wrong = await asyncio.get_running_loop().run_in_executor(sending, invitations.send, service, to, by, house, link)
@@ -74,7 +74,7 @@ async def _mail_link(call: RequestContext, to: str, link: str) -> str:
 
 async def withdraw(call: RequestContext) -> HandlerResponse:
     """POST /settings/invitations/{id}/withdraw."""
-    await act.do(call.who, members.withdraw, call.path_value("invitation_id"))
+    await actions.perform(call.who, members.withdraw_invitation, call.path_value("invitation_id"))
     return redirect_with_flash(call, MEMBERS_PATH, "Invitation withdrawn. Its link no longer works.")
 
 
@@ -86,8 +86,8 @@ async def read(call: RequestContext) -> HandlerResponse:
 async def _member_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     member = call.path_value("member_id")
 
-    def look(_: Desk) -> dict[str, Any]:
-        return {"member": members.one(call.scope, member), "last": members.is_last_owner(call.scope, member)}
+    def look(_: DashboardSession) -> dict[str, Any]:
+        return {"member": members.get_member(call.scope, member), "last": members.is_last_owner(call.scope, member)}
 
     roles, mine = list(ROLES.items()), member == call.scope.user
     return await show(call, "settings/member.html", look, status=status, problem=problem, roles=roles, mine=mine)
@@ -98,7 +98,7 @@ async def change_role(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_proof(call, form)
-        made = await act.do(call.who, members.change_role, call.path_value("member_id"), form.get("role", ""))
+        made = await actions.perform(call.who, members.change_role, call.path_value("member_id"), form.get("role", ""))
     except ApiError as error:
         return await _member_page(call, explain_form_error(error), error.status)
     if call.path_value("member_id") == call.scope.user:
@@ -110,7 +110,7 @@ async def remove(call: RequestContext) -> HandlerResponse:
     """POST /settings/members/{id}/remove."""
     try:
         await require_proof(call, forms.parse(call))
-        made = await act.do(call.who, members.remove, call.path_value("member_id"))
+        made = await actions.perform(call.who, members.remove, call.path_value("member_id"))
     except ApiError as error:
         return await _member_page(call, explain_form_error(error), error.status)
     return redirect_with_flash(

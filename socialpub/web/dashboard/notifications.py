@@ -10,12 +10,12 @@ from typing import Any, get_args
 from urllib.parse import urlencode
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.core.notices import DEFAULTS
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.events.notification_queue import DEFAULT_TYPES
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.notifications import channels, history, words
-from socialpub.domain.people import profiles
-from socialpub.domain.people.actor import Actor
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.notifications import (
@@ -184,7 +184,7 @@ def _kind(name: str) -> ChannelKind:
 
 
 def _type_choices() -> dict[str, Any]:
-    needed = [said for name, said in TYPES.values() if name in DEFAULTS]
+    needed = [said for name, said in TYPES.values() if name in DEFAULT_TYPES]
     return {"types": TYPES, "needed": needed, "description_max": DESCRIPTION_MAX}
 
 
@@ -200,7 +200,7 @@ async def add(call: RequestContext) -> HandlerResponse:
         _check_types(form)
         request = issues.parse_object(ChannelRequest, given)
         await channels.check(call.service, call.scope.organization, request.to)
-        made = await act.do(await _actor_for(call, form.get("of", "")), channels.create, request)
+        made = await actions.perform(await _actor_for(call, form.get("of", "")), channels.create, request)
     except ApiError as error:
         return await _new_page(call, form, _form_error(error))
     return redirect_with_flash(call, f"{PAGE_PATH}/{made['id']}", "Channel added. Send a test to check that it works.")
@@ -216,7 +216,7 @@ async def _actor_for(call: RequestContext, profile: str) -> Actor:
     """Who acts: for the organization, or for a profile of it."""
     if not profile:
         return call.who
-    await call.service.read(lambda: profiles.check(call.scope, profile))
+    await call.service.read(lambda: profiles.check_profile(call.scope, profile))
     return call.who._replace(scope=replace(call.scope, profile=profile))
 
 
@@ -258,7 +258,7 @@ async def _channel(
     id, args = call.path_value("channel_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         channel = channels.body(channels.find(call.scope, id))
         rest = {"status": status} if status in STATUSES else {}
         given: dict[str, Any] = {"channelId": id, "limit": PAGE_SIZE, **{name: [value] for name, value in rest.items()}}
@@ -288,7 +288,7 @@ async def test(call: RequestContext) -> HandlerResponse:
     id = call.path_value("channel_id")
     try:
         done = await send_test(call, id, issues.parse_object(ChannelTestRequest, {}))
-        made = json.loads((await act.answer(done)).body)
+        made = json.loads((await actions.respond(done)).body)
     except ApiError as error:
         return redirect_with_flash(call, f"{PAGE_PATH}/{id}", _error_text(_form_error(error)), good=False)
     took = f"after {made['durationMs']} ms"
@@ -305,7 +305,7 @@ async def change(call: RequestContext) -> HandlerResponse:
     given = {"events": _chosen_types(form), "description": form.get("description", "")}
     try:
         _check_types(form)
-        await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, given))
+        await actions.perform(call.who, channels.change, id, issues.parse_object(ChannelChange, given))
     except ApiError as error:
         return await _channel(call, form, _form_error(error))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Channel saved.")
@@ -314,7 +314,7 @@ async def change(call: RequestContext) -> HandlerResponse:
 async def switch(call: RequestContext) -> HandlerResponse:
     """POST /settings/notifications/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("channel_id"), forms.parse(call).get("active") == "yes"
-    await act.do(call.who, channels.change, id, issues.parse_object(ChannelChange, {"active": active}))
+    await actions.perform(call.who, channels.change, id, issues.parse_object(ChannelChange, {"active": active}))
     said = "Channel turned on." if active else "Channel turned off. Events that happen meanwhile are not sent later."
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", said)
 
@@ -325,7 +325,7 @@ async def edit_target(call: RequestContext) -> HandlerResponse:
 
 
 async def _target_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
         kind = KINDS[channel["to"]["kind"]]
         filled = {"filled": dict(form)} if form else {}
@@ -342,7 +342,7 @@ async def change_target(call: RequestContext) -> HandlerResponse:
         request = issues.parse_object(ChannelChange, {"to": _target(kind, form)})
         assert request.to is not None, "it was given"
         await channels.check(call.service, call.scope.organization, request.to)
-        await act.do(call.who, channels.change, id, request)
+        await actions.perform(call.who, channels.change, id, request)
     except ApiError as error:
         return await _target_page(call, form, _form_error(error))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Target saved. Send a test to check that it works.")
@@ -354,7 +354,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 
 
 async def _confirm_page(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
         return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
 
@@ -366,7 +366,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
     """POST /settings/notifications/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await act.do(call.who, channels.delete, call.path_value("channel_id"))
+        await actions.perform(call.who, channels.delete, call.path_value("channel_id"))
     except ApiError as error:
         return await _confirm_page(call, _form_error(error))
     return redirect_with_flash(call, PAGE_PATH, "Channel deleted.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act, organizations
-from socialpub.domain.people import profiles
-from socialpub.domain.people.desk import Desk
+from socialpub.domain import organization_deletion
+from socialpub.domain.access import actions
+from socialpub.domain.identity.dashboard_session import DashboardSession
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import ORGANIZATION_MAX
 from socialpub.domain.shapes.profiles import OrganizationRequest
@@ -34,7 +35,7 @@ async def rename(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         request = issues.parse_object(OrganizationRequest, {"name": form.get("name", "")})
-        await act.do(call.who, profiles.rename_organization, request)
+        await actions.perform(call.who, profiles.rename_organization, request)
     except ApiError as error:
         words = f"The name must have 1 to {ORGANIZATION_MAX} characters."
         problem = words if error.rule == "name" else explain_form_error(error)
@@ -49,9 +50,9 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 
 
 async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
-    def look(_: Desk) -> dict[str, Any]:
-        planned = organizations.plan(call.service, call.scope.organization)
-        return {"plan": planned, "lines": organizations.lines(planned["ends"])}
+    def look(_: DashboardSession) -> dict[str, Any]:
+        planned = organization_deletion.plan_deletion(call.service, call.scope.organization)
+        return {"plan": planned, "lines": organization_deletion.format_lines(planned["ends"])}
 
     return await show(call, "settings/organization_delete.html", look, status=status, problem=problem)
 
@@ -61,7 +62,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_proof(call, form)
-        deleted = await act.do(call.who, organizations.delete, form.get("confirm", ""))
+        deleted = await actions.perform(call.who, organization_deletion.delete, form.get("confirm", ""))
     except ApiError as error:
         return await _confirm_page(call, explain_form_error(error), error.status)
     text = f"The organization {deleted['name']} was deleted, and you are signed out."

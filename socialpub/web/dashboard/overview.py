@@ -6,13 +6,14 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
+from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, connect
-from socialpub.domain.core import instance, overdue
-from socialpub.domain.engine import recovery
-from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.background import recovery
+from socialpub.domain.background.engine import HEARTBEAT_SECONDS
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import changes, overview
+from socialpub.domain.publishing import overdue_rule
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.posts import SettleRequest
 from socialpub.web.dashboard.parts.layout import (
     explain_form_error,
@@ -35,7 +36,7 @@ async def show_now(call: RequestContext) -> HandlerResponse:
     return await show_fragment(call, "overview/now.html", lambda desk: _current_state(call, desk))
 
 
-def _current_state(call: RequestContext, desk: Desk) -> dict[str, Any]:
+def _current_state(call: RequestContext, desk: DashboardSession) -> dict[str, Any]:
     service = call.service
     silent = service.runtime.clock.monotonic() - call.engine.heartbeat
     return {
@@ -53,7 +54,7 @@ async def settle(call: RequestContext) -> HandlerResponse:
     """POST /overview/settle: `post`, and whether somebody found it `published`."""
     form = forms.parse(call)
     there = form.get("published") == "yes"
-    await act.do(call.who, changes.settle, form.get("post", ""), SettleRequest(published=there))
+    await actions.perform(call.who, changes.settle, form.get("post", ""), SettleRequest(published=there))
     text = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
     return redirect_with_flash(call, "/", text)
 
@@ -62,7 +63,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
     """POST /overview/retry: what failed for one cause."""
     form = forms.parse(call)
     cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
-    again = await act.do(call.who, overview.retry_all, *cause)
+    again = await actions.perform(call.who, overview.retry_all, *cause)
     return redirect_with_flash(call, "/", f"Retrying {_count_posts(again['count'])}.", good=bool(again["count"]))
 
 
@@ -81,7 +82,7 @@ async def confirm_cancel(call: RequestContext) -> HandlerResponse:
 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """POST /overview/cancel: what is scheduled on an account."""
-    canceled = await act.do(call.who, overview.cancel_all, forms.parse(call).get("account", ""))
+    canceled = await actions.perform(call.who, overview.cancel_all, forms.parse(call).get("account", ""))
     return redirect_with_flash(call, "/", f"{_count_posts(canceled['count'])} canceled.", good=bool(canceled["count"]))
 
 
@@ -91,7 +92,7 @@ def _count_posts(count: object) -> str:
 
 async def resume(call: RequestContext) -> HandlerResponse:
     """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
-    await act.do(call.who, recovery.trust_clock)
+    await actions.perform(call.who, recovery.trust_clock)
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
@@ -101,11 +102,11 @@ async def confirm_resume_after_restore(call: RequestContext) -> HandlerResponse:
 
 
 async def _compare_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         return {
-            "paused": instance.paused(),
+            "paused": instance.get_pause_reason(),
             "may_resume": recovery.may_resume(desk.scope),
-            "late": overdue.before(call.service.now_ms, recovery.SKIPPED_MAX + 1),
+            "late": overdue_rule.list_overdue(call.service.now_ms, recovery.SKIPPED_MAX + 1),
         }
 
     return await show(
@@ -116,18 +117,18 @@ async def _compare_page(call: RequestContext, problem: str = "", status: int = 2
         problem=problem,
         platforms=platforms.PLATFORMS,
         most=recovery.SKIPPED_MAX,
-        due_of=overdue.due_of,
+        due_of=overdue_rule.get_due_time,
     )
 
 
 async def resume_after_restore(call: RequestContext) -> HandlerResponse:
-    """POST /overview/compare: `overdue`, which is `publish` or `skip`."""
+    """POST /overview/compare: `overdue_rule`, which is `publish` or `skip`."""
     form = forms.parse(call)
     if form.get("overdue") not in ("publish", "skip"):
         return await _compare_page(call, "Choose what happens to the overdue posts.", 400)
     try:
         await require_proof(call, form)
-        done = await act.do(call.who, recovery.go_on, skip=form["overdue"] == "skip")
+        done = await actions.perform(call.who, recovery.resume_after_restore, skip=form["overdue"] == "skip")
     except ApiError as error:
         return await _compare_page(call, explain_form_error(error), error.status)
     skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""

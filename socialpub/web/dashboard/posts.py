@@ -19,10 +19,10 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain import act
+from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts
-from socialpub.domain.people import desk as desks
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.identity import dashboard_session as desks
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import changes, postlog
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.posts import PostsQuery, RescheduleRequest, RetryRequest, SettleRequest
@@ -47,7 +47,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
     """GET /posts."""
     given = _read_filters(call)
 
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         try:
             found, problem = _read_page(call, desk, given), ""
         except ApiError as error:
@@ -87,7 +87,7 @@ def _filter_url(given: Mapping[str, str]) -> str:
     return "/posts" + (f"?{urlencode(given)}" if given else "")
 
 
-def _read_page(call: RequestContext, desk: Desk, given: Mapping[str, str]) -> dict[str, Any]:
+def _read_page(call: RequestContext, desk: DashboardSession, given: Mapping[str, str]) -> dict[str, Any]:
     bounds = {name: _bound(given[name], desk.zone, is_end=TIME_BOUNDS[name]) for name in TIME_BOUNDS if name in given}
     values = parse_query(urlencode({**given, **bounds}), PostsQuery)
     query = issues.parse_object(PostsQuery, values)
@@ -148,7 +148,7 @@ async def confirm_settle(call: RequestContext) -> HandlerResponse:
 async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
     id, now = call.path_value("post_id"), call.service.now_ms
 
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         post = to_view(json.loads(postlog.detail(call.scope, id)), now)
         post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
         row = postlog.find(call.scope, id)
@@ -224,7 +224,7 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
     request = issues.parse_object(RescheduleRequest, {"scheduledAt": _read_time(form)})
-    await act.do(call.who, changes.reschedule, post, request)
+    await actions.perform(call.who, changes.reschedule, post, request)
 
 
 async def cancel(call: RequestContext) -> HandlerResponse:
@@ -234,7 +234,7 @@ async def cancel(call: RequestContext) -> HandlerResponse:
 
 
 async def _cancel(call: RequestContext) -> None:
-    await act.do(call.who, changes.cancel, call.path_value("post_id"))
+    await actions.perform(call.who, changes.cancel, call.path_value("post_id"))
 
 
 async def retry(call: RequestContext) -> HandlerResponse:
@@ -247,7 +247,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
 
 async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) -> None:
     given = {"scheduledAt": _read_time(form)} if later else {}
-    await act.do(call.who, changes.retry, call.path_value("post_id"), issues.parse_object(RetryRequest, given))
+    await actions.perform(call.who, changes.retry, call.path_value("post_id"), issues.parse_object(RetryRequest, given))
 
 
 async def settle(call: RequestContext) -> HandlerResponse:
@@ -261,7 +261,9 @@ async def settle(call: RequestContext) -> HandlerResponse:
 async def _settle(call: RequestContext, form: Mapping[str, str]) -> None:
     found = {"yes": True, "no": False}.get(form.get("published", ""))
     given = {"published": found} | ({"uri": form["uri"]} if found and form.get("uri") else {})
-    await act.do(call.who, changes.settle, call.path_value("post_id"), issues.parse_object(SettleRequest, given))
+    await actions.perform(
+        call.who, changes.settle, call.path_value("post_id"), issues.parse_object(SettleRequest, given)
+    )
 
 
 async def _redirect_done(
@@ -281,7 +283,7 @@ async def _redirect_done(
 
 def _read_time(form: Mapping[str, str]) -> str:
     """The time that a form names on the clocks that it was shown with, as the API has it; ApiError where it is none."""
-    zone = desks.known_zone(form.get("in_zone")) or desks.UTC
+    zone = desks.find_zone(form.get("in_zone")) or desks.UTC
     at = time_format.parse_local(_day(form), form.get("clock", ""), zone)
     if at is None:
         raise ApiError("validation_failed", "Choose a day and a time.")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.people import desk, keys, profiles, sessions, tenancy, totp, users
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.access import actions, authentication
+from socialpub.domain.identity import api_keys, dashboard_session, sessions, totp, users
+from socialpub.domain.identity.dashboard_session import DashboardSession
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import ProfileRequest
@@ -24,7 +25,7 @@ OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/p
 async def choose_profile(call: RequestContext) -> HandlerResponse:
     """POST /profile: back to the page that was open, in this profile."""
     form = forms.parse(call)
-    await act.do(call.who, desk.choose_profile, form.get("profile") or None)
+    await actions.perform(call.who, dashboard_session.select_profile, form.get("profile") or None)
     return redirect(forms.to_local_path(form.get("page")))
 
 
@@ -34,20 +35,20 @@ async def show_own(call: RequestContext) -> HandlerResponse:
 
 
 async def _own_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
-    def read(_: Desk) -> dict[str, Any]:
+    def read(_: DashboardSession) -> dict[str, Any]:
         return {
-            "totp": totp.is_on(call.scope),
-            "sessions": [(each, user_agents.describe(each.agent)) for each in sessions.listed(call.who)],
+            "totp": totp.is_enabled(call.scope),
+            "sessions": [(each, user_agents.describe(each.agent)) for each in sessions.list_sessions(call.who)],
         }
 
-    zones = [("", "Time zone of my browser"), *((name, name) for name in desk.zones())]
+    zones = [("", "Time zone of my browser"), *((name, name) for name in dashboard_session.list_zones())]
     least = users.PASSWORD_MIN
     return await show(call, "settings/you.html", read, status=status, problem=problem, zones=zones, least=least)
 
 
 async def choose_zone(call: RequestContext) -> HandlerResponse:
     """POST /settings/zone."""
-    await act.do(call.who, desk.choose_zone, forms.parse(call).get("zone") or None)
+    await actions.perform(call.who, dashboard_session.set_zone, forms.parse(call).get("zone") or None)
     return redirect_with_flash(call, OWN_PATH, "Time zone saved.")
 
 
@@ -56,8 +57,8 @@ async def change_password(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_password(call, form)
-        hash_ = await users.hashed_aside(form.get("new_password", ""))
-        await act.do(call.who, users.change_password, hash_)
+        hash_ = await users.hash_password_in_pool(form.get("new_password", ""))
+        await actions.perform(call.who, users.change_password, hash_)
     except ApiError as error:
         return await _own_page(call, _form_error(error), error.status)
     return redirect_with_flash(call, OWN_PATH, "Password changed. Every other session is signed out.")
@@ -66,7 +67,7 @@ async def change_password(call: RequestContext) -> HandlerResponse:
 async def end_session(call: RequestContext) -> HandlerResponse:
     """POST /settings/sessions/end: `session`, its name."""
     try:
-        await act.do(call.who, sessions.end_one, forms.parse(call).get("session", ""))
+        await actions.perform(call.who, sessions.end_one, forms.parse(call).get("session", ""))
     except ApiError as error:
         return redirect_with_flash(call, OWN_PATH, _form_error(error), good=False)
     return redirect_with_flash(call, OWN_PATH, "Session signed out.")
@@ -83,10 +84,10 @@ async def list_keys(call: RequestContext) -> HandlerResponse:
 async def _keys_page(
     call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
-    def read(_: Desk) -> dict[str, Any]:
-        return {"keys": keys.listed(call.scope.organization), **({"filled": form} if form else {})}
+    def read(_: DashboardSession) -> dict[str, Any]:
+        return {"keys": api_keys.list_bodies(call.scope.organization), **({"filled": form} if form else {})}
 
-    prefixes = tenancy.key_prefixes(call.service)
+    prefixes = authentication.list_key_prefixes(call.service)
     return await show(call, "settings/keys.html", read, status=status, problem=problem, prefixes=prefixes)
 
 
@@ -97,7 +98,7 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
     try:
         await require_proof(call, form)
         request = issues.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
-        minted = await act.do(call.who, keys.mint, request)
+        minted = await actions.perform(call.who, api_keys.create, request)
     except ApiError as error:
         return await _keys_page(call, form, _form_error(error, "A key"), error.status)
     return redirect_with_flash(call, KEYS_PATH, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
@@ -111,7 +112,11 @@ async def confirm_revoke(call: RequestContext) -> HandlerResponse:
 async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     key = call.path_value("key_id")
     return await show(
-        call, "settings/revoke.html", lambda _: {"key": keys.one(call.scope, key)}, status=status, problem=problem
+        call,
+        "settings/revoke.html",
+        lambda _: {"key": api_keys.get_body(call.scope, key)},
+        status=status,
+        problem=problem,
     )
 
 
@@ -119,7 +124,7 @@ async def revoke_key(call: RequestContext) -> HandlerResponse:
     """POST /settings/keys/{id}/revoke."""
     try:
         await require_proof(call, forms.parse(call))
-        await act.do(call.who, keys.revoke, call.path_value("key_id"))
+        await actions.perform(call.who, api_keys.revoke, call.path_value("key_id"))
     except ApiError as error:
         return await _confirm_page(call, _form_error(error), error.status)
     return redirect_with_flash(call, KEYS_PATH, "Key revoked. It no longer works.")
@@ -138,7 +143,7 @@ async def create_profile(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         request = issues.parse_object(ProfileRequest, {"name": form.get("name", "")})
-        made = await act.do(call.who, profiles.create, request)
+        made = await actions.perform(call.who, profiles.create, request)
     except ApiError as error:
         problem = _form_error(error, "A profile")
         return await show(call, "settings/profiles.html", status=error.status, problem=problem, filled=form)
@@ -155,7 +160,10 @@ async def _profile_page(call: RequestContext, problem: str = "", status: int = 2
     return await show(
         call,
         "settings/profile.html",
-        lambda _: {"profile": profiles.one(call.scope, profile), "holds": profiles.holds(call.scope, profile)},
+        lambda _: {
+            "profile": profiles.get_body(call.scope, profile),
+            "holds": profiles.count_usage(call.scope, profile),
+        },
         status=status,
         problem=problem,
     )
@@ -165,7 +173,7 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}."""
     try:
         request = issues.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
-        await act.do(call.who, profiles.rename, call.path_value("profile_id"), request)
+        await actions.perform(call.who, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
         return await _profile_page(call, _form_error(error, "A profile"), error.status)
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
@@ -175,7 +183,7 @@ async def delete_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await act.do(call.who, profiles.delete, call.path_value("profile_id"))
+        await actions.perform(call.who, profiles.delete, call.path_value("profile_id"))
     except ApiError as error:
         return await _profile_page(call, _form_error(error), error.status)
     return redirect_with_flash(call, PROFILES_PATH, "Profile deleted. Its keys are revoked.")

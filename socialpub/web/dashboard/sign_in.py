@@ -7,11 +7,12 @@ from urllib.parse import quote
 
 from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.people import desk, members, profiles, sessions, signin, tenancy, users
-from socialpub.domain.people.actor import Verb
-from socialpub.domain.people.sessions import Browser, SignedIn
-from socialpub.domain.people.signin import Half
+from socialpub.domain.access import actions, authentication
+from socialpub.domain.access.actor import ActionFunction
+from socialpub.domain.identity import dashboard_session, members, sessions, signin, users
+from socialpub.domain.identity.sessions import BrowserState, NewSession
+from socialpub.domain.identity.signin import PendingSecondFactor
+from socialpub.domain.organizations import profiles
 from socialpub.web.dashboard.parts.layout import read_signed_out_flash, redirect
 from socialpub.web.html.templates import render_page
 from socialpub.web.http import forms, request_headers
@@ -62,21 +63,21 @@ async def login(call: RequestContext) -> HandlerResponse:
             raise
         call.request.ctx.error = error  # for the log
         return _login_page(call, after, email, error, forms.read_saved(form.get("kept", "")) or "")
-    if isinstance(signed_in, Half):
+    if isinstance(signed_in, PendingSecondFactor):
         return await _finish(call, form, signed_in) if form.get("code") else _code_page(call, form, signed_in)
     return _start_session(call, signed_in, after)
 
 
-def _start_session(call: RequestContext, signed_in: SignedIn, after: str) -> HandlerResponse:
-    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+def _start_session(call: RequestContext, signed_in: NewSession, after: str) -> HandlerResponse:
+    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the log
     return redirect(after, *_session_cookies(call, signed_in))
 
 
-async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> SignedIn | Half:
+async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> NewSession | PendingSecondFactor:
     address = request_headers.find_client(call.service, call.request)
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
     password, here = form.get("password", ""), _browser(call, form)
-    return await signin.sign_in(call.service, call.engine.throttle, email, password, address, device, call.act, here)
+    return await signin.start(call.service, call.engine.throttle, email, password, address, device, call.act, here)
 
 
 async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerResponse:
@@ -89,7 +90,7 @@ async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerRes
     return await _finish(call, form, half)
 
 
-async def _finish(call: RequestContext, form: dict[str, str], half: Half) -> HandlerResponse:
+async def _finish(call: RequestContext, form: dict[str, str], half: PendingSecondFactor) -> HandlerResponse:
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
     code, here = form.get("code", ""), _browser(call, form)
     try:
@@ -102,7 +103,7 @@ async def _finish(call: RequestContext, form: dict[str, str], half: Half) -> Han
 
 
 def _code_page(
-    call: RequestContext, form: dict[str, str], half: Half, error: ApiError | None = None
+    call: RequestContext, form: dict[str, str], half: PendingSecondFactor, error: ApiError | None = None
 ) -> HandlerResponse:
     """The page that asks for the code. It carries what was proved, sealed, for a few minutes."""
     token, cookies = _find_form_token(call)
@@ -121,47 +122,49 @@ def _code_page(
     return shown._replace(headers={"Retry-After": str(error.retry_after)})
 
 
-def _open_proof(call: RequestContext, form: dict[str, str]) -> Half | None:
+def _open_proof(call: RequestContext, form: dict[str, str]) -> PendingSecondFactor | None:
     """What such a page has carried, of this browser and not too long ago."""
     try:
         told = json.loads(call.service.runtime.vault.open(form["half"], _seal_context(form.get("csrf_token", ""))))
     except SealError:
         return None
-    return Half(told["user"], told["password"]) if told["until"] > call.service.now_ms else None
+    return PendingSecondFactor(told["user"], told["password"]) if told["until"] > call.service.now_ms else None
 
 
 def _seal_context(token: str) -> tuple[str, str, str]:
     return ("login", "half", token)
 
 
-def _browser(call: RequestContext, form: dict[str, str]) -> Browser:
+def _browser(call: RequestContext, form: dict[str, str]) -> BrowserState:
     agent = call.request.headers.get("user-agent", "")
     where = ascii(request_headers.find_client(call.service, call.request))[1:-1]
-    return Browser(desk.known_zone(form.get("zone")), forms.read_saved(form.get("kept", "")), where, agent)
+    return BrowserState(
+        dashboard_session.find_zone(form.get("zone")), forms.read_saved(form.get("kept", "")), where, agent
+    )
 
 
 async def logout(call: RequestContext) -> HandlerResponse:
     """POST /logout: the session ends on the server."""
-    return await _sign_out(call, sessions.leave, request_headers.SESSION_COOKIE)
+    return await _sign_out(call, sessions.sign_out, request_headers.SESSION_COOKIE)
 
 
 async def logout_everywhere(call: RequestContext) -> HandlerResponse:
     """POST /logout/everywhere: every session of the person ends, and no browser is known any more."""
     return await _sign_out(
-        call, sessions.leave_everywhere, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE
+        call, sessions.sign_out_everywhere, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE
     )
 
 
-async def _sign_out(call: RequestContext, leave: Verb[[]], *cookies: str) -> HandlerResponse:
+async def _sign_out(call: RequestContext, leave: ActionFunction[[]], *cookies: str) -> HandlerResponse:
     try:
-        await act.do(call.who, leave)
+        await actions.perform(call.who, leave)
     except ApiError as error:
         if error.code != "unauthenticated":  # it ended meanwhile, as was asked for
             raise
     return redirect("/login", *(forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies))
 
 
-def _session_cookies(call: RequestContext, signed_in: SignedIn) -> tuple[str, str]:
+def _session_cookies(call: RequestContext, signed_in: NewSession) -> tuple[str, str]:
     given = (
         (request_headers.SESSION_COOKIE, signed_in.cookie, sessions.COOKIE_MS),
         (request_headers.DEVICE_COOKIE, signed_in.device, sessions.DEVICE_MS),
@@ -175,7 +178,7 @@ def _session_cookies(call: RequestContext, signed_in: SignedIn) -> tuple[str, st
 
 async def show_setup(call: RequestContext) -> HandlerResponse:
     """GET /setup/{token}: once, as the console said."""
-    if not users.setup_is_open(call.service, call.path_value("token")):
+    if not users.is_setup_token(call.service, call.path_value("token")):
         raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
     there = await call.service.read(profiles.list_organizations)
     return _setup_page(call, {"organization": there[0]["name"]} if len(there) == 1 else None)
@@ -196,7 +199,7 @@ async def setup(call: RequestContext) -> HandlerResponse:
     form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
-        signed_in = await users.set_up(
+        signed_in = await users.set_up_owner(
             call.who,
             call.path_value("token"),
             organization,
@@ -208,7 +211,7 @@ async def setup(call: RequestContext) -> HandlerResponse:
         if error.code != "validation_failed":
             raise
         return _setup_page(call, {"organization": organization, "email": email}, error.message, error.status)
-    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the log
     return redirect("/", *_session_cookies(call, signed_in))
 
 
@@ -222,7 +225,7 @@ async def show_invitation(call: RequestContext) -> HandlerResponse:
 
 async def _invitation_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     token = call.path_value("token")
-    invited = await call.service.read(lambda: members.invited(call.service, token))
+    invited = await call.service.read(lambda: members.load_invitation(call.service, token))
     form_token, cookies = _find_form_token(call)
     return render_page(
         "people/invited.html",
@@ -240,12 +243,12 @@ async def accept_invitation(call: RequestContext) -> HandlerResponse:
     form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
     here = _browser(call, form)
     try:
-        signed_in = await members.accept(call.who, call.path_value("token"), form.get("password", ""), here)
+        signed_in = await members.accept_invitation(call.who, call.path_value("token"), form.get("password", ""), here)
     except ApiError as error:
         if error.code != "validation_failed":
             raise
         return await _invitation_page(call, error.message, error.status)
-    call.request.ctx.scope = tenancy.Scope("", user=signed_in.user)  # for the log
+    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the log
     return redirect("/", *_session_cookies(call, signed_in))
 
 

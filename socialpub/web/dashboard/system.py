@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from socialpub.domain.engine import system
+from socialpub.domain.operations import system_info
 from socialpub.store.statements.gauges import MOST
 from socialpub.web.dashboard.parts.layout import show
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -11,5 +11,8 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 async def show_system(call: RequestContext) -> HandlerResponse:
     """GET /settings/system."""
     return await show(
-        call, "settings/system.html", lambda _: {"system": system.look(call.engine, call.scope)}, most=MOST
+        call,
+        "settings/system.html",
+        lambda _: {"system": system_info.load_system_info(call.engine, call.scope)},
+        most=MOST,
     )

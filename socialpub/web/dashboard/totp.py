@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.people import totp
-from socialpub.domain.people.actor import Body
-from socialpub.domain.people.desk import Desk
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import ActionBody
+from socialpub.domain.identity import totp
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -28,13 +28,18 @@ async def read(call: RequestContext) -> HandlerResponse:
 async def _page(
     call: RequestContext, secret: str | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
-    new = secret or totp.new_secret(call.service)
+    new = secret or totp.generate_secret(call.service)
 
-    def look(desk: Desk) -> dict[str, Any]:
-        if totp.is_on(call.scope):
-            return {"on": True, "left": totp.codes_left(call.scope)}
+    def look(desk: DashboardSession) -> dict[str, Any]:
+        if totp.is_enabled(call.scope):
+            return {"on": True, "left": totp.count_codes(call.scope)}
         sealed = call.service.runtime.vault.seal(new.encode(), _seal_context(call))
-        return {"on": False, "secret": new, "sealed": sealed, "picture": render_qr_code(totp.uri_of(new, desk.email))}
+        return {
+            "on": False,
+            "secret": new,
+            "sealed": sealed,
+            "picture": render_qr_code(totp.build_uri(new, desk.email)),
+        }
 
     return await show(call, "settings/totp.html", look, status=status, problem=problem)
 
@@ -45,7 +50,9 @@ async def turn_on(call: RequestContext) -> HandlerResponse:
     secret = _open_secret(call, form.get("secret", ""))
     try:
         await require_proof(call, form)
-        made = await act.do(call.who, totp.turn_on, secret or totp.new_secret(call.service), form.get("code", ""))
+        made = await actions.perform(
+            call.who, totp.turn_on, secret or totp.generate_secret(call.service), form.get("code", "")
+        )
     except ApiError as error:
         return await _page(call, secret, explain_form_error(error), error.status)
     words = "Two-factor authentication is on. Keep these recovery codes: each signs you in once, without the app."
@@ -56,7 +63,7 @@ async def renew_codes(call: RequestContext) -> HandlerResponse:
     """POST /settings/totp/codes."""
     try:
         await require_proof(call, forms.parse(call))
-        made = await act.do(call.who, totp.renew_codes)
+        made = await actions.perform(call.who, totp.renew_codes)
     except ApiError as error:
         return await _page(call, None, explain_form_error(error), error.status)
     return _redirect_done(call, "Your new recovery codes. The old codes no longer work.", made)
@@ -66,7 +73,7 @@ async def turn_off(call: RequestContext) -> HandlerResponse:
     """POST /settings/totp/off."""
     try:
         await require_proof(call, forms.parse(call))
-        await act.do(call.who, totp.turn_off)
+        await actions.perform(call.who, totp.turn_off)
     except ApiError as error:
         return await _page(call, None, explain_form_error(error), error.status)
     return redirect_with_flash(
@@ -74,7 +81,7 @@ async def turn_off(call: RequestContext) -> HandlerResponse:
     )
 
 
-def _redirect_done(call: RequestContext, words: str, made: Body) -> HandlerResponse:
+def _redirect_done(call: RequestContext, words: str, made: ActionBody) -> HandlerResponse:
     codes = made["codes"]
     assert isinstance(codes, list)
     return redirect_with_flash(call, TOTP_PATH, words, secret="\n".join(codes))

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain import act
+from socialpub.domain.access import actions
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.outbox import addresses
-from socialpub.domain.people.desk import Desk
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.webhooks import (
@@ -42,7 +42,7 @@ async def list_endpoints(call: RequestContext) -> HandlerResponse:
 async def _list_page(
     call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
-    def read(desk: Desk) -> dict[str, Any]:
+    def read(desk: DashboardSession) -> dict[str, Any]:
         return {"endpoints": endpoints.listed(desk.scope), **({"filled": form} if form else {})}
 
     return await show(call, "webhooks/list.html", read, status=status, problem=problem, types=TYPES)
@@ -60,7 +60,7 @@ async def register(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         request = issues.parse_object(EndpointRequest, given)
         await addresses.check_address(call.service, call.scope.organization, request.url)
-        made = await act.do(call.who, endpoints.register, request)
+        made = await actions.perform(call.who, endpoints.register, request)
     except ApiError as error:
         return await _list_page(call, form, _form_error(error), error.status)
     words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
@@ -75,7 +75,7 @@ async def read(call: RequestContext) -> HandlerResponse:
     id, args = call.path_value("endpoint_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         endpoint = endpoints.body(endpoints.find(call.scope, id))
         given: dict[str, Any] = {"endpointId": id, "limit": 25}
         given |= {"status": [status]} if status in STATUSES else {}
@@ -94,7 +94,7 @@ async def test(call: RequestContext) -> HandlerResponse:
     back = f"{WEBHOOKS_PATH}/{id}"
     try:
         request = issues.parse_object(TestRequest, {"type": form["type"]} if form.get("type") else {})
-        made = json.loads((await act.answer(await send_test(call, id, request))).body)
+        made = json.loads((await actions.respond(await send_test(call, id, request))).body)
     except ApiError as error:
         return redirect_with_flash(call, back, _form_error(error), good=False)
     if made["delivered"]:
@@ -106,7 +106,7 @@ async def test(call: RequestContext) -> HandlerResponse:
 async def switch(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("endpoint_id"), forms.parse(call).get("active") == "yes"
-    await act.do(call.who, endpoints.change, id, issues.parse_object(EndpointChange, {"active": active}))
+    await actions.perform(call.who, endpoints.change, id, issues.parse_object(EndpointChange, {"active": active}))
     words = "Endpoint turned on." if active else "Endpoint turned off. Events that happen meanwhile are not sent later."
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
 
@@ -115,7 +115,7 @@ async def redeliver_failed(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/redeliver: all that have failed."""
     id = call.path_value("endpoint_id")
     request = issues.parse_object(RedeliverRequest, {"since": iso(0)})
-    again = await act.do(call.who, deliveries.redeliver_since, id, request)
+    again = await actions.perform(call.who, deliveries.redeliver_since, id, request)
     count = int(str(again["count"]))
     words = {0: "No deliveries failed.", 1: "Redelivering 1 delivery."}.get(count, f"Redelivering {count} deliveries.")
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
@@ -131,7 +131,7 @@ async def rotate(call: RequestContext) -> HandlerResponse:
     id = call.path_value("endpoint_id")
     try:
         await require_proof(call, forms.parse(call))
-        made = await act.do(call.who, endpoints.rotate, id)
+        made = await actions.perform(call.who, endpoints.rotate, id)
     except ApiError as error:
         return await _confirm_page(call, "webhooks/rotate.html", _form_error(error), error.status)
     words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
@@ -147,7 +147,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await act.do(call.who, endpoints.delete, call.path_value("endpoint_id"))
+        await actions.perform(call.who, endpoints.delete, call.path_value("endpoint_id"))
     except ApiError as error:
         return await _confirm_page(call, "webhooks/delete.html", _form_error(error), error.status)
     return redirect_with_flash(call, WEBHOOKS_PATH, "Endpoint deleted.")
@@ -156,7 +156,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
 async def _confirm_page(call: RequestContext, template: str, problem: str = "", status: int = 200) -> HandlerResponse:
     id = call.path_value("endpoint_id")
 
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         return {"endpoint": endpoints.body(endpoints.find(call.scope, id))}
 
     return await show(call, template, look, status=status, problem=problem)
@@ -169,7 +169,7 @@ async def read_delivery(call: RequestContext) -> HandlerResponse:
     """GET /deliveries/{id}."""
     id = call.path_value("delivery_id")
 
-    def look(desk: Desk) -> dict[str, Any]:
+    def look(desk: DashboardSession) -> dict[str, Any]:
         found = deliveries.detail(call.scope, id)
         body = json.dumps(found["event"], indent=2, ensure_ascii=False)
         return {
@@ -184,7 +184,7 @@ async def read_delivery(call: RequestContext) -> HandlerResponse:
 async def redeliver(call: RequestContext) -> HandlerResponse:
     """POST /deliveries/{id}/redeliver."""
     id = call.path_value("delivery_id")
-    await act.do(call.who, deliveries.redeliver, id)
+    await actions.perform(call.who, deliveries.redeliver, id)
     return redirect_with_flash(call, f"/deliveries/{id}", "Redelivering. All attempts are available again.")
 
 

@@ -122,7 +122,7 @@ async def show_platform(call: RequestContext) -> HandlerResponse:
         platform=row,
         limits=platform_body(call.service, row),
         units=UNITS,
-        redirect_uri=connect.redirect_uri(call.service, row),
+        redirect_uri=connect.build_redirect_uri(call.service, row),
         rules=[rule for rule in rule_bodies(call.service.base_url) if rule["platform"] == row.name],
     )
 

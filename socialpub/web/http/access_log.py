@@ -6,8 +6,8 @@ import logging
 
 from socialpub.base import tracing
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.core.service import Service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
 from socialpub.platforms import CATALOGUE
 from socialpub.web.http import request_headers
 from socialpub.web.http.handler import ServerRequest
@@ -19,7 +19,7 @@ _NAMES = ("request", "method", "path", "status", "ms", "by", "from", "why")
 _LINE = "%s %s %a %s %.0fms by %s from %s%s"
 
 
-def write(service: Service, request: ServerRequest, status: int) -> None:
+def write(service: AppContext, request: ServerRequest, status: int) -> None:
     """Write the line. Nothing that a caller wrote stands in it, but the path: no field's name, no message, no key."""
     if request.ctx.span is not None:
         _end_span(request, status)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote_plus
 
 from socialpub.base import compact
 from socialpub.base.errors import refuse
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.web.http import request_headers
 from socialpub.web.http.handler import RequestContext, is_same_token
 
@@ -88,7 +88,7 @@ def to_local_path(value: str | None) -> str:
     return value
 
 
-def build_cookie(service: Service, cookie: str, value: str, seconds: int, path: str) -> str:
+def build_cookie(service: AppContext, cookie: str, value: str, seconds: int, path: str) -> str:
     """A Set-Cookie header: for this host alone, out of reach of scripts, not sent from other sites' forms."""
     secure = "; Secure" if service.base_url.startswith("https:") else ""
     name = request_headers.cookie_name(service, cookie)

@@ -21,12 +21,12 @@ from socialpub.base.admission import Permit
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.fair import Share
-from socialpub.domain.core.service import Service
-from socialpub.domain.engine.engine import Engine
+from socialpub.domain.access import audit_log, idempotency, rate_limits
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media.files import Arriving
-from socialpub.domain.people import audit, limits
-from socialpub.domain.people.actor import Actor
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.web.http import request_headers
@@ -68,7 +68,7 @@ class Route:
     guard: Guard = "open"
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
     says: Operation | None = None
-    before: Callable[[Service, Mapping[str, str]], object] = lambda service, parts: None
+    before: Callable[[AppContext, Mapping[str, str]], object] = lambda service, parts: None
     receive: Callable[[RequestContext], Awaitable[Any]] | None = None
     takes: int | None = None
     fields: int = 100
@@ -116,14 +116,14 @@ class RequestContext:
 
     request: ServerRequest
     route: Route
-    service: Service
-    engine: Engine
+    service: AppContext
+    engine: BackgroundEngine
     scope: Scope
     body: bytes = b""
     json: JsonBody | None = None
     sent: str = ""  # a hash over the query and the JSON body as it was sent
     permit: Permit | None = None
-    key: limits.Key | None = None
+    key: idempotency.IdempotencyKey | None = None
     received: Any = None
     gone: bool = False  # the client: nobody will hear the answer
     when_gone: Callable[[], object] = lambda: None
@@ -135,12 +135,12 @@ class RequestContext:
         return self.service.executors.reading.of(Share(owner=self.scope.organization))
 
     async def read_inline(self, run: Callable[[], T]) -> T:
-        """`Service.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
+        """`AppContext.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
         await self.service.give_way(self.scope.organization)
         return await self.service.read_inline(run)
 
     async def read(self, run: Callable[[], T]) -> T:
-        """`Service.read`, at the same pace."""
+        """`AppContext.read`, at the same pace."""
         await self.service.give_way(self.scope.organization)
         return await self.service.read(run)
 
@@ -151,11 +151,13 @@ class RequestContext:
         return Actor(self.service, scope, self.act, self.key)
 
     @property
-    def act(self) -> audit.Act:
+    def act(self) -> audit_log.AuditContext:
         """What is being done, for the row beside it."""
         scope, request = self.scope, self.request
         verb, where = f"{request.method} {self.route.path}", request_headers.find_loggable_client(self.service, request)
-        return audit.Act(verb, scope.organization or None, scope.key, scope.user, where, request.ctx.request_id)
+        return audit_log.AuditContext(
+            verb, scope.organization or None, scope.key, scope.user, where, request.ctx.request_id
+        )
 
     async def turn(self) -> Permit:
         """One of the permits of the caller's organization to check what it asks: others need not wait for all of it."""
@@ -229,7 +231,7 @@ class HandlerResponse(NamedTuple):
         return ServerResponse(body, self.status, self.headers, self.content_type, cookies=self.cookies, on_lost=on_lost)
 
 
-def respond(answer: limits.Answer, **headers: str) -> HandlerResponse:
+def respond(answer: idempotency.StoredResponse, **headers: str) -> HandlerResponse:
     """A write's kept answer, marked when it is a replay, with `headers` of its own."""
     if answer.replayed:
         headers["Idempotency-Replayed"] = "true"
@@ -247,7 +249,7 @@ class RequestState:
     began: float | None = None
     route: Route | None = None  # ours; none where nothing is
     scope: Scope | None = None
-    rate: limits.Rate | None = None
+    rate: rate_limits.RateLimitState | None = None
     error: ApiError | None = None
     span: Any = None  # where there are traces
     way_on: Mapping[str, str] | None = None  # from a page that tells of an error
@@ -343,7 +345,7 @@ def _parse_number(value: str) -> int | str:
     return int(value) if re.fullmatch(r"-?[0-9]{1,18}", value, re.ASCII) else value
 
 
-def choose_request_id(service: Service, request: ServerRequest) -> str:
+def choose_request_id(service: AppContext, request: ServerRequest) -> str:
     """The caller's X-Request-Id when it is well-formed, else a new one."""
     given = request.headers.get("x-request-id")
     return given if given and _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")

@@ -6,8 +6,8 @@ from sanic.response import BaseHTTPResponse
 
 from socialpub.base import tracing
 from socialpub.base.errors import refuse
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import limits
+from socialpub.domain.access import rate_limits
+from socialpub.domain.context.app_context import AppContext
 from socialpub.web.http import access_log, handler, request_headers
 from socialpub.web.http.handler import ServerRequest
 from socialpub.web.http.sanic_overrides import ServerResponse
@@ -27,7 +27,7 @@ SECURITY_HEADERS = {
 class Middleware:
     """Sanic's `on_request` and `on_response` of a service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: AppContext) -> None:
         self._service = service
         self._headers = SECURITY_HEADERS | {"Cache-Control": "no-store"}
         if service.base_url.startswith("https:"):
@@ -77,6 +77,6 @@ class Middleware:
             "RateLimit-Limit": str(most),
             "RateLimit-Remaining": str(left),
             "RateLimit-Reset": str(ends),
-            "RateLimit-Policy": f'"default";q={most};w={limits.WINDOW_SECONDS}',
+            "RateLimit-Policy": f'"default";q={most};w={rate_limits.WINDOW_SECONDS}',
             "RateLimit": f'"default";r={left};t={ends}',
         }

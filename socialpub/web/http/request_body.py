@@ -16,9 +16,9 @@ from sanic import Request
 from sanic.http import Http
 
 from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.access import idempotency
 from socialpub.domain.media import inline_files
 from socialpub.domain.media.files import Arriving
-from socialpub.domain.people import limits
 from socialpub.domain.shapes import bounded_json, issues
 from socialpub.domain.shapes.posts import PublishRequest
 
@@ -105,7 +105,7 @@ class JsonBody:
 
     async def fingerprint(self, query: str, body: bytes) -> str:
         """Return the hash of what a key of this request is sent for: its query and its body, as they were sent."""
-        hashed = limits.fingerprint(query)
+        hashed = idempotency.start_fingerprint(query)
         await self._run(len(body), hashed.update, body)
         return str(hashed.hexdigest())
 

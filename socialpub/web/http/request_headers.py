@@ -14,7 +14,7 @@ from sanic import Request
 
 from socialpub.base.config import bare_address, proxies
 from socialpub.base.errors import refuse
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 
 SESSION_COOKIE = "socialpub_session"
 DEVICE_COOKIE = "socialpub_device"
@@ -28,12 +28,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # --- Cookies -----------------------------------------------------------------------------------------------------
 
 
-def cookie_name(service: Service, cookie: str = SESSION_COOKIE) -> str:
+def cookie_name(service: AppContext, cookie: str = SESSION_COOKIE) -> str:
     """A cookie's name; `__Host-` where the server is reached by https."""
     return ("__Host-" if service.base_url.startswith("https:") else "") + cookie
 
 
-def read_cookie(service: Service, request: Request, cookie: str = SESSION_COOKIE) -> str | None:
+def read_cookie(service: AppContext, request: Request, cookie: str = SESSION_COOKIE) -> str | None:
     """The value of one of our own cookies, the first of that name; None without one."""
     wanted = cookie_name(service, cookie)
     for header in request.headers.getall("cookie", []):
@@ -47,7 +47,7 @@ def read_cookie(service: Service, request: Request, cookie: str = SESSION_COOKIE
 # --- The caller's address ------------------------------------------------------------------------------------------
 
 
-def find_client(service: Service, request: Request) -> str:
+def find_client(service: AppContext, request: Request) -> str:
     """What counts as one caller: an IPv4 address, or an IPv6 /64, of which one customer has all.
 
     It is the peer's, or where the peer is a trusted proxy the last one in X-Forwarded-For that is none.
@@ -61,7 +61,7 @@ def find_client(service: Service, request: Request) -> str:
     return read(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
 
 
-def find_loggable_client(service: Service, request: Request) -> str:
+def find_loggable_client(service: AppContext, request: Request) -> str:
     """The same as it is written down: whatever a proxy said, it is ASCII, and one line."""
     return _escape(find_client(service, request))
 
@@ -87,7 +87,7 @@ def _resolve_client(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
 _resolve_client_cached = functools.lru_cache(CLIENT_CACHE_MAX)(_resolve_client)
 
 
-def is_client_unnamed(service: Service, request: Request) -> bool:
+def is_client_unnamed(service: AppContext, request: Request) -> bool:
     """Whether the peer is a trusted proxy, or this machine itself, and names no client in X-Forwarded-For."""
     peer = _peer_address(request)
     trusted = tuple(service.runtime.settings.server.trusted_proxies)
@@ -117,7 +117,7 @@ _trusted_networks = functools.cache(proxies)
 # --- Which host, whose page ------------------------------------------------------------------------------------------
 
 
-def check_host(service: Service, request: Request) -> None:
+def check_host(service: AppContext, request: Request) -> None:
     """ApiError `http.host` for a request that was meant for another host, once `server.base_url` says which is ours.
 
     Health checks may name any host: they ask by address. So may who asks on loopback for loopback.

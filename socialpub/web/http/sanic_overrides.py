@@ -16,7 +16,7 @@ from sanic.exceptions import BadRequest
 from sanic.http import Http, Stage
 from sanic.server.protocols.http_protocol import HttpProtocol
 
-from socialpub.domain.core.service import FILES
+from socialpub.domain.context.app_context import RESERVED_DESCRIPTORS
 from socialpub.web.http import request_framing
 
 FIRST_BYTE_SECONDS = 0.02  # in which a new connection may send something before it counts as idle
@@ -154,7 +154,7 @@ class ServerProtocol(HttpProtocol):
         over = len(self.connections) - most
         if over > 0 and over % 8 == 1:
             self.loop.call_later(FIRST_BYTE_SECONDS, _evict_idle, self.connections, most)
-        elif over > FILES // 2 and not _evict_idle(self.connections, most):
+        elif over > RESERVED_DESCRIPTORS // 2 and not _evict_idle(self.connections, most):
             _close(self.connections, self)
 
     def is_idle(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from socialpub.domain.people.limits import KEY_MAX
+from socialpub.domain.access.idempotency import KEY_LENGTH_MAX
 from socialpub.web.http.handler import Route
 from socialpub.web.http.prefer_header import WAIT_MAX
 from socialpub.web.openapi.schemas import component_schemas
@@ -123,7 +123,7 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "required": False,
         "description": "Makes the write safe to repeat: the same key and body get the same response for 24 hours, and "
         "the work is done once. The same key with another body is rejected.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_MAX, "pattern": "^[ -~]+$"},
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LENGTH_MAX, "pattern": "^[ -~]+$"},
         "example": "3f8a1c1e-launch-post",
     }
     prefer = {

@@ -11,7 +11,7 @@ from socialpub.base.compact import dumps
 from socialpub.base.config import Limits
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.common import Narrowing, NoQuery
 from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation
@@ -38,7 +38,7 @@ WRITE_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 class OpenApiDocument:
     """The OpenAPI document of this server, made when it is first asked for."""
 
-    def __init__(self, routes: Sequence[Route], service: Service) -> None:
+    def __init__(self, routes: Sequence[Route], service: AppContext) -> None:
         self._routes, self._service = routes, service
 
     @cached_property

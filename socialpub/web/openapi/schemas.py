@@ -14,7 +14,7 @@ from pydantic_core import core_schema
 from socialpub import platforms
 from socialpub.base import docstrings
 from socialpub.base.error_codes import ERRORS
-from socialpub.domain.core.events import EVENTS
+from socialpub.domain.events.events import EVENTS
 from socialpub.domain.shapes.accounts import Descriptor
 from socialpub.domain.shapes.errors import PLATFORM_RESPONSES, ErrorEnvelope, UpstreamAnswer
 from socialpub.domain.shapes.events import EVENT_DATA, EventBody

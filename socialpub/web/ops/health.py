@@ -9,10 +9,10 @@ from socialpub.base.compact import dumps
 from socialpub.base.errors import refuse
 from socialpub.base.runtime import key_trouble
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core import instance
-from socialpub.domain.core.service import Service
-from socialpub.domain.engine.engine import HEARTBEAT_SECONDS
+from socialpub.domain.background.engine import HEARTBEAT_SECONDS
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
+from socialpub.domain.server import instance
 from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.health import HealthBody, ReadyBody
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -52,9 +52,9 @@ async def readyz(call: RequestContext) -> HandlerResponse:
     """GET /readyz: the files are usable, the database can be read and written, the scheduler is alive."""
     service = call.service
     doubtful = await asyncio.to_thread(_is_write_check_needed, service)
-    await instance.try_to_write(service, doubtful)
+    await instance.probe_write(service, doubtful)
     paused, named, left, key = await service.read(
-        lambda: (instance.paused(), files.are_named(), accounts.to_cancel(), instance.key_id())
+        lambda: (instance.get_pause_reason(), files.are_named(), accounts.count_uncanceled(), instance.find_key_id())
     )
     why = await asyncio.to_thread(_find_problem, service, named, key or service.runtime.vault.key_id)
     if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
@@ -72,7 +72,7 @@ async def readyz(call: RequestContext) -> HandlerResponse:
     return HandlerResponse(without_none(state, "reason", "canceling", "silent"))
 
 
-def _is_write_check_needed(service: Service) -> bool:
+def _is_write_check_needed(service: AppContext) -> bool:
     """Whether only a true write can say that one is possible: the last one failed, or the disk is nearly full."""
     try:
         return bool(service.db.failing) or shutil.disk_usage(service.db.path.parent).free < FREE_DISK_MIN
@@ -80,6 +80,6 @@ def _is_write_check_needed(service: Service) -> bool:
         return True
 
 
-def _find_problem(service: Service, named: bool, key: str) -> str | None:
+def _find_problem(service: AppContext, named: bool, key: str) -> str | None:
     settings = service.runtime.settings
     return files.trouble(settings.data_dir, named) or key_trouble(settings, key)

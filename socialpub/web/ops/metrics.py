@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from socialpub.base.errors import ApiError, refuse
 from socialpub.base.metrics import REGISTRY
-from socialpub.domain.engine.gauges import gauges_at
+from socialpub.domain.operations.gauges import build_gauges
 from socialpub.web.http import handler, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -22,7 +22,7 @@ async def read_metrics(call: RequestContext) -> HandlerResponse:
     """GET /metrics, in Prometheus' text format."""
     _check_access(call)
     now_ms = call.service.now_ms
-    gauges = await call.service.read(lambda: gauges_at(now_ms))
+    gauges = await call.service.read(lambda: build_gauges(now_ms))
     return HandlerResponse(generate_latest(REGISTRY) + format_families(gauges), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 

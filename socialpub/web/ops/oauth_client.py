@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from socialpub.domain.accounts import public_client
+from socialpub.domain.accounts import client_metadata
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 
@@ -19,5 +19,5 @@ async def read_jwks(call: RequestContext) -> HandlerResponse:
 
 
 async def _document(call: RequestContext, name: str) -> HandlerResponse:
-    found = await asyncio.to_thread(public_client.document, call.service, name)
+    found = await asyncio.to_thread(client_metadata.build_document, call.service, name)
     return HandlerResponse(dict(found), headers={"Cache-Control": "public, max-age=300"})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain.accounts import renewal, tokens
+from socialpub.domain.accounts import token_refresh, tokens
 from socialpub.platforms.contract import Tokens
 from socialpub.store.models import Account
 from tests.domain.accounts.connect_kit import Office, open_office
@@ -40,10 +40,10 @@ class Holder:
     kill: Callable[[], None]  # the access token dies before its time
     reconnect: Callable[..., object] = lambda **who: None  # an owner agrees once more, or (named) another one
     connected_at: int = 0
-    upkeep: renewal.Upkeep = field(init=False)
+    upkeep: token_refresh.TokenRefresher = field(init=False)
 
     def __post_init__(self) -> None:
-        self.upkeep = renewal.Upkeep(self.server.service)
+        self.upkeep = token_refresh.TokenRefresher(self.server.service)
         self.connected_at = self.server.service.now_ms
 
     # --- Looking ---
@@ -53,7 +53,7 @@ class Holder:
         return found
 
     def held(self) -> Tokens:
-        return tokens.open_tokens(self.server.service, self.account, self.row()["secret"])
+        return tokens.decrypt(self.server.service, self.account, self.row()["secret"])
 
     def told(self) -> list[str]:
         """The token events of the account."""
@@ -69,12 +69,12 @@ class Holder:
         self.server.skip((self.connected_at - self.server.service.now_ms) / 1000 + seconds)
 
     def renewed(self, stale: Tokens | None = None) -> Tokens:
-        return tokens.renewed(self.server.service, self.account, stale or self.held())
+        return tokens.refresh_tokens(self.server.service, self.account, stale or self.held())
 
     def crash(self) -> None:
         """What a process that dies takes with it."""
         self.server.service.upstream.renewals.clear()
-        self.upkeep = renewal.Upkeep(self.server.service)
+        self.upkeep = token_refresh.TokenRefresher(self.server.service)
 
     def look(self) -> int:
         """A look, to the end of what it began; how many renewals it asked for."""

@@ -10,7 +10,7 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.http import Response
-from socialpub.domain.accounts import canary, versions
+from socialpub.domain.accounts import api_versions, version_checks
 from socialpub.platforms.contract import Site, VersionProbe
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
@@ -42,7 +42,7 @@ def served(make_server: Callable[..., Server], lab: SimulatorThread) -> Callable
 def look(server: Server, seconds: float = 600) -> list[dict[str, Any]]:
     """A look after so long; what it has written down."""
     server.skip(seconds)
-    canary.look(server.service, lambda: False)
+    version_checks.check_due(server.service, lambda: False)
     return server.rows(VersionAsked)
 
 
@@ -183,7 +183,7 @@ def test_a_silent_platform_is_asked_again_the_next_day(served: Callable[..., tup
     ],
 )
 def test_what_an_answer_says_of_the_version(call: VersionProbe, reply: Response, heard: str) -> None:
-    assert canary.heard_in(call, "v9", reply)[0] == heard
+    assert version_checks.judge_response(call, "v9", reply)[0] == heard
 
 
 @pytest.mark.parametrize("name", [name for name, each in platforms.PLATFORMS.items() if each.canary])
@@ -213,4 +213,4 @@ def test_what_is_kept_is_one_row_for_each_platform(served: Callable[..., tuple[S
     server, _ = served()
     for _ in range(3):
         look(server, DAY)
-    assert [each.platform for each in server.service.read(versions.all_asked).result()] == [NAME]
+    assert [each.platform for each in server.service.read(api_versions.list_checks).result()] == [NAME]

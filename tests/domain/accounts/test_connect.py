@@ -14,9 +14,9 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base import crypto
+from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import connect, tokens
-from socialpub.domain.people import users
-from socialpub.domain.people.actor import operator
+from socialpub.domain.identity import users
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
 from socialpub.store.models import Session
@@ -56,7 +56,7 @@ def test_the_connected_account_holds_a_token_that_works(office: Office) -> None:
     office.login_exists()
     account = office.connect().json()
     (row,) = office.rows()
-    held = tokens.open_tokens(office.server.service, account["id"], row["secret"])
+    held = tokens.decrypt(office.server.service, account["id"], row["secret"])
     assert held.private["scopes"]
     assert office.server.service.now_ms - row["renewed_at"] < 60_000
 
@@ -311,9 +311,11 @@ EMAIL, PASSWORD = "alice@example.com", "correct horse battery"
 
 def add_user(office: Office, email: str = EMAIL) -> str:
     """The id of somebody in Alice's organization who can sign in."""
-    service, hash_ = office.server.service, users.hashed(PASSWORD)
+    service, hash_ = office.server.service, users.hash_password(PASSWORD)
     made = service.write(
-        lambda tx: users.create(tx, operator(service, "test").within(office.alice.organization), email, "owner", hash_)
+        lambda tx: users.create(
+            tx, build_operator(service, "test").within(office.alice.organization), email, "owner", hash_
+        )
     ).result()
     return str(made["id"])
 
@@ -389,7 +391,7 @@ def test_disconnecting_erases_the_secret_and_revokes_where_the_platform_can(offi
     office.login_exists()
     account = office.connect().json()
     (row,) = office.rows()
-    held = tokens.open_tokens(office.server.service, account["id"], row["secret"])
+    held = tokens.decrypt(office.server.service, account["id"], row["secret"])
     calls = office.calls()
     assert office.browser.delete(f"/v1/accounts/{account['id']}").json() == {"id": account["id"], "deleted": True}
     (row,) = office.rows()
@@ -455,7 +457,7 @@ def test_no_secret_of_connecting_stands_in_the_database_or_an_event(office: Offi
     back = office.visit(office.start())
     answer = office.complete(code=back["code"], state=back["state"])
     (row,) = office.rows()
-    held = tokens.open_tokens(office.server.service, row["id"], row["secret"])
+    held = tokens.decrypt(office.server.service, row["id"], row["secret"])
     files = b"".join(path.read_bytes() for path in office.server.home.glob("socialpub.db*"))
     assert row["id"].encode() in files
     told = f"{answer.text} {office.server.events()}"

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain.accounts import public_client, renewal, tokens
-from socialpub.domain.core import instance
+from socialpub.domain.accounts import client_metadata, token_refresh, tokens
+from socialpub.domain.server import instance
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, ConnectAttempt, Instance
 from tests.domain.accounts.connect_kit import sign_in
@@ -55,7 +55,7 @@ class Desk:
 
     def held(self) -> tuple[dict[str, Any], Any]:
         (row,) = self.server.rows(Account)
-        return row, tokens.open_tokens(self.server.service, row["id"], row["secret"])
+        return row, tokens.decrypt(self.server.service, row["id"], row["secret"])
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_a_server_without_a_public_address_asks_for_the_fields(
     ],
 )
 def test_an_address_is_public_when_others_can_read_our_documents_there(base_url: str, public: bool) -> None:
-    assert public_client.is_public(base_url) is public
+    assert client_metadata.is_public(base_url) is public
 
 
 # --- Who we are ------------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_no_secret_stands_in_the_database_or_the_log(desk: Desk, caplog: pytest.
 
 def renew(desk: Desk) -> Any:
     row, held = desk.held()
-    return tokens.renewed(desk.server.service, row["id"], held)
+    return tokens.refresh_tokens(desk.server.service, row["id"], held)
 
 
 def test_a_renewal_is_stored(desk: Desk) -> None:
@@ -278,7 +278,7 @@ def test_an_idle_account_is_renewed_unless_an_answer_was_lost(desk: Desk, lost: 
     service.write(
         lambda tx: Account.update(renewed_at=0, renewal_at=service.now_ms if lost else None).execute()
     ).result()
-    due = service.read(lambda: renewal.due(service)).result()
+    due = service.read(lambda: token_refresh.list_due(service)).result()
     assert [row["platform_account_id"] for row in due] == accounts
 
 

@@ -39,9 +39,9 @@ def another(holder: Holder) -> str:
 
 def renew(holder: Holder, account: str) -> ApiError:
     (row,) = holder.server.rows(Account, id=account)
-    held = tokens.open_tokens(holder.server.service, account, row["secret"])
+    held = tokens.decrypt(holder.server.service, account, row["secret"])
     with pytest.raises(ApiError) as caught:
-        tokens.renewed(holder.server.service, account, held)
+        tokens.refresh_tokens(holder.server.service, account, held)
     return caught.value
 
 

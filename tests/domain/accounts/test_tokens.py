@@ -17,11 +17,12 @@ from socialpub.base import faults
 from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import Response, Unread
-from socialpub.domain import act
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core.service import close_service
-from socialpub.domain.engine import recovery, rotation
-from socialpub.domain.people.actor import operator
+from socialpub.domain.background import recovery
+from socialpub.domain.context.app_context import close_context
+from socialpub.domain.operations import key_rotation
 from socialpub.platforms.contract import RefreshPolicy
 from socialpub.store.models import Account, Instance
 from tests.domain.accounts.tokens_kit import NAME, Home, open_home
@@ -44,7 +45,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     yield home
     faults.plan("")
     for one in made:
-        close_service(one.service)
+        close_context(one.service)
 
 
 def refused(home: Home) -> ApiError:
@@ -380,7 +381,7 @@ def test_while_another_process_renews_fifty_wait_and_take_its_tokens(make: Make)
         found = [pool.submit(home.renewed, stale) for _ in range(50)]
         assert watched.asked.wait(20)
         fresh = home.issue()
-        stored = tokens.columns(home.service, home.account, NAME, fresh, before)
+        stored = tokens.build_columns(home.service, home.account, NAME, fresh, before)
         home.service.write(lambda tx: Account.update(**stored).execute()).result()
         assert [each.result(20) for each in found] == [fresh] * 50
     assert home.calls == 0
@@ -401,7 +402,7 @@ def test_a_process_that_died_while_it_renewed_is_not_waited_for_for_ever(make: M
 
 def test_a_claim_from_before_the_clock_was_set_back_keeps_nobody(make: Make) -> None:
     home = make(refreshing="fatal")
-    claim(home, tokens.RENEWING_MS / 1000 + 1)
+    claim(home, tokens.CLAIM_MS / 1000 + 1)
     home.renewed()
     assert home.is_alive()
 
@@ -442,8 +443,8 @@ def test_a_rotation_of_the_master_key_meanwhile_loses_no_new_tokens(make: Make) 
     def once(method: str, url: str, **kinds: Any) -> Response:
         home.upstream.wire.request = real  # type: ignore[method-assign]
         reply = real(method, url, **kinds)
-        act.do_now(operator(home.service, "test"), rotation.begin)
-        assert rotation.go_on(home.service, lambda done, total: None).left == []
+        actions.perform_sync(build_operator(home.service, "test"), key_rotation.start)
+        assert key_rotation.reencrypt_all(home.service, lambda done, total: None).left == []
         return reply
 
     home.upstream.wire.request = once  # type: ignore[method-assign]
@@ -459,7 +460,7 @@ def test_a_secret_opens_in_its_own_row_only(make: Make) -> None:
     home = make()
     sealed = home.row()["secret"]
     with pytest.raises(ApiError) as caught:
-        tokens.open_tokens(home.service, "another-account", sealed)
+        tokens.decrypt(home.service, "another-account", sealed)
     assert caught.value.rule == "account.reconnect_required"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from socialpub.base.errors import refuse
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import instance
+from socialpub.domain.server import instance
 from socialpub.store.jobs import job_queue
 from socialpub.store.models import Account
 from tests.kit import Person, Server, breathe, iso
@@ -27,9 +27,9 @@ from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.base.errors import refuse
 from socialpub.domain.accounts import tokens
-from socialpub.domain.core import instance
-from socialpub.domain.core.service import open_service
-from socialpub.domain.engine import periodic
+from socialpub.domain.server import instance
+from socialpub.domain.context.app_context import open_context
+from socialpub.domain.background import periodic_tasks
 from socialpub.store.jobs import job_queue
 from socialpub.store.models import Account
 
@@ -37,9 +37,9 @@ path, origin, account = sys.argv[1:]
 settings = Settings(
     database={"url": path}, security={"allow_private_networks": True}, platforms={"bluesky": {"api_base": origin}}
 )
-service = open_service(Runtime(settings, load_vault(settings)))
+service = open_context(Runtime(settings, load_vault(settings)))
 sealed = service.read(lambda: Account.select(Account.secret).where(Account.id == account).scalar()).result()
-tokens.renewed(service, account, tokens.open_tokens(service, account, sealed))
+tokens.refresh_tokens(service, account, tokens.decrypt(service, account, sealed))
 """
 
 

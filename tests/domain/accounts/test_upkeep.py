@@ -13,8 +13,8 @@ import pytest
 from socialpub.base import faults
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.fair import Share
-from socialpub.domain.accounts import accounts, renewal, tokens
-from socialpub.domain.core.service import close_service
+from socialpub.domain.accounts import accounts, token_refresh, tokens
+from socialpub.domain.context.app_context import close_context
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.platforms.contract import RefreshPolicy as Row
 from socialpub.store.models import Account
@@ -49,13 +49,13 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     yield home
     faults.plan("")
     for one in made:
-        close_service(one.service)
+        close_context(one.service)
 
 
 def look(home: Home) -> int:
     """One look; how many calls it made."""
     before = home.calls
-    renewal.Upkeep(home.service).look()
+    token_refresh.TokenRefresher(home.service).look()
     return home.calls - before
 
 
@@ -128,7 +128,7 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
     home = make(replace(HOURS, rotates=False))
     home.skip(7200)
     home.post_due(60)
-    upkeep = renewal.Upkeep(home.service)
+    upkeep = token_refresh.TokenRefresher(home.service)
     asked = []
     for _ in range(10):
         home.upstream.wire.planned = [LOST, LOST]
@@ -143,7 +143,7 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
 def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renewal, "AT_ONCE", 1)
+    monkeypatch.setattr(token_refresh, "CONCURRENT_REFRESHES", 1)
     home = make(HOURS)
     row, later = home.row(), home.issue()
     bob, _ = home.service.write(
@@ -155,7 +155,7 @@ def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     home.post_due(60)
     home.account = bob["id"]
     home.post_due(60)
-    upkeep = renewal.Upkeep(home.service)
+    upkeep = token_refresh.TokenRefresher(home.service)
     home.upstream.wire.planned = [LOST]
     upkeep.look()
     assert not home.is_alive()
@@ -188,7 +188,7 @@ def test_a_bug_in_one_renewal_does_not_stop_the_others(make: Make, monkeypatch: 
     home = make(HOURS)
     home.skip(7200)
     home.post_due(60)
-    upkeep = renewal.Upkeep(home.service)
+    upkeep = token_refresh.TokenRefresher(home.service)
     faults.plan("tok.after_intent=raise")
     upkeep.look()
     faults.plan("")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.accounts import versions
+from socialpub.domain.accounts import api_versions
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.store.models import Account, Event
 from tests.kit import Person, Server
@@ -29,7 +29,7 @@ def look(server: Server, days_before: float) -> None:
     """The daily look, so many days before the end."""
     ahead = parse_instant(SUNSET) - int(days_before * DAY * 1000) - server.clock.now_ms()
     server.skip(ahead / 1000)
-    versions.look(server.service)
+    api_versions.notify_due(server.service)
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ import pytest
 from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.domain.access import authentication
+from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import accounts, tokens
-from socialpub.domain.core.service import Service, open_service
-from socialpub.domain.people import profiles, tenancy
-from socialpub.domain.people.actor import operator
+from socialpub.domain.context.app_context import AppContext, open_context
+from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.platforms.contract import AccountIdentity, OAuthFlow, RefreshPolicy, Tokens
 from socialpub.platforms.kit import oauth
@@ -35,7 +36,7 @@ DAY_MS = 24 * 3600 * 1000
 class Home:
     """`upstream` is the platform's side, `service` ours; `account` is connected."""
 
-    service: Service
+    service: AppContext
     upstream: Stage
     account: str = ""
 
@@ -53,14 +54,14 @@ class Home:
 
     def held(self) -> Tokens:
         """The tokens in the row."""
-        return tokens.open_tokens(self.service, self.account, self.row()["secret"])
+        return tokens.decrypt(self.service, self.account, self.row()["secret"])
 
     def is_alive(self) -> bool:
         """Whether the row's access token works at the platform."""
         return self.upstream.server.access(self.held().access).state == "alive"
 
     def renewed(self, stale: Tokens | None = None) -> Tokens:
-        return tokens.renewed(self.service, self.account, stale or self.held())
+        return tokens.refresh_tokens(self.service, self.account, stale or self.held())
 
     def skip(self, seconds: float) -> None:
         self.clock.ms += int(seconds * 1000)
@@ -118,13 +119,15 @@ class Home:
         self.service.upstream.renewals.clear()
 
 
-def _home(service: Service, tx: Tx) -> tuple[str, str]:
+def _home(service: AppContext, tx: Tx) -> tuple[str, str]:
     Instance.insert(id=1).on_conflict_ignore().execute()
     row = Account.select(Account.organization, Account.profile).tuples().first()
     if row is not None:
         return str(row[0]), str(row[1])
-    organization = profiles.create_organization(tx, operator(service, "test"), OrganizationRequest(name="Home"))["id"]
-    return organization, profiles.listed(tenancy.Scope(organization))[0]["id"]
+    organization = profiles.create_organization(tx, build_operator(service, "test"), OrganizationRequest(name="Home"))[
+        "id"
+    ]
+    return organization, profiles.list_bodies(authentication.Scope(organization))[0]["id"]
 
 
 def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: RefreshPolicy = HOURS, **manners: Any) -> Home:
@@ -142,6 +145,6 @@ def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: RefreshPolicy = H
     )
     db.migrate(settings.database_path)
     runtime = Runtime(settings, load_vault(settings), clock=upstream.clock, client=lambda *_: upstream.wire)
-    home = Home(open_service(runtime), upstream)
+    home = Home(open_context(runtime), upstream)
     home.connect()
     return home

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain.core import clockwatch, instance
-from socialpub.domain.engine import pauses
+from socialpub.domain.background import publishing_gate
+from socialpub.domain.server import clock_watch, instance
 from socialpub.platforms import CONNECTORS
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
@@ -33,7 +33,7 @@ def lab(upstream: Clock) -> Iterator[SimulatorThread]:
 def server(make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch) -> Server:
     """With short rounds, and no platform but the lab's to ask for the time."""
     monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.1)
-    monkeypatch.setattr(pauses, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.1)
     others = {name: {"enabled": False} for name in CONNECTORS}
     return make_server(platforms=others | {"bluesky": {"api_base": lab.origin("bluesky")}})
 
@@ -51,7 +51,7 @@ def status(server: Server, post: str) -> str:
 
 
 def paused(server: Server) -> str | None:
-    return server.service.read(instance.paused).result()
+    return server.service.read(instance.get_pause_reason).result()
 
 
 def asked(server: Server, times: int) -> bool:
@@ -93,12 +93,12 @@ def test_a_platform_agrees_within_120_seconds_either_way(
     server: Server, upstream: Clock, apart: int, agrees: bool
 ) -> None:
     upstream.set_ahead(apart)
-    assert clockwatch.upstream_agrees(server.service) is agrees
+    assert clock_watch.is_confirmed_upstream(server.service) is agrees
 
 
 def test_a_platform_that_does_not_answer_does_not_agree(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clockwatch, "_hosts", lambda service: ["http://127.0.0.1:9"])
-    assert clockwatch.upstream_agrees(server.service) is False
+    monkeypatch.setattr(clock_watch, "_list_hosts", lambda service: ["http://127.0.0.1:9"])
+    assert clock_watch.is_confirmed_upstream(server.service) is False
 
 
 def test_a_clock_that_jumps_back_posts_nothing_twice_and_forgets_nothing(
@@ -130,12 +130,12 @@ def test_a_start_long_after_the_last_sign_of_life_waits_for_a_platform_to_agree(
 
 @pytest.mark.parametrize("silent_ms, seen, doubtful", [(0, 0, False), (120_000, 1, False), (120_001, 1, True)])
 def test_two_minutes_without_a_sign_of_life_are_a_doubt(silent_ms: int, seen: int, doubtful: bool) -> None:
-    assert clockwatch.is_doubtful(seen, seen + silent_ms) is doubtful
+    assert clock_watch.is_doubtful(seen, seen + silent_ms) is doubtful
 
 
 def test_120_seconds_apart_are_a_jump_and_less_is_not() -> None:
     clock = Clock()
-    watch = clockwatch.ClockWatch(clock)
+    watch = clock_watch.ClockWatch(clock)
     clock.set_ahead(119)
     assert not watch.jumped()
     clock.set_ahead(2)

@@ -19,7 +19,7 @@ import pytest
 
 from socialpub.base import host
 from socialpub.base.host import Host
-from socialpub.domain.core import copies, instance
+from socialpub.domain.server import copy_detection, instance
 from socialpub.store.jobs import job_queue
 from socialpub.store.models import Instance
 from tests.domain.engine.test_recovery import paused, ready, resume, schedule, status
@@ -386,7 +386,7 @@ def test_beats_at_the_same_moment_leave_a_whole_state(place: Place) -> None:
     place.start()
     service = place.server.service
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(instance.beat, service) for _ in range(200)]:
+        for done in [pool.submit(instance.advance_generation, service) for _ in range(200)]:
             done.result()
     row = place.server.rows(Instance)[0]
     found = json.loads(place.state.read_text())
@@ -437,10 +437,13 @@ def test_an_older_state_written_into_the_open_database_stops_the_server(place: P
 
 def test_two_beats_at_the_same_moment_leave_a_whole_file(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a run and its timers may both be at it: neither takes the other's file."""
-    settings, beats = place.server.settings(0), [copies.Beat(102, "second"), copies.Beat(101, "first")]
+    settings, beats = (
+        place.server.settings(0),
+        [copy_detection.DatabaseGeneration(102, "second"), copy_detection.DatabaseGeneration(101, "first")],
+    )
 
-    def leave(beat: copies.Beat) -> None:
-        copies.leave(settings, place.server.host, "uid", beat, outside=True)
+    def leave(beat: copy_detection.DatabaseGeneration) -> None:
+        copy_detection.save_state(settings, place.server.host, "uid", beat, outside=True)
 
     def identify(path: Path) -> host.FileId:
         if beats and path.name.startswith("instance.state."):  # the first one's file is open, and not yet in its place
@@ -452,7 +455,7 @@ def test_two_beats_at_the_same_moment_leave_a_whole_file(place: Place, monkeypat
     host_identify = host.identify
     monkeypatch.setattr(host, "identify", identify)
     leave(beats.pop())
-    state = copies.read_state(place.state)
+    state = copy_detection.read_state(place.state)
     assert state is not None
     assert (state.beat, state.mark) == (101, "first")
     assert [path.name for path in place.home.glob("instance.state*")] == ["instance.state"]
@@ -465,18 +468,18 @@ def test_two_beats_at_the_same_moment_leave_a_whole_file(place: Place, monkeypat
     ("other", "is_behind"),
     [
         (None, False),
-        (copies.Beat(6, "mine"), False),
-        (copies.Beat(6, "another"), False),
-        (copies.Beat(7, "mine"), False),
-        (copies.Beat(7, "another"), True),  # both have counted on from one database
-        (copies.Beat(8, "mine"), True),
-        (copies.Beat(8, "another"), True),
+        (copy_detection.DatabaseGeneration(6, "mine"), False),
+        (copy_detection.DatabaseGeneration(6, "another"), False),
+        (copy_detection.DatabaseGeneration(7, "mine"), False),
+        (copy_detection.DatabaseGeneration(7, "another"), True),  # both have counted on from one database
+        (copy_detection.DatabaseGeneration(8, "mine"), True),
+        (copy_detection.DatabaseGeneration(8, "another"), True),
     ],
 )
 def test_a_beat_is_behind_a_later_number_and_behind_another_mark_of_its_own(
-    other: copies.Beat | None, is_behind: bool
+    other: copy_detection.DatabaseGeneration | None, is_behind: bool
 ) -> None:
-    assert copies.Beat(7, "mine").is_behind(other) is is_behind
+    assert copy_detection.DatabaseGeneration(7, "mine").is_behind(other) is is_behind
 
 
 @pytest.mark.parametrize("where", ["instance.state", "outside"])

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.compact import dumps
-from socialpub.domain.core import events, moves
+from socialpub.domain import post_states
+from socialpub.domain.events import events
 from socialpub.store.rows import PostRow
 from socialpub.store.statements.events import DATA, TYPES, USUAL
 
@@ -46,7 +47,7 @@ posts = st.fixed_dictionaries(
 )
 
 
-def read(post: dict[str, Any], kept: events.Kept, of: int | None, type_: str, at: int = 0) -> str:
+def read(post: dict[str, Any], kept: events.EncodedEventData, of: int | None, type_: str, at: int = 0) -> str:
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(f"CREATE TABLE post (number, {', '.join(post)})")
         for table in ("account", "profile"):  # of which the row has the number
@@ -60,11 +61,11 @@ def read(post: dict[str, Any], kept: events.Kept, of: int | None, type_: str, at
         return str(found.fetchone()[0])
 
 
-@pytest.mark.parametrize("type_", moves._DATA)
+@pytest.mark.parametrize("type_", post_states._DATA_BUILDERS)
 @given(post=posts)
 def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict[str, Any]) -> None:
-    data = moves._DATA[type_](cast(PostRow, post), {"previousScheduledAt": "2026-01-01T00:00:00.000Z"})
-    kept = events.kept_of(type_, data, post["scheduled_at"])
+    data = post_states._DATA_BUILDERS[type_](cast(PostRow, post), {"previousScheduledAt": "2026-01-01T00:00:00.000Z"})
+    kept = events.encode_data(type_, data, post["scheduled_at"])
     assert kept.data in (None, dumps(data))
     assert read(post, kept, 7, type_, post["updated_at"]) == dumps(data)
 
@@ -75,14 +76,14 @@ def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict
 def test_what_the_row_of_a_post_tells_is_not_stored(type_: str, post: dict[str, Any]) -> None:
     usual = {"first_comment_uri": None, "first_comment_cid": None, "warnings": "[]", "status": "failed"}
     row = cast(PostRow, post | usual | {"next_attempt_at": None})
-    kept = events.kept_of(type_, moves._DATA[type_](row, {}), post["scheduled_at"])
+    kept = events.encode_data(type_, post_states._DATA_BUILDERS[type_](row, {}), post["scheduled_at"])
     assert kept == (post["scheduled_at"], None)
 
 
 def test_what_is_of_no_post_is_stored() -> None:
     row = {"id": "a", "batch": "", "platform": "", "account": "", "profile": "", "platform_uri": None,
            "platform_cid": None, "url": None, "error": None, "published_at": None}  # fmt: skip
-    assert read(row, events.Kept(None, '{"uri":1}'), None, "token.revoked") == '{"uri":1}'
+    assert read(row, events.EncodedEventData(None, '{"uri":1}'), None, "token.revoked") == '{"uri":1}'
 
 
 def test_every_type_has_a_number_of_its_own() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands import cli
-from socialpub.domain.core.service import close_service, open_service
-from socialpub.domain.engine.engine import Engine
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import close_context, open_context
 from socialpub.store.locks import StartError
 from tests.domain.core import test_copies as happened
 from tests.domain.core.test_copies import Place, brisk, cloned, place
@@ -36,12 +36,12 @@ def command(place: Place, *words: str) -> int:
 def refused(place: Place) -> str:
     """Why the server does not start; its port is never opened."""
     settings, server = place.server.settings(0), place.server
-    service = open_service(Runtime(settings, load_vault(settings), clock=server.clock, host=server.host))
+    service = open_context(Runtime(settings, load_vault(settings), clock=server.clock, host=server.host))
     try:
         with pytest.raises(StartError) as caught:
-            Engine(service).start()
+            BackgroundEngine(service).start()
     finally:
-        close_service(service)
+        close_context(service)
     return str(caught.value)
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import faults
-from socialpub.domain.core import overdue
-from socialpub.domain.publishing import records
+from socialpub.domain.publishing import overdue_rule, records
 from socialpub.platforms.contract import Pending
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
@@ -252,8 +251,8 @@ def test_a_post_of_which_something_may_be_out_never_ends_as_overdue(
     service.write(settle).result()
     server.clock.skip(60 + 7200)
     (row,) = server.rows(id=post)
-    assert (service.read(lambda: overdue.refusal(service, row)).result() is not None) is ends
-    found = service.read(lambda: overdue.before(service.now_ms)).result()
+    assert (service.read(lambda: overdue_rule.find_refusal(service, row)).result() is not None) is ends
+    found = service.read(lambda: overdue_rule.list_overdue(service.now_ms)).result()
     assert [each["id"] for each in found] == [post] * ends
     service.write(lambda tx: records.too_late(service, tx, row)).result()
     assert server.rows(id=post)[0]["status"] == ("failed" if ends else "publishing")

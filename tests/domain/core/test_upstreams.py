@@ -7,7 +7,7 @@ import pytest
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http.circuit_breakers import ENOUGH
-from socialpub.domain.core import upstreams
+from socialpub.domain.context import upstreams
 from tests.kit import Server
 from tests.odd_answers import ODD, OddServer
 
@@ -19,7 +19,7 @@ def test_only_a_body_that_does_not_come_in_time_counts_as_silence(server: Server
     upstream = OddServer(lambda _: (200, {}, b"{}"))
     url = upstream.url(next(odd for odd in ODD if odd.name == name))
     runtime = server.service.runtime
-    wrap = upstreams.configured(server.service, "bluesky")
+    wrap = upstreams.build_breaker(server.service, "bluesky")
     with runtime.open_http(runtime.http_policy(guarded=False), wrap) as http:
         for _ in range(ENOUGH):
             http.request("GET", url, timeout=0.2 if name == LATE else 30)
@@ -34,7 +34,7 @@ def test_an_upstream_that_is_held_back_is_not_called(server: Server) -> None:
         called.append(str(request.url))
         return outbound.Response(200)
 
-    transport = upstreams.configured(server.service, "bluesky")(outbound.MockTransport(answer))
+    transport = upstreams.build_breaker(server.service, "bluesky")(outbound.MockTransport(answer))
     with outbound.Client(outbound.UNGUARDED, transport=transport) as http:
         assert http.request("GET", "http://bluesky.test/").is_success
         for _ in range(ENOUGH):

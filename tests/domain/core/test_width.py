@@ -14,7 +14,7 @@ import pytest
 
 from socialpub.base.config import Publishing
 from socialpub.base.fair import Share, Shares
-from socialpub.domain.core.service import WIDTH_LEAST, width
+from socialpub.domain.context.app_context import CONCURRENCY_MIN, limit_concurrency
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs.job_queue import CLAIMED_AT_ONCE
@@ -48,10 +48,10 @@ def test_a_thousand_posts_of_one_organization_to_one_platform_find_a_place() -> 
 
 @pytest.mark.parametrize(
     "asked, limit, wanted",
-    [(1500, 20_000, 1500), (1500, 1024, 206), (8, 1024, 8), (1500, 128, WIDTH_LEAST), (1, 16, 1)],
+    [(1500, 20_000, 1500), (1500, 1024, 206), (8, 1024, 8), (1500, 128, CONCURRENCY_MIN), (1, 16, 1)],
 )
 def test_no_more_than_there_are_descriptors_for(asked: int, limit: int, wanted: int) -> None:
-    assert width(asked, limit) == wanted
+    assert limit_concurrency(asked, limit) == wanted
 
 
 def test_a_server_takes_as_many_descriptors_as_it_may() -> None:

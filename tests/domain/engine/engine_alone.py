@@ -13,11 +13,11 @@ from typing import Any
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, SystemClock, iso, load_vault
+from socialpub.domain.access.actor import Actor, build_operator
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.engine.engine import Engine
-from socialpub.domain.people import profiles
-from socialpub.domain.people.actor import Actor, operator
+from socialpub.domain.background.engine import BackgroundEngine
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
+from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import accept, batches
 from socialpub.domain.shapes import posts
 from socialpub.domain.shapes.profiles import OrganizationRequest
@@ -48,33 +48,33 @@ def main(folder: str, origin: str, handle: str, password: str) -> None:
         }
     )
     db.migrate(settings.database_path)
-    service = open_service(Runtime(settings, load_vault(settings), clock=clock))
-    engine = Engine(service)
+    service = open_context(Runtime(settings, load_vault(settings), clock=clock))
+    engine = BackgroundEngine(service)
     engine.start()
     batch = asyncio.run(_schedule(service, *_furnish(service, handle, password)))
     clock.ahead = HOUR
     service.jobs.bell.ring()
     (result,) = asyncio.run(_ended(service, batch))["results"]
     engine.stop()
-    close_service(service)
+    close_context(service)
     print(json.dumps({"status": result["status"], "web": sorted({"sanic", "socialpub.web"} & set(sys.modules))}))
 
 
-def _furnish(service: Service, handle: str, password: str) -> tuple[Actor, str]:
+def _furnish(service: AppContext, handle: str, password: str) -> tuple[Actor, str]:
     """An organization with an account."""
     identity, tokens = accounts.login(service, "bluesky", {"handle": handle, "password": password})
-    who = operator(service, "posts.publish")
+    who = build_operator(service, "posts.publish")
 
     def write(tx: db.Tx) -> tuple[Actor, str]:
         here = who.within(profiles.create_organization(tx, who, OrganizationRequest(name="Acme"))["id"])
-        profile, organization = profiles.listed(here.scope)[0]["id"], here.scope.organization
+        profile, organization = profiles.list_bodies(here.scope)[0]["id"], here.scope.organization
         row, _ = accounts.connect(service, tx, organization, profile, "bluesky", identity, tokens)
         return here, row["id"]
 
     return service.write(write).result()
 
 
-async def _schedule(service: Service, who: Actor, account: str) -> dict[str, Any]:
+async def _schedule(service: AppContext, who: Actor, account: str) -> dict[str, Any]:
     body = {
         "text": "without a web server",
         "targets": [{"accountId": account}],
@@ -84,7 +84,7 @@ async def _schedule(service: Service, who: Actor, account: str) -> dict[str, Any
     return dict(await accept.commit(await accept.prepare(who, request, None, {})))
 
 
-async def _ended(service: Service, batch: dict[str, Any]) -> dict[str, Any]:
+async def _ended(service: AppContext, batch: dict[str, Any]) -> dict[str, Any]:
     return await batches.as_known(service, {"id": batch["id"]}, 30)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.core import clockwatch, instance
-from socialpub.domain.engine import pauses
+from socialpub.domain.background import publishing_gate
+from socialpub.domain.server import clock_watch, instance
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.models import Idempotency, Job
@@ -100,7 +100,7 @@ class World:
         return str(self.server.rows(id=post)[0]["status"])
 
     def paused(self) -> str | None:
-        return self.server.service.read(instance.paused).result()
+        return self.server.service.read(instance.get_pause_reason).result()
 
     def ready(self) -> dict[str, Any]:
         return dict(self.alice.api.get("/readyz").json())
@@ -115,7 +115,7 @@ class World:
 @pytest.fixture
 def world(make_server: Callable[..., Server], upstream: Clock, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.1)
-    monkeypatch.setattr(pauses, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.1)
     server = make_server(publishing={"retry_waits": [600.0]}, scheduling={"overdue_spacing": 0})
     alice = server.person("Alice")
     server.connect_bluesky(alice)
@@ -172,7 +172,7 @@ def test_after_a_real_downtime_everything_goes_on_at_once(world: World) -> None:
 
 def test_nobody_answers_and_it_waits_until_somebody_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(clockwatch, "_hosts", lambda service: ["http://127.0.0.1:9"])
+        patched.setattr(clock_watch, "_list_hosts", lambda service: ["http://127.0.0.1:9"])
         away(world, 2000, 2000)
         assert world.ready() == {"status": "ok", "publishing": "paused", "reason": "clock"}
         assert not wait_for(lambda: len(world.public()) > 1, 0.5)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.fair import Share
-from socialpub.domain.engine.kinds import KINDS, Kind
+from socialpub.domain.background.job_kinds import JOB_KINDS, JobKind
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store import sql
 from socialpub.store.connections import proxy
@@ -23,7 +23,7 @@ from tests.kit import Person, Server, iso
 from tests.soak.world import wait_for
 
 BACKLOG = 10_000
-NAMES = [kind.name for kind in KINDS]
+NAMES = [kind.name for kind in JOB_KINDS]
 
 
 # --- Without a web server --------------------------------------------------------------------------------------------
@@ -86,9 +86,9 @@ def claimed(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
     return told
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "publish"], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in JOB_KINDS if kind.name != "publish"], ids=lambda kind: kind.name)
 def test_a_due_post_is_among_the_next_claims_whatever_else_is_due(
-    kind: Kind, server: Server, alice: Person, claimed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    kind: JobKind, server: Server, alice: Person, claimed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold(server, monkeypatch)
     backlog(server, kind.name)
@@ -104,9 +104,9 @@ def test_a_due_post_is_among_the_next_claims_whatever_else_is_due(
     assert claimed.index(("publish", post)) < server.service.runtime.settings.publishing.workers
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "publish"], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [kind for kind in JOB_KINDS if kind.name != "publish"], ids=lambda kind: kind.name)
 def test_a_post_that_comes_due_finds_a_place_while_all_places_of_another_kind_are_taken(
-    kind: Kind, server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
+    kind: JobKind, server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs, me = server.service.jobs, threading.get_ident()
     monkeypatch.setattr(jobs, "paused", lambda: () if threading.get_ident() == me else NAMES)  # the workers are held
@@ -146,7 +146,7 @@ def test_claiming_goes_through_the_index_of_kind_and_time(server: Server, monkey
 
     server.service.read(plan).result()
     looks, *usual, times = plans
-    assert [len(steps) for steps in usual] == [1] * len(KINDS) + [2]
+    assert [len(steps) for steps in usual] == [1] * len(JOB_KINDS) + [2]
     for step in [step for steps in usual for step in steps]:
         assert re.match(r"SEARCH job USING (COVERING )?INDEX job_kind_visible_at_key_lane_host_owner \(kind=", step)
     assert [re.sub("INDEX .*", "", step) for step in times] == ["SEARCH post USING "]
@@ -161,4 +161,4 @@ def test_every_kind_that_is_put_is_in_the_table() -> None:
 
 
 def test_what_a_pause_leaves_alone_is_what_publishes() -> None:
-    assert [kind.name for kind in KINDS if kind.pausable] == ["publish"]
+    assert [kind.name for kind in JOB_KINDS if kind.pausable] == ["publish"]

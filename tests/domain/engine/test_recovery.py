@@ -15,8 +15,8 @@ import pytest
 
 from socialpub.base import faults
 from socialpub.commands import cli
-from socialpub.domain.core import instance
-from socialpub.domain.engine import pauses, periodic, recovery
+from socialpub.domain.background import periodic_tasks, publishing_gate, recovery
+from socialpub.domain.server import instance
 from socialpub.store.jobs import job_queue
 from socialpub.store.locks import StartError
 from socialpub.store.models import Idempotency, Instance, Job
@@ -30,7 +30,7 @@ DAYS_MS = 48 * 3600 * 1000
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A server whose rounds are short."""
     monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
-    monkeypatch.setattr(pauses, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.2)
     yield
     faults.plan("")
 
@@ -51,7 +51,7 @@ def status(server: Server, post: str) -> str:
 
 
 def paused(server: Server) -> str | None:
-    return server.service.read(instance.paused).result()
+    return server.service.read(instance.get_pause_reason).result()
 
 
 def ready(person: Person) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def resume(server: Server, *arguments: str) -> int:
 def test_a_row_without_a_job_rings_again(server: Server, alice: Person) -> None:
     post = schedule(server, alice, seconds=60)
     server.service.write(lambda tx: server.service.jobs.remove(tx, post)).result()
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     [job] = server.rows(Job, key=post)
     assert (job["visible_at"], job["lane"]) == (server.rows(id=post)[0]["scheduled_at"], alice.bluesky)
     server.skip(61)
@@ -84,7 +84,7 @@ def test_a_row_without_a_job_rings_again(server: Server, alice: Person) -> None:
 def test_a_sweep_leaves_rows_alone_whose_job_is_there(server: Server, alice: Person) -> None:
     schedule(server, alice)
     before = server.rows(Job)
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert server.rows(Job) == before
 
 
@@ -128,10 +128,10 @@ def test_an_answer_whose_request_could_not_write_it_is_completed_by_the_sweep(se
     alice.api.publish(body, key="k")
     forget = Idempotency.update(status=None, body=None)
     server.service.write(lambda tx: forget.execute()).result()
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert server.rows(Job) == []  # its request may still be at work
     server.skip(recovery.INTERRUPTED_MS / 1000 + 1)
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert wait_for(lambda: server.rows(Idempotency)[0]["status"] == 200, 10)
     assert alice.api.publish(body, key="k").json()["status"] == "published"
 
@@ -293,7 +293,9 @@ def test_a_database_that_lost_its_log_starts_paused(server: Server, alice: Perso
     schedule(server, alice)
     copy = {path: path.read_bytes() for path in server.home.glob("socialpub.db")}
     schedule(server, alice, "second")
-    assert wait_for(lambda: server.engine._beats.news == server.service.read(instance.news).result(), 10)
+    assert wait_for(
+        lambda: server.engine._beats.news == server.service.read(instance.get_newest_event_number).result(), 10
+    )
     server.stop()
     for path, content in copy.items():
         path.write_bytes(content)

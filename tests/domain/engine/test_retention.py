@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.domain.engine import retention
-from socialpub.domain.engine.retention import Retention
+from socialpub.domain.background import retention
+from socialpub.domain.background.retention import HistoryRetention
 from socialpub.store.models import Attempt, Event, Intent
 from tests.kit import Person, Server, iso
 
@@ -28,7 +28,7 @@ def publish(person: Person, text: str, **more: object) -> str:
 
 def forget(server: Server, days: float) -> int:
     """What is forgotten so many days from now."""
-    return Retention(server.service).look(then(server, days))
+    return HistoryRetention(server.service).look(then(server, days))
 
 
 def then(server: Server, days: float) -> int:
@@ -80,11 +80,11 @@ def test_what_was_sent_for_a_post_that_is_not_published_stays(server: Server, al
 def test_no_more_than_a_part_goes_at_once_and_all_of_it_in_the_end(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "PART", 3)
-    monkeypatch.setattr(retention, "PARTS", 2)
+    monkeypatch.setattr(retention, "READ_BATCH", 3)
+    monkeypatch.setattr(retention, "BATCHES_PER_RUN", 2)
     for number in range(5):
         publish(alice, f"post {number}")
-    kept, counts = Retention(server.service), [1]
+    kept, counts = HistoryRetention(server.service), [1]
     while not kept.is_done:
         counts.append(kept.look(then(server, 11)))
     assert max(counts) <= 3 * 2 * 3  # a part of each of three tables

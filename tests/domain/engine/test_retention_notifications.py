@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain.engine.retention import Retention
+from socialpub.domain.background.retention import HistoryRetention
 from socialpub.store.models import Notification
 from tests.chats import CHANNELS, add
 from tests.kit import Person, Server, breathe
@@ -35,7 +35,7 @@ def told(server: Server, person: Person, sink: Sink, status: str) -> None:
 
 
 def forget(server: Server, days: float) -> int:
-    return Retention(server.service).look(server.clock.now_ms() + int(days * DAY_MS))
+    return HistoryRetention(server.service).look(server.clock.now_ms() + int(days * DAY_MS))
 
 
 def test_what_was_told_goes_after_its_time(server: Server, alice: Person, sink: Sink) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from socialpub.base import config
 from socialpub.base.config import ConfigError, Settings
-from socialpub.domain.engine import forgetting
-from socialpub.domain.engine.retention import HISTORIES, Retention
+from socialpub.domain.background import post_retention
+from socialpub.domain.background.retention import HISTORY_TABLES, HistoryRetention
 from socialpub.store import search, sql
 from socialpub.store.models import Attempt, Batch, Intent, Media, Post
 from tests.hooks import ended, register
@@ -35,7 +35,7 @@ def publish(person: Person, text: str, **more: object) -> str:
 
 def forget(server: Server, days: float) -> None:
     """All that is forgotten so many days from now."""
-    kept = Retention(server.service)
+    kept = HistoryRetention(server.service)
     then = server.clock.now_ms() + int(days * DAY * 1000)
     kept.look(then)
     assert kept.look(then) == 0  # all was looked at
@@ -133,15 +133,15 @@ def test_a_post_stays_as_long_as_an_event_that_tells_of_it(server: Server, alice
 def test_posts_wait_while_there_are_many_events_to_forget(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "EVENTS", 2)
-    monkeypatch.setattr(forgetting, "PART", 1)
+    monkeypatch.setattr(post_retention, "EVENTS_SCANNED_MAX", 2)
+    monkeypatch.setattr(post_retention, "READ_BATCH", 1)
     for text in ("one", "two", "the newest"):
         publish(alice, text)
     at = server.clock.now_ms() + int(11 * DAY * 1000)
-    kept = forgetting.Forgetting(server.service)
+    kept = post_retention.PostRetention(server.service)
     assert kept.look(at, 9) == (0, False)
     assert texts(server) == {"one", "two", "the newest"}
-    Retention(server.service)._look_at(HISTORIES[0], at)
+    HistoryRetention(server.service)._look_at(HISTORY_TABLES[0], at)
     assert kept.look(at, 2) == (2, False)
     assert kept.look(at, 9) == (0, True)
     assert texts(server) == {"the newest"}
@@ -151,8 +151,8 @@ def test_what_is_gone_is_not_in_the_index_of_the_search(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "SLICE", 2)
-    monkeypatch.setattr(forgetting, "PART", 3)
-    monkeypatch.setattr(forgetting, "AT_ONCE", 2)
+    monkeypatch.setattr(post_retention, "READ_BATCH", 3)
+    monkeypatch.setattr(post_retention, "POSTS_PER_WRITE", 2)
     for number in range(12):
         publish(alice, f"needle {number} Straße xy")
     server.engine.periodic.file_posts()
@@ -207,7 +207,7 @@ def test_posts_are_kept_for_ever_unless_told_otherwise(make_server: Callable[...
     server.connect_bluesky(alice)
     publish(alice, "one")
     publish(alice, "two")
-    Retention(server.service).look(server.clock.now_ms() + int(5000 * DAY * 1000))
+    HistoryRetention(server.service).look(server.clock.now_ms() + int(5000 * DAY * 1000))
     assert texts(server) == {"one", "two"}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from socialpub.domain.engine.retention import Retention
+from socialpub.domain.background.retention import HistoryRetention
 from socialpub.store.models import Event, WebhookAttempt, WebhookDelivery
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
 from tests.kit import Person, Server, breathe
@@ -32,7 +32,7 @@ def publish(person: Person) -> str:
 
 
 def forget(server: Server, days: float) -> int:
-    return Retention(server.service).look(server.clock.now_ms() + int(days * DAY_MS))
+    return HistoryRetention(server.service).look(server.clock.now_ms() + int(days * DAY_MS))
 
 
 def test_deliveries_and_their_calls_go_with_their_events(server: Server, alice: Person, sink: Sink) -> None:

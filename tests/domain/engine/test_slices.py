@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from socialpub.domain import post_states
+from socialpub.domain.access import idempotency
 from socialpub.domain.accounts import accounts
-from socialpub.domain.core import moves
-from socialpub.domain.engine import periodic
-from socialpub.domain.engine.periodic import Periodic
-from socialpub.domain.people import limits
+from socialpub.domain.background import periodic_tasks
+from socialpub.domain.background.periodic_tasks import PeriodicTasks
 from socialpub.store import search
 from socialpub.store.models import Account, Idempotency, Job, Post
 from tests.domain.accounts.connect_kit import sign_in
@@ -38,14 +38,14 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
     """How many posts each transaction has moved."""
     counted: Counter[int] = Counter()
     kept: list[Any] = []  # so that no id is used twice
-    move = moves.move
+    move = post_states.apply
 
     def counting(service: Any, tx: Any, *rest: Any, **more: Any) -> Any:
         kept.append(tx)
         counted[id(tx)] += 1
         return move(service, tx, *rest, **more)
 
-    monkeypatch.setattr(moves, "move", counting)
+    monkeypatch.setattr(post_states, "apply", counting)
     return counted
 
 
@@ -62,7 +62,7 @@ def disconnect(server: Server, person: Person) -> None:
 def test_disconnecting_cancels_in_slices_that_let_others_write(
     server: Server, alice: Person, moved: Counter[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accounts, "SLICE", 20)
+    monkeypatch.setattr(accounts, "CANCEL_BATCH", 20)
     posts = schedule(server, alice)
     moved.clear()
     disconnect(server, alice)
@@ -77,7 +77,7 @@ def test_disconnecting_cancels_in_slices_that_let_others_write(
 @pytest.fixture
 def halfway(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The server ended when one slice was canceled."""
-    monkeypatch.setattr(accounts, "SLICE", 20)
+    monkeypatch.setattr(accounts, "CANCEL_BATCH", 20)
     posts = schedule(server, alice, 3)
     with monkeypatch.context() as patched:
         patched.setattr(server.service.jobs, "paused", lambda: ("cancel", "publish"))
@@ -115,13 +115,13 @@ def test_posts_of_the_account_connected_again_are_left_alone(server: Server, ali
 
 
 def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "PURGED_AT_ONCE", 2)
+    monkeypatch.setattr(idempotency, "PURGE_BATCH", 2)
     for number in range(5):
         alice.api.publish({"text": f"{number}", "targets": [{"accountId": alice.bluesky}]}, key=f"k{number}")
     server.clock.skip(90_000)
     service = server.service
-    assert service.write(functools.partial(limits.purge, now=service.now_ms)).result() == 2
-    periodic.sweep(service, server.engine.fetched)
+    assert service.write(functools.partial(idempotency.purge, now=service.now_ms)).result() == 2
+    periodic_tasks.sweep(service, server.engine.fetched)
     assert server.rows(Idempotency) == []
 
 
@@ -134,7 +134,7 @@ def searched(person: Person) -> list[set[str]]:
 def test_what_was_accepted_is_filed_for_the_search_in_slices(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic, "SLICES", 2)
+    monkeypatch.setattr(periodic_tasks, "INDEX_BATCHES", 2)
     monkeypatch.setattr(search, "SLICE", 20)
     posts = schedule(server, alice)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])
@@ -148,11 +148,11 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
 def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic, "MANY", 25)
+    monkeypatch.setattr(periodic_tasks, "ANALYZE_POSTS", 25)
     monkeypatch.setattr(search, "SLICE", 20)
-    monkeypatch.setattr(periodic, "BEHIND", 60)
+    monkeypatch.setattr(periodic_tasks, "INDEX_BACKLOG_MAX", 60)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])  # its runs would come in between
-    keep = Periodic(
+    keep = PeriodicTasks(
         server.service, server.engine.fetched, server.engine.pauses, server.engine._beats, threading.Event()
     )
     posts = schedule(server, alice, 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.domain.engine.retention import Retention
+from socialpub.domain.background.retention import HistoryRetention
 from socialpub.domain.media import library
 from socialpub.store.models import Media
 from tests.kit import Person, Server, error_of, iso
@@ -50,7 +50,7 @@ def then(server: Server, days: float) -> int:
 
 def look(server: Server, days: float) -> None:
     """What a server does so many days from now."""
-    Retention(server.service).look(then(server, days))
+    HistoryRetention(server.service).look(then(server, days))
 
 
 def there(server: Server) -> set[str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.core.service import ProcessState
-from socialpub.domain.engine import periodic
+from socialpub.domain.background import periodic_tasks
+from socialpub.domain.context.app_context import ProcessState
 from socialpub.domain.media.fetched import Fetched
 from socialpub.domain.media.files import Arriving
 from tests.kit import Person, Server, iso
@@ -62,7 +62,7 @@ def held(folder: Path) -> list[str]:
 def test_a_sweep_leaves_what_another_run_uses(
     server: Server, root: Path, other: subprocess.Popen[str], batch: str
 ) -> None:
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert held(root) == sorted([f"run-other/{batch}/picture", "run-other/ended/picture"])
 
 
@@ -71,7 +71,7 @@ def test_what_a_killed_run_has_left_is_taken_over_where_its_batch_goes_on(
 ) -> None:
     other.kill()
     other.wait()
-    periodic.sweep(server.service, server.engine.fetched)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
     assert held(root) == [f"run-{server.service.process.run}/{batch}/picture"]
     place, _ = server.engine.fetched.brought(batch, "picture")
     assert place.read_bytes() == b"of another run"

@@ -8,7 +8,7 @@ from typing import Any
 
 from peewee import fn
 
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.store import folding, search
 from socialpub.store.db import Tx
 from socialpub.store.models import Account, Batch, Organization, Post, Profile
@@ -18,7 +18,7 @@ NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
 _steps = itertools.count()
 
 
-def add(service: Service, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+def add(service: AppContext, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Insert posts in one write: each names organization, profile and account, the rest has defaults."""
     whole = [_whole(service, row) for row in rows]
 
@@ -33,13 +33,13 @@ def add(service: Service, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     return whole
 
 
-def file(service: Service, posts: int) -> None:
+def file(service: AppContext, posts: int) -> None:
     """Put so many posts into the search's indexes, `search.SLICE` in a write."""
     for _ in range(posts // search.SLICE):
         service.write(lambda tx: search.file_some()).result()
 
 
-def _whole(service: Service, given: Mapping[str, Any]) -> Row:
+def _whole(service: AppContext, given: Mapping[str, Any]) -> Row:
     made: Row = {
         "id": service.runtime.ids.uuid(),
         "batch": service.runtime.ids.uuid(),
@@ -54,7 +54,7 @@ def _whole(service: Service, given: Mapping[str, Any]) -> Row:
     return made | {"text_fold": folding.fold_of(made["text"]), "updated_at": made["created_at"]}
 
 
-def owner(service: Service, organization: str, profile: str) -> None:
+def owner(service: AppContext, organization: str, profile: str) -> None:
     """An organization and a profile, where they are not there yet."""
 
     def write(tx: Tx) -> None:
@@ -65,7 +65,7 @@ def owner(service: Service, organization: str, profile: str) -> None:
     service.write(write).result()
 
 
-def account(service: Service, organization: str, profile: str, platform: str) -> str:
+def account(service: AppContext, organization: str, profile: str, platform: str) -> str:
     """The id of a new account that nothing can be published to."""
     row = {
         "id": service.runtime.ids.uuid(),

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from socialpub.domain.core import cursors
+from socialpub.domain.events import cursors
 from socialpub.store.models import Post
 from tests.domain.posts import postlog_kit as kit
 from tests.kit import UNKNOWN_ID, Person, Server, error_of, iso
@@ -310,8 +310,8 @@ def test_a_cursor_that_this_list_did_not_make_is_refused(server: Server, alice: 
         cursor.rstrip("=") + "====",
         " " + cursor,
         base64.urlsafe_b64encode(raw[:16]).decode(),
-        cursors.seal(server.service, "media", alice.organization, kit.NOON, UNKNOWN_ID),
-        cursors.seal(server.service, "posts", charlie.organization, kit.NOON, UNKNOWN_ID),
+        cursors.encode(server.service, "media", alice.organization, kit.NOON, UNKNOWN_ID),
+        cursors.encode(server.service, "posts", charlie.organization, kit.NOON, UNKNOWN_ID),
     ]
     for wrong in [base64.urlsafe_b64encode(bad).decode() for bad in flipped] + others:
         assert refused(alice, f"cursor={quote(wrong)}") == "cursor"

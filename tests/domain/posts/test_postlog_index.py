@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.store import db, folding, search
@@ -21,17 +21,17 @@ from tests.domain.posts import postlog_kit as kit
 WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
 
 
-def _open(path: Path) -> Service:
+def _open(path: Path) -> AppContext:
     settings = Settings(database={"url": str(path)})
     db.migrate(settings.database_path)
-    return open_service(Runtime(settings, load_vault(settings)))
+    return open_context(Runtime(settings, load_vault(settings)))
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def service(tmp_path: Path) -> Iterator[AppContext]:
     service = _open(tmp_path / "socialpub.db")
     yield service
-    close_service(service)
+    close_context(service)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "SLICE", 2)
 
 
-def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[int]:
+def _add(service: AppContext, *texts: str, times: tuple[int, ...] = ()) -> list[int]:
     """The numbers of new posts with these texts."""
     kit.owner(service, WHERE["organization"], WHERE["profile"])
     account = kit.account(service, WHERE["organization"], WHERE["profile"], "bluesky")
@@ -50,27 +50,27 @@ def _add(service: Service, *texts: str, times: tuple[int, ...] = ()) -> list[int
     return [int(row["number"]) for row in kit.add(service, rows)]
 
 
-def _found(service: Service, text: str, count: int = 50) -> list[int]:
+def _found(service: AppContext, text: str, count: int = 50) -> list[int]:
     wanted = Filter(WHERE["organization"], text=text)
     return [hit.number for hit in service.read(lambda: postlog_query.newest(wanted, count)).result()]
 
 
-def _disorder(service: Service) -> int:
+def _disorder(service: AppContext) -> int:
     found = service.read(lambda: db.proxy.execute_sql("SELECT disorder FROM post_search_order").fetchall()).result()
     ((disorder,),) = found
     return int(disorder)
 
 
-def _sql(service: Service, statement: str) -> None:
+def _sql(service: AppContext, statement: str) -> None:
     service.write(lambda tx: db.proxy.execute_sql(statement)).result()
 
 
-def test_a_post_is_found_from_the_transaction_on_that_wrote_it(service: Service) -> None:
+def test_a_post_is_found_from_the_transaction_on_that_wrote_it(service: AppContext) -> None:
     (post,) = _add(service, "Привет, мир")
     assert _found(service, "привет") == [post]
 
 
-def test_a_slice_that_was_rolled_back_is_filed_again(service: Service, small: None) -> None:
+def test_a_slice_that_was_rolled_back_is_filed_again(service: AppContext, small: None) -> None:
     posts = _add(service, "first", "second", "third", "fourth")
 
     def fail(tx: db.Tx) -> None:
@@ -85,7 +85,7 @@ def test_a_slice_that_was_rolled_back_is_filed_again(service: Service, small: No
     assert [_found(service, text) for text in ("second", "ir", "x")] == [[posts[1]], [posts[2], posts[0]], []]
 
 
-def test_the_index_finds_texts_and_the_rows_those_shorter_than_a_trigram(service: Service, small: None) -> None:
+def test_the_index_finds_texts_and_the_rows_those_shorter_than_a_trigram(service: AppContext, small: None) -> None:
     posts = _add(service, *["Привет, мир"] * 4)
     kit.file(service, 4)
     assert (len(_found(service, "привет")), len(_found(service, "ми"))) == (4, 4)
@@ -107,13 +107,13 @@ def test_the_index_finds_texts_and_the_rows_those_shorter_than_a_trigram(service
         ("\uab70", "\u13a0"),  # Cherokee folds to its capitals
     ],
 )
-def test_a_folded_text_is_kept_only_where_sqlite_cannot_tell_it(service: Service, text: str, kept: str) -> None:
+def test_a_folded_text_is_kept_only_where_sqlite_cannot_tell_it(service: AppContext, text: str, kept: str) -> None:
     (post,) = _add(service, text)
     assert service.read(lambda: [row["text_fold"] for row in Post.select().dicts()]).result() == [kept]
     assert _found(service, folding.fold(text)) == [post]
 
 
-def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: Service, small: None) -> None:
+def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: AppContext, small: None) -> None:
     posts = _add(service, *["needle"] * 5)
     assert service.write(lambda tx: search.file_some()).result()
     assert service.read(search.filed).result() == (2, 5)
@@ -123,7 +123,7 @@ def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: Ser
     assert (_found(service, "needle"), _found(service, "e")) == (posts[::-1], posts[::-1])
 
 
-def test_the_index_can_be_made_anew(service: Service) -> None:
+def test_the_index_can_be_made_anew(service: AppContext) -> None:
     posts = _add(service, "needle one", "hay", "needle two", times=(1000, 2000, 500))
     _sql(service, "INSERT INTO post_search (post_search) VALUES ('delete-all')")
     _sql(service, "UPDATE post_search_order SET disorder = 0")
@@ -132,7 +132,7 @@ def test_the_index_can_be_made_anew(service: Service) -> None:
     assert _disorder(service) == 1500
 
 
-def test_how_far_the_clock_was_set_back_is_kept(service: Service) -> None:
+def test_how_far_the_clock_was_set_back_is_kept(service: AppContext) -> None:
     posts = _add(service, *["needle"] * 5, times=(1000, 2000, 1400, 1900, 3000))
     assert _disorder(service) == 600
     newest_first = [posts[index] for index in (4, 1, 3, 2, 0)]
@@ -141,7 +141,7 @@ def test_how_far_the_clock_was_set_back_is_kept(service: Service) -> None:
         assert _found(service, "needle", count) == newest_first[:count]
 
 
-def test_bounds_hold_though_the_clock_was_set_back(service: Service) -> None:
+def test_bounds_hold_though_the_clock_was_set_back(service: AppContext) -> None:
     times = (1000, 2000, 1400, 1900, 3000, 2500, 2600)
     posts = dict(zip(times, _add(service, *["needle"] * len(times), times=times), strict=True))
     for after, below in itertools.product(range(900, 3200, 100), repeat=2):
@@ -151,13 +151,13 @@ def test_bounds_hold_though_the_clock_was_set_back(service: Service) -> None:
         assert [hit.number for hit in found] == expected, (after, below)
 
 
-def test_posts_of_one_millisecond_come_in_the_order_of_their_numbers(service: Service) -> None:
+def test_posts_of_one_millisecond_come_in_the_order_of_their_numbers(service: AppContext) -> None:
     posts = _add(service, *["needle"] * 9, times=(7,) * 9)
     assert _found(service, "needle", 4) == sorted(posts, reverse=True)[:4]
     assert _disorder(service) == 0
 
 
-def test_a_post_that_is_gone_is_not_found_though_its_number_is_given_again(service: Service) -> None:
+def test_a_post_that_is_gone_is_not_found_though_its_number_is_given_again(service: AppContext) -> None:
     (old,) = _add(service, "xyzzy plugh")
     service.write(lambda tx: Post.delete().where(Post.number == old).execute()).result()
     assert _found(service, "xyzzy plugh") == []

@@ -13,8 +13,8 @@ import pytest
 from socialpub.base.compact import dumps
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, iso, load_vault
-from socialpub.domain.core.service import Service, close_service, open_service
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog
 from socialpub.domain.shapes.posts import (
     AttemptBody,
@@ -44,17 +44,17 @@ RESPONSES = [None, {"error": "x" * 3000, "n": [1, 2.5, None, True]}, "text", [],
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     path: Path = tmp_path_factory.mktemp("made") / "socialpub.db"
     db.migrate(path)
     settings = Settings.model_validate({"database": {"url": str(path)}})
-    service = open_service(Runtime(settings, load_vault(settings)))
+    service = open_context(Runtime(settings, load_vault(settings)))
     furnish(service, random.Random(13))
     yield service
-    close_service(service)
+    close_context(service)
 
 
-def furnish(service: Service, dice: random.Random) -> None:
+def furnish(service: AppContext, dice: random.Random) -> None:
     kit.owner(service, ORGANIZATION, PROFILE)
     kit.owner(service, ORGANIZATION, OTHER)
     accounts = [kit.account(service, ORGANIZATION, PROFILE, platform) for platform in ("bluesky", "twitter", "threads")]
@@ -146,27 +146,27 @@ def compact(made: bytes) -> str:
     return dumps(json.loads(made))
 
 
-def detail(service: Service, row: PostRow) -> bytes:
+def detail(service: AppContext, row: PostRow) -> bytes:
     return service.read(lambda: postlog.detail(Scope(ORGANIZATION), row["id"])).result()
 
 
-def one_page(service: Service, cursor: str) -> bytes:
+def one_page(service: AppContext, cursor: str) -> bytes:
     query = PostsQuery.model_validate({"limit": 30, "cursor": cursor})
     return service.read(lambda: postlog.page(service, Scope(ORGANIZATION), query)).result()
 
 
-def said(service: Service, row: PostRow) -> str:
+def said(service: AppContext, row: PostRow) -> str:
     return dumps(service.read(lambda: expected(row)).result())
 
 
 @pytest.fixture(scope="module")
-def rows(service: Service) -> list[PostRow]:
+def rows(service: AppContext) -> list[PostRow]:
     """Newest first."""
     order = (Post.created_at.desc(), Post.id.desc())
     return service.read(lambda: list(Post.select().order_by(*order).dicts())).result()
 
 
-def test_a_page_is_what_its_rows_say(service: Service, rows: list[PostRow]) -> None:
+def test_a_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow]) -> None:
     shown: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
@@ -187,7 +187,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("query", FILTERS, ids=str)
-def test_a_filtered_page_is_what_its_rows_say(service: Service, rows: list[PostRow], query: dict[str, Any]) -> None:
+def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow], query: dict[str, Any]) -> None:
     wanted = PostsQuery.model_validate({"limit": 200} | query)
     made = service.read(lambda: postlog.page(service, Scope(ORGANIZATION), wanted)).result()
 
@@ -205,12 +205,12 @@ def test_a_filtered_page_is_what_its_rows_say(service: Service, rows: list[PostR
     assert json.loads(made)["data"] == bodies[:200]
 
 
-def test_a_post_is_what_its_row_says(service: Service, rows: list[PostRow]) -> None:
+def test_a_post_is_what_its_row_says(service: AppContext, rows: list[PostRow]) -> None:
     for row in rows:
         assert compact(detail(service, row)) == said(service, row)
 
 
-def test_what_is_compact_in_its_row_is_sent_to_the_byte(service: Service, rows: list[PostRow]) -> None:
+def test_what_is_compact_in_its_row_is_sent_to_the_byte(service: AppContext, rows: list[PostRow]) -> None:
     def is_compact(row: PostRow) -> bool:
         return all(kept == dumps(json.loads(kept)) for kept in (row["media"], row["warnings"], row["error"] or "0"))
 
@@ -220,7 +220,7 @@ def test_what_is_compact_in_its_row_is_sent_to_the_byte(service: Service, rows: 
         assert detail(service, row).decode() == said(service, row)
 
 
-def test_the_shapes_say_each_key_in_its_order(service: Service, rows: list[PostRow]) -> None:
+def test_the_shapes_say_each_key_in_its_order(service: AppContext, rows: list[PostRow]) -> None:
     scope = Scope(ORGANIZATION)
     page = json.loads(service.read(lambda: postlog.page(service, scope, PostsQuery(limit=200))).result())
     assert list(page) == list(PostPage.__annotations__)

@@ -16,7 +16,7 @@ from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.store import db, search
@@ -86,16 +86,16 @@ def filed(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def service(filed: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(filed: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     settings = Settings(database={"url": str(tmp_path_factory.mktemp("postlog") / "socialpub.db")})
     db.migrate(settings.database_path)
-    opened = open_service(Runtime(settings, load_vault(settings)))
+    opened = open_context(Runtime(settings, load_vault(settings)))
     yield opened
-    close_service(opened)
+    close_context(opened)
 
 
 @pytest.fixture(scope="module")
-def rows(service: Service, filed: int) -> list[dict[str, Any]]:
+def rows(service: AppContext, filed: int) -> list[dict[str, Any]]:
     """All posts there are, newest first."""
     dice = random.Random(3)
     for profile, organization in PROFILES.items():
@@ -127,7 +127,7 @@ def _read_all(rows: list[dict[str, Any]], wanted: Filter) -> list[int]:
     ]
 
 
-def _newest(service: Service, wanted: Filter, count: int) -> list[Hit]:
+def _newest(service: AppContext, wanted: Filter, count: int) -> list[Hit]:
     return service.read(lambda: postlog_query.newest(wanted, count)).result()
 
 
@@ -168,7 +168,7 @@ def filters(draw: st.DrawFn) -> Filter:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(wanted=filters(), count=st.integers(1, 60))
 def test_a_page_is_what_reading_every_row_gives(
-    service: Service,
+    service: AppContext,
     rows: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
     few: int,
@@ -186,7 +186,7 @@ def test_a_page_is_what_reading_every_row_gives(
 
 @pytest.mark.parametrize("text", ["aaa", "привет", "ss", None])
 def test_a_batch_is_listed_with_the_other_filters(
-    service: Service, rows: list[dict[str, Any]], text: str | None
+    service: AppContext, rows: list[dict[str, Any]], text: str | None
 ) -> None:
     (batch,) = {row["batch"] for row in rows if sum(other["batch"] == row["batch"] for other in rows) == 25}
     for statuses in ([], ["failed", "published"]):
@@ -198,7 +198,7 @@ def test_a_batch_is_listed_with_the_other_filters(
     assert _newest(service, foreign, 50) == []
 
 
-def test_a_text_with_nul_is_in_no_post(service: Service, rows: list[dict[str, Any]]) -> None:
+def test_a_text_with_nul_is_in_no_post(service: AppContext, rows: list[dict[str, Any]]) -> None:
     for text in ("\0", "aaa\0", "\0aaa"):
         wanted = Filter(ORGANIZATIONS[0], text=text)
         assert _newest(service, wanted, 5) == []
@@ -223,7 +223,7 @@ APART = pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.s
 @APART
 @pytest.mark.parametrize("few", [-1, 20_000], ids=["one by one", "as it is"])
 def test_no_combination_of_filters_reads_every_row_or_sorts(
-    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int, apart: int
+    service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int, apart: int
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
     monkeypatch.setattr(search, "FEW", few)
@@ -235,7 +235,7 @@ def test_no_combination_of_filters_reads_every_row_or_sorts(
 
 
 @APART
-def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[str, Any]], apart: int) -> None:
+def test_without_text_the_index_alone_decides(service: AppContext, rows: list[dict[str, Any]], apart: int) -> None:
     for choice in COMBINATIONS[::apart]:
         if choice["text"] is None:
             steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
@@ -258,7 +258,7 @@ def test_without_text_the_index_alone_decides(service: Service, rows: list[dict[
     ],
 )
 def test_text_is_looked_for_where_it_costs_least(
-    service: Service,
+    service: AppContext,
     rows: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
     few: int,
@@ -276,7 +276,7 @@ def test_text_is_looked_for_where_it_costs_least(
 
 
 @pytest.mark.parametrize("text", ["aa", "%", "語", "b", "ss"])
-def test_short_texts_are_read_down_the_log(service: Service, rows: list[dict[str, Any]], text: str) -> None:
+def test_short_texts_are_read_down_the_log(service: AppContext, rows: list[dict[str, Any]], text: str) -> None:
     wanted = Filter(ORGANIZATIONS[0], "0190-two-p02", text=text)
     assert [hit.number for hit in _newest(service, wanted, 50)] == _read_all(rows, wanted)[:50]
     last = _plan(service, wanted)[-1]
@@ -284,7 +284,7 @@ def test_short_texts_are_read_down_the_log(service: Service, rows: list[dict[str
 
 
 def test_a_narrow_index_tells_status_and_error_code_before_the_row_is_read(
-    service: Service, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", -1)
     monkeypatch.setattr(search, "FEW", -1)
@@ -297,7 +297,7 @@ ASIDE = r"CO-ROUTINE|SCAN \(subquery|SCALAR SUBQUERY|SEARCH (organization|profil
 """What is found is given as one row, and numbers are looked up by their ids once."""
 
 
-def _plan(service: Service, wanted: Filter) -> list[str]:
+def _plan(service: AppContext, wanted: Filter) -> list[str]:
     """The steps of every statement that the query runs."""
 
     def explain() -> list[str]:

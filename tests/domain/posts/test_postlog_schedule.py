@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.domain.core.service import Service, close_service, open_service
+from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog_query, postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
 from socialpub.store import db
@@ -197,16 +197,16 @@ def test_others_see_nothing_of_it(server: Server, alice: Person, bob: Person, ch
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     settings = Settings(database={"url": str(tmp_path_factory.mktemp("schedule") / "socialpub.db")})
     db.migrate(settings.database_path)
-    opened = open_service(Runtime(settings, load_vault(settings)))
+    opened = open_context(Runtime(settings, load_vault(settings)))
     yield opened
-    close_service(opened)
+    close_context(opened)
 
 
 @pytest.fixture(scope="module")
-def rows(service: Service) -> list[dict[str, Any]]:
+def rows(service: AppContext) -> list[dict[str, Any]]:
     """All posts there are, newest first; each profile has two accounts on each platform."""
     dice = random.Random(7)
     for profile, organization in PROFILES.items():
@@ -315,7 +315,7 @@ def _batch(rows: list[dict[str, Any]]) -> str:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(choice=choices(), count=st.integers(1, 60))
 def test_a_page_is_what_reading_every_row_gives(
-    service: Service,
+    service: AppContext,
     rows: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
     few: int,
@@ -358,7 +358,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _plan(service: Service, ask: Callable[[], object]) -> list[str]:
+def _plan(service: AppContext, ask: Callable[[], object]) -> list[str]:
     """The steps of every statement about posts."""
 
     def explain() -> list[str]:
@@ -375,7 +375,7 @@ def _plan(service: Service, ask: Callable[[], object]) -> list[str]:
 
 @pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_order_is_the_index_s_and_nothing_is_sorted(
-    service: Service, rows: list[dict[str, Any]], apart: int
+    service: AppContext, rows: list[dict[str, Any]], apart: int
 ) -> None:
     """Where posts are not few, with every combination of filters, each account and state is one probe."""
     for values in itertools.islice(itertools.product(*_CHOICES.values()), 0, None, apart):
@@ -390,7 +390,7 @@ def test_the_order_is_the_index_s_and_nothing_is_sorted(
         assert not [step for step in steps if "TEMP B-TREE" in step], (wanted, steps)
 
 
-def test_bounds_on_the_scheduled_time_keep_the_log_s_own_ways(service: Service, rows: list[dict[str, Any]]) -> None:
+def test_bounds_on_the_scheduled_time_keep_the_log_s_own_ways(service: AppContext, rows: list[dict[str, Any]]) -> None:
     """Where many are scheduled within the bounds, they are told from the rows of the log."""
     bounds = Schedule(kit.NOON, kit.NOON + 500)
     with pytest.MonkeyPatch.context() as patched:
@@ -405,7 +405,7 @@ def test_bounds_on_the_scheduled_time_keep_the_log_s_own_ways(service: Service, 
             assert [step for step in steps if re.match(r"SEARCH post USING .*(organization|profile)=\?", step)], steps
 
 
-def test_an_account_s_posts_have_an_index_of_their_own(service: Service, rows: list[dict[str, Any]]) -> None:
+def test_an_account_s_posts_have_an_index_of_their_own(service: AppContext, rows: list[dict[str, Any]]) -> None:
     row = rows[0]
     wanted = Filter(row["organization"], row["profile"], account=Target(row["account"], row["platform"]))
     (first, *_) = [step for step in _plan(service, lambda: postlog_query.newest(wanted, 51)) if " post " in step]

@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import attention
-from socialpub.domain.core.service import Service
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.posts import accept, lookup
 from socialpub.domain.publishing import records
 from socialpub.domain.publishing.intents import Snapshot
@@ -30,7 +30,7 @@ def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
 ) -> None:
     look_again = accept._look_again
 
-    def once_it_has_ended(service: Service, orders: Sequence[accept.Order]) -> Any:
+    def once_it_has_ended(service: AppContext, orders: Sequence[accept.Order]) -> Any:
         """In the transaction, which sees it."""
         Account.update(status="revoked").where(Account.id == alice.bluesky).execute()
         return look_again(service, orders)
@@ -68,7 +68,7 @@ def test_what_begins_with_its_acceptance_is_known_as_its_rows_are(
     """Nothing of it is read back: what its run has is what another run would read, in the same transaction."""
     begin, seen = records.begin, list[tuple[Snapshot, Snapshot]]()
 
-    def compared(service: Service, tx: Tx, claims: Sequence[Claim], inserted: Any) -> Any:
+    def compared(service: AppContext, tx: Tx, claims: Sequence[Claim], inserted: Any) -> Any:
         begun = begin(service, tx, claims, inserted)
         read = records.take(service, tx, claims)
         seen.extend((one, replace(other, resumed=False)) for one, other in zip(begun, read, strict=True))
@@ -113,7 +113,7 @@ def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: Server, 
     server.connect_bluesky(alice)
     send(2)
     service.write(
-        lambda tx: attention.remember(service, tx, alice.bluesky, ApiError("platform_auth_failed", "no"))
+        lambda tx: attention.save(service, tx, alice.bluesky, ApiError("platform_auth_failed", "no"))
     ).result()
     service.write(lambda tx: attention.clear(service, tx, [])).result()
     found = service.write(lambda tx: lookup.connected([alice.bluesky])[alice.bluesky]).result()

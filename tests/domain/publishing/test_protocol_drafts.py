@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.domain.people.tenancy import Scope
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.platforms.contract import AccountIdentity, Tokens

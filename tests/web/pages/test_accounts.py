@@ -13,7 +13,7 @@ import pytest
 from socialpub import platforms
 from socialpub.base.runtime import iso
 from socialpub.domain.accounts import accounts, tokens
-from socialpub.domain.people import signin
+from socialpub.domain.identity import signin
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.db import Tx
@@ -88,7 +88,7 @@ def test_who_wants_to_cancels_what_waits(server: Server, alice: Person, browser:
 def test_it_asks_for_the_password_when_the_sign_in_is_older_than_ten_minutes(
     server: Server, alice: Person, browser: Api
 ) -> None:
-    server.clock.skip(signin.FRESH_MS / 1000 + 1)
+    server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     path = f"/accounts/{alice.bluesky}/disconnect"
     assert 'name="password"' in browser.get(path).text
     refused = send(browser, path)
@@ -222,7 +222,7 @@ def test_the_reason_goes_with_a_new_consent(server: Server, alice: Person, brows
     row = server.rows(Account, id=alice.bluesky)[0]
     server.service.write(lambda tx: tokens.mark_revoked(server.service, tx, row["id"], "It was withdrawn.")).result()
     assert "It was withdrawn." in words(browser, row["id"])
-    held = tokens.open_tokens(server.service, row["id"], row["secret"])
+    held = tokens.decrypt(server.service, row["id"], row["secret"])
     who = AccountIdentity(row["platform_account_id"], row["display_name"], json.loads(row["extra"]))
 
     def again(tx: Tx) -> None:

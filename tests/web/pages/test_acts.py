@@ -8,8 +8,8 @@ import re
 import httpx
 import pytest
 
-from socialpub.domain.people import actlog
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access import audit_log_query
+from socialpub.domain.access.actor import build_operator
 from socialpub.store.models import ApiKey, Audit, User
 from tests.kit import Person, Server
 from tests.web.pages.test_members import CAROL, XSS, id_of, invite, join, joined
@@ -141,7 +141,7 @@ def test_a_day_is_the_readers_own(server: Server, owner: httpx.Client, alice: Pe
 def test_pages_go_on_where_the_last_ended_and_lose_none_of_one_instant(
     server: Server, owner: httpx.Client, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actlog, "PAGE", 3)
+    monkeypatch.setattr(audit_log_query, "PAGE_SIZE", 3)
     for number in range(8):
         act(server, alice, at=1_700_000_000_000, address=f"a{number}")
     seen, asked = [], {"kind": "signin", "until": "2024-01-01"}
@@ -208,5 +208,5 @@ def test_what_others_wrote_stays_text(server: Server, owner: httpx.Client, alice
 
 
 def test_the_operator_acts_in_an_organization_and_is_seen(server: Server, owner: httpx.Client, alice: Person) -> None:
-    who = operator(server.service, "command user_create", "user 0 of this machine").within(alice.organization)
+    who = build_operator(server.service, "command user_create", "user 0 of this machine").within(alice.organization)
     assert who.act.organization == alice.organization

@@ -12,8 +12,8 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain.accounts import renewal, tokens
-from socialpub.domain.people import signin
+from socialpub.domain.accounts import token_refresh, tokens
+from socialpub.domain.identity import signin
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.models import Audit, PlatformApp
@@ -262,7 +262,7 @@ def test_nobody_without_a_session_or_its_token_changes_one(open_: Open) -> None:
 def test_it_asks_for_the_password_when_the_sign_in_is_older_than_ten_minutes(open_: Open) -> None:
     office = open_("threads")
     type_in(office)
-    office.server.clock.skip(signin.FRESH_MS / 1000 + 1)
+    office.server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     for path in ("/settings/apps/threads", "/settings/apps/threads/remove"):
         assert 'name="password"' in office.browser.get(path).text
         refused = send(office.browser, path, client_id="a", client_secret=WRONG)
@@ -320,8 +320,8 @@ def renew(office: Office) -> str:
     """Ask for new tokens of the account; what went wrong."""
     (row,) = office.rows()
     try:
-        tokens.renewed(
-            office.server.service, row["id"], tokens.open_tokens(office.server.service, row["id"], row["secret"])
+        tokens.refresh_tokens(
+            office.server.service, row["id"], tokens.decrypt(office.server.service, row["id"], row["secret"])
         )
     except ApiError as error:
         return error.code
@@ -329,7 +329,7 @@ def renew(office: Office) -> str:
 
 
 def test_renewals_that_were_refused_go_on_at_once_with_the_right_secret(renewing: Office) -> None:
-    office, upkeep = renewing, renewal.Upkeep(renewing.server.service)
+    office, upkeep = renewing, token_refresh.TokenRefresher(renewing.server.service)
     office.server.clock.skip(8 * 86_400)
     before = office.calls("oauth.token")
     for _ in range(3):

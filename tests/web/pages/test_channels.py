@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.domain.core.notices import DEFAULTS
+from socialpub.domain.events.notification_queue import DEFAULT_TYPES
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store.models import NotificationChannel
@@ -122,7 +122,7 @@ def test_what_is_told_is_what_is_chosen(world: World, sink: Sink, browser: Api) 
     text = page(browser, "/new/slack")
     assert 'value="needed" checked' in text
     needed = text.partition('<ul class="hint" id="needed">')[2].partition("</ul>")[0]
-    assert needed.count("<li>") == len(DEFAULTS)
+    assert needed.count("<li>") == len(DEFAULT_TYPES)
     chosen = {boxes["post.published"]: "yes", boxes["token.expiring"]: "yes"}
     id = made(browser, sink, tells="chosen", **chosen, description="The shop")
     assert world.alice.api.get(f"{CHANNELS}/{id}").json()["events"] == ["post.published", "token.expiring"]

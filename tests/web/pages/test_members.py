@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from socialpub.base.crypto import digest
-from socialpub.domain.people import members, signin, users
+from socialpub.domain.identity import members, signin, users
 from socialpub.store.models import Audit, Device, FormerUser, Invitation, Session, User
 from tests.kit import UNKNOWN_ID, Person, Server
 from tests.mailroom import Mailroom, delivering
@@ -101,7 +101,7 @@ def test_an_invitation_ends_after_a_week_or_when_it_is_withdrawn(server: Server,
     path = invite(owner)
     page = server.api()
     token = csrf_of(page.get(path))
-    server.clock.skip(members.INVITED_MS / 1000 + 1)
+    server.clock.skip(members.INVITATION_MS / 1000 + 1)
     assert page.get(path).status_code == 404
     assert page.post(path, data={"csrf_token": token, "password": PASSWORD}).status_code == 404
     assert server.rows(User, email=CAROL) == []
@@ -114,7 +114,7 @@ def test_a_second_invitation_of_the_same_address_ends_the_first(server: Server, 
 
 
 def test_so_many_may_be_open(owner: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "OPEN_MAX", 2)
+    monkeypatch.setattr(members, "OPEN_INVITATIONS_MAX", 2)
     for number in range(2):
         invite(owner, f"{number}@example.com")
     refused = send(owner, PATH, email="more@example.com", role="member")
@@ -122,7 +122,7 @@ def test_so_many_may_be_open(owner: httpx.Client, monkeypatch: pytest.MonkeyPatc
 
 
 def test_so_many_may_be_made_within_a_day(server: Server, owner: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "A_DAY_MAX", 2)
+    monkeypatch.setattr(members, "INVITATIONS_PER_DAY_MAX", 2)
     for _ in range(2):
         invite(owner)
     refused = send(owner, PATH, email=CAROL, role="member")
@@ -204,7 +204,7 @@ def test_a_form_of_another_site_joins_nobody(server: Server, owner: httpx.Client
 
 
 def test_inviting_asks_for_the_password_when_the_sign_in_is_old(server: Server, owner: httpx.Client) -> None:
-    server.clock.skip(signin.FRESH_MS / 1000 + 1)
+    server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     assert asks_for_password(owner.get(PATH))
     refused = send(owner, PATH, email=CAROL, role="member")
     assert (refused.status_code, server.rows(Invitation)) == (403, [])
@@ -313,7 +313,7 @@ def test_a_member_who_is_removed_while_they_act_has_done_nothing(
 ) -> None:
     carol = joined(server, owner, role="owner")
     token = csrf_of(carol.get("/settings"))
-    member, removed, usual = id_of(server, CAROL), [], signin.prove
+    member, removed, usual = id_of(server, CAROL), [], signin.reauthenticate_if_stale
 
     async def then_removed(*args: object, **kwargs: object) -> bool:
         if not removed:
@@ -321,7 +321,7 @@ def test_a_member_who_is_removed_while_they_act_has_done_nothing(
             await server.service.write(lambda tx: Session.delete().where(Session.user == member).execute())
         return await usual(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(signin, "prove", then_removed)
+    monkeypatch.setattr(signin, "reauthenticate_if_stale", then_removed)
     answer = carol.post(PATH, data={"csrf_token": token, "email": "dave@example.com", "role": "owner"})
     assert answer.status_code == 401
     assert server.rows(Invitation) == []
@@ -330,7 +330,7 @@ def test_a_member_who_is_removed_while_they_act_has_done_nothing(
 def test_removing_asks_for_the_password_when_the_sign_in_is_old(server: Server, owner: httpx.Client) -> None:
     joined(server, owner)
     path = f"{PATH}/{id_of(server, CAROL)}"
-    server.clock.skip(signin.FRESH_MS / 1000 + 1)
+    server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     for act in ("/remove", ""):
         assert send(owner, path + act, role="admin").status_code == 403
     assert server.rows(User, email=CAROL)[0]["role"] == "member"
@@ -422,7 +422,7 @@ def test_a_new_password_needs_the_old_one_and_ends_every_other_session(server: S
     assert server.rows(Device) == []
     assert sign_in(server.api()).status_code == 401
     assert sign_in(server.api(), password=new).status_code == 303
-    assert users.verify(server.rows(User, email=EMAIL)[0]["password"], new)
+    assert users.verify_password(server.rows(User, email=EMAIL)[0]["password"], new)
 
 
 def test_guesses_at_the_password_now_are_slowed_down(owner: httpx.Client) -> None:

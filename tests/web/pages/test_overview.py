@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from socialpub.domain.core import instance
-from socialpub.domain.engine import recovery
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.background import recovery
 from socialpub.domain.posts import overview
+from socialpub.domain.server import instance
 from socialpub.store.models import Account, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Server
@@ -146,7 +146,7 @@ def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: Server) -> 
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
     assert 'action="/overview/resume"' in browser.get("/").text
     assert send(browser, "/overview/resume").status_code == 303
-    assert server.service.read(instance.paused).result() is None
+    assert server.service.read(instance.get_pause_reason).result() is None
 
 
 def restored(server: Server) -> None:
@@ -169,10 +169,10 @@ def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: Server, choice
     assert "1 post is overdue" in page
     assert f'href="/posts/{post}"' in page
     assert send(browser, "/overview/compare").status_code == 400
-    assert server.service.read(instance.paused).result() == instance.RESTORED
+    assert server.service.read(instance.get_pause_reason).result() == instance.RESTORED
     answer = send(browser, "/overview/compare", overdue=choice)
     assert "Publishing resumed." in then(browser, answer)
-    assert server.service.read(instance.paused).result() is None
+    assert server.service.read(instance.get_pause_reason).result() is None
     row = server.wait(post, status)
     assert (row["error_code"] is None) == (choice == "publish")
     assert "not paused for a restore" in browser.get("/overview/compare").text
@@ -185,7 +185,7 @@ def test_nobody_goes_on_for_others_nor_for_another_reason(world: World) -> None:
     assert 'href="/overview/compare"' not in browser.get("/").text
     assert "This server has other organizations" in browser.get("/overview/compare").text
     assert send(browser, "/overview/compare", overdue="skip").status_code == 403
-    assert world.server.service.read(instance.paused).result() == instance.RESTORED
+    assert world.server.service.read(instance.get_pause_reason).result() == instance.RESTORED
 
 
 def test_more_than_a_transaction_should_hold_is_the_commands_work(
@@ -211,7 +211,7 @@ def test_going_on_asks_for_the_password_when_the_sign_in_is_old(server: Server) 
     server.clock.skip(11 * 60)
     answer = send(browser, "/overview/compare", overdue="skip")
     assert (answer.status_code, asks_for_password(answer)) == (403, True)
-    assert server.service.read(instance.paused).result() == instance.RESTORED
+    assert server.service.read(instance.get_pause_reason).result() == instance.RESTORED
 
 
 def test_a_scheduler_that_is_silent_is_told(world: World, browser: Api) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.domain.people import signin
+from socialpub.domain.identity import signin
 from socialpub.store.models import Account, ApiKey, Profile
 from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
@@ -17,7 +17,7 @@ from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import UNKNOWN_ID, Api, Person, Server, error_of
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, csrf_of, signed_in
 
-TOO_LATE = signin.FRESH_MS / 1000 + 1
+TOO_LATE = signin.REAUTHENTICATED_MS / 1000 + 1
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from socialpub import platforms
 from socialpub.base.host import mounts
 from socialpub.base.runtime import iso
-from socialpub.domain.core import instance
+from socialpub.domain.server import instance
 from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
 from tests.domain.posts.test_postlog import fill

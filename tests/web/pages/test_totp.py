@@ -10,8 +10,8 @@ import httpx
 import pyotp
 import pytest
 
-from socialpub.domain.people import signin, totp
-from socialpub.domain.people.actor import operator
+from socialpub.domain.access.actor import build_operator
+from socialpub.domain.identity import signin, totp
 from socialpub.store.models import Device, RecoveryCode, Session, User
 from socialpub.web.dashboard import sign_in as people
 from socialpub.web.dashboard import totp as pages
@@ -73,7 +73,7 @@ def half_in(server: Server) -> tuple[httpx.Client, httpx.Response]:
 
 def test_it_is_turned_on_with_a_code_and_recovery_codes_are_shown_once(server: Server, owner: httpx.Client) -> None:
     secret, codes = turn_on(server, owner)
-    assert len(set(codes)) == totp.CODES
+    assert len(set(codes)) == totp.RECOVERY_CODE_COUNT
     page = owner.get(PATH).text
     assert "10 of 10 codes are left" in page
     assert not any(code in page for code in codes)
@@ -93,9 +93,9 @@ def test_the_picture_is_drawn_without_style_and_says_what_apps_read(server: Serv
     assert "<svg viewBox=" in page
     assert " style=" not in page
     assert len(base64.b32decode(secret)) == 20
-    told = pyotp.parse_uri(totp.uri_of(secret, "a&b?c#d@example.com"))
+    told = pyotp.parse_uri(totp.build_uri(secret, "a&b?c#d@example.com"))
     assert (told.secret, told.issuer, told.name) == (secret, "socialpub", "a&b?c#d@example.com")
-    assert "<path" in pages.render_qr_code(totp.uri_of(secret, "x" * 320))
+    assert "<path" in pages.render_qr_code(totp.build_uri(secret, "x" * 320))
 
 
 @pytest.mark.parametrize("code", ["", "000000", "abcdef", "１２３４５６", "9" * 500, "<script>"])
@@ -186,7 +186,7 @@ def test_a_known_device_is_asked_for_the_code_too(server: Server, owner: httpx.C
 def test_guesses_at_the_code_are_slowed_down_for_the_person(server: Server, owner: httpx.Client) -> None:
     secret, codes = turn_on(server, owner)
     server.clock.skip(60)
-    for _ in range(signin.BRAKES["code"].free):
+    for _ in range(signin.GUESS_BACKOFFS["code"].free):
         assert second_step(*half_in(server), "000000").status_code == 401
     slowed = second_step(*half_in(server), code_of(server, secret))  # in another browser, and be it the right one
     assert (slowed.status_code, slowed.headers["Retry-After"]) == (429, "1")
@@ -227,7 +227,7 @@ def test_a_password_that_was_changed_meanwhile_is_no_half(server: Server, owner:
 
 def test_it_is_turned_off_with_the_password(server: Server, owner: httpx.Client) -> None:
     _, codes = turn_on(server, owner)
-    server.clock.skip(signin.FRESH_MS / 1000 + 1)
+    server.clock.skip(signin.REAUTHENTICATED_MS / 1000 + 1)
     assert asks_for_password(owner.get(PATH))
     for path in (f"{PATH}/off", f"{PATH}/codes"):
         assert send(owner, path).status_code == 403
@@ -244,7 +244,7 @@ def test_new_recovery_codes_end_those_before(server: Server, owner: httpx.Client
     _, codes = turn_on(server, owner)
     assert send(owner, f"{PATH}/codes").headers["Location"] == PATH
     new = re.findall(r"\b[a-z2-7]{4}(?:-[a-z2-7]{4}){3}\b", owner.get(PATH).text)
-    assert len(set(new) - set(codes)) == totp.CODES
+    assert len(set(new) - set(codes)) == totp.RECOVERY_CODE_COUNT
     assert second_step(*half_in(server), codes[0]).status_code == 401
     assert second_step(*half_in(server), new[0]).status_code == 303
 
@@ -262,10 +262,10 @@ def test_a_code_of_one_person_is_nothing_for_another(server: Server, owner: http
     for code in (code_of(server, secret), codes[0]):
         browser = server.api()
         assert second_step(browser, sign_in(browser, "bob@example.com"), code).status_code == 401
-    assert len(server.rows(RecoveryCode)) == 2 * totp.CODES
+    assert len(server.rows(RecoveryCode)) == 2 * totp.RECOVERY_CODE_COUNT
 
 
 def test_the_operator_turns_it_off_for_who_has_lost_it(server: Server, owner: httpx.Client) -> None:
     turn_on(server, owner)
-    server.service.write(lambda tx: totp.reset(tx, operator(server.service, "test"), EMAIL)).result()
+    server.service.write(lambda tx: totp.reset(tx, build_operator(server.service, "test"), EMAIL)).result()
     assert sign_in(server.api()).status_code == 303

@@ -14,7 +14,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import iso
-from socialpub.domain.people import desk as desks
+from socialpub.domain.identity import dashboard_session as desks
 from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.kit.options import list_fields
 from socialpub.platforms.kit.text import normalize_line_feeds
@@ -132,7 +132,7 @@ def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[t
 
 
 def _parse_due(form: Mapping[str, str], now_ms: int) -> str:
-    zone = desks.known_zone(form.get("in_zone")) or desks.UTC
+    zone = desks.find_zone(form.get("in_zone")) or desks.UTC
     at = time_format.parse_local(form.get("day", ""), form.get("clock", ""), zone)
     if at is None:
         raise _time_error("Choose a day and a time.")

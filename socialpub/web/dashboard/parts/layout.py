@@ -16,11 +16,11 @@ from peewee import PeeweeException
 
 from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
-from socialpub.domain import act
-from socialpub.domain.core.service import Service
-from socialpub.domain.people import desk, sessions, signin, tenancy
-from socialpub.domain.people.desk import Desk
-from socialpub.domain.people.tenancy import Scope
+from socialpub.domain.access import actions, authentication
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.identity import dashboard_session, sessions, signin
+from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.web.html import templates
 from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route, ServerRequest
@@ -57,15 +57,15 @@ class FlashMessage:
 async def show(
     call: RequestContext,
     template: str,
-    read: Callable[[Desk], Mapping[str, Any]] = lambda desk: {},
+    read: Callable[[DashboardSession], Mapping[str, Any]] = lambda desk: {},
     *,
     status: int = 200,
     **values: Any,
 ) -> HandlerResponse:
     """A page of somebody who is signed in. `read` runs in the same reader as the frame's own questions.
 
-    Lists are read in `desk.scope`, which is narrowed to the profile that the person is in; one thing that an address
-    names is read in `call.scope`, so that a link leads to it from everywhere.
+    Lists are read in `dashboard_session.scope`, which is narrowed to the profile that the person is in; one thing that
+    an address names is read in `call.scope`, so that a link leads to it from everywhere.
     """
 
     found, shown = await call.service.read(lambda: _read_all(call, read))
@@ -79,7 +79,7 @@ async def show(
 
 
 async def show_fragment(
-    call: RequestContext, template: str, read: Callable[[Desk], Mapping[str, Any]]
+    call: RequestContext, template: str, read: Callable[[DashboardSession], Mapping[str, Any]]
 ) -> HandlerResponse:
     """A piece of such a page, which its script asks for again; a route that is `light` gives it an ETag."""
     found, shown = await call.service.read(lambda: _read_all(call, read))
@@ -87,40 +87,46 @@ async def show_fragment(
     return templates.render_page(template, **frame | dict(shown))
 
 
-def _read_all(call: RequestContext, read: Callable[[Desk], Mapping[str, Any]]) -> tuple[Desk, Mapping[str, Any]]:
+def _read_all(
+    call: RequestContext, read: Callable[[DashboardSession], Mapping[str, Any]]
+) -> tuple[DashboardSession, Mapping[str, Any]]:
     """Who looks, and what they see: read in one go."""
-    found = desk.of(call.scope)
+    found = dashboard_session.load(call.scope)
     if found is None:
         raise ApiError("unauthenticated")
-    filled = desk.kept(call.scope, call.request.path) if call.request.args.get("kept") else {}
+    filled = dashboard_session.load_saved_form(call.scope, call.request.path) if call.request.args.get("kept") else {}
     return found, {"filled": filled, **read(found)}
 
 
 def build_context(
-    service: Service, pages: Mapping[str, Route], scope: Scope, path: str, found: Desk | None
+    service: AppContext, pages: Mapping[str, Route], scope: Scope, path: str, found: DashboardSession | None
 ) -> dict[str, Any]:
     """What every template of the dashboard is given."""
     return {
         "desk": found,
         "nav": _nav(pages, scope) if found else [],
         "path": path,
-        "zone": found.zone if found else desk.UTC,
+        "zone": found.zone if found else dashboard_session.UTC,
         "now_ms": service.now_ms,
         "csrf_token": scope.csrf,
-        "manages": act.manages(scope),
-        "owns": act.owns(scope),
+        "manages": actions.can_manage(scope),
+        "owns": actions.can_manage_members(scope),
         "needs_proof": found is not None and not signin.is_fresh(found.proved_at, service.now_ms),
     }
 
 
-async def build_error_context(service: Service, request: ServerRequest) -> dict[str, Any]:
+async def build_error_context(service: AppContext, request: ServerRequest) -> dict[str, Any]:
     """The same around an error, of whatever address; nothing where nobody is signed in, or cannot be asked for."""
     cookie = request_headers.read_cookie(service, request)
     if cookie is None:
         return {}
     try:
-        scope = request.ctx.scope or await tenancy.authenticate_session(service, cookie)
-        found = await service.read_inline(lambda: desk.of(scope), to_identify=True) if scope.session else None
+        scope = request.ctx.scope or await authentication.authenticate_session(service, cookie)
+        found = (
+            await service.read_inline(lambda: dashboard_session.load(scope), to_identify=True)
+            if scope.session
+            else None
+        )
     except (ApiError, PeeweeException, sqlite3.Error, OSError):
         return {}
     return build_context(service, request.app.ctx.pages, scope, request.path, found)
@@ -128,7 +134,9 @@ async def build_error_context(service: Service, request: ServerRequest) -> dict[
 
 def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
     return [
-        (name, address) for name, address in NAVIGATION if address in pages and act.may(scope, pages[address].needs)
+        (name, address)
+        for name, address in NAVIGATION
+        if address in pages and actions.has_role(scope, pages[address].needs)
     ]
 
 
@@ -140,19 +148,21 @@ async def require_proof(call: RequestContext, form: Mapping[str, str]) -> None:
 
     ApiError `session.proof`, `rate_limited`: show the page again, which has a field for it (`ui.proof`).
     """
-    if await signin.prove(call.who, call.engine.throttle, form.get("password", ""), *_client_and_device(call)):
+    if await signin.reauthenticate_if_stale(
+        call.who, call.engine.throttle, form.get("password", ""), *_client_and_device(call)
+    ):
         await _record_proof(call)
 
 
 async def require_password(call: RequestContext, form: Mapping[str, str]) -> None:
     """The same, be it that they gave it a moment ago: for what only they may do, and nobody who finds their screen."""
-    await signin.give(call.who, call.engine.throttle, form.get("password", ""), *_client_and_device(call))
+    await signin.reauthenticate(call.who, call.engine.throttle, form.get("password", ""), *_client_and_device(call))
     await _record_proof(call)
 
 
 async def _record_proof(call: RequestContext) -> None:
     """Its row says what was done, and not what for: that has its own, once it is done."""
-    await act.do(call.who._replace(act=call.act._replace(verb=PROOF_VERB)), sessions.proved)
+    await actions.perform(call.who._replace(act=call.act._replace(verb=PROOF_VERB)), sessions.record_password_check)
 
 
 def _client_and_device(call: RequestContext) -> tuple[str, str | None]:
@@ -201,7 +211,7 @@ def read_signed_out_flash(call: RequestContext) -> tuple[FlashMessage | None, tu
     return notice, gone
 
 
-def _flash_cookie(service: Service, scope: Scope, notice: FlashMessage) -> str:
+def _flash_cookie(service: AppContext, scope: Scope, notice: FlashMessage) -> str:
     told = json.dumps(asdict(notice) | {"until": service.now_ms + FLASH_SECONDS * 1000})
     sealed = service.runtime.vault.seal(told.encode(), _seal_context(scope))
     return forms.build_cookie(service, FLASH_COOKIE, sealed, FLASH_SECONDS, path="/")
@@ -211,7 +221,7 @@ def _seal_context(scope: Scope) -> tuple[str, str, str]:
     return ("notice", "cookie", scope.session or "")
 
 
-def _open_flash(service: Service, scope: Scope, cookie: str) -> FlashMessage | None:
+def _open_flash(service: AppContext, scope: Scope, cookie: str) -> FlashMessage | None:
     """The notice in a cookie that this server has sealed for this session a moment ago."""
     try:
         told = json.loads(service.runtime.vault.open(cookie, _seal_context(scope)))

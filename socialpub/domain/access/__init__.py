@@ -1,0 +1,1 @@
+"""Access to the domain: authentication, actions and their audit log, idempotency, rate limits."""

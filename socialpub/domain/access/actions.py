@@ -1,0 +1,181 @@
+"""Actions: the one way in which requests, pages and commands write.
+
+An action is a function `(tx, who, …) -> body` in the package of what it changes. This module adds what all share:
+authorization, transaction, idempotent response, audit row, and work after the commit.
+A request may take minutes, during which its key, session or role may be revoked. So authorization is checked again in
+the writing transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from socialpub.base.compact import dumps
+from socialpub.base.errors import ApiError
+from socialpub.domain.access import audit_log, authentication, idempotency
+from socialpub.domain.access.actor import ActionBody, ActionFunction, ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.store.db import DbFuture, Tx
+
+T = TypeVar("T")
+W = TypeVar("W")
+P = ParamSpec("P")
+GroupAction = Callable[[Tx, Sequence[W]], Sequence[T]]
+
+MANAGER_ROLES = ("owner", "admin")  # roles that manage accounts, profiles and keys
+OWNER_ROLES = ("owner",)  # role that manages members
+
+
+# --- Actions -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BoundAction:
+    """Action with its arguments, not executed yet."""
+
+    who: Actor
+    run: Callable[[Tx], ActionResult]
+
+
+def bind(who: Actor, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> BoundAction:
+    """Bind an action to its actor and arguments."""
+
+    def run(tx: Tx) -> ActionResult:
+        made = verb(tx, who, *args, **kwargs)
+        return made if isinstance(made, ActionResult) else ActionResult(made)
+
+    return BoundAction(who, run)
+
+
+async def perform(who: Actor, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
+    """Execute an action; return its body. Raises ApiError, with nothing written, if refused."""
+    done, _ = await _perform(bind(who, verb, *args, **kwargs))
+    return done.body
+
+
+def perform_sync(who: Actor, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
+    """Execute an action in a command, where no loop runs."""
+    return asyncio.run(perform(who, verb, *args, **kwargs))
+
+
+async def respond(deed: BoundAction) -> idempotency.StoredResponse:
+    """Execute an action; return the response, which is stored for its key."""
+    _, kept = await _perform(deed)
+    return kept
+
+
+async def respond_once(
+    service: AppContext, key: idempotency.IdempotencyKey | None, ask: Callable[[], Awaitable[BoundAction]]
+) -> idempotency.StoredResponse:
+    """Execute the action built by `ask` once per key; a repeat gets the same bytes.
+
+    `ask` is called after the key lookup, so that a key used for something else is refused first.
+    """
+
+    async def first() -> idempotency.StoredResponse:
+        return await respond(await ask())
+
+    return await idempotency.run_once(service, key, first)
+
+
+async def _perform(deed: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
+    done, kept = await write(deed.who.service, deed.who.scope, lambda tx: _write_result(tx, deed))
+    if done.after:
+        await done.after()
+    return done, kept
+
+
+def _write_result(tx: Tx, deed: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
+    who = deed.who
+    idempotency.check_unused(who.service, who.key)
+    done = deed.run(tx)
+    if done.is_act:
+        audit_log.record(who.service, tx, who.act, done.subject or _get_body_id(done.body))
+    kept = idempotency.StoredResponse(done.status, dumps(done.body))
+    idempotency.insert(who.service, tx, who.key, kept, secret=done.secret)
+    return done, kept
+
+
+def _get_body_id(body: ActionBody) -> str | None:
+    return str(body["id"]) if "id" in body else None
+
+
+# --- Authorization -----------------------------------------------------------------------------------------------
+
+
+def write(service: AppContext, scope: Scope, run: Callable[[Tx], T]) -> DbFuture[T]:
+    """Run `run` in one transaction in which `scope` is still authorized; return its result.
+
+    Raises ApiError, with nothing written: `unauthenticated` for a revoked key or ended session, `unauthorized` for a
+    role.
+    """
+
+    def act(tx: Tx) -> T:
+        check_scope(service, scope)
+        return run(tx)
+
+    return service.write(act)
+
+
+def write_together(service: AppContext, scope: Scope, verb: GroupAction[W, T], what: W) -> DbFuture[T]:
+    """Run an action that can handle several requests in one transaction.
+
+    `verb` gets every `what` and returns the results in their order. If one is refused or fails, each is run alone.
+    """
+    return service.write_together(_add_authorization(verb), (service, scope, what))
+
+
+@functools.cache
+def _add_authorization(verb: GroupAction[W, T]) -> GroupAction[tuple[AppContext, Scope, W], T]:
+    """Wrap the action in an authorization check; cached, because groups form by function."""
+
+    def act(tx: Tx, asked: Sequence[tuple[AppContext, Scope, W]]) -> Sequence[T]:
+        for scope, service in {scope: service for service, scope, _ in asked}.items():
+            check_scope(service, scope)
+        return verb(tx, [what for *_, what in asked])
+
+    return act
+
+
+def check_scope(service: AppContext, scope: Scope) -> None:
+    """Raise ApiError unless the scope is still authorized. Call in the transaction."""
+    if scope.key is not None and not authentication.key_is_valid(scope.key):
+        raise ApiError("unauthenticated")
+    if scope.session is not None:
+        _check_role(scope, authentication.find_role(scope.session, service.now_ms))
+
+
+def authorize(scope: Scope) -> None:
+    """Raise ApiError `unauthorized` for the wrong role; the transaction checks again."""
+    _check_role(scope, scope.role)
+
+
+def _check_role(scope: Scope, role: str | None) -> None:
+    if role is None:
+        raise ApiError("unauthenticated")
+    if not _is_sufficient(role, scope.needs):
+        raise ApiError("unauthorized", f"This needs the role {' or '.join(scope.needs)}; yours is {role}.")
+
+
+def has_role(scope: Scope, needs: tuple[str, ...]) -> bool:
+    """Return whether the role is one of these; empty: every role."""
+    return _is_sufficient(scope.role, needs)
+
+
+def _is_sufficient(role: str, needs: tuple[str, ...]) -> bool:
+    return not needs or role in needs
+
+
+def can_manage(scope: Scope) -> bool:
+    """Return whether the user may manage the organization; pages show controls accordingly."""
+    return scope.role in MANAGER_ROLES
+
+
+def can_manage_members(scope: Scope) -> bool:
+    """Return whether the user may manage the members."""
+    return scope.role in OWNER_ROLES

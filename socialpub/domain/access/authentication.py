@@ -1,0 +1,110 @@
+"""Authentication by API key or session, and the Scope that narrows every query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError, refuse
+from socialpub.domain.context.app_context import AppContext
+from socialpub.store import sql
+from socialpub.store.models import Session, User
+from socialpub.store.statements import keys
+
+LAST_USED_INTERVAL_MS = 60_000
+SESSION_IDLE_MS = 30 * 24 * 3600 * 1000
+KEY_LABELS = ("live", "test")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Authorization scope: one organization, and one profile if the key is bound to it."""
+
+    organization: str
+    profile: str | None = None
+    key: str | None = None  # API key id; None for a user or the operator
+    user: str | None = None
+    role: str = "owner"
+    csrf: str | None = None
+    session: str | None = None  # session id; None for a key or the operator
+    needs: tuple[str, ...] = ()  # roles allowed; empty: every role
+
+    def narrowed(self, profile: str | None) -> str | None:
+        """Return the profile to filter by; None: all. Raises `not_found` for another profile's key."""
+        if profile is not None and self.profile not in (None, profile):
+            raise refuse("api_key.profile_scope")
+        return profile or self.profile
+
+
+def list_key_prefixes(service: AppContext) -> tuple[str, ...]:
+    """Return the API key prefixes, e.g. `svc_live_`, `svc_test_`; `svc` is configurable."""
+    word = service.runtime.settings.security.key_prefix
+    return tuple(f"{word}_{label}_" for label in KEY_LABELS)
+
+
+async def authenticate_key(service: AppContext, presented: str) -> Scope:
+    """Return the scope of an API key. Raises ApiError `unauthenticated`.
+
+    The time of its use is stored at most once a minute.
+    """
+    row = None
+    if crypto.key_is_well_formed(presented, list_key_prefixes(service)):
+        digest = crypto.digest(presented)
+        row = await service.read_inline(lambda: _find_key(digest), to_identify=True)
+    if row is None:
+        raise ApiError("unauthenticated")
+    key, organization, profile, used = row
+    if used is None or service.now_ms - used > LAST_USED_INTERVAL_MS:
+        now = service.now_ms
+        service.write(lambda tx: sql.change(keys.KEY_USED, (now, key, now - LAST_USED_INTERVAL_MS)))
+    return Scope(organization, profile, key)
+
+
+def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
+    """Look up a key by digest: id, organization, profile, time of last use."""
+    found: tuple[str, str, str | None, int | None] | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
+    return found
+
+
+def key_is_valid(key: str) -> bool:
+    """Return whether a key id exists and is not revoked. Call in a transaction."""
+    return sql.first(keys.KEY_STANDS, (key,)) is not None
+
+
+async def authenticate_session(service: AppContext, cookie: str) -> Scope:
+    """Return the scope of a session cookie. Raises ApiError `unauthenticated`."""
+    now, digest = service.now_ms, crypto.digest(cookie)
+    row = await service.read_inline(lambda: _find_session(digest, now), to_identify=True)
+    if row is None:
+        raise ApiError("unauthenticated")
+    user, organization, role, csrf, seen = row
+    if now - seen > LAST_USED_INTERVAL_MS:
+        renewed = {"seen_at": now, "ends_at": now + SESSION_IDLE_MS}
+        service.write(lambda tx: Session.update(renewed).where(Session.id == digest).execute())
+    return Scope(organization, user=user, role=role, csrf=csrf, session=digest)
+
+
+def _find_session(digest: str, now: int) -> tuple[str, str, str, str, int] | None:
+    query = (
+        Session.select(User.id, User.organization, User.role, Session.csrf, Session.seen_at)
+        .join(User, on=(Session.user == User.id))
+        .where(Session.id == digest, select_live(now))
+    )
+    return query.tuples().first()  # type: ignore[no-any-return]
+
+
+def find_role(session: str, now: int) -> str | None:
+    """Return the role of the session's user; None if the session is unknown or expired."""
+    row = _find_session(session, now)
+    return row[2] if row is not None else None
+
+
+def list_csrf_tokens(user: str, now: int) -> list[str]:
+    """List the CSRF tokens of the user's live sessions, one each."""
+    return [row[0] for row in Session.select(Session.csrf).where(Session.user == user, select_live(now)).tuples()]
+
+
+def select_live(now: int) -> Any:
+    """Return the condition that selects live sessions."""
+    return Session.ends_at > now

@@ -1,0 +1,118 @@
+"""Ending API versions of platforms: notify each organization with an account there, once.
+
+The end is known from `Platform.sunsets`, or from the platform refusing the version.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import events
+from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.shapes.events import VersionDeprecated
+from socialpub.platforms.contract import Platform
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import versions as statements
+
+log = logging.getLogger("socialpub.versions")
+
+NOTICE_MS = 90 * 86_400_000
+CHECK_SECONDS = 86_400.0
+NOTICE_BATCH = 100  # organizations notified per transaction
+RETIRED_RULE_SUFFIX = ".version.retired"  # suffix of the rules for a refused version
+
+
+VersionVerdict = Literal["good", "ended", "unknown"]
+
+
+class VersionCheckResult(NamedTuple):
+    """Last version check: the pinned version and the next one (None: unknown)."""
+
+    platform: str
+    pin: str
+    heard: VersionVerdict
+    newer: str | None
+    next_heard: VersionVerdict | None
+    said: str
+    at: int
+
+
+def save_check(tx: Tx, found: VersionCheckResult) -> None:
+    """Store the check, replacing the previous one."""
+    sql.change(statements.KEEP_ASKED, found)
+
+
+def find_check(platform: str) -> VersionCheckResult | None:
+    """Load the last check of a platform. Call within a read."""
+    row = sql.first(statements.ASKED, (platform,))
+    return None if row is None else VersionCheckResult(*row)
+
+
+def list_checks() -> list[VersionCheckResult]:
+    """Load the last check of every platform. Call within a read."""
+    return [VersionCheckResult(*row) for row in sql.every(statements.ALL_ASKED)]
+
+
+def notify_due(service: AppContext) -> None:
+    """Send the notifications that are due."""
+    for platform in _list_ending(service):
+        notify_all(service, platform)
+
+
+def notify_all(service: AppContext, platform: Platform) -> None:
+    """Notify every organization with an account there that was not notified yet."""
+    wanted = (platform.name, _get_pinned(service, platform), NOTICE_BATCH)
+    while untold := service.read(lambda: [row[0] for row in sql.every(statements.UNTOLD, wanted)]).result():
+        log.warning("%s ends version %s of its API, which this server calls", platform.label, wanted[1])
+        service.write(functools.partial(_notify_batch, service, platform, untold)).result()
+
+
+def _notify_batch(service: AppContext, platform: Platform, organizations: Sequence[str], tx: Tx) -> None:
+    for organization in organizations:
+        _notify(service, tx, organization, platform)
+
+
+def notify_refused(service: AppContext, tx: Tx, organization: str, platform: str, error: ApiError) -> None:
+    """Notify the organization whose call was refused because the version has ended."""
+    if error.rule is not None and error.rule.endswith(RETIRED_RULE_SUFFIX):
+        _notify(service, tx, organization, platforms.platform(platform))
+
+
+def _list_ending(service: AppContext) -> Iterator[Platform]:
+    """Yield platforms whose pinned version ends soon or has ended, by date or by response."""
+    said = {each.platform: each.pin for each in service.read(list_checks).result() if each.heard == "ended"}
+    for name, platform in platforms.PLATFORMS.items():
+        sunset = platform.sunset_of(service.sites[name])
+        is_near = sunset is not None and parse_instant(sunset) - NOTICE_MS <= service.now_ms
+        if is_near or said.get(name) == _get_pinned(service, platform):
+            yield platform
+
+
+def _notify(service: AppContext, tx: Tx, organization: str, platform: Platform) -> None:
+    pin = _get_pinned(service, platform)
+    if not sql.change(statements.TELL, (organization, platform.name, pin, service.now_ms)):
+        return
+    data: VersionDeprecated = {
+        "platform": platform.name,
+        "currentPin": pin,
+        "nextPin": platform.version if platform.version != pin else _find_next(platform, pin),
+        "sunsetAt": platform.sunset_of(service.sites[platform.name]),
+    }
+    events.emit(service, tx, "version.deprecated", organization, data)
+
+
+def _find_next(platform: Platform, pin: str) -> str | None:
+    """Return the next version if the platform is known to serve it."""
+    found = find_check(platform.name)
+    return found.newer if found and found.pin == pin and found.next_heard == "good" else None
+
+
+def _get_pinned(service: AppContext, platform: Platform) -> str:
+    return platform.pinned(service.sites[platform.name])

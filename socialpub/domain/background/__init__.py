@@ -1,0 +1,1 @@
+"""Background work: jobs, periodic tasks, retention, and recovery at a start."""

@@ -1,0 +1,168 @@
+"""Create a backup beside a running server: a database snapshot, and all its media files.
+
+The files are pinned first by hard links, so that none the snapshot names can disappear while the archive is written.
+The archive gets its name once it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from socialpub import __version__
+from socialpub.base import faults, folders, private, troubles
+from socialpub.base.config import Settings
+from socialpub.base.runtime import iso
+from socialpub.domain.backups import archive, verification
+from socialpub.domain.backups.archive import DATABASE, BackupError, BackupManifest, BackupProgressCallback
+from socialpub.domain.backups.staging import PART_PREFIX, PINS_PREFIX, create_folder
+from socialpub.store import snapshot
+from socialpub.store.integrity import check_integrity
+from socialpub.store.snapshot import Source
+
+
+@dataclass(frozen=True)
+class BackupReport:
+    """New backup. `problems`: defects of the data, although everything available is inside."""
+
+    file: Path
+    size: int
+    sha256: str
+    manifest: BackupManifest
+    problems: tuple[str, ...]
+
+
+def create_backup(
+    source: Source, settings: Settings, file: Path, now_ms: int, told: BackupProgressCallback, *, with_key: bool
+) -> BackupReport:
+    """Write a backup to a new file. Raises BackupError and leaves nothing on failure."""
+    if file.exists():
+        raise BackupError(f"{file} is there already. Name another file, or move it away.")
+    key = _read_key(settings) if with_key else None
+    try:
+        with create_folder(file.parent, PART_PREFIX) as desk, _pin_media(settings.data_dir / "media") as pins:
+            part, copy = desk / "backup.zip", desk / DATABASE
+            problems = _create_snapshot(source, settings, copy, pins, told)
+            faults.hit("backup.snapshot")
+            manifest = _build_manifest(copy, pins, now_ms)
+            with os.fdopen(private.create_anew(part), "wb") as into:
+                problems += _write_archive(into, manifest, copy, pins, key, told)
+                into.flush()
+                os.fsync(into.fileno())
+            faults.hit("backup.mid")
+            found = verification.verify_backup(part, told)
+            faults.hit("backup.checked")
+            _rename_into_place(part, file)
+            faults.hit("backup.named")
+    except OSError as error:
+        raise BackupError(f"{file} cannot be written: {troubles.why(error)}.") from error
+    return BackupReport(file, found.size, found.sha256, manifest, (*problems, *found.problems))
+
+
+def _read_key(settings: Settings) -> bytes:
+    if settings.security.encryption_keys:
+        raise BackupError("The master keys are in the settings, not in a file: keep a copy of the settings.")
+    try:
+        return settings.key_file.read_bytes()
+    except OSError as error:
+        raise BackupError(f"{settings.key_file} cannot be read: {troubles.why(error)}.") from error
+
+
+def _rename_into_place(part: Path, file: Path) -> None:
+    """Give the archive its name. Raises BackupError if the name exists by now."""
+    try:
+        os.link(part, file)
+    except FileExistsError as error:
+        raise BackupError(f"{file} is there already: it was made meanwhile.") from error
+    except OSError:  # file system without hard links
+        os.replace(part, file)
+    folders.sync(file.parent)
+
+
+# --- Pins ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _pin_media(media: Path) -> Iterator[Path]:
+    """Create a directory with hard links to all media files."""
+    if not media.is_dir():
+        yield media
+        return
+    with create_folder(media, PINS_PREFIX) as folder:
+        for path in media.glob("??/[0-9a-f]*"):
+            _link_file(path, folder)
+        yield folder
+
+
+def _link_file(path: Path, folder: Path) -> bool:
+    """Link a file; return whether it exists."""
+    pin = folder / path.name
+    try:
+        os.link(path, pin)
+    except (FileExistsError, FileNotFoundError):
+        return pin.exists()
+    except OSError:  # file system without hard links
+        private.copy(path, pin)
+    return True
+
+
+# --- Content -------------------------------------------------------------------------------------------------------
+
+
+def _create_snapshot(
+    source: Source, settings: Settings, copy: Path, pins: Path, told: BackupProgressCallback
+) -> list[str]:
+    """Take a checked snapshot. Raises BackupError; returns problems of its media."""
+    media = settings.data_dir / "media"
+
+    def see(connection: sqlite3.Connection) -> list[str]:
+        names = snapshot.media_named(connection)
+        missing = [name for name in sorted(names) if not _link_file(media / name[:2] / name, pins)]
+        for path in pins.glob("*") if pins != media else ():
+            if path.name not in names:
+                path.unlink()
+        snapshot.copy(connection, copy, lambda done, total: told("copying the database", done, total))
+        return [f"the file of media {name} is missing" for name in missing]
+
+    problems = source(see)
+    check_integrity(copy)
+    snapshot.fold(copy)
+    return problems
+
+
+def _build_manifest(copy: Path, pins: Path, now_ms: int) -> BackupManifest:
+    sizes = [path.stat().st_size for path in _list_pinned(pins)]
+    return BackupManifest(
+        format=archive.FORMAT,
+        version=__version__,
+        schema_name=snapshot.newest_migration(copy),
+        taken_at=iso(now_ms),
+        database_bytes=copy.stat().st_size,
+        database_sha256=archive.hash_file(copy),
+        media_files=len(sizes),
+        media_bytes=sum(sizes),
+    )
+
+
+def _list_pinned(pins: Path) -> list[Path]:
+    return sorted(pins.glob("[0-9a-f]*")) if pins.name.startswith(PINS_PREFIX) else []
+
+
+def _write_archive(
+    into: IO[bytes], manifest: BackupManifest, copy: Path, pins: Path, key: bytes | None, told: BackupProgressCallback
+) -> list[str]:
+    """Write the archive; return the problems of changed media files."""
+    moved = archive.count_bytes("writing", manifest.database_bytes + manifest.media_bytes, told)
+    with contextlib.closing(archive.ArchiveWriter(into)) as writer:  # also closes an unfinished one
+        writer.add_manifest(manifest)
+        if key is not None:
+            writer.add_key(key)
+        writer.add_database(copy, moved)
+        faults.hit("backup.write")
+        changed = [path.name for path in _list_pinned(pins) if not writer.add_media(path.name, path, moved)]
+    return [f"the file of media {name} has changed on the disk" for name in changed]

@@ -1,0 +1,91 @@
+"""Backup destinations: a directory, a bucket, or both. File names hold the creation time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from socialpub.base.bucket import Bucket
+from socialpub.base.config import Backup
+
+NAME_FORMAT = "socialpub-%Y%m%dT%H%M%SZ.zip"
+
+
+@dataclass(frozen=True, order=True)
+class StoredBackup:
+    """Stored backup. `made`: creation time in ms."""
+
+    made: int
+    name: str
+    size: int
+
+
+class FolderDestination:
+    """Backups in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def kept(self) -> list[StoredBackup]:
+        """List the backups, newest first; other files are ignored."""
+        return _sort((path.name, path.stat().st_size) for path in self.directory.glob("socialpub-*.zip"))
+
+    def remove(self, name: str) -> None:
+        (self.directory / name).unlink(missing_ok=True)
+
+    def where(self, name: str) -> str:
+        return str(self.directory / name)
+
+
+class S3Destination:
+    """Backups in a bucket. Raises BucketError on any failure."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+
+    def kept(self) -> list[StoredBackup]:
+        """List the backups, newest first; other objects are ignored."""
+        return _sort((each.name, each.size) for each in self.bucket.listed())
+
+    def remove(self, name: str) -> None:
+        self.bucket.remove(name)
+
+    def where(self, name: str) -> str:
+        return self.bucket.where(name)
+
+
+def build_destinations(settings: Backup) -> list[FolderDestination | S3Destination]:
+    """Create the configured destinations."""
+    named: list[FolderDestination | S3Destination] = []
+    if settings.directory:
+        named.append(FolderDestination(Path(settings.directory)))
+    if settings.s3_endpoint:
+        named.append(S3Destination(Bucket(settings)))
+    return named
+
+
+def format_name(now_ms: int) -> str:
+    """Return the file name of a backup made now."""
+    return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(NAME_FORMAT)
+
+
+def delete_old(shelf: FolderDestination | S3Destination, most: int) -> list[str]:
+    """Delete all but the newest `most` backups; return the deleted names."""
+    old = [each.name for each in shelf.kept()[most:]]
+    for name in old:
+        shelf.remove(name)
+    return old
+
+
+def _sort(found: Iterable[tuple[str, int]]) -> list[StoredBackup]:
+    named = ((_parse_time(name), name, size) for name, size in found)
+    return sorted((StoredBackup(made, name, size) for made, name, size in named if made is not None), reverse=True)
+
+
+def _parse_time(name: str) -> int | None:
+    try:
+        return int(datetime.strptime(name, NAME_FORMAT).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None  # not a backup

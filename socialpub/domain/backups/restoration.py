@@ -1,0 +1,122 @@
+"""Restore of a backup; it can be killed at any point and repeated.
+
+Media files go to their places by hash, without conflicts. The database comes last: it is renamed when everything else
+is on disk. It starts paused, because posts it calls queued may have been published since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from socialpub.base import faults, folders, private, troubles
+from socialpub.base.config import Settings
+from socialpub.domain.backups import archive
+from socialpub.domain.backups.archive import BackupError, BackupManifest, BackupProgressCallback
+from socialpub.domain.backups.staging import RESTORE_PREFIX, create_folder
+from socialpub.domain.server import copy_detection
+from socialpub.store import db, snapshot
+from socialpub.store.integrity import check_integrity
+from socialpub.store.locks import all_files, remove_all, write_lock_path
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """Result of a restore. `key`: the master key came from the backup."""
+
+    database: Path
+    manifest: BackupManifest
+    key: bool
+
+
+def find_existing(settings: Settings) -> Path | None:
+    """Return an existing database file, which a restore never overwrites."""
+    return next((path for path in all_files(settings.database_path)[:2] if path.exists()), None)
+
+
+def restore_backup(settings: Settings, file: Path, told: BackupProgressCallback) -> RestoreReport:
+    """Restore a backup where no data exist yet. Raises BackupError or StartError."""
+    try:
+        with contextlib.closing(archive.ArchiveReader(file)) as reader:
+            private.make_folder(settings.data_dir)
+            key = _choose_key(settings, reader)
+            fresh = _restore_database(settings, reader, archive.count_bytes("restoring", reader.size, told))
+            if key is not None:
+                with create_folder(settings.key_file.parent, RESTORE_PREFIX) as desk:
+                    _put_file(settings.key_file, desk, lambda into: into.write(key))
+            faults.hit("restore.mid")
+            copy_detection.get_state_path(settings).unlink(missing_ok=True)  # belongs to the old database
+            os.replace(fresh, settings.database_path)
+            folders.sync(settings.database_path.parent)
+            return RestoreReport(settings.database_path, reader.manifest, key is not None)
+    except OSError as error:
+        raise BackupError(f"The backup cannot be put back: {error.filename or ''} {troubles.why(error)}.") from error
+
+
+def _choose_key(settings: Settings, reader: archive.ArchiveReader) -> bytes | None:
+    """Return the backup's master key if it must be written. Raises BackupError on conflict."""
+    key = reader.key()
+    if key is None or settings.security.encryption_keys:
+        return None
+    if not settings.key_file.exists():
+        return key
+    if settings.key_file.read_bytes() == key:
+        return None
+    raise BackupError(f"{settings.key_file} is another master key than the one in the backup. Move it away first.")
+
+
+def _restore_database(settings: Settings, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> Path:
+    """Extract media and database; migrate and check it under a temporary name."""
+    fresh = copy_detection.get_restore_path(settings.database_path)
+    private.make_folder(fresh.parent)
+    remove_all(fresh)
+    with os.fdopen(private.create(fresh), "wb") as into:
+        reader.pour_database(into, moved)
+    check_integrity(fresh)
+    _restore_all_media(settings.data_dir / "media", reader, moved)
+    db.migrate(fresh)
+    snapshot.fold(fresh)
+    write_lock_path(fresh).unlink(missing_ok=True)
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    return fresh
+
+
+def _restore_all_media(home: Path, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> None:
+    names = list(reader.media)
+    if not names:
+        return
+    with create_folder(home, RESTORE_PREFIX) as desk:
+        for name in names:
+            _restore_media(home / name[:2] / name, desk, reader, moved)
+            faults.hit("restore.media")
+
+
+def _restore_media(place: Path, desk: Path, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> None:
+    """Extract a media file unless already present. Raises BackupError if damaged."""
+    if place.exists() and archive.hash_file(place) == place.name:
+        moved(place.stat().st_size)
+        return
+
+    def fill(into: IO[bytes]) -> None:
+        if not reader.pour_media(place.name, into, moved):
+            raise BackupError(f"{reader.path} is damaged: the file of media {place.name} is not what was put in.")
+
+    _put_file(place, desk, fill)
+
+
+def _put_file(place: Path, desk: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """Write a file in `desk`, sync it and rename it to its place."""
+    private.make_folder(place.parent)
+    handle, part = private.create_temporary(desk, "")
+    with os.fdopen(handle, "wb") as into:
+        fill(into)
+        into.flush()
+        os.fsync(into.fileno())
+    faults.hit("restore.put")
+    os.replace(part, place)
+    folders.sync(place.parent)

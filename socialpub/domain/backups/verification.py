@@ -1,0 +1,65 @@
+"""Verification of a backup: read it as a restore would, without restoring."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from socialpub.base import faults
+from socialpub.domain.backups import archive
+from socialpub.domain.backups.archive import BackupError, BackupManifest, BackupProgressCallback
+from socialpub.domain.backups.staging import PART_PREFIX, create_folder
+from socialpub.store import snapshot
+from socialpub.store.integrity import check_integrity
+from socialpub.store.locks import StartError
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """Result of a verification. `problems` is empty for an intact backup."""
+
+    size: int
+    sha256: str
+    manifest: BackupManifest
+    problems: tuple[str, ...]
+
+
+def verify_backup(path: Path, told: BackupProgressCallback) -> VerifyReport:
+    """Read the whole backup and list its problems. Raises BackupError if it is not a backup."""
+    with contextlib.closing(archive.ArchiveReader(path)) as reader:
+        return VerifyReport(
+            path.stat().st_size, archive.hash_file(path), reader.manifest, tuple(_find_problems(reader, told))
+        )
+
+
+def _find_problems(reader: archive.ArchiveReader, told: BackupProgressCallback) -> list[str]:
+    moved = archive.count_bytes("checking", reader.size, told)
+    try:
+        named = _check_database(reader, moved)
+    except (BackupError, StartError) as error:
+        return [str(error)]
+    inside = set(reader.media)
+    return [
+        *(f"the file of media {name} is not inside" for name in sorted(named - inside)),
+        *(f"the file of media {name} is damaged" for name in sorted(inside) if not _is_intact(reader, name, moved)),
+    ]
+
+
+def _check_database(reader: archive.ArchiveReader, moved: archive.ByteCounter) -> set[str]:
+    """List the media hashes in the database. Raises StartError or BackupError if damaged."""
+    with create_folder(Path(tempfile.gettempdir()), PART_PREFIX) as folder:
+        found = folder / archive.DATABASE
+        with found.open("wb") as into:
+            reader.pour_database(into, moved)
+        faults.hit("verify.mid")
+        check_integrity(found)
+        return snapshot.media_of(found)
+
+
+def _is_intact(reader: archive.ArchiveReader, name: str, moved: archive.ByteCounter) -> bool:
+    try:
+        return reader.pour_media(name, None, moved)
+    except BackupError:
+        return False

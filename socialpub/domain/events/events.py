@@ -1,0 +1,197 @@
+"""Events are rows first: written in the transaction of the change they tell of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from socialpub.base.compact import dumps
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import notification_queue
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.statements import events as statements
+from socialpub.store.statements import webhooks
+
+EVENTS: dict[str, str] = {
+    "post.queued": "A scheduled post was accepted and queued.",
+    "post.validated": "Preflight passed.",
+    "post.published": "The post was published.",
+    "post.rejected": "Preflight or the platform rejected the post. It is not retried.",
+    "post.failed": "The post could not be published. `willRetry` tells whether it is retried.",
+    "post.canceled": "A scheduled post was canceled before it was due.",
+    "post.rescheduled": "A scheduled post was moved to another time.",
+    "token.expiring": "An account's token expires soon and cannot be refreshed automatically.",
+    "token.revoked": "The platform rejected an account's token.",
+    "version.deprecated": "A platform announced the end of the API version that this server uses.",
+    "subscription.activated": "A subscription began.",
+    "subscription.cancelled": "A subscription was cancelled.",
+    "subscription.tier_changed": "A subscription moved to another tier.",
+    "quota.warning": "80 % of the monthly post quota is used.",
+    "quota.exceeded": "The monthly post quota is used up.",
+    "billing.payment_failed": "A payment failed.",
+    "billing.delinquent": "The subscription is past due and was downgraded to free.",
+    "billing.recovered": "A failed payment was recovered.",
+    "webhook.disabled": "A webhook endpoint was turned off: it answered 410, or every delivery failed for 5 days.",
+}
+"""Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
+
+
+class EventAudience(NamedTuple):
+    """An organization, its number, and who is told what happens in it."""
+
+    organization: str
+    number: int
+    receivers: Sequence[EventReceiver]
+
+
+def load_audience(service: AppContext, organization: str, number: int) -> EventAudience:
+    """Who is told now; in the transaction that tells."""
+    return EventAudience(organization, number, tuple(sql.every(webhooks.RECEIVERS_OF, (organization,))))
+
+
+class PostEventInput(NamedTuple):
+    """An event of a post, of many that are written at once.
+
+    `number`: the post's. `kept`: what the event's row keeps of `data`.
+    """
+
+    type: str
+    profile: str
+    post: str
+    number: int
+    kept: EncodedEventData
+    data: Callable[[], Mapping[str, object]]
+
+
+def emit_many(
+    service: AppContext, tx: Tx, told: Sequence[tuple[EventAudience, Sequence[PostEventInput]]], now: int
+) -> None:
+    """Write events in this order in the caller's transaction: for each organization its own; KeyError as `emit`.
+
+    What has caused them is the request that made the batch of their posts.
+    """
+    rows = [
+        (statements.TYPES[one.type], one.number, *one.kept, audience.number)
+        for audience, theirs in told
+        for one in theirs
+    ]
+    last = sql.insert(statements.OF_POSTS, rows, (now,))
+    assert last is not None, "rows were written"
+    number = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
+    for audience, theirs in told:
+        if audience.receivers:
+            emitted = [
+                EmittedEvent(place, one.type, one.profile, one.post, one.data())
+                for place, one in enumerate(theirs, number)
+            ]
+            fan_out(service, tx, audience.organization, emitted, audience.receivers)
+        number += len(theirs)
+
+
+def emit(
+    service: AppContext,
+    tx: Tx,
+    type_: str,
+    organization: str,
+    data: Mapping[str, object],
+    *,
+    profile: str | None = None,
+    post: str | None = None,
+    kept: EncodedEventData | None = None,
+    request_id: str | None = None,
+    receivers: Sequence[EventReceiver] | None = None,
+    now: int | None = None,
+) -> None:
+    """Write an event in the caller's transaction; KeyError for a type that EVENTS does not have.
+
+    `kept`: of a post's event, what its row stores. `now`: when it happened. `receivers`: who is told, where the caller
+    has read that already.
+    """
+    now = service.now_ms if now is None else now
+    stored = kept or EncodedEventData(None, dumps(data))
+    row = (organization, None if post else profile, statements.TYPES[type_], post, *stored, request_id, now)
+    number = sql.execute(statements.ADD, row).lastrowid
+    assert number is not None, "a row was written"
+    told = sql.every(webhooks.RECEIVERS_OF, (organization,)) if receivers is None else receivers
+    fan_out(service, tx, organization, [EmittedEvent(number, type_, profile, post, data)], told)
+
+
+def preserve_error(tx: Tx, post: str) -> None:
+    """The error that a post's row has is about to go: the events that tell it get it themselves."""
+    sql.execute(statements.KEEP_ERROR, (post,))
+
+
+class EncodedEventData(NamedTuple):
+    """Columns of a post's event: `data` is its JSON, or None if the post's row and `scheduled_at` tell all of it."""
+
+    scheduled_at: int | None
+    data: str | None
+
+
+_NOT_OF_ROW = ("firstCommentUri", "firstCommentCid", "warnings", "willRetry", "nextAttemptAt")
+
+
+def encode_data(type_: str, data: Mapping[str, object], scheduled_at: int | None) -> EncodedEventData:
+    """Return what the row of a post's event stores (`statements.USUAL`)."""
+    if type_ in statements.USUAL and not any(data.get(name) for name in _NOT_OF_ROW):
+        return EncodedEventData(scheduled_at, None)
+    return EncodedEventData(None, dumps(data))
+
+
+class EmittedEvent(NamedTuple):
+    """An event that was just written."""
+
+    number: int
+    type: str
+    profile: str | None
+    post: str | None
+    data: Mapping[str, object]
+
+
+EventReceiver = tuple[str, str | None, str, int]
+"""Whom an organization has told to be told: the id, the one profile that it hears of, the JSON of its types, and
+whether it is a channel of people."""
+
+
+def fan_out(
+    service: AppContext, tx: Tx, organization: str, emitted: Sequence[EmittedEvent], receivers: Sequence[EventReceiver]
+) -> None:
+    """Write down, in the same transaction, to whom it is delivered: endpoints get each event, people one of a cause."""
+    endpoints, channels = [], []
+    for receiver, profile, types, is_channel in receivers:
+        if is_channel:
+            channels.append(notification_queue.ChannelSubscription(receiver, organization, profile, types))
+        else:
+            endpoints.append((receiver, profile, json.loads(types)))
+    rung = _insert_deliveries(service, tx, organization, endpoints, emitted) if endpoints else set()
+    if channels:
+        rung |= notification_queue.enqueue(
+            service,
+            tx,
+            channels,
+            [notification_queue.NotificationInput(one.type, one.profile, one.data) for one in emitted],
+        )
+    if rung:
+        tx.after_commit(lambda: service.ring_receivers(sorted(rung)))
+
+
+def _insert_deliveries(
+    service: AppContext,
+    tx: Tx,
+    organization: str,
+    endpoints: Sequence[tuple[str, str | None, list[str]]],
+    emitted: Sequence[EmittedEvent],
+) -> set[str]:
+    """A delivery of each event for each endpoint that it is for; those endpoints."""
+    rows: list[tuple[str | int | None, ...]] = []
+    for endpoint, profile, chosen in endpoints:
+        for event in emitted:
+            if profile in (None, event.profile) and (not chosen or event.type in chosen):
+                delivery = service.runtime.ids.prefixed("whd_")
+                told = (endpoint, organization, event.profile, event.number, event.type, event.post)
+                rows.append((delivery, *told, service.now_ms))
+    if rows:
+        sql.change(webhooks.ADD, (sql.json_of(rows),))
+    return {str(row[1]) for row in rows}

@@ -1,0 +1,1 @@
+"""Users, sessions, sign-in, second factor, members and API keys."""

@@ -1,0 +1,114 @@
+"""API keys: create, list and revoke. The secret is shown once and stored as a digest."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from socialpub.base import crypto
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import iso
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import KEY_LABELS, Scope, list_key_prefixes
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.organizations import profiles
+from socialpub.domain.shapes.keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
+from socialpub.store.db import Tx
+from socialpub.store.models import ApiKey
+from socialpub.store.rows import ApiKeyRow
+
+
+def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> ActionResult:
+    """Create a key; the body shows the secret as `key`. `label` picks the default prefix."""
+    organization, service = who.scope.organization, who.service
+    prefix = _choose_prefix(service, request.prefix, label)
+    profiles.check_organization(organization)
+    profiles.check_profile(Scope(organization), request.profile_id)
+    key = crypto.mint_key(prefix, service.runtime.entropy)
+    row: ApiKeyColumns = {
+        "id": service.runtime.ids.uuid(),
+        "name": request.name,
+        "prefix": prefix,
+        "last4": key[-4:],
+        "profile": request.profile_id,
+        "created_at": service.now_ms,
+        "last_used_at": None,
+        "revoked_at": None,
+    }
+    ApiKey.insert(organization=organization, digest=crypto.digest(key), **row).execute()
+    minted: MintedKeyBody = {**to_body(row), "key": key}
+    return ActionResult(minted, 201, secret=True)
+
+
+def _choose_prefix(service: AppContext, wanted: str | None, label: str) -> str:
+    """Return the key's prefix. Raises ApiError for a prefix this server does not use."""
+    known = dict(zip(KEY_LABELS, list_key_prefixes(service), strict=True))
+    if wanted is not None and wanted not in known.values():
+        raise ApiError("validation_failed", f"A prefix is one of {', '.join(known.values())}.", rule="prefix")
+    return known[label] if wanted is None else wanted
+
+
+def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
+    """Revoke a key, idempotently; return `{id, revokedAt}`. Raises ApiError `not_found`.
+
+    Without an organization in scope (the operator's command), any organization's key.
+    """
+    query = ApiKey.select().where(ApiKey.id == key)
+    if who.scope.organization:
+        query = query.where(ApiKey.organization == who.scope.organization)
+    if who.scope.profile is not None:
+        query = query.where(ApiKey.profile == who.scope.profile)
+    row: ApiKeyRow | None = query.dicts().first()
+    if row is None:
+        raise build_not_found()
+    revoked = row["revoked_at"] or who.service.now_ms
+    ApiKey.update(revoked_at=revoked).where(ApiKey.id == key).execute()
+    return {"id": key, "revokedAt": iso(revoked)}
+
+
+class ApiKeyColumns(TypedDict):
+    """Columns of a key that the API shows."""
+
+    id: str
+    name: str
+    prefix: str
+    last4: str
+    profile: str | None
+    created_at: int
+    last_used_at: int | None
+    revoked_at: int | None
+
+
+def to_body(row: ApiKeyColumns) -> KeyBody:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "prefix": row["prefix"],
+        "last4": row["last4"],
+        "profileId": row["profile"],
+        "createdAt": iso(row["created_at"]),
+        "lastUsedAt": iso(row["last_used_at"]),
+        "revokedAt": iso(row["revoked_at"]),
+    }
+
+
+def get_body(scope: Scope, key: str) -> KeyBody:
+    """Load a key of the organization. Raises ApiError `not_found`."""
+    row: ApiKeyRow | None = (
+        ApiKey.select().where(ApiKey.id == key, ApiKey.organization == scope.organization).dicts().first()
+    )
+    if row is None:
+        raise build_not_found()
+    return to_body(row)
+
+
+def build_not_found() -> ApiError:
+    """Build the error for a key id the organization does not have."""
+    return ApiError("not_found", "There is no API key with this id.")
+
+
+def list_bodies(organization: str | None) -> list[KeyBody]:
+    """List keys, newest first; of all organizations if None (the operator's command)."""
+    query = ApiKey.select()
+    if organization:
+        query = query.where(ApiKey.organization == organization)
+    return [to_body(row) for row in query.order_by(ApiKey.created_at.desc(), ApiKey.id.desc()).dicts()]

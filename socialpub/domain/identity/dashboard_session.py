@@ -1,0 +1,87 @@
+"""Dashboard preferences of a signed-in user: selected profile and time zone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from zoneinfo import available_timezones
+
+from socialpub.base.errors import ApiError
+from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.organizations import profiles
+from socialpub.domain.shapes.profiles import ProfileBody
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.models import Session, User
+from socialpub.store.statements import keys
+
+UTC = "UTC"
+
+
+@dataclass(frozen=True)
+class DashboardSession:
+    """Dashboard session of a user. `profile` None: all profiles."""
+
+    scope: Scope  # narrowed to the selected profile
+    organization: str
+    email: str
+    role: str
+    zone: str  # IANA name
+    chosen_zone: str | None  # None: the browser's zone applies
+    profile: ProfileBody | None
+    profiles: list[ProfileBody]
+    proved_at: int  # last password check, epoch milliseconds
+
+
+def load(scope: Scope) -> DashboardSession | None:
+    """Load the dashboard state of a session; None if the session has ended."""
+    row = sql.first(keys.DESK, (scope.session, scope.organization))
+    if row is None:
+        return None
+    organization, email, chosen, seen, profile, proved_at = row
+    there = profiles.list_bodies(Scope(scope.organization))
+    current = next((body for body in there if body["id"] == profile), None)
+    narrowed = replace(scope, profile=current["id"]) if current else scope
+    return DashboardSession(
+        narrowed, organization, email, scope.role, chosen or seen or UTC, chosen, current, there, proved_at
+    )
+
+
+def load_saved_form(scope: Scope, page: str) -> dict[str, str]:
+    """Return the form fields saved on this page when the previous session ended."""
+    form = Session.select(Session.kept).where(Session.id == scope.session).scalar()
+    found = json.loads(form) if form else {}
+    return found["fields"] if found.get("page") == page else {}
+
+
+@cache
+def list_zones() -> tuple[str, ...]:
+    """List the IANA time zone names."""
+    return tuple(sorted(available_timezones()))
+
+
+def find_zone(name: str | None) -> str | None:
+    """Return the browser's time zone if it is a known one."""
+    return name if name in list_zones() else None
+
+
+def set_zone(tx: Tx, who: Actor, zone: str | None) -> ActionResult:
+    """Set the time zone of the user; None: the browser's. Raises ApiError if unknown."""
+    if zone is not None and zone not in list_zones():
+        raise ApiError("validation_failed", "There is no such time zone.")
+    User.update(zone=zone).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
+    return _build_result(who)
+
+
+def select_profile(tx: Tx, who: Actor, profile: str | None) -> ActionResult:
+    """Select a profile for this session; None: all. Raises ApiError `not_found`."""
+    profiles.check_profile(Scope(who.scope.organization), profile)
+    Session.update(profile=profile).where(Session.id == who.scope.session).execute()
+    return _build_result(who)
+
+
+def _build_result(who: Actor) -> ActionResult:
+    nothing: ActionBody = {}
+    return ActionResult(nothing, subject=who.scope.user)

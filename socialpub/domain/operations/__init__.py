@@ -1,0 +1,1 @@
+"""Operator tasks: server status, metrics, master key rotation and loss."""

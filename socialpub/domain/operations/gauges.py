@@ -1,0 +1,76 @@
+"""How things stand now, for `/metrics`: what waits, how late it is, whose tokens end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+
+from socialpub import platforms
+from socialpub.domain.accounts import api_versions
+from socialpub.domain.background.job_kinds import JOB_KINDS
+from socialpub.domain.server import instance
+from socialpub.domain.shapes.common import parse_instant
+from socialpub.store import sql
+from socialpub.store.statements import gauges
+
+
+def build_gauges(now_ms: int) -> list[GaugeMetricFamily]:
+    """Within a read."""
+    return list(_build_families(now_ms))
+
+
+def _build_families(now_ms: int) -> Iterator[GaugeMetricFamily]:
+    due = sql.value(gauges.OLDEST_DUE)
+    late = max(0.0, (now_ms - due) / 1000) if due is not None else 0.0
+    yield _build_gauge(
+        "oldest_overdue_seconds", "How late the oldest post is that is due and has no outcome yet.", late
+    )
+    yield _build_gauge("paused", "1 while nothing is published.", 1.0 if instance.get_pause_reason() else 0.0)
+    waiting = GaugeMetricFamily("socialpub_jobs_due", "Jobs that are due, by kind.", labels=("kind",))
+    for kind in JOB_KINDS:
+        waiting.add_metric((kind.name,), sql.value(gauges.JOBS_DUE, (kind.name, now_ms)))
+    yield waiting
+    yield _build_gauge(
+        "deliveries_pending", "Deliveries to webhooks still to be made.", sql.value(gauges.DELIVERIES_PENDING)
+    )
+    yield _build_gauge(
+        "notifications_pending", "Messages to people still to go out.", sql.value(gauges.NOTIFICATIONS_PENDING)
+    )
+    yield from _build_account_gauges(now_ms)
+    yield from _build_version_gauges(now_ms)
+
+
+def _build_account_gauges(now_ms: int) -> Iterator[GaugeMetricFamily]:
+    named = ("platform", "status")
+    there = GaugeMetricFamily("socialpub_accounts", "Connected accounts.", labels=named)
+    ends = GaugeMetricFamily(
+        "socialpub_token_expiry_seconds", "Until the first of these accounts has to be connected again.", labels=named
+    )
+    for platform, status, count, first in sql.every(gauges.ACCOUNTS):
+        there.add_metric((platform, status), count)
+        if first is not None:
+            ends.add_metric((platform, status), (first - now_ms) / 1000)
+    yield from (there, ends)
+
+
+def _build_version_gauges(now_ms: int) -> Iterator[GaugeMetricFamily]:
+    named = ("platform", "version")
+    heard = GaugeMetricFamily(
+        "socialpub_version_answered",
+        "Whether the platform answers this version of its API (1) or not (0).",
+        labels=named,
+    )
+    ends = GaugeMetricFamily("socialpub_version_ends_seconds", "Until the version that is called ends.", labels=named)
+    for each in api_versions.list_checks():
+        for version, said in ((each.pin, each.heard), (each.newer, each.next_heard)):
+            if version and said in ("good", "ended"):
+                heard.add_metric((each.platform, version), 1.0 if said == "good" else 0.0)
+        day = platforms.platform(each.platform).sunsets.get(each.pin)
+        if day is not None:
+            ends.add_metric((each.platform, each.pin), (parse_instant(f"{day}T00:00:00Z") - now_ms) / 1000)
+    yield from (heard, ends)
+
+
+def _build_gauge(name: str, about: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"socialpub_{name}", about, value=value)

@@ -1,0 +1,159 @@
+"""How this server is: what whoever runs it looks at first, read off the ends of indexes or in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from socialpub import platforms
+from socialpub.base.host import network_trouble
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.accounts import api_versions
+from socialpub.domain.accounts.api_versions import NOTICE_MS
+from socialpub.domain.background.engine import HEARTBEAT_SECONDS, BackgroundEngine
+from socialpub.domain.background.job_kinds import JOB_KINDS
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.organizations import profiles
+from socialpub.domain.server import instance
+from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.shapes.health import PausedReason
+from socialpub.store import sql
+from socialpub.store.locks import all_files
+from socialpub.store.statements import gauges
+
+
+@dataclass(frozen=True)
+class ApiVersionInfo:
+    """The version of a platform's API that this server calls."""
+
+    platform: str
+    label: str
+    version: str
+    enabled: bool
+    ends_at: str | None
+    state: Literal["good", "soon", "over"]
+    next: str | None
+    asked: api_versions.VersionCheckResult | None  # what the platform last said to it
+
+
+@dataclass(frozen=True)
+class JobKindBacklog:
+    """Jobs of a kind, counted up to `gauges.MOST`."""
+
+    kind: str
+    waiting: int
+    due: int
+
+
+@dataclass(frozen=True)
+class BackupScheduleInfo:
+    """The schedule, and the last one that was made: each is looked through before it has its name."""
+
+    directory: str  # or bucket, or both
+    every_seconds: float
+    keep: int
+    newest_at: int | None
+    problem: str
+
+
+@dataclass(frozen=True)
+class ServerWideInfo:
+    """What is about all organizations of the server together."""
+
+    path: str
+    database_bytes: int
+    free_bytes: int | None
+    network: str | None  # why the database is not safe where it lies
+    queues: list[JobKindBacklog]
+    deliveries: int
+    notifications: int
+    oldest_due: int | None
+    backups: BackupScheduleInfo
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """All of it. `house` is None where other organizations are here too: it is for whoever runs the server."""
+
+    started_at: int
+    silent_seconds: int
+    paused: PausedReason | None
+    breakers: list[str]
+    versions: list[ApiVersionInfo]
+    house: ServerWideInfo | None
+
+
+def load_system_info(engine: BackgroundEngine, scope: Scope) -> SystemInfo:
+    """Within a read."""
+    service = engine.service
+    silent = service.runtime.clock.monotonic() - engine.heartbeat
+    return SystemInfo(
+        started_at=engine.started_at,
+        silent_seconds=int(silent) if silent > HEARTBEAT_SECONDS else 0,
+        paused=instance.get_pause_reason(),
+        breakers=[
+            platforms.platform(each.name).label
+            for each in service.upstream.breakers.open()
+            if each.name in service.sites
+        ],
+        versions=list(_list_versions(service)),
+        house=_load_server_wide(engine) if profiles.is_only_organization(scope.organization) else None,
+    )
+
+
+def _list_versions(service: AppContext) -> Iterator[ApiVersionInfo]:
+    said = {each.platform: each for each in api_versions.list_checks()}
+    for name, platform in platforms.PLATFORMS.items():
+        site, asked = service.sites[name], said.get(name)
+        ends, pinned = platform.sunset_of(site), platform.pinned(site)
+        left = None if ends is None else parse_instant(ends) - service.now_ms
+        state: Literal["good", "soon", "over"] = "good" if left is None or left > NOTICE_MS else "soon"
+        newer = platform.version if platform.version != pinned else None
+        asked = asked if asked and asked.pin == pinned else None
+        over = (left is not None and left <= 0) or (asked is not None and asked.heard == "ended")
+        yield ApiVersionInfo(name, platform.label, pinned, site.enabled, ends, "over" if over else state, newer, asked)
+
+
+def _load_server_wide(engine: BackgroundEngine) -> ServerWideInfo:
+    service = engine.service
+    return ServerWideInfo(
+        path=str(service.db.path),
+        database_bytes=_measure_database(service),
+        free_bytes=_measure_free_space(service),
+        network=network_trouble(service.db.path.absolute().parent, service.runtime.host.mounts),
+        queues=[_count_jobs(kind.name, service.now_ms) for kind in JOB_KINDS],
+        deliveries=sql.value(gauges.DELIVERIES_PENDING),
+        notifications=sql.value(gauges.NOTIFICATIONS_PENDING),
+        oldest_due=sql.value(gauges.OLDEST_DUE),
+        backups=_load_backups(engine),
+    )
+
+
+def _count_jobs(kind: str, now_ms: int) -> JobKindBacklog:
+    return JobKindBacklog(kind, sql.value(gauges.JOBS_WAITING, (kind,)), sql.value(gauges.JOBS_DUE, (kind, now_ms)))
+
+
+def _measure_database(service: AppContext) -> int:
+    """With its log, which is a part of it."""
+    total = 0
+    for path in all_files(service.db.path):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
+def _measure_free_space(service: AppContext) -> int | None:
+    try:
+        return shutil.disk_usage(service.db.path.parent).free
+    except OSError:
+        return None
+
+
+def _load_backups(engine: BackgroundEngine) -> BackupScheduleInfo:
+    asked, timed = engine.service.runtime.settings.backup, engine.periodic.backups
+    bucket = f"s3://{asked.s3_bucket}" if asked.s3_endpoint else ""
+    where = " and ".join(filter(None, (asked.directory, bucket)))
+    return BackupScheduleInfo(where, asked.every, asked.keep, timed.newest(), timed.problem)

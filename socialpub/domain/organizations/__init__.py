@@ -1,0 +1,1 @@
+"""Organizations: profiles, billing, and resolution of names."""

@@ -1,0 +1,223 @@
+"""Organizations and their profiles."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from socialpub.base.errors import ApiError, refuse
+from socialpub.base.runtime import iso
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.shapes.common import DeletedBody
+from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
+from socialpub.store import sql
+from socialpub.store.db import Tx
+from socialpub.store.models import Account, ApiKey, Organization, Profile, User, the_row
+from socialpub.store.rows import ProfileRow
+from socialpub.store.statements import reading
+
+# --- Organizations -----------------------------------------------------------------------------------------------
+
+
+def create_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
+    """Create an organization with a profile `default`; return `{id, name}`."""
+    service = who.service
+    organization = service.runtime.ids.uuid()
+    Organization.insert(id=organization, name=request.name, created_at=service.now_ms).execute()
+    create(tx, who.within(organization), ProfileRequest(name="default"))
+    return {"id": organization, "name": request.name}
+
+
+def rename_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
+    """Rename the organization; return `{id, name}`. Raises ApiError `not_found`."""
+    organization = who.scope.organization
+    check_organization(organization)
+    Organization.update(name=request.name).where(Organization.id == organization).execute()
+    return {"id": organization, "name": request.name}
+
+
+def create_first_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
+    """Rename the only organization or create one, for the first owner; return `{id, name}`."""
+    there = list_organizations()
+    if len(there) == 1:
+        return rename_organization(tx, who.within(there[0]["id"]), request)
+    return create_organization(tx, who, request)
+
+
+def list_organizations() -> list[dict[str, Any]]:
+    """List `{id, name}` of all organizations, oldest first."""
+    query = Organization.select(Organization.id, Organization.name).where(Organization.deleted_at.is_null())
+    return list(query.order_by(Organization.created_at, Organization.id).dicts())
+
+
+def describe_organization(organization: str) -> dict[str, Any]:
+    """Describe an existing organization: name, tier, and counts of what it has."""
+    row = the_row(Organization, organization)
+    here = Account.organization == organization
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "tier": row["tier"],
+        "createdAt": iso(row["created_at"]),
+        "profiles": Profile.select().where(Profile.organization == organization, Profile.deleted_at.is_null()).count(),
+        "users": User.select().where(User.organization == organization).count(),
+        "accounts": Account.select().where(here, Account.disconnected_at.is_null()).count(),
+        "keys": ApiKey.select().where(ApiKey.organization == organization, ApiKey.revoked_at.is_null()).count(),
+    }
+
+
+def is_only_organization(organization: str) -> bool:
+    """Return whether this server has no other organization."""
+    others = (Organization.id != organization) & Organization.deleted_at.is_null()
+    return not Organization.select().where(others).exists()
+
+
+def resolve_organization(named: str | None) -> str:
+    """Resolve an organization id, or the only one. Raises ApiError if missing or ambiguous."""
+    there = list_organizations()
+    if named is not None and named not in [row["id"] for row in there]:
+        raise ApiError("not_found", "There is no organization with this id.")
+    if named is None and len(there) > 1:
+        ids = ", ".join(f"{row['id']} ({row['name']})" for row in there)
+        raise ApiError(
+            "validation_failed", "There are several organizations.", remediation=f"Name one with --org: {ids}."
+        )
+    if not there:
+        raise ApiError("not_found", "There is no organization yet.", remediation="Make one: socialpub org create NAME")
+    return named or str(there[0]["id"])
+
+
+def check_organization(organization: str) -> None:
+    """Raise ApiError `not_found` unless the organization exists."""
+    there = (Organization.id == organization) & Organization.deleted_at.is_null()
+    if not Organization.select().where(there).exists():
+        raise ApiError("not_found", "There is no organization with this id.")
+
+
+# --- Profiles ----------------------------------------------------------------------------------------------------
+
+
+def create(tx: Tx, who: Actor, request: ProfileRequest) -> ActionResult:
+    """Create a profile. Raises ApiError `not_found`, `profile.slug.unique`."""
+    organization = who.scope.organization
+    check_organization(organization)
+    slug, now = _make_slug(request.name), who.service.now_ms
+    if Profile.select().where(Profile.organization == organization, Profile.slug == slug).exists():
+        raise refuse("profile.slug.unique")
+    row: ProfileColumns = {
+        "id": who.service.runtime.ids.uuid(),
+        "name": request.name,
+        "slug": slug,
+        "created_at": now,
+        "updated_at": now,
+    }
+    Profile.insert(organization=organization, **row).execute()
+    return ActionResult(to_body(row), 201)
+
+
+def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> ProfileBody:
+    """Rename a profile, which changes its slug. Raises `not_found`, `profile.slug.unique`."""
+    row = _find_row(who.scope, profile)
+    slug, now = _make_slug(request.name), who.service.now_ms
+    same = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
+    if Profile.select().where(same).exists():
+        raise refuse("profile.slug.unique")
+    Profile.update(name=request.name, slug=slug, updated_at=now).where(Profile.id == profile).execute()
+    renamed: ProfileRow = {**row, "name": request.name, "slug": slug, "updated_at": now}
+    return to_body(renamed)
+
+
+def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
+    """Soft-delete a profile and revoke its keys. Raises `profile.delete.not_empty`."""
+    row, now = _find_row(who.scope, profile), who.service.now_ms
+    if Account.select().where(Account.profile == profile, Account.disconnected_at.is_null()).exists():
+        raise refuse("profile.delete.not_empty")
+    # Free the slug for a new profile of this name.
+    Profile.update(deleted_at=now, updated_at=now, slug=f"{row['slug']}~{profile}").where(
+        Profile.id == profile
+    ).execute()
+    ApiKey.update(revoked_at=now).where(ApiKey.profile == profile, ApiKey.revoked_at.is_null()).execute()
+    return {"id": profile, "deleted": True}
+
+
+@dataclass(frozen=True)
+class ProfileUsage:
+    """Numbers of connected accounts and live keys of a profile."""
+
+    accounts: int
+    keys: int
+
+
+def count_usage(scope: Scope, profile: str) -> ProfileUsage:
+    """Count the accounts and keys of a profile. Raises ApiError `not_found`."""
+    _find_row(scope, profile)
+    connected = Account.select().where(Account.profile == profile, Account.disconnected_at.is_null())
+    keys = ApiKey.select().where(ApiKey.profile == profile, ApiKey.revoked_at.is_null())
+    return ProfileUsage(connected.count(), keys.count())
+
+
+def get_body(scope: Scope, profile: str) -> ProfileBody:
+    """Load a profile of the scope. Raises ApiError `not_found`."""
+    return to_body(_find_row(scope, profile))
+
+
+def _find_row(scope: Scope, profile: str) -> ProfileRow:
+    query = Profile.select().where(
+        Profile.id == profile, Profile.organization == scope.organization, Profile.deleted_at.is_null()
+    )
+    row: ProfileRow | None = query.dicts().first() if scope.profile in (None, profile) else None
+    if row is None:
+        raise ApiError("not_found", "There is no profile with this id.")
+    return row
+
+
+def _make_slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
+
+
+class ProfileColumns(TypedDict):
+    """Columns of a profile that the API shows."""
+
+    id: str
+    name: str
+    slug: str
+    created_at: int
+    updated_at: int
+
+
+def to_body(row: ProfileColumns) -> ProfileBody:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "slug": row["slug"],
+        "createdAt": iso(row["created_at"]),
+        "updatedAt": iso(row["updated_at"]),
+    }
+
+
+def list_bodies(scope: Scope) -> list[ProfileBody]:
+    """List the profiles of the scope, oldest first; for a bound key its one profile."""
+    query = Profile.select().where(Profile.organization == scope.organization, Profile.deleted_at.is_null())
+    if scope.profile:
+        query = query.where(Profile.id == scope.profile)
+    return [to_body(row) for row in query.order_by(Profile.created_at, Profile.id).dicts()]
+
+
+def has_profile(scope: Scope, profile: str) -> bool:
+    """Return whether the organization has this profile."""
+    return sql.first(reading.PROFILE_EXISTS, (profile, scope.organization)) is not None
+
+
+def check_profile(scope: Scope, profile: str | None) -> None:
+    """Raise ApiError `not_found` for a profile the organization does not have; None passes."""
+    if profile is not None and not has_profile(scope, profile):
+        raise build_not_found()
+
+
+def build_not_found() -> ApiError:
+    """Build the error for a profile id the organization does not have."""
+    return ApiError("not_found", "The organization has no profile with this id.")

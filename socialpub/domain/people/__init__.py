@@ -1,1 +1,0 @@
-"""Organizations, members, API keys, sign-in, rate limits and quotas."""
