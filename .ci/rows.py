@@ -6,8 +6,8 @@ import json
 
 import peewee
 
-from socialpub.store.ids import NumberField, UuidField
-from socialpub.store.models import TABLES, WORDS
+from socialpub.store.engine.id_fields import SurrogateKeyField, UuidField
+from socialpub.store.schema.models import COLUMN_WORDS, TABLES
 
 KINDS = {
     peewee.IntegerField: "int",
@@ -15,10 +15,10 @@ KINDS = {
     peewee.BooleanField: "bool",
     peewee.TextField: "str",
     UuidField: "str",
-    NumberField: "str",
+    SurrogateKeyField: "str",
 }
-NAMES = {words: name for name, words in WORDS.items()}
-HEAD = '''"""Rows as dicts, column by column: what `.dicts()`, `row_of` and `the_row` of `models` return.
+NAMES = {words: name for name, words in COLUMN_WORDS.items()}
+HEAD = '''"""Rows as dicts, column by column: what `.dicts()`, `find_row` and `get_row` of `models` return.
 
 Times are epoch milliseconds, structures are JSON text. `make fix` writes this file from `models.py`.
 """
@@ -31,7 +31,7 @@ from typing_extensions import TypedDict
 
 def kind_of(field: peewee.Field) -> str:
     """The Python type of a column; of a reference, the type of the column referred to."""
-    while isinstance(field, peewee.ForeignKeyField) and not isinstance(field, NumberField):
+    while isinstance(field, peewee.ForeignKeyField) and not isinstance(field, SurrogateKeyField):
         field = field.rel_field
     if field.choices:
         return NAMES[field.choices]
@@ -47,7 +47,7 @@ def type_of(model: type[peewee.Model]) -> str:
 
 
 print(HEAD)
-for name, words in WORDS.items():
+for name, words in COLUMN_WORDS.items():
     print(f"{name} = Literal{json.dumps(words)}")
 for model in TABLES:
     if "row" in model.__annotations__:

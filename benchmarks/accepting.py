@@ -10,7 +10,8 @@ from benchmarks import dataset
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
-from socialpub.store import search, sql
+from socialpub.store import search
+from socialpub.store.engine import sql
 
 POSTS = 5000
 
@@ -25,7 +26,7 @@ def run(folder: Path | None) -> None:
             microseconds = _microseconds(service)
         finally:
             close_context(service)
-    print(f"\nFiling {POSTS} posts of about 130 characters, {search.SLICE} in a durable transaction")
+    print(f"\nFiling {POSTS} posts of about 130 characters, {search.INDEX_BATCH} in a durable transaction")
     print(f"{microseconds:.0f} µs/post")
 
 
@@ -33,6 +34,6 @@ def _microseconds(service: AppContext) -> float:
     """Of the clock, for each post that the index gets once more."""
     service.write(lambda tx: sql.execute(f"UPDATE post_search_filed SET texts = texts - {POSTS}")).result()
     began = time.perf_counter()
-    while service.write(lambda tx: search.file_some()).result():
+    while service.write(lambda tx: search.index_batch()).result():
         continue
     return (time.perf_counter() - began) / POSTS * 1e6

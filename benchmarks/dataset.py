@@ -26,14 +26,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from socialpub import platforms
-from socialpub.base.compact import dumps
-from socialpub.base.config import shipped
+from socialpub.base.config import find_shipped_directory
+from socialpub.base.json_codec import dumps
 from socialpub.domain.publishing import intents
-from socialpub.store import db, folding, search
-from socialpub.store.connections import peewee_database
-from socialpub.store.ids import kept
-from socialpub.store.statements import ids
-from socialpub.store.statements.events import TYPES
+from socialpub.store import casefold, search
+from socialpub.store import database as db
+from socialpub.store.engine.id_fields import encode_id
+from socialpub.store.engine.sqlite import make_peewee_database
+from socialpub.store.queries import id_columns
+from socialpub.store.queries.events import TYPE_NUMBERS
+from socialpub.store.schema import migration
 
 STEP_MS = 1_000  # between two posts; the newest is as old as the database
 ORGANIZATION = "01900000-0000-7000-8000-00000000a001"
@@ -107,7 +109,7 @@ def of_checkout(checkout: Path, python: str, rows: int, folder: Path | None) -> 
 
 def _version() -> str:
     """Changes whenever the schema or this module does."""
-    sources = [*sorted(shipped("migrations").glob("*.py")), Path(__file__)]
+    sources = [*sorted(find_shipped_directory("migrations").glob("*.py")), Path(__file__)]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]
 
 
@@ -116,7 +118,7 @@ def _version() -> str:
 
 def _make(path: Path, rows: int, began_at: int) -> None:
     """Rows first, indexes after: an hour becomes minutes."""
-    db.migrate(path)
+    migration.migrate(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = delete")
         connection.execute("PRAGMA journal_mode = off")
@@ -142,10 +144,10 @@ def _make(path: Path, rows: int, began_at: int) -> None:
 
 def _file(path: Path) -> None:
     """What a periodic task does behind the posts, in one go."""
-    database = peewee_database(path)
+    database = make_peewee_database(path)
     db.proxy.initialize(database)
     with database.connection_context(), database.atomic():
-        while search.file_some():
+        while search.index_batch():
             pass
 
 
@@ -156,7 +158,7 @@ class _Table:
         self._connection, given = connection, columns.split()
         kinds = {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({name})")}
         self._bytes = [place for place, column in enumerate(given) if kinds[column] == "BLOB"]
-        numbered = ids.NUMBERED.get(name, {})
+        numbered = id_columns.NUMBER_COLUMNS.get(name, {})
         self._numbers = {
             place: dict[object, object](connection.execute(f"SELECT id, number FROM {numbered[column]}").fetchall())
             for place, column in enumerate(given)
@@ -171,7 +173,7 @@ class _Table:
         values = list(row)
         for place in self._bytes:
             if isinstance(value := values[place], str):
-                values[place] = kept(value)
+                values[place] = encode_id(value)
         for place, numbers in self._numbers.items():
             values[place] = numbers[values[place]]
         return tuple(values)
@@ -285,7 +287,7 @@ class _Post:
     def _post(self, error: str | None, tried: int) -> Row:
         return (
             self.place, self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0,
-            self.status, self.text, folding.fold_of(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
+            self.status, self.text, casefold.fold_for_storage(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
             self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
             self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,
         )  # fmt: skip
@@ -337,7 +339,7 @@ class _Post:
         for place, kind in enumerate(kinds):
             at = self.at if place == 0 or self.status == "queued" else self.ended
             yield (
-                ORGANIZATIONS.index(self.organization) + 1, TYPES[f"post.{kind}"], self.place, self.due, None, at,
+                ORGANIZATIONS.index(self.organization) + 1, TYPE_NUMBERS[f"post.{kind}"], self.place, self.due, None, at,
             )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from benchmarks.load import CONNECTIONS
 from benchmarks.machine import BenchError
 from benchmarks.shares import later, pages_of
 from benchmarks.stage import Stage
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 
 PATIENCE_SECONDS = 180.0
 ROUNDS, QUICK_ROUNDS = 3, 1
@@ -74,7 +74,7 @@ def _wave(stage: Stage, wave: Wave) -> Seen:
     stage.simulator.configure(latencyMs=wave.upstream_ms)
     lead = _lead(stage, wave.count)
     at = time.time_ns() // 1_000_000 + int(lead * 1000)
-    accepted = client.post_all(side.port, side.crowd, _bodies(stage, label, wave.count, iso(at)), CONNECTIONS)
+    accepted = client.post_all(side.port, side.crowd, _bodies(stage, label, wave.count, format_iso(at)), CONNECTIONS)
     reading = load.beside(load.get(pages_of(side), side.people.key), side.url, stage.folder, int(PATIENCE_SECONDS))
     with reading if wave.listing else contextlib.nullcontext():
         out = _out(stage, label, wave.count, at / 1000 + PATIENCE_SECONDS)

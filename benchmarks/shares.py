@@ -18,7 +18,7 @@ from benchmarks.goals import GOALS, LOSSES, Goal, Result
 from benchmarks.load import Loaded, Script
 from benchmarks.machine import BenchError
 from benchmarks.stage import ACCOUNTS, Side, Stage
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 
 AHEAD_MS = 30 * 86_400_000  # scheduled posts are due after the run
 IMMEDIATE_ACCOUNTS = 16
@@ -101,7 +101,7 @@ HEAD = (
 
 
 def later() -> str:
-    return iso(time.time_ns() // 1_000_000 + AHEAD_MS)
+    return format_iso(time.time_ns() // 1_000_000 + AHEAD_MS)
 
 
 def _posts(targets: int, accounts: int = ACCOUNTS, *, scheduled: bool) -> Callable[[Side], Script]:

@@ -1,4 +1,4 @@
-"""The schema: what `socialpub/store/models.py` describes, and the tables of the text search.
+"""The schema: what `socialpub/store/schema/models.py` describes, and the tables of the text search.
 
 Frozen once a version is released: later changes are migrations of their own. A test compares the outcome with the models.
 """

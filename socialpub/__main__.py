@@ -3,19 +3,19 @@
 import sys
 from typing import NoReturn
 
-from socialpub.base import binary
+from socialpub.base.system import pyinstaller
 
 
 def begin() -> NoReturn:
     """Run the program, or, in a process of the binary that opens a media file, only what that takes."""
-    if binary.is_binary():
-        binary.find_packed()
-        if sys.argv[1:2] == [binary.READER]:
+    if pyinstaller.is_binary():
+        pyinstaller.enable_packed_imports()
+        if sys.argv[1:2] == [pyinstaller.READ_MEDIA_ARGUMENT]:
             from socialpub.domain.media import probe_worker
 
             probe_worker.main(*sys.argv[2:])
             sys.exit()
-        binary.begin()
+        pyinstaller.prepare_process()
     from socialpub.commands.cli import program
 
     program()

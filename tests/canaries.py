@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from socialpub.base.crypto import Vault
+from socialpub.base.security.crypto import Vault
 from socialpub.simulator.state import SimulatorState
 
 SEALED = ("access", "refresh", "key", "dpopKey", "clientKey", "verifier")  # what of a sealed value is secret

@@ -24,9 +24,9 @@ import peewee
 import pytest
 
 from socialpub.domain.posts import unheard
-from socialpub.store.db import Database
-from socialpub.store.inline_reader import InlineReader
-from socialpub.store.readers import asker
+from socialpub.store.database import Database
+from socialpub.store.engine.inline_reader import InlineReader
+from socialpub.store.engine.reader_pool import current_requester
 
 AROUND = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
 
@@ -142,7 +142,7 @@ class Counting:
 
     def mine(self) -> Work:
         """What is counted of whoever asks in this thread."""
-        return self._done.unasked if asker.get() is None else self._done.asked
+        return self._done.unasked if current_requester.get() is None else self._done.asked
 
     def handed(self, mine: Work, way: str, run: Callable[..., Any]) -> Callable[..., Any]:
         """The function that another thread gets: what it does is counted as who hands it over asks."""

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from socialpub.base import crypto
-from socialpub.base.config import shipped
-from socialpub.store import db
-from socialpub.store.statements import sealed
-from socialpub.store.statements.events import TYPES
-from socialpub.store.statements.ids import told
+from socialpub.base.config import find_shipped_directory
+from socialpub.base.security import crypto
+from socialpub.store.queries import encrypted_columns
+from socialpub.store.queries.events import TYPE_NUMBERS
+from socialpub.store.queries.id_columns import select_column
+from socialpub.store.schema import migration
 
 ROWS = 6
 NOW_MS = 1_795_000_000_000  # November 2026
 LATER_MS = 10**13
-KEY = crypto.mint_key("svc_live_", bytes)  # of the first key, as its owner has it
+KEY = crypto.generate_api_key("svc_live_", bytes)  # of the first key, as its owner has it
 MASTER = crypto.MasterKey(bytes(range(32)))
 VAULT = crypto.Vault([MASTER], os.urandom)
-SEALED = {(each.table, each.column) for each in sealed.SEALED}
+SEALED = {(each.table, each.column) for each in encrypted_columns.ENCRYPTED_COLUMNS}
 STATUSES = ("published", "failed", "queued", "rejected", "canceled", "published")
 OWNERS = ("organization", "profile", "account")  # everything is of the first
 
@@ -73,7 +73,7 @@ WORDS: dict[str, Any] = {  # by table and column, or by column; None where a col
     "notification.status": "delivered",
     "notification_channel.kind": "ntfy",
     "shown": '{"kind": "ntfy", "topic": "t"}',
-    "event.type": TYPES["post.published"],
+    "event.type": TYPE_NUMBERS["post.published"],
     "user.role": "owner",
     "job.kind": "publish",
     "visible_at": LATER_MS,
@@ -102,7 +102,7 @@ def name(number: int) -> str:
 
 def _files() -> list[tuple[str, Path]]:
     """The program's migrations and those of tests after them, by the names under which they are applied."""
-    shipped_ones = sorted(shipped("migrations").glob("[0-9]*.py"))
+    shipped_ones = sorted(find_shipped_directory("migrations").glob("[0-9]*.py"))
     later = [f"{number:04d}_{path.stem}" for number, path in enumerate(SYNTHETIC, len(shipped_ones) + 1)]
     return [*((path.stem, path) for path in shipped_ones), *zip(later, SYNTHETIC, strict=True)]
 
@@ -117,7 +117,7 @@ def only(number: int, folder: Path) -> Iterator[None]:
     for path in (part, *part.glob("*.py")):
         path.chmod(0o755)  # other users' commands read them too
     with (
-        mock.patch("socialpub.store.migrate.shipped", return_value=part),
+        mock.patch("socialpub.store.schema.migration.find_shipped_directory", return_value=part),
         mock.patch.dict(os.environ, {FOLDER: str(part)}),
     ):
         yield
@@ -126,7 +126,7 @@ def only(number: int, folder: Path) -> Iterator[None]:
 def made(path: Path, number: int, folder: Path) -> Path:
     """A database with the first migrations, and rows in every table. `folder`: for what is needed on the way."""
     with only(number, folder):
-        db.migrate(path)
+        migration.migrate(path)
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA foreign_keys = 1")
         for table in _in_order(connection):
@@ -143,7 +143,7 @@ def tables(connection: sqlite3.Connection) -> list[str]:
 
 def known(connection: sqlite3.Connection, table: str) -> dict[str, str]:
     """What is asked for each column of a table so that ids are told as text."""
-    return {row[1]: told(table, row[1]) for row in connection.execute(f"PRAGMA table_info('{table}')")}
+    return {row[1]: select_column(table, row[1]) for row in connection.execute(f"PRAGMA table_info('{table}')")}
 
 
 def _in_order(connection: sqlite3.Connection) -> list[str]:
@@ -238,5 +238,5 @@ def _post(place: int) -> str:
 def key_file(folder: Path) -> None:
     """The master key that their secrets are sealed with, where a server looks for it."""
     path = folder / "master.key"
-    path.write_bytes(crypto.written([MASTER]))
+    path.write_bytes(crypto.format_master_keys([MASTER]))
     path.chmod(0o600)

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from socialpub.domain.webhooks import eventlog
-from socialpub.store.statements.events import DATA, TYPE_OF
-from socialpub.store.statements.ids import told
+from socialpub.store.queries.events import FULL_DATA, TYPE_NAMES
+from socialpub.store.queries.id_columns import select_column
 
 EVENTS = f"""
     SELECT event.number, event.created_at, event.type, organization.id AS organization,
-        coalesce(event.profile, {told("post", "profile")}) AS profile, post.id AS post, {DATA} AS data,
+        coalesce(event.profile, {select_column("post", "profile")}) AS profile, post.id AS post, {FULL_DATA} AS data,
         coalesce(event.request_id, batch.request_id) AS request_id
     FROM event JOIN organization ON organization.number = event.organization
     LEFT JOIN post ON post.number = event.post LEFT JOIN batch ON batch.id = post.batch
@@ -38,5 +38,5 @@ def happened(rows: Iterable[Sequence[Any]], **wanted: Any) -> list[Happened]:
     found = []
     for number, created_at, type_, organization, *rest in rows:
         id = eventlog.id_of(organization, number, created_at)
-        found.append(Happened(id, number, created_at, TYPE_OF[type_], organization, *rest))
+        found.append(Happened(id, number, created_at, TYPE_NAMES[type_], organization, *rest))
     return [event for event in found if all(getattr(event, name) == value for name, value in wanted.items())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from socialpub.store.models import WebhookDelivery
+from socialpub.store.schema.models import WebhookDelivery
 from tests.kit import Person, Server, breathe
 
 ENDPOINTS = "/v1/webhook-endpoints"

@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 
-from socialpub.base.crew import Crew
-from socialpub.store.writer import Writer
+from socialpub.base.concurrency.thread_pool import ElasticThreadPool
+from socialpub.store.engine.writer import DatabaseWriter
 
 SEAMS: tuple[tuple[type, str], ...] = (
     (threading.Event, "set"),
@@ -28,9 +28,9 @@ SEAMS: tuple[tuple[type, str], ...] = (
     (threading.Condition, "notify"),
     (threading.Thread, "run"),
     (Future, "set_result"),
-    (Writer, "_place"),
-    (Writer, "_commit"),
-    (Crew, "_given"),
+    (DatabaseWriter, "_place"),
+    (DatabaseWriter, "_commit"),
+    (ElasticThreadPool, "_given"),
     (httpx.Client, "send"),
 )
 SHORT, LONG, LONG_ONES = 0.004, 0.06, 0.2  # seconds at most, and how many of those that are late are so for long

@@ -22,11 +22,11 @@ from typing import Any
 
 import httpx
 
-from socialpub.base import sockets
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
-from socialpub.base.host import Host
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.base.system import sockets
+from socialpub.base.system.host_identity import HostIdentity
 from socialpub.commands.serve import run_engine_and_web
 from socialpub.domain.access import authentication
 from socialpub.domain.access.actor import build_operator
@@ -43,8 +43,10 @@ from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.sessions import service_did
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import db, migrate, sql
-from socialpub.store.models import TABLES, Job, Post
+from socialpub.store import database as db
+from socialpub.store.engine import sql
+from socialpub.store.schema import migration
+from socialpub.store.schema.models import TABLES, Job, Post
 from socialpub.web.app import build_app
 from socialpub.web.http.sanic_overrides import ServerApp
 from socialpub.web.server import run_in_thread, serve_app
@@ -278,7 +280,7 @@ def _migrated(migrations: Path) -> bytes:
     """An empty database with every migration applied, made once for all tests of this process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "socialpub.db"
-        db.migrate(path)
+        migration.migrate(path)
         return path.read_bytes()
 
 
@@ -290,7 +292,7 @@ class Server:
     lab: SimulatorThread
     clock: Clock
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    host: Host = field(init=False)
+    host: HostIdentity = field(init=False)
     at_port: int = 0  # 0: whichever is free
     url: str = ""
     service: AppContext = field(init=False)
@@ -302,7 +304,7 @@ class Server:
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.lab.lab)
-        self.host = Host(marks=(self.home.parent / f"{self.home.name}-marks",))
+        self.host = HostIdentity(marks=(self.home.parent / f"{self.home.name}-marks",))
 
     def settings(self, port: int) -> Settings:
         given: dict[str, dict[str, Any]] = {
@@ -324,7 +326,7 @@ class Server:
         sock = sockets.listen("127.0.0.1", self.at_port)
         settings = self.settings(sock.getsockname()[1])
         if not settings.database_path.exists():
-            settings.database_path.write_bytes(_migrated(migrate.shipped("migrations")))
+            settings.database_path.write_bytes(_migrated(migration.find_shipped_directory("migrations")))
         vault = WatchedVault(load_vault(settings), self.watch)
         self.service = open_context(Runtime(settings, vault, clock=self.clock, host=self.host))
         self.watch.secrets |= {site.client_secret for site in self.service.sites.values() if site.client_secret}
@@ -491,7 +493,7 @@ class Server:
 
     def happened(self, **wanted: Any) -> list[Happened]:
         """The events that have these values, in the order of the commits."""
-        return happened(self.service.read(lambda: sql.every(EVENTS)).result(), **wanted)
+        return happened(self.service.read(lambda: sql.fetch_all(EVENTS)).result(), **wanted)
 
     def stock(self) -> dict[str, Any]:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import ConnectorAccount, OAuthFlow, Platform, Site, Tokens, Upstream
 from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthQuirks, OAuthServer
@@ -46,7 +46,7 @@ class Wire(Line):
     """Answers what is planned, else what the operations answer."""
 
     operations: tuple[Operation, ...] = ()
-    planned: list[Response | ApiError] = field(default_factory=list)
+    planned: list[UpstreamResponse | ApiError] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
 
     def request(
@@ -58,7 +58,7 @@ class Wire(Line):
         params: Mapping[str, str] | None = None,
         data: Mapping[str, str] | None = None,
         **_: Any,
-    ) -> Response:
+    ) -> UpstreamResponse:
         self.sent.append(Sent(method, url, dict(headers or {}), dict(data or params or {})))
         if self.planned:
             planned = self.planned.pop(0)
@@ -88,13 +88,13 @@ class Wire(Line):
             return refused.answer
 
 
-def reply_of(answer: FakeResponse) -> Response:
-    return Response(answer.status, dict(answer.headers), answer.content())
+def reply_of(answer: FakeResponse) -> UpstreamResponse:
+    return UpstreamResponse(answer.status, dict(answer.headers), answer.content())
 
 
-def reply(status: int, body: Any, **headers: str) -> Response:
+def reply(status: int, body: Any, **headers: str) -> UpstreamResponse:
     content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return Response(status, headers, content)
+    return UpstreamResponse(status, headers, content)
 
 
 def platform(**row: Any) -> Platform:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from socialpub.store import db, sql
-from socialpub.store.connections import _Sqlite
+from socialpub.store.engine import sql
+from socialpub.store.engine.sqlite import _LimitedSqliteDatabase
+from socialpub.store.schema import migration
 
 ROOT = Path(__file__).parents[1]
 
@@ -84,7 +85,7 @@ EXEMPT = (
         place="socialpub/domain/operations/key_rotation.py:",
         text="substr(",
     ),
-    Exempt("a backup names every file", place="socialpub/store/snapshot.py:", text="FROM media"),
+    Exempt("a backup names every file", place="socialpub/store/schema/snapshot.py:", text="FROM media"),
     Exempt(
         "an organization is deleted once, and all that it has is named and ended",
         place="socialpub/domain/organization_deletion.py:",
@@ -106,7 +107,7 @@ class Asks:
 
     def listen(self) -> None:
         """From now on, until the process ends."""
-        usual, made = sql.execute, _Sqlite.execute_sql
+        usual, made = sql.execute, _LimitedSqliteDatabase.execute_sql
 
         def execute(text: str, params: Any = ()) -> sqlite3.Cursor:
             if text not in self.seen:
@@ -119,7 +120,7 @@ class Asks:
             return made(database, text, params)
 
         sql.execute = execute
-        _Sqlite.execute_sql = execute_sql
+        _LimitedSqliteDatabase.execute_sql = execute_sql
 
     def _keep(self, text: str) -> None:
         place = _place()
@@ -133,7 +134,7 @@ class Asks:
         self.seen[text] = Asked(text, place, os.environ.get("PYTEST_CURRENT_TEST", "between tests"))
 
 
-_RUNNERS = ("/peewee.py", "/playhouse/", "/store/connections.py", "/store/sql.py", "/tests/plans.py")
+_RUNNERS = ("/peewee.py", "/playhouse/", "/store/engine/sqlite.py", "/store/engine/sql.py", "/tests/plans.py")
 
 
 def _place() -> str | None:
@@ -156,7 +157,7 @@ def _place() -> str | None:
 def databases(folder: Path) -> Iterator[dict[str, sqlite3.Connection]]:
     """Empty databases of this schema, by the statistics that they have."""
     path = folder / "plans.db"
-    db.migrate(path)
+    migration.migrate(path)
     with contextlib.ExitStack() as stack:
         made = {}
         for name, kinds in {"none": None, "one organization": FEW, "many": MANY}.items():

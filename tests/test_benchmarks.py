@@ -12,7 +12,7 @@ import pytest
 from benchmarks import dataset, load, report
 from benchmarks.goals import GOALS, LOSSES, SHARES, Result
 from benchmarks.shares import WORK
-from socialpub.store.statements.ids import told
+from socialpub.store.queries.id_columns import select_column
 
 ROWS = 200
 HISTORY = {  # of a post that was tried, and of one that was not
@@ -37,7 +37,7 @@ def test_it_is_whole(made: sqlite3.Connection) -> None:
 
 
 def test_it_has_every_index_of_the_schema(made: sqlite3.Connection, tmp_path: Path) -> None:
-    dataset.db.migrate(tmp_path / "empty.db")
+    dataset.migration.migrate(tmp_path / "empty.db")
     indexes = "SELECT name, sql FROM sqlite_master WHERE type = 'index' ORDER BY name"
     with closing(sqlite3.connect(tmp_path / "empty.db")) as empty:
         assert made.execute(indexes).fetchall() == empty.execute(indexes).fetchall()
@@ -55,7 +55,9 @@ def test_every_post_has_the_history_that_publishing_writes(made: sqlite3.Connect
 
 
 def test_what_is_queued_has_its_job_and_nothing_is_due(made: sqlite3.Connection) -> None:
-    queued = f"SELECT id, {told('post', 'account')}, scheduled_at FROM post WHERE status = 'queued' ORDER BY id"
+    queued = (
+        f"SELECT id, {select_column('post', 'account')}, scheduled_at FROM post WHERE status = 'queued' ORDER BY id"
+    )
     assert made.execute("SELECT key, lane, visible_at FROM job ORDER BY key").fetchall() == list(made.execute(queued))
     (first,) = made.execute("SELECT min(visible_at) FROM job").fetchone()
     assert first >= dataset.DUE_MS

@@ -162,7 +162,7 @@ def test_a_variable_that_is_no_setting_stops_the_start(
 
 
 def test_variables_that_are_read_elsewhere_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in config.NO_SETTINGS:
+    for variable in config.OTHER_VARIABLES:
         monkeypatch.setenv(variable, "x")
     assert config.load().server.port == 8080
 

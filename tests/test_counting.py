@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.base.fair import Share
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Organization
-from socialpub.store.readers import asker
-from socialpub.store.statements.keys import FENCE
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.engine.reader_pool import current_requester
+from socialpub.store.queries.authentication import FIND_OWNER
+from socialpub.store.schema.models import Organization
 from tests.counting import Counting
 from tests.kit import Person, Server, busy_writer
 
@@ -23,15 +23,15 @@ FOUR = "SELECT value FROM json_each('[1, 2, 3, 4]')"
 @pytest.fixture
 def asking() -> Iterator[None]:
     """What the test does by itself is done for a request."""
-    token = asker.set(Share(owner="somebody"))
+    token = current_requester.set(ShareKey(owner="somebody"))
     yield
-    asker.reset(token)
+    current_requester.reset(token)
 
 
 @pytest.mark.usefixtures("asking")
 def test_a_read_is_its_statement_its_rows_and_what_begins_and_ends_it(counting: Counting, server: Server) -> None:
     with counting.while_() as done:
-        server.service.read(lambda: sql.every(THREE)).result()
+        server.service.read(lambda: sql.fetch_all(THREE)).result()
     asked = done.asked
     assert (asked.reads, asked.writes, asked.commits, asked.sql) == (1, 0, 0, [THREE, "BEGIN", "ROLLBACK"])
     assert (asked.within, asked.steps, asked.built) == ([THREE], 1 + 4 + 1, [])
@@ -51,7 +51,7 @@ def test_writes_that_share_a_transaction_are_told_from_those_that_do_not(countin
 
 def test_what_no_request_asks_for_is_counted_apart(counting: Counting, server: Server) -> None:
     with counting.while_() as done:
-        server.service.read(lambda: sql.every(THREE)).result()
+        server.service.read(lambda: sql.fetch_all(THREE)).result()
     assert THREE in done.unasked.sql
     assert done.asked.statements == 0
 
@@ -61,18 +61,18 @@ def test_what_was_handed_over_before_is_not_counted(counting: Counting, server: 
     """However late it is done: the engine is always about to write something."""
     with contextlib.ExitStack() as busy:
         busy.enter_context(busy_writer(server.service.db))
-        before = server.service.write(lambda tx: sql.every(THREE))
+        before = server.service.write(lambda tx: sql.fetch_all(THREE))
         with counting.while_() as done:
-            after = server.service.write(lambda tx: sql.every(FOUR))
+            after = server.service.write(lambda tx: sql.fetch_all(FOUR))
             busy.close()
             before.result()
             after.result()
-    assert (done.asked.writes, set(done.asked.within)) == (1, {FOUR, FENCE}), done
+    assert (done.asked.writes, set(done.asked.within)) == (1, {FOUR, FIND_OWNER}), done
 
 
 def test_a_request_is_counted_with_who_asks(counting: Counting, server: Server, alice: Person) -> None:
     alice.api.get("/v1/accounts")
-    server.service.write(lambda tx: sql.change("UPDATE instance SET seen_at = seen_at + 1")).result()
+    server.service.write(lambda tx: sql.update("UPDATE instance SET seen_at = seen_at + 1")).result()
     with counting.while_() as done:  # told from memory, had nothing been committed
         assert alice.api.get("/v1/accounts").status_code == 200
     assert done.asked.statements >= 1, done

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.domain.identity.users import ROLES
-from socialpub.store.statements.rows import Changes, Rows
+from socialpub.store.queries.bulk import BulkInsert, BulkUpdate
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "socialpub"
@@ -124,16 +124,16 @@ def test_a_look_at_a_role_is_found(code: str, found: bool) -> None:
 # --- `tx`: taken by what writes, and by nothing else -----------------------------------------------------------------
 
 WRITING = {"insert", "insert_many", "update", "delete", "replace"}
-CALLS = {("sql", "change_all")}  # whose statement may be made of a move
+CALLS = {("sql", "update_all")}  # whose statement may be made of a move
 STATEMENT = re.compile(r"\b(?:(?:INSERT|REPLACE)\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+\w+\s+SET|DELETE\s+FROM)\b")
 STATEMENTS = {
     (module, name)
-    for module in sorted(path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py"))
-    for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
-    if isinstance(text, Rows | Changes) or (isinstance(text, str) and STATEMENT.search(text))
+    for module in sorted(path.stem for path in (PACKAGE / "store" / "queries").glob("[!_]*.py"))
+    for name, text in vars(import_module(f"socialpub.store.queries.{module}")).items()
+    if isinstance(text, BulkInsert | BulkUpdate) or (isinstance(text, str) and STATEMENT.search(text))
 }
-"""The constants of `store/statements/` that write: module and name."""
-MODULES = {path.stem for path in (PACKAGE / "store" / "statements").glob("[!_]*.py")}
+"""The constants of `store/queries/` that write: module and name."""
+MODULES = {path.stem for path in (PACKAGE / "store" / "queries").glob("[!_]*.py")}
 
 
 def within(function: ast.AST) -> Iterator[ast.AST]:
@@ -215,10 +215,10 @@ def test_what_takes_tx_writes_or_hands_it_on() -> None:
         ("run = lambda: Post.insert().execute()", ["lambda in line 1"], []),
         ("async def a(tx): tx.after_commit(b)", [], []),
         ("def a(x): x.update(y=1)", [], []),
-        ("def a(tx, x): sql.execute(accepting.KEEP, (x,))", [], []),
-        ("def a(x): sql.value(publishing.INTEND, (x,))", ["a"], []),
-        ("def a(x): sql.insert(accepting.AUDIT, [(x,)])", ["a"], []),
-        ("def a(tx, x): return sql.first(publishing.OPEN_INTENT, (x,))", [], ["a"]),
+        ("def a(tx, x): sql.execute(acceptance.SET_IDEMPOTENCY_RESPONSE, (x,))", [], []),
+        ("def a(x): sql.fetch_value(publish_runs.INSERT_INTENT, (x,))", ["a"], []),
+        ("def a(x): sql.insert(acceptance.INSERT_AUDIT, [(x,)])", ["a"], []),
+        ("def a(tx, x): return sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (x,))", [], ["a"]),
     ],
 )
 def test_a_function_without_its_tx_is_found_and_one_with_an_idle_one(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from socialpub.base import crypto
+from socialpub.base.security import crypto
 
 ROOT = Path(__file__).parents[1]
 CLEAN = {"name": "sanic", "version": "1", "vulns": []}
@@ -189,7 +189,7 @@ def test_the_pattern_for_secret_scanners_finds_every_key_and_nothing_shorter() -
     assert patterns()
     for label in ("live", "test"):
         for _ in range(200):
-            key = crypto.mint_key(f"svc_{label}_", secrets.token_bytes)
+            key = crypto.generate_api_key(f"svc_{label}_", secrets.token_bytes)
             for pattern in patterns():
                 found = pattern.search(f'key = "{key}"')
                 assert found
@@ -213,7 +213,7 @@ def test_the_hook_refuses_a_commit_with_a_key_and_no_other(tmp_path: Path) -> No
         named = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", f"core.hooksPath={ROOT / '.ci' / 'hooks'}"]
         return subprocess.run(["git", *named, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    key = crypto.mint_key("svc_live_", secrets.token_bytes)
+    key = crypto.generate_api_key("svc_live_", secrets.token_bytes)
     git("init", "--quiet")
     for content, allowed in (
         (f"{key[:-1]}\n", True),

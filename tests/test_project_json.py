@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.base import compact
-from socialpub.base.http import Response
+from socialpub.base import json_codec
+from socialpub.base.http import UpstreamResponse
 
 PACKAGE = Path(__file__).parents[1] / "socialpub"
 
 # Other readers of JSON, and what they read. In `store` and `domain` each reads rows and sealed values of our own, or
 # the files of the data folder; the simulator is a test double.
 OURS = {
-    "base/compact.py": "the one reader, and what `dumps` has just written",
+    "base/json_codec.py": "the one reader, and what `dumps` has just written",
     "base/config.py": "a value of the settings, which a check of its own reads",
-    "base/docstrings.py": "a file of the package",
+    "base/field_docs.py": "a file of the package",
     "commands/listen.py": "data that the operator types: it is sent to the server, which checks it",
     "web/error_responses.py": "what `capped` has written",
     "domain/shapes/bounded_json.py": "a request: orjson takes no number that is not finite",
@@ -39,7 +39,7 @@ def readers(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READERS:
             owner = ast.unparse(node.func.value)
-            if owner not in ("compact", "sql") and (node.func.attr != "load" or owner in ("json", "orjson")):
+            if owner not in ("json_codec", "sql") and (node.func.attr != "load" or owner in ("json", "orjson")):
                 yield f"{owner}.{node.func.attr}"
 
 
@@ -105,9 +105,9 @@ def numbers(value: Any) -> Iterator[float]:
 
 @given(DOCUMENTS)
 def test_a_number_that_is_not_finite_is_null(document: str) -> None:
-    read = compact.loads(document)
+    read = json_codec.loads(document)
     assert all(math.isfinite(number) for number in numbers(read))
-    assert Response(200, {}, document.encode()).json() == read
+    assert UpstreamResponse(200, {}, document.encode()).json() == read
     json.dumps(read, allow_nan=False)
     plain = json.loads(document)
     if all(math.isfinite(number) for number in numbers(plain)):
@@ -117,5 +117,5 @@ def test_a_number_that_is_not_finite_is_null(document: str) -> None:
 @pytest.mark.parametrize("document", ["[" * 100_000, '{"a":' * 100_000, "9" * 5000, "", "nan", "\ufeff", b"\xff"])
 def test_what_is_no_json_is_a_value_error(document: str | bytes) -> None:
     with pytest.raises(ValueError):
-        compact.loads(document)
-    assert Response(200, {}, document.encode() if isinstance(document, str) else document).json() is None
+        json_codec.loads(document)
+    assert UpstreamResponse(200, {}, document.encode() if isinstance(document, str) else document).json() is None

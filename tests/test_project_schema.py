@@ -12,13 +12,13 @@ from typing import Any
 
 import peewee
 
-from socialpub.base.config import shipped
-from socialpub.store import db
-from socialpub.store.ids import NumberField, UuidField
-from socialpub.store.models import TABLES
-from socialpub.store.statements import ids
+from socialpub.base.config import find_shipped_directory
+from socialpub.store.engine.id_fields import SurrogateKeyField, UuidField
+from socialpub.store.queries import id_columns
+from socialpub.store.schema import migration
+from socialpub.store.schema.models import TABLES
 
-MIGRATIONS = sorted(path.stem for path in shipped("migrations").glob("*.py"))
+MIGRATIONS = sorted(path.stem for path in find_shipped_directory("migrations").glob("*.py"))
 
 
 def _from_models(path: Path) -> None:
@@ -29,7 +29,7 @@ def _from_models(path: Path) -> None:
 
 
 def _from_migrations(path: Path) -> None:
-    db.migrate(path)
+    migration.migrate(path)
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
@@ -97,18 +97,18 @@ def test_ids_are_kept_as_the_statements_read_them() -> None:
     numbered, as_bytes = defaultdict[str, dict[str, str]](dict), defaultdict[str, set[str]](set)
     for model in TABLES:
         for field in model._meta.sorted_fields:
-            if isinstance(field, NumberField):
+            if isinstance(field, SurrogateKeyField):
                 numbered[model._meta.table_name][field.column_name] = field.rel_model._meta.table_name
             elif isinstance(field, UuidField):
                 as_bytes[model._meta.table_name].add(field.column_name)
-    assert numbered == ids.NUMBERED
-    assert as_bytes == {table: set(columns) for table, columns in ids.BYTES.items()}
+    assert numbered == id_columns.NUMBER_COLUMNS
+    assert as_bytes == {table: set(columns) for table, columns in id_columns.UUID_COLUMNS.items()}
 
 
 def test_migrating_twice_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    assert db.migrate(path) == (None, MIGRATIONS[-1], MIGRATIONS)
-    assert db.migrate(path) == (MIGRATIONS[-1], MIGRATIONS[-1], [])
+    assert migration.migrate(path) == (None, MIGRATIONS[-1], MIGRATIONS)
+    assert migration.migrate(path) == (MIGRATIONS[-1], MIGRATIONS[-1], [])
 
 
 def test_migrations_are_numbered_one_after_the_other() -> None:

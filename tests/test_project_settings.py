@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from socialpub.base import config
-from socialpub.base.config import Section, Settings
+from socialpub.base.config import Settings, SettingsSection
 from socialpub.commands import config_example
 from socialpub.platforms import PLATFORMS
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 SECTIONS: dict[str, type[BaseModel]] = {
     name: field.annotation
     for name, field in Settings.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+    if isinstance(field.annotation, type) and issubclass(field.annotation, SettingsSection)
 }
 SITES: dict[str, type[BaseModel]] = {f"platforms.{name}": platform.site for name, platform in PLATFORMS.items()}
 OF_SITES = {key for site in SITES.values() for key in site.model_fields}
@@ -59,7 +59,7 @@ def test_every_setting_is_read_by_the_program() -> None:
     read = {found for tree in trees_of_program for found in reads(tree)}
     named = {text for tree in trees_of_program for text in texts(tree)}
     unread = []
-    for name in config.names():
+    for name in config.list_names():
         section, key = name.split(".")
         if (section, key) not in read and not ((section, BY_NAME) in read and key in named):
             unread.append(name)
@@ -115,7 +115,7 @@ def test_every_setting_of_a_platform_is_read_by_the_program() -> None:
 
 def test_a_setting_that_nobody_reads_is_seen() -> None:
     source = """
-def send(smtp: config.Smtp, service):
+def send(smtp: config.SmtpSettings, service):
     limits, kept = service.settings.limits, 1
     smtp.host
     limits.reads
@@ -133,7 +133,7 @@ def send(smtp: config.Smtp, service):
 def test_every_setting_is_given_by_a_test() -> None:
     """In a file that names its section, or in what that file has from another: a kit's settings."""
     everything = {".".join(path.relative_to(ROOT).with_suffix("").parts): tree for path, tree in trees("tests").items()}
-    wanted = {name: name.split(".") for name in config.names()}
+    wanted = {name: name.split(".") for name in config.list_names()}
     for tree in everything.values():
         given = keys(tree).union(*(keys(everything[name]) for name in imported(tree) if name in everything))
         there = words(tree)

@@ -59,8 +59,11 @@ CLOCKS_AND_CHANCE = {
 }
 ONLY_IN_BASE = {"httpx", "random", "secrets", "urllib.request", "http.client", "requests", "ssl"}
 ALLOWED_CALLS = {
-    ("store/locks.py", "time.monotonic"),  # patience with another process's file lock: nothing is recorded from it
-    ("store/locks.py", "time.sleep"),
+    (
+        "store/engine/locks.py",
+        "time.monotonic",
+    ),  # patience with another process's file lock: nothing is recorded from it
+    ("store/engine/locks.py", "time.sleep"),
     ("simulator/server.py", "socket.create_server"),
 }
 HTTP_LIBRARIES = {"httpx", "httpcore", "h11"}  # of outbound HTTP: a successor is one folder away
@@ -170,7 +173,7 @@ def test_one_folder_knows_the_libraries_of_outbound_http() -> None:
     def check(module: str) -> None:
         assert {name for _, name in _imports(parsed(module))} & HTTP_LIBRARIES == set()
 
-    others = {"base/mail.py"}
+    others = {"base/smtp.py"}
     all_hold([name for name in MODULES if not name.startswith("base/http/") and name not in others], check)
 
 
@@ -213,7 +216,7 @@ def test_every_error_code_and_service_rule_that_is_raised_has_a_row() -> None:
                 # What is wrong with one field of a request has the field's path as its rule.
                 known = SERVICE_RULES.keys() | CATALOGUE.keys() | (FIELDS if code == "validation_failed" else set())
                 missing += [(call.lineno, rule)] if rule is not None and rule not in known else []
-        for call in _calls_of(parsed(module), "refuse"):
+        for call in _calls_of(parsed(module), "rule_error"):
             rule = _literal(call.args[0] if call.args else None)
             if rule is not None and not module.startswith("simulator/") and rule not in SERVICE_RULES:
                 missing.append((call.lineno, rule))

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.store import models
-from socialpub.store.models import row_of, row_where, rows_where, the_row
+from socialpub.store.schema import models
+from socialpub.store.schema.models import find_row, find_row_where, find_rows, get_row
 
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
-    "Account", "ApiKey", "Attempt", "Audit", "Batch", "ConnectAttempt", "Device", "Event", "FormerUser", "Idempotency",
-    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "Owed", "Post", "Profile", "RecoveryCode",
+    "Account", "ApiKey", "Attempt", "AuditEntry", "Batch", "ConnectAttempt", "Device", "Event", "RemovedUser", "IdempotencyRecord",
+    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "UnacknowledgedRequest", "Post", "Profile", "RecoveryCode",
     "Session", "Usage",
     "User",
 }  # fmt: skip
@@ -25,13 +25,13 @@ STATEMENT = re.compile(r"\b(?:FROM|JOIN|UPDATE)\s+(\w+)")
 STATEMENTS = {
     module: {
         name
-        for name, text in vars(import_module(f"socialpub.store.statements.{module}")).items()
+        for name, text in vars(import_module(f"socialpub.store.queries.{module}")).items()
         if isinstance(text, str) and TABLES & set(STATEMENT.findall(text))
     }
-    for module in sorted(path.stem for path in (ROOT / "store" / "statements").glob("[!_]*.py"))
+    for module in sorted(path.stem for path in (ROOT / "store" / "queries").glob("[!_]*.py"))
 }
 """By their file, the constants that read or change an organization's rows."""
-READERS = {reader.__name__ for reader in (row_of, row_where, rows_where, the_row)}
+READERS = {reader.__name__ for reader in (find_row, find_row_where, find_rows, get_row)}
 WHOSE = {"organization", "profile", "scope", "Scope"}
 
 ROOMS = ("store", "core", "engine", "publishing")
@@ -85,7 +85,7 @@ def test_every_query_of_an_organizations_rows_names_whose_they_are() -> None:
     assert found == KNOWN
 
 
-IMPORT = "from socialpub.store.statements import events as told, keys, publishing\n\n"
+IMPORT = "from socialpub.store.queries import authentication, events as told, publish_runs\n\n"
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,18 @@ IMPORT = "from socialpub.store.statements import events as told, keys, publishin
         ("def f(scope): return narrowed(scope, Post.select())", []),
         ("async def f(): Media.update(deleted_at=1).execute()", ["f"]),
         ("class A:\n    def f(self): return Account.delete()", ["f"]),
-        ("def f(post): return row_of(Post, post)", ["f"]),
-        ("def f(post): return the_row(Post, post)", ["f"]),
-        ("def f(posts): return rows_where(Post, Post.id.in_(posts))", ["f"]),
-        ("def f(post): return row_where(Post, Post.id == post)", ["f"]),
+        ("def f(post): return find_row(Post, post)", ["f"]),
+        ("def f(post): return get_row(Post, post)", ["f"]),
+        ("def f(posts): return find_rows(Post, Post.id.in_(posts))", ["f"]),
+        ("def f(post): return find_row_where(Post, Post.id == post)", ["f"]),
         ("def f(): return Instance.select()", []),
-        (f"{IMPORT}def f(post): return sql.first(publishing.OPEN_INTENT, (post,))", ["f"]),
-        (f"{IMPORT}def f(scope, post): return sql.first(publishing.OPEN_INTENT, (scope.organization, post))", []),
-        (f"{IMPORT}def f(): return sql.first(told.REACH)", ["f"]),
-        (f"{IMPORT}def f(): return sql.first(keys.FENCE)", []),
+        (f"{IMPORT}def f(post): return sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (post,))", ["f"]),
+        (
+            f"{IMPORT}def f(scope, post): return sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (scope.organization, post))",
+            [],
+        ),
+        (f"{IMPORT}def f(): return sql.fetch_one(told.FIND_PAGE_REACH)", ["f"]),
+        (f"{IMPORT}def f(): return sql.fetch_one(authentication.FIND_OWNER)", []),
     ],
 )
 def test_a_query_that_names_nobody_is_found(source: str, names: list[str]) -> None:
@@ -127,7 +130,7 @@ def unscoped(tree: ast.Module) -> Iterator[str]:
 def _statements(tree: ast.Module) -> set[str]:
     """The statements about an organization's rows, by the names that a module has for them."""
     imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
-    modules = [each for node in imports if node.module == "socialpub.store.statements" for each in node.names]
+    modules = [each for node in imports if node.module == "socialpub.store.queries" for each in node.names]
     return {f"{each.asname or each.name}.{name}" for each in modules for name in STATEMENTS[each.name]}
 
 
@@ -139,7 +142,7 @@ def _queries(function: ast.AST, statements: set[str]) -> bool:
 
 
 def _tables(node: ast.AST) -> list[ast.expr]:
-    """What an expression reads or changes: `Post.select()`, `row_of(Post, id)`."""
+    """What an expression reads or changes: `Post.select()`, `find_row(Post, id)`."""
     if isinstance(node, ast.Attribute) and node.attr in ("select", "update", "delete"):
         return [node.value]
     reads = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in READERS

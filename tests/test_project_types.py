@@ -99,8 +99,8 @@ ROWS = """
 from socialpub.domain import post_states
 from socialpub.domain.publishing import horizon, intents
 from socialpub.platforms.contract import KEY
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, Post, row_of, row_where, rows_where, the_row
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, Post, find_row, find_row_where, find_rows, get_row
 from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, PostRow
 """
 GIVEN = "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.Snapshot, tx: Tx"
@@ -108,7 +108,7 @@ RIGHT = (
     'intent["sent_at"]',
     'intent["refusal"] or "none"',
     "intents._change(tx, intent, looks=1, answered=True)",
-    'the_row(Post, "p")["text"]',
+    'get_row(Post, "p")["text"]',
     "horizon.due_look(KEY.checks, intent, 0)",
     "post_states.is_completed_remotely(post)",
     'snapshot.post["draft_at"]',
@@ -123,10 +123,10 @@ WRONG = (
     ('attempt["error"]', 'TypedDict "AttemptRow" has no key "error"'),
     ('post["draft"]', 'TypedDict "PostRow" has no key "draft"'),
     ('account["secrets"]', 'TypedDict "AccountRow" has no key "secrets"'),
-    ('the_row(Account, "a")["text"]', 'TypedDict "AccountRow" has no key "text"'),
-    ('rows_where(Post)[0]["platform_url"]', 'TypedDict "PostRow" has no key "platform_url"'),
-    ('row_where(Post)["text"]', 'Value of type "PostRow | None" is not indexable'),
-    ('row_of(Post, "p")["text"]', 'Value of type "PostRow | None" is not indexable'),
+    ('get_row(Account, "a")["text"]', 'TypedDict "AccountRow" has no key "text"'),
+    ('find_rows(Post)[0]["platform_url"]', 'TypedDict "PostRow" has no key "platform_url"'),
+    ('find_row_where(Post)["text"]', 'Value of type "PostRow | None" is not indexable'),
+    ('find_row(Post, "p")["text"]', 'Value of type "PostRow | None" is not indexable'),
     ("horizon.due_look(KEY.checks, post, 0)", 'incompatible type "PostRow"; expected "IntentRow"'),
     ("post_states.is_completed_remotely(intent)", 'incompatible type "IntentRow"; expected "PreparedColumns"'),
     ('snapshot.open_intent["plan"]', 'Value of type "IntentRow | None" is not indexable'),
@@ -206,9 +206,9 @@ def test_a_wrong_line_is_found(found: Found, line: str, error: str) -> None:
 
 
 def test_publishing_reads_rows_only_with_their_type() -> None:
-    """What `.dicts()` gives is anything to the type checker; `row_where` and `sql.row` say what it is."""
+    """What `.dicts()` gives is anything to the type checker; `find_row_where` and `sql.to_row` say what it is."""
     publishing = sorted((ROOT / "socialpub" / "domain" / "publishing").glob("*.py"))
     assert len(publishing) > 5
     assert [path.name for path in publishing if ".dicts()" in path.read_text(encoding="utf-8")] == []
     texts = [path.read_text(encoding="utf-8") for path in publishing]
-    assert sum(text.count("row_where(") + text.count("sql.row(") for text in texts) >= 4
+    assert sum(text.count("find_row_where(") + text.count("sql.to_row(") for text in texts) >= 4

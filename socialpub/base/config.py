@@ -28,8 +28,10 @@ from pydantic import (
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
-from socialpub.base import docstrings, private, troubles
+from socialpub.base import field_docs
 from socialpub.base.http import ssrf
+from socialpub.base.security import private_files
+from socialpub.base.system import os_errors
 
 CONFIG_FILE = "socialpub.toml"
 _SECRET_WORDS = ("secret", "password", "encryption_keys", "metrics_token")
@@ -41,7 +43,7 @@ class ConfigError(Exception):
     """The configuration cannot be used; the message names the setting and the fix."""
 
 
-def seconds(value: object) -> float:
+def parse_duration(value: object) -> float:
     """A duration: a number of seconds, or text such as "30s", "5m", "12h", "7d"."""
     match = _DURATION.fullmatch(str(value).strip())
     if match is None:
@@ -49,41 +51,41 @@ def seconds(value: object) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-Duration = Annotated[float, BeforeValidator(seconds)]
+Duration = Annotated[float, BeforeValidator(parse_duration)]
 
 
-PREFIX = "SOCIALPUB_"
+VARIABLE_PREFIX = "SOCIALPUB_"
 # Read elsewhere: by `listen` and `trigger`, by tests.
-NO_SETTINGS = ("SOCIALPUB_URL", "SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")
+OTHER_VARIABLES = ("SOCIALPUB_URL", "SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
-_ATOM, _LABEL = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-MAILBOX = rf"^{_ATOM}(?:\.{_ATOM})*@{_LABEL}(?:\.{_LABEL})*$"
+_EMAIL_ATOM, _EMAIL_LABEL = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+EMAIL_PATTERN = rf"^{_EMAIL_ATOM}(?:\.{_EMAIL_ATOM})*@{_EMAIL_LABEL}(?:\.{_EMAIL_LABEL})*$"
 """A bare e-mail address that every mail server takes: no name beside it, nothing quoted, ASCII alone."""
-MAILBOX_MAX = 254
+EMAIL_MAX = 254
 
 
-def bare_address(text: str) -> str:
+def strip_port(text: str) -> str:
     """An address without the brackets and the port that proxies write around it."""
     match = _WITH_PORT.fullmatch(text)
     return (match[1] or match[2]) if match else text
 
 
-def proxies(entries: Iterable[str]) -> tuple[Network, ...]:
+def parse_networks(entries: Iterable[str]) -> tuple[Network, ...]:
     """The networks that addresses, networks and addresses with ports stand for; ValueError names what is none."""
-    return tuple(ipaddress.ip_network(bare_address(entry.strip()), strict=False) for entry in entries)
+    return tuple(ipaddress.ip_network(strip_port(entry.strip()), strict=False) for entry in entries)
 
 
-class Section(BaseModel):
+class SettingsSection(BaseModel):
     """One table of the file; an unknown setting is an error, so that a misspelt one is not ignored."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Server(Section):
+class ServerSettings(SettingsSection):
     host: str = "127.0.0.1"
     """The address to listen on. Keep the loopback address behind a reverse proxy that handles TLS."""
     port: int = Field(8080, ge=0, le=65535)
@@ -103,7 +105,7 @@ class Server(Section):
     @field_validator("trusted_proxies")
     @classmethod
     def _proxies(cls, value: list[str]) -> list[str]:
-        proxies(value)
+        parse_networks(value)
         return value
 
     @field_validator("base_url")
@@ -114,17 +116,17 @@ class Server(Section):
         return value.rstrip("/")
 
 
-class DatabaseSection(Section):
+class DatabaseSettings(SettingsSection):
     url: str = "socialpub.db"
     """The SQLite file. (postgresql://… is not supported yet.)"""
 
 
-class Storage(Section):
+class StorageSettings(SettingsSection):
     data_dir: str = ""
     """The directory of media, key file and lock. Empty: the directory of the database."""
 
 
-class Security(Section):
+class SecuritySettings(SettingsSection):
     encryption_keys: list[str] = []
     """Master keys, each 32 random bytes in base64. The first one encrypts, all of them decrypt. Empty: the key file."""
     encryption_key_file: str = ""
@@ -135,7 +137,7 @@ class Security(Section):
     """API keys begin with {key_prefix}_live_ or {key_prefix}_test_."""
 
 
-class Limits(Section):
+class RateLimitSettings(SettingsSection):
     posts: int = Field(120, ge=1)
     """POST /v1/posts per minute and key."""
     media: int = Field(60, ge=1)
@@ -148,7 +150,7 @@ class Limits(Section):
     """Failed authentications per minute and client address."""
 
 
-class Media(Section):
+class MediaSettings(SettingsSection):
     max_bytes: int = Field(512 * 1024 * 1024, ge=1)
     """The largest file, in bytes, that is accepted as an upload or fetched from a URL."""
     organization_bytes: int = Field(0, ge=0)
@@ -157,7 +159,7 @@ class Media(Section):
     """
 
 
-class Webhooks(Section):
+class WebhookSettings(SettingsSection):
     header_prefix: str = Field("X-Service", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,39}$")
     """The prefix of the headers of a delivery: {header_prefix}-Signature, {header_prefix}-Event and so on."""
     allowed_hosts: list[str] = []
@@ -173,11 +175,11 @@ class Webhooks(Section):
     @field_validator("allowed_hosts")
     @classmethod
     def _hosts(cls, value: list[str]) -> list[str]:
-        ssrf.allowed(value)
+        ssrf.parse_allowed_hosts(value)
         return value
 
 
-class Smtp(Section):
+class SmtpSettings(SettingsSection):
     host: str = Field("", pattern=r"^[A-Za-z0-9.:_-]{0,253}$")
     """The mail server for notifications by e-mail. Empty: no e-mail is sent."""
     port: int = Field(587, ge=1, le=65535)
@@ -199,7 +201,7 @@ class Smtp(Section):
     def _whole(self) -> Self:
         if not self.host:
             return self
-        if len(self.sender) > MAILBOX_MAX or not re.fullmatch(MAILBOX, self.sender):
+        if len(self.sender) > EMAIL_MAX or not re.fullmatch(EMAIL_PATTERN, self.sender):
             raise ValueError("sender must be an e-mail address, such as socialpub@example.org")
         if self.ca_file and not Path(self.ca_file).is_file():
             raise ValueError("ca_file is not there")
@@ -210,8 +212,8 @@ class Smtp(Section):
         return self
 
 
-class Notifications(Section):
-    window: Duration = Field(seconds("15m"), ge=1, le=seconds("1d"))
+class NotificationSettings(SettingsSection):
+    window: Duration = Field(parse_duration("15m"), ge=1, le=parse_duration("1d"))
     """The first failure of a cause is sent at once. Later failures of the same cause are collected for this time, then
     sent in one message. While the cause lasts, the time doubles with each message, up to a day.
     """
@@ -219,12 +221,12 @@ class Notifications(Section):
     """The address of the Telegram Bot API."""
 
 
-class Tokens(Section):
-    expiring: Duration = seconds("7d")
+class TokenSettings(SettingsSection):
+    expiring: Duration = parse_duration("7d")
     """How long before its expiry a token that cannot be refreshed counts as expiring."""
 
 
-class Publishing(Section):
+class PublishingSettings(SettingsSection):
     immediate_wait: Duration = Field(25.0, ge=0.1, le=55)
     """How long an immediate POST /v1/posts waits for its targets (at most 55 s). `Prefer: wait=N` overrides it.
     Targets that are not finished by then continue, and the response is 202. Many clients time out after 30 s.
@@ -251,7 +253,7 @@ class Publishing(Section):
     """How long to search for a post whose response was lost, on platforms without idempotency keys."""
 
 
-class Scheduling(Section):
+class SchedulingSettings(SettingsSection):
     overdue_grace: Duration = 3600.0
     """How late a post may be published. After that it fails. At least 5 seconds."""
     overdue_spacing: Duration = 2.0
@@ -261,7 +263,7 @@ class Scheduling(Section):
 PaidTier = Literal["free", "pro", "business"]
 
 
-class Billing(Section):
+class BillingSettings(SettingsSection):
     free: int = 50
     """Posts per calendar month (UTC) in the tier `free`."""
     pro: int = 5_000
@@ -278,24 +280,24 @@ class Billing(Section):
     """
 
 
-class Retention(Section):
-    idempotency: Duration = seconds("24h")
+class RetentionSettings(SettingsSection):
+    idempotency: Duration = parse_duration("24h")
     """How long the response to an Idempotency-Key is replayed."""
-    audit: Duration = seconds("365d")
+    audit: Duration = parse_duration("365d")
     """How long the audit log is kept: who did what, when and from where."""
-    events: Duration = Field(seconds("90d"), ge=seconds("1d"))
+    events: Duration = Field(parse_duration("90d"), ge=parse_duration("1d"))
     """How long events and their webhook deliveries are kept, for `GET /v1/events` and redelivery. Events of unfinished
     posts and pending deliveries stay.
     """
-    notifications: Duration = Field(seconds("90d"), ge=seconds("2d"))
+    notifications: Duration = Field(parse_duration("90d"), ge=parse_duration("2d"))
     """How long notifications are kept. Pending notifications stay."""
-    intents: Duration = Field(seconds("365d"), ge=seconds("7d"))
+    intents: Duration = Field(parse_duration("365d"), ge=parse_duration("7d"))
     """How long the record of a published post's send is kept, so that nothing is sent twice; at least 7 days. Records
     of posts that are not published stay.
     """
-    attempts: Duration = Field(seconds("365d"), ge=seconds("7d"))
+    attempts: Duration = Field(parse_duration("365d"), ge=parse_duration("7d"))
     """How long the attempts of a published post are kept; at least as long as `intents`, which refer to them."""
-    media: Duration = Field(seconds("180d"), ge=0)
+    media: Duration = Field(parse_duration("180d"), ge=0)
     """How long unused media are kept: media that were neither uploaded nor used by a post in this time. Media that an
     unpublished post needs stay, however old they are. 0: media stay until you delete them.
     """
@@ -307,20 +309,20 @@ class Retention(Section):
 
     @model_validator(mode="after")
     def _posts_last(self) -> Self:
-        least = max(seconds("7d"), self.events, self.idempotency)
+        least = max(parse_duration("7d"), self.events, self.idempotency)
         if 0 < self.posts < least:
             raise ValueError(f"posts must be 0, or at least {least / 86_400:g}d: `events`, `idempotency` and 7 days")
         return self
 
 
-class Log(Section):
+class LogSettings(SettingsSection):
     level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level that is logged. `info` logs each request and outcome; `warning` only what needs attention."""
     format: Literal["text", "json"] = "text"
     """`text` is for people, `json` writes one object a line. Times are in UTC in both."""
 
 
-class Tracing(Section):
+class TracingSettings(SettingsSection):
     endpoint: str = Field("", pattern=r"^(https?://[^\s]+)?$")
     """The OTLP/HTTP address of an OpenTelemetry collector, such as http://localhost:4318/v1/traces. Empty: no traces.
     Needs the packages of `socialpub[tracing]`. Set headers for the collector in the environment variable
@@ -332,12 +334,12 @@ class Tracing(Section):
     """The share of traces to send, from 0 to 1. A request with trace context decides for itself."""
 
 
-class Backup(Section):
+class BackupSettings(SettingsSection):
     directory: str = ""
     """The folder for automatic backups of database and media, ideally on another disk. Empty: no backups in a folder.
     Backups do not contain the master key: keep a copy of it in another place.
     """
-    every: Duration = Field(seconds("24h"), ge=seconds("10m"))
+    every: Duration = Field(parse_duration("24h"), ge=parse_duration("10m"))
     """The time between two backups."""
     keep: int = Field(14, ge=1)
     """How many backups are kept in the folder, and how many in the bucket. Older ones are deleted after a new one was
@@ -373,25 +375,25 @@ class Backup(Section):
 class Settings(BaseSettings):
     """All settings. Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=VARIABLE_PREFIX, env_nested_delimiter="__", extra="forbid")
 
-    server: Server = Server()
-    database: DatabaseSection = DatabaseSection()
-    storage: Storage = Storage()
-    security: Security = Security()
-    limits: Limits = Limits()
-    media: Media = Media()
-    webhooks: Webhooks = Webhooks()
-    notifications: Notifications = Notifications()
-    smtp: Smtp = Smtp()
-    tokens: Tokens = Tokens()
-    publishing: Publishing = Publishing()
-    scheduling: Scheduling = Scheduling()
-    billing: Billing = Billing()
-    retention: Retention = Retention()
-    backup: Backup = Backup()
-    log: Log = Log()
-    tracing: Tracing = Tracing()
+    server: ServerSettings = ServerSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    storage: StorageSettings = StorageSettings()
+    security: SecuritySettings = SecuritySettings()
+    limits: RateLimitSettings = RateLimitSettings()
+    media: MediaSettings = MediaSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    notifications: NotificationSettings = NotificationSettings()
+    smtp: SmtpSettings = SmtpSettings()
+    tokens: TokenSettings = TokenSettings()
+    publishing: PublishingSettings = PublishingSettings()
+    scheduling: SchedulingSettings = SchedulingSettings()
+    billing: BillingSettings = BillingSettings()
+    retention: RetentionSettings = RetentionSettings()
+    backup: BackupSettings = BackupSettings()
+    log: LogSettings = LogSettings()
+    tracing: TracingSettings = TracingSettings()
     platforms: dict[str, dict[str, Any]] = {}
 
     _file: Path | None = PrivateAttr(None)
@@ -443,15 +445,15 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
     """
     _check_environment()
     _file_values.clear()
-    values = _read(path)
+    values = _read_file(path)
     _file_values.update(values or {})
     try:
         given: dict[str, Any] = {name: dict(values) for name, values in (overrides or {}).items() if values}
         settings = Settings(**given)
     except ValidationError as error:
-        raise ConfigError(explain(error)) from error
+        raise ConfigError(describe_errors(error)) from error
     except SettingsError as error:
-        which = " or ".join(_no_json()) or "a variable"
+        which = " or ".join(_find_invalid_json()) or "a variable"
         raise ConfigError(f"{which} in the environment: lists and tables are JSON, and this is not") from error
     finally:
         _file_values.clear()
@@ -461,18 +463,18 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
     return settings
 
 
-def _read(path: Path | None) -> dict[str, Any] | None:
+def _read_file(path: Path | None) -> dict[str, Any] | None:
     """What the settings file says; None where none was named and there is none."""
     named = path or Path(CONFIG_FILE)
     try:
         values = tomllib.loads(named.read_text(encoding="utf-8"))
-        why = private.trouble(named, _secrets(values))
+        why = private_files.find_permission_problem(named, _find_secrets(values))
     except FileNotFoundError as error:
         if path is None:
             return None
         raise ConfigError(f"{named}: the settings file is not there") from error
     except OSError as error:
-        raise ConfigError(f"{named}: the settings file cannot be read: {troubles.why(error)}") from error
+        raise ConfigError(f"{named}: the settings file cannot be read: {os_errors.describe(error)}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{named}: {error}") from error
     if why:
@@ -483,22 +485,22 @@ def _read(path: Path | None) -> dict[str, Any] | None:
 def _check_environment() -> None:
     """ConfigError for a variable that looks like a setting and is none: it would be passed over in silence."""
     for variable in sorted(os.environ):
-        section, *rest = variable.removeprefix(PREFIX).lower().split("__")
-        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
+        section, *rest = variable.removeprefix(VARIABLE_PREFIX).lower().split("__")
+        if not variable.startswith(VARIABLE_PREFIX) or variable in OTHER_VARIABLES:
             continue
         if section not in Settings.model_fields or not rest:
-            near = _nearest("__".join((section, *rest)), [name.replace(".", "__") for name in names()])
-            near = near and f"; did you mean {PREFIX}{near.upper()}?"
+            near = _find_nearest("__".join((section, *rest)), [name.replace(".", "__") for name in list_names()])
+            near = near and f"; did you mean {VARIABLE_PREFIX}{near.upper()}?"
             raise ConfigError(f"{variable} in the environment: there is no such setting{near}")
 
 
-def _no_json() -> list[str]:
+def _find_invalid_json() -> list[str]:
     """The variables that are to be a list or a table, and hold no JSON: the library names their section only."""
     found = []
     for variable in sorted(os.environ):
-        section, _, name = variable.removeprefix(PREFIX).lower().partition("__")
+        section, _, name = variable.removeprefix(VARIABLE_PREFIX).lower().partition("__")
         model = Settings.model_fields[section].annotation if section in Settings.model_fields else None
-        if variable.startswith(PREFIX) and isinstance(model, type) and issubclass(model, Section):
+        if variable.startswith(VARIABLE_PREFIX) and isinstance(model, type) and issubclass(model, SettingsSection):
             field = model.model_fields.get(name)
             if field and get_origin(field.annotation) in (list, dict) and not _is_json(os.environ[variable]):
                 found.append(variable)
@@ -513,47 +515,47 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Every setting as `section.key`, but for those of platforms."""
     sections = ((name, field.annotation) for name, field in Settings.model_fields.items())
     return [
         f"{name}.{key}"
         for name, section in sections
-        if isinstance(section, type) and issubclass(section, Section)
+        if isinstance(section, type) and issubclass(section, SettingsSection)
         for key in section.model_fields
     ]
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def _find_nearest(name: str, known: Sequence[str]) -> str:
     """What may have been meant; empty where nothing is near."""
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.7)), "")
 
 
-def _secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
+def _find_secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
     """The names of the secret settings that are set: by the words in them."""
     found: list[str] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found += _secrets(value, f"{path}{name}.")
+            found += _find_secrets(value, f"{path}{name}.")
         elif value and any(word in name for word in _SECRET_WORDS) and not isinstance(value, bool | int | float):
             found.append(path + name)
     return found
 
 
-def explain(error: ValidationError, prefix: str = "", known: Sequence[str] = ()) -> str:
+def describe_errors(error: ValidationError, prefix: str = "", known: Sequence[str] = ()) -> str:
     """Which settings are wrong and why, in one line; never their values. `known`: what may have been meant."""
-    lines, known = [], known or [*Settings.model_fields, *names()]
+    lines, known = [], known or [*Settings.model_fields, *list_names()]
     for issue in error.errors(include_url=False, include_input=False):
         name = prefix + ".".join(str(part) for part in issue["loc"])
         missing = issue["type"] == "extra_forbidden"
-        near = _nearest(name, known)
+        near = _find_nearest(name, known)
         unknown = f"there is no such setting; did you mean {near}?" if near else "there is no such setting"
         message = unknown if missing else issue["msg"]
         lines.append(f"{name}: {message}")
     return "; ".join(lines)
 
 
-def example(platform_sections: Mapping[str, type[BaseModel]]) -> str:
+def render_example(platform_sections: Mapping[str, type[BaseModel]]) -> str:
     """The text of socialpub.toml.example: every setting with its default and its help, all commented out."""
     parts = [
         "# socialpub.toml: every setting with its default. No setting is required; uncomment what you change.\n"
@@ -561,39 +563,39 @@ def example(platform_sections: Mapping[str, type[BaseModel]]) -> str:
         '# Durations are seconds, or text such as "30s", "5m", "12h", "7d".\n'
     ]
     for name, field in Settings.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            parts.append(_table(name, field.annotation))
-    parts += [_table(f"platforms.{name}", model) for name, model in platform_sections.items()]
+        if isinstance(field.annotation, type) and issubclass(field.annotation, SettingsSection):
+            parts.append(_render_section(name, field.annotation))
+    parts += [_render_section(f"platforms.{name}", model) for name, model in platform_sections.items()]
     return "\n".join(parts)
 
 
-def _table(name: str, model: type[BaseModel]) -> str:
+def _render_section(name: str, model: type[BaseModel]) -> str:
     lines = [f"[{name}]"]
     for key, field in model.model_fields.items():
-        lines += [f"# {line}" for line in help_of(model, key).splitlines()]
-        lines.append(f"#{key} = {toml(field.get_default(call_default_factory=True))}")
+        lines += [f"# {line}" for line in get_help(model, key).splitlines()]
+        lines.append(f"#{key} = {format_toml(field.get_default(call_default_factory=True))}")
     return "\n".join(lines) + "\n"
 
 
-def help_of(model: type[BaseModel], key: str) -> str:
+def get_help(model: type[BaseModel], key: str) -> str:
     """What a setting is for, in the words of the section or of the one that it extends."""
-    return docstrings.of(model).get(key, "")
+    return field_docs.read(model).get(key, "")
 
 
-def toml(value: object) -> str:
+def format_toml(value: object) -> str:
     """A setting's value as it stands in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(toml(item) for item in value) + "]"
+        return "[" + ", ".join(format_toml(item) for item in value) + "]"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
 
 
-def shipped(name: str) -> Path:
+def find_shipped_directory(name: str) -> Path:
     """The directory `templates` or `migrations`: beside the package in a checkout, inside it when installed."""
     inside = Path(__file__).parents[1] / "_shipped" / name
     return inside if inside.is_dir() else Path(__file__).parents[2] / name

@@ -16,11 +16,11 @@ class ErrorRow:
     post_status: str = "rejected"
 
 
-def _rows(*rows: ErrorRow) -> dict[str, ErrorRow]:
+def _index_by_code(*rows: ErrorRow) -> dict[str, ErrorRow]:
     return {row.code: row for row in rows}
 
 
-ERRORS: dict[str, ErrorRow] = _rows(
+ERRORS: dict[str, ErrorRow] = _index_by_code(
     ErrorRow(
         "validation_failed",
         400,

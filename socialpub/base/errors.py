@@ -75,7 +75,7 @@ def is_storage_unavailable(error: BaseException) -> bool:
     return isinstance(error, ApiError) and error.rule == "storage.unavailable"
 
 
-def refuse(
+def rule_error(
     rule: str,
     message: str | None = None,
     *,

@@ -14,12 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol, overload
 
-from socialpub.base import config, crypto, host, keyfile, private, troubles
+from socialpub.base import config
 from socialpub.base import http as outbound
 from socialpub.base.http import ssrf
+from socialpub.base.security import crypto, master_key_file, private_files
+from socialpub.base.system import host_identity, os_errors
 
-ClientFactory = Callable[[outbound.Policy, Callable[[], int], outbound.BaseTransport | None], outbound.Client]
-Wrap = Callable[[outbound.BaseTransport], outbound.BaseTransport]
+ClientFactory = Callable[
+    [outbound.ConnectionPolicy, Callable[[], int], outbound.BaseTransport | None], outbound.HttpClient
+]
+TransportWrapper = Callable[[outbound.BaseTransport], outbound.BaseTransport]
 
 
 class Clock(Protocol):
@@ -40,11 +44,11 @@ class SystemClock:
 
 DAY_MS = 24 * 3600 * 1000  # milliseconds, as all times of the program
 SYSTEM_ENTROPY: crypto.Entropy = secrets.token_bytes
-DRAWN = 64  # random numbers at once: each draw is a call of the system
+RANDOM_BATCH = 64  # random numbers at once: each draw is a call of the system
 
 
 @dataclass
-class Ids:
+class IdGenerator:
     """Ids in the order of time: UUIDv7 (RFC 9562, with a counter so that one process never goes backwards)."""
 
     clock: Clock
@@ -61,7 +65,7 @@ class Ids:
                 stamp = self._last + 1
             self._last = stamp
             if not self._random:
-                drawn = struct.unpack(f"{DRAWN}Q", self.entropy(DRAWN * 8))
+                drawn = struct.unpack(f"{RANDOM_BATCH}Q", self.entropy(RANDOM_BATCH * 8))
                 self._random += [(number & (1 << 62) - 1) | 0b10 << 62 for number in drawn]
             random = self._random.pop()
         return (stamp >> 12 << 80) | (0x7000 | stamp & 0xFFF) << 64 | random
@@ -72,7 +76,7 @@ class Ids:
 
     def prefixed(self, prefix: str) -> str:
         """`prefix` (such as `evt_`) + 22 base62 characters of a UUIDv7."""
-        return prefix + crypto.base62(self._uuid7(), 22)
+        return prefix + crypto.encode_base62(self._uuid7(), 22)
 
 
 @dataclass(frozen=True)
@@ -84,29 +88,29 @@ class Runtime:
     clock: Clock = field(default_factory=SystemClock)
     entropy: crypto.Entropy = SYSTEM_ENTROPY
     resolver: outbound.Resolver = outbound.resolve
-    client: ClientFactory = outbound.Client
-    host: host.Host = field(default_factory=host.this_host)
-    ids: Ids = field(init=False)
-    webhook_policy: outbound.Policy = field(init=False)
+    client: ClientFactory = outbound.HttpClient
+    host: host_identity.HostIdentity = field(default_factory=host_identity.identify_host)
+    ids: IdGenerator = field(init=False)
+    webhook_policy: outbound.ConnectionPolicy = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", Ids(self.clock, self.entropy))
-        named = ssrf.allowed(self.settings.webhooks.allowed_hosts)
+        object.__setattr__(self, "ids", IdGenerator(self.clock, self.entropy))
+        named = ssrf.parse_allowed_hosts(self.settings.webhooks.allowed_hosts)
         object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
 
-    def open_http(self, policy: outbound.Policy, wrap: Wrap | None = None) -> outbound.Client:
+    def open_http(self, policy: outbound.ConnectionPolicy, wrap: TransportWrapper | None = None) -> outbound.HttpClient:
         """A client for one job in one thread; close it (or use `with`). `wrap`: what goes round its transport."""
-        return self.client(policy, self.clock.now_ms, wrap(outbound.Transport(policy)) if wrap else None)
+        return self.client(policy, self.clock.now_ms, wrap(outbound.HttpTransport(policy)) if wrap else None)
 
-    def http_policy(self, *, guarded: bool) -> outbound.Policy:
+    def http_policy(self, *, guarded: bool) -> outbound.ConnectionPolicy:
         """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""
-        return _policy(guarded and not self.settings.security.allow_private_networks, self.resolver)
+        return _get_policy(guarded and not self.settings.security.allow_private_networks, self.resolver)
 
 
 @functools.lru_cache(64)
-def _policy(guarded: bool, resolver: outbound.Resolver) -> outbound.Policy:
+def _get_policy(guarded: bool, resolver: outbound.Resolver) -> outbound.ConnectionPolicy:
     """The same one each time: connections are kept by it."""
-    return outbound.Policy(guarded, resolver)
+    return outbound.ConnectionPolicy(guarded, resolver)
 
 
 def load_vault(
@@ -119,29 +123,29 @@ def load_vault(
     """
     named = settings.security.encryption_keys
     try:
-        keys = [crypto.read_master_key(text) for text in named]
-        keys = keys or _keys_from_file(settings.key_file, entropy, make=not needed)
-        _check_needed(keys, needed, settings.key_file)
+        keys = [crypto.parse_master_key(text) for text in named]
+        keys = keys or _load_key_file(settings.key_file, entropy, make=not needed)
+        _check_required_keys(keys, needed, settings.key_file)
     except ValueError as error:
         where = "security.encryption_keys" if named else str(settings.key_file)
         raise config.ConfigError(f"{where}: {error}") from error
-    return crypto.Vault(keys, entropy, None if named else functools.partial(held_in, settings.key_file))
+    return crypto.Vault(keys, entropy, None if named else functools.partial(read_key_file, settings.key_file))
 
 
-def held_in(key_file: Path) -> list[crypto.MasterKey]:
+def read_key_file(key_file: Path) -> list[crypto.MasterKey]:
     """The keys of a key file that is there; OSError where it cannot be read, or holds no keys."""
     try:
-        return crypto.read_master_keys(key_file.read_text(encoding="ascii", errors="replace"))
+        return crypto.parse_master_keys(key_file.read_text(encoding="ascii", errors="replace"))
     except ValueError as error:
         raise OSError(f"{key_file}: {error}") from error
 
 
-def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str], key_file: Path) -> None:
+def _check_required_keys(keys: Collection[crypto.MasterKey], needed: Collection[str], key_file: Path) -> None:
     """ValueError, before anything is sealed with a key that does not belong to the database."""
     held = {key.id for key in keys}
     lacking = sorted(set(needed) - held)
     if lacking:
-        aside = [str(path) for key in lacking if (path := keyfile.aside(key_file, key)).exists()]
+        aside = [str(path) for key in lacking if (path := master_key_file.get_retired_key_path(key_file, key)).exists()]
         found = f"it is in {aside[0]}, copy it here" if aside else "restore that one from your backup"
         raise ValueError(
             f"this database was sealed with another master key (id {', '.join(lacking)}; here: "
@@ -149,7 +153,7 @@ def _check_needed(keys: Collection[crypto.MasterKey], needed: Collection[str], k
         )
 
 
-def key_trouble(settings: config.Settings, needed: str) -> str | None:
+def find_key_problem(settings: config.Settings, needed: str) -> str | None:
     """Why the next start could not open what this one seals (with the key `needed`), in words without a path; None
     where it could.
     """
@@ -157,51 +161,51 @@ def key_trouble(settings: config.Settings, needed: str) -> str | None:
         return None
     try:
         text = settings.key_file.read_text(encoding="ascii", errors="replace")
-        held = {key.id for key in crypto.read_master_keys(text)}
+        held = {key.id for key in crypto.parse_master_keys(text)}
     except FileNotFoundError:
         return "the key file is gone"
     except OSError as error:
-        return f"the key file cannot be read: {troubles.why(error)}"
+        return f"the key file cannot be read: {os_errors.describe(error)}"
     except ValueError:
         return "the key file holds no key"
     return None if needed in held else "the key file holds another key"
 
 
-def _keys_from_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
+def _load_key_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
     try:
-        return _read_keys(path, entropy, make)
+        return _read_or_create_key_file(path, entropy, make)
     except OSError as error:
-        why = troubles.why_not(path) or troubles.why(error)
-        raise ValueError(f"the key file cannot be used: {why}{private.remedy(path)}") from error
+        why = os_errors.find_access_problem(path) or os_errors.describe(error)
+        raise ValueError(f"the key file cannot be used: {why}{private_files.suggest_chown(path)}") from error
 
 
-def _read_keys(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
+def _read_or_create_key_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
     if not path.exists():
         if not make:
             raise ValueError("the key file is missing; restore it from your backup, secrets cannot be read without it")
-        private.make_folder(path.parent)
-        with os.fdopen(private.create(path), "w") as file:
-            file.write(crypto.written([crypto.MasterKey(entropy(32))]).decode())
+        private_files.make_folder(path.parent)
+        with os.fdopen(private_files.create(path), "w") as file:
+            file.write(crypto.format_master_keys([crypto.MasterKey(entropy(32))]).decode())
             file.flush()
             os.fsync(file.fileno())
     if path.stat().st_mode & 0o077:
         raise ValueError("the key file can be read by other users; run: chmod 600 " + str(path))
-    return crypto.read_master_keys(path.read_text(encoding="ascii", errors="replace"))
+    return crypto.parse_master_keys(path.read_text(encoding="ascii", errors="replace"))
 
 
 @overload
-def iso(ms: int) -> str: ...
+def format_iso(ms: int) -> str: ...
 @overload
-def iso(ms: None) -> None: ...
+def format_iso(ms: None) -> None: ...
 @overload
-def iso(ms: int | None) -> str | None: ...
-def iso(ms: int | None) -> str | None:
+def format_iso(ms: int | None) -> str | None: ...
+def format_iso(ms: int | None) -> str | None:
     """An instant as the API writes it: UTC, milliseconds, `Z`."""
     if ms is None:
         return None
-    return f"{_second(ms // 1000)}.{ms % 1000:03d}Z"
+    return f"{_format_second(ms // 1000)}.{ms % 1000:03d}Z"
 
 
 @functools.lru_cache(1024)
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

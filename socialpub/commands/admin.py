@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import (
     CommandRefusedError,
@@ -42,10 +42,10 @@ from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.keys import KeyBody, KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
-from socialpub.store import db
-from socialpub.store.locks import is_served
-from socialpub.store.migrate import standing
+from socialpub.store.engine.locks import is_served
 from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
+from socialpub.store.schema import migration
+from socialpub.store.schema.migration import count_migrations
 
 REFUSED = 3  # exit code for actions refused by rules
 T = TypeVar("T")
@@ -95,13 +95,13 @@ def migrate(options: CommandOptions) -> dict[str, Any]:
     with contextlib.ExitStack() as held, copy_detection.record_own_changes(settings):
         if _is_behind(settings.database_path):
             held.enter_context(hold_server_lock(settings))  # no server may start meanwhile
-        before, after, applied = db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
+        before, after, applied = migration.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     return {"from": before, "to": after, "applied": applied}
 
 
 def _is_behind(path: Path) -> bool:
     """Return whether migrations are pending. Raises RefusedError if a server runs on that file."""
-    there, lacking = standing(path) if path.exists() else (0, 1)
+    there, lacking = count_migrations(path) if path.exists() else (0, 1)
     if there and lacking and is_served(path):
         raise CommandRefusedError(describe_older_schema(path, lacking))
     return bool(lacking)
@@ -264,7 +264,7 @@ def user_show(options: CommandOptions) -> ActionBody:
 def _user(service: AppContext, row: UserRow) -> ActionBody:
     shown = {"id": row["id"], "email": row["email"], "role": row["role"], "organizationId": row["organization"]}
     sessions = len(authentication.list_csrf_tokens(row["id"], service.now_ms))
-    return {**shown, "createdAt": iso(row["created_at"]), "sessions": sessions}
+    return {**shown, "createdAt": format_iso(row["created_at"]), "sessions": sessions}
 
 
 # --- Accounts ------------------------------------------------------------------------------------------------------

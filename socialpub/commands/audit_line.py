@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from socialpub.base import redact
+from socialpub.base.observability import redaction
 
 log = logging.getLogger("socialpub.commands")
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -33,7 +33,7 @@ def write(act: str, result: Mapping[str, Any], settings: str) -> None:
     """Write the audit line in a server log format. `settings`: file they were read from."""
     what = ", ".join(f"{name} {result[name]}" for name in _LOGGED_FIELDS if result.get(name) is not None)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(redact.LogFormatter(_FORMAT))
+    handler.setFormatter(redaction.TextLogFormatter(_FORMAT))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from socialpub.base import private
-from socialpub.base.bucket import Bucket
 from socialpub.base.config import Settings
-from socialpub.base.runtime import SystemClock, iso
+from socialpub.base.runtime import SystemClock, format_iso
+from socialpub.base.s3 import S3Bucket
+from socialpub.base.security import private_files
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError, find_database, hold_server_lock, load_settings, make_private
 from socialpub.domain.backups import creation, restoration, verification
@@ -21,7 +21,8 @@ from socialpub.domain.backups.destinations import build_destinations
 from socialpub.domain.backups.staging import S3_PREFIX, create_folder, sweep
 from socialpub.domain.publishing import overdue_rule
 from socialpub.domain.server import copy_detection, instance
-from socialpub.store import db, snapshot
+from socialpub.store import database as db
+from socialpub.store.schema import snapshot
 
 BAR_WIDTH = 30
 FAILED = 1
@@ -43,7 +44,7 @@ def backup(options: CommandOptions) -> dict[str, Any]:
 
 
 def _create(options: CommandOptions, settings: Settings, file: Path) -> creation.BackupReport:
-    source, now_ms = snapshot.of_file(settings.database_path), SystemClock().now_ms()
+    source, now_ms = snapshot.from_file(settings.database_path), SystemClock().now_ms()
     with copy_detection.record_own_changes(settings):
         return creation.create_backup(
             source, settings, file, now_ms, make_progress(options), with_key=options.with_keys
@@ -82,7 +83,7 @@ def restore(options: CommandOptions) -> dict[str, Any]:
         "mediaFiles": restored.manifest.media_files,
         "key": "restored" if restored.key else "there" if _has_key(settings) else f"missing: {', '.join(sorted(keys))}",
         "paused": instance.RESTORED,
-        "overdue": [{"id": row["id"], "dueAt": iso(overdue_rule.get_due_time(row))} for row in late],
+        "overdue": [{"id": row["id"], "dueAt": format_iso(overdue_rule.get_due_time(row))} for row in late],
         "next": f"socialpub serve, compare with the platforms, then: {instance.get_resume_command(instance.RESTORED)}",
     }
 
@@ -96,7 +97,7 @@ def list_backups(options: CommandOptions) -> list[dict[str, Any]]:
     if settings.backup.directory:
         sweep(Path(settings.backup.directory))
     return [
-        {"madeAt": iso(each.made), "bytes": each.size, "file": shelf.where(each.name)}
+        {"madeAt": format_iso(each.made), "bytes": each.size, "file": shelf.where(each.name)}
         for shelf in named
         for each in shelf.kept()
     ]
@@ -113,13 +114,13 @@ def _object_name(file: Path) -> str | None:
     return text.removeprefix(IN_BUCKET).lstrip("/") if text.startswith(IN_BUCKET) else None
 
 
-def open_bucket(settings: Settings) -> Bucket:
+def open_bucket(settings: Settings) -> S3Bucket:
     """Open the configured bucket. Raises RefusedError without one."""
     if not settings.backup.s3_endpoint:
         raise CommandRefusedError(
             "No bucket is set up: set backup.s3_endpoint, s3_bucket, s3_access_key and s3_secret_key"
         )
-    return Bucket(settings.backup)
+    return S3Bucket(settings.backup)
 
 
 @contextmanager
@@ -134,7 +135,7 @@ def _local_file(options: CommandOptions) -> Iterator[Path]:
     bucket = open_bucket(settings)
     with create_folder(settings.data_dir, S3_PREFIX) as folder:
         file = folder / Path(name).name
-        with os.fdopen(private.create(file), "wb") as into:
+        with os.fdopen(private_files.create(file), "wb") as into:
             bucket.get(name, into, count_bytes("fetching", bucket.size(name), make_progress(options)))
         yield file
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from socialpub.base import private
+from socialpub.base.security import private_files
 from socialpub.commands import command_table, process_exit
 from socialpub.commands.click_types import CommandOptions
 
@@ -28,7 +28,7 @@ def program() -> NoReturn:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    private.begin()
+    private_files.set_umask()
     try:
         options = command_table.parse(arguments)
         return DONE if options is None else _done(options)

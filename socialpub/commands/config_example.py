@@ -11,7 +11,7 @@ from socialpub.commands.click_types import CommandOptions
 
 def build() -> str:
     """Return every setting with default and help, commented out."""
-    return config.example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
+    return config.render_example({name: platform.site for name, platform in platforms.PLATFORMS.items()})
 
 
 def show(options: CommandOptions) -> None:

@@ -21,8 +21,8 @@ from PIL import Image
 from socialpub import platforms
 from socialpub.base import http as outbound
 from socialpub.base.config import Settings
-from socialpub.base.host import Host, take_descriptors
 from socialpub.base.runtime import Clock
+from socialpub.base.system.host_identity import HostIdentity, raise_file_limit
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.demo_history import DemoHistory, ReplayClock
 from socialpub.commands.serve import bind, load_settings, run, run_engine_and_web, set_up_logging, start_service
@@ -41,7 +41,7 @@ from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.demo_story import BAKERY, ENDS_MS
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
 from socialpub.web.app import build_app
 from socialpub.web.server import run_in_thread, serve_app
 
@@ -79,7 +79,7 @@ def demo(options: CommandOptions) -> dict[str, Any] | None:
         logging.getLogger().setLevel(logging.ERROR)
         if not options.json:
             print("Publishing a text with a picture to simulated platforms …", file=sys.stderr, flush=True)
-    take_descriptors()
+    raise_file_limit()
     clock = ReplayClock()
     with _open_folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
         options.database = str(folder / "socialpub.db")
@@ -104,7 +104,7 @@ def demo(options: CommandOptions) -> dict[str, Any] | None:
 
 def start_isolated(settings: Settings, clock: Clock | None = None) -> AppContext:
     """Start a service that leaves nothing outside its directory."""
-    return start_service(settings, Host(), clock)
+    return start_service(settings, HostIdentity(), clock)
 
 
 @contextlib.contextmanager
@@ -253,7 +253,7 @@ def _write_bodies(folder: Path, shown: dict[str, Any], lab_url: str) -> None:
 
 def _publish_once(shown: dict[str, Any]) -> dict[str, Any]:
     body, headers = _image_body(shown), {"Authorization": f"Bearer {shown['key']}"}
-    with outbound.Client(outbound.UNGUARDED) as http:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
         return http.request("POST", f"{shown['url']}/v1/posts", json=body, headers=headers, timeout=90).record()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFilter
 
 from socialpub.base import http as outbound
-from socialpub.base.runtime import SystemClock, iso
+from socialpub.base.runtime import SystemClock, format_iso
 from socialpub.domain.accounts import token_refresh
 from socialpub.domain.context.app_context import AppContext
 from socialpub.simulator.demo_story import ASKED_MS, DAY_MS, DAYS, HOOKS, PICTURES, SCENES, Picture, Scene
@@ -61,7 +61,7 @@ class DemoHistory:
     main: str
     bakery: str
     _media: dict[str, str] = field(default_factory=dict)
-    _client: outbound.Client = field(default_factory=lambda: outbound.Client(outbound.UNGUARDED))
+    _client: outbound.HttpClient = field(default_factory=lambda: outbound.HttpClient(outbound.UNGUARDED_POLICY))
 
     def live(self) -> None:
         """Replay the whole story in order, up to now."""
@@ -110,7 +110,7 @@ class DemoHistory:
             kind = "video" if scene.picture == "clip" else "image"
             body["media"] = [{"kind": kind, "mediaId": self._media[scene.picture]}]
         if due_ms is not None:
-            body["scheduledAt"] = iso(due_ms)
+            body["scheduledAt"] = format_iso(due_ms)
         if scene.at_once:
             self._in_the_mood(scene)
         batch: dict[str, Any] = self._ask(
@@ -125,7 +125,7 @@ class DemoHistory:
         if scene.then == "cancel":
             self._ask("DELETE", address, self._key(scene))
         if scene.then == "move":
-            later = iso(scene.when.ms(SystemClock().now_ms()) + DAY_MS)
+            later = format_iso(scene.when.ms(SystemClock().now_ms()) + DAY_MS)
             self._ask("PATCH", address, self._key(scene), json={"scheduledAt": later})
 
     def _goes_out(self, scene: Scene, batch: dict[str, Any]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base import http as outbound
-from socialpub.base.bucket import Bucket, BucketError
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
-from socialpub.base.host import this_host
-from socialpub.base.runtime import SystemClock, iso, load_vault
+from socialpub.base.runtime import SystemClock, format_iso, load_vault
+from socialpub.base.s3 import S3Bucket, S3BucketError
+from socialpub.base.system.host_identity import identify_host
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import find_network_paths, load_settings
 from socialpub.domain.accounts import api_versions
@@ -25,8 +25,9 @@ from socialpub.domain.operations import server_status
 from socialpub.domain.server import instance
 from socialpub.platforms.contract import Platform, Site
 from socialpub.platforms.kit import oauth
-from socialpub.store import db, migrate
-from socialpub.store.locks import StartError, is_served
+from socialpub.store import database as db
+from socialpub.store.engine.locks import StartError, is_served
+from socialpub.store.schema import migration
 
 CALL_SECONDS = 10.0
 DRIFT_SECONDS = 30.0
@@ -85,7 +86,7 @@ def _database(settings: Settings) -> Iterator[DoctorCheck]:
         yield DoctorCheck("database", True, f"{path} is not there; the first start makes it")
         return
     try:
-        behind = migrate.missing(path)
+        behind = migration.count_missing(path)
         whole = db.check_start(path)
     except StartError as error:
         yield DoctorCheck("database", False, str(error), 'See "Restore" in docs/running.md.')
@@ -138,7 +139,7 @@ def _convert_findings(found: server_status.ServerStatus) -> Iterator[DoctorCheck
 
 def _version(asked: api_versions.VersionCheckResult) -> DoctorCheck:
     """Report the last version check of a platform."""
-    label, when = platforms.platform(asked.platform).label, iso(asked.at)
+    label, when = platforms.platform(asked.platform).label, format_iso(asked.at)
     newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_heard == "good" else ""
     if asked.heard == "ended":
         use = f" or set platforms.{asked.platform}.api_version to {asked.newer}" if newer else ""
@@ -173,7 +174,7 @@ def _disk(settings: Settings) -> Iterator[DoctorCheck]:
 
 def _file_system(settings: Settings) -> Iterator[DoctorCheck]:
     """Warn of directories on a network file system."""
-    for said in find_network_paths(settings, this_host()):
+    for said in find_network_paths(settings, identify_host()):
         yield DoctorCheck("file system", True, said, "Move the data to a disk of this machine: socialpub move")
 
 
@@ -184,7 +185,7 @@ def _sites(settings: Settings) -> PlatformSites:
     """Load the platforms' settings, including entered apps."""
     found = PlatformSites(settings)
     with contextlib.suppress(StartError, ConfigError, ApiError):  # unreadable data have been reported already
-        if settings.database_path.exists() and not migrate.missing(settings.database_path):
+        if settings.database_path.exists() and not migration.count_missing(settings.database_path):
             _load(found, settings)
     return found
 
@@ -200,7 +201,7 @@ def _load(found: PlatformSites, settings: Settings) -> None:
 
 
 def _check_upstreams(settings: Settings, sites: PlatformSites) -> Iterator[DoctorCheck]:
-    with outbound.Client(outbound.UNGUARDED) as http:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
         yield from _server(http, settings)
         yield from _public(http, settings)
         if settings.backup.s3_endpoint:
@@ -213,13 +214,13 @@ def _check_upstreams(settings: Settings, sites: PlatformSites) -> Iterator[Docto
 
 def _bucket(settings: Settings) -> DoctorCheck:
     try:
-        found = Bucket(settings.backup).listed()
-    except BucketError as error:
+        found = S3Bucket(settings.backup).listed()
+    except S3BucketError as error:
         return DoctorCheck("backups in the bucket", False, str(error), "Correct the settings `backup.s3_…`.")
     return DoctorCheck("backups in the bucket", True, f"it can be listed; {len(found)} files are there")
 
 
-def _server(http: outbound.Client, settings: Settings) -> Iterator[DoctorCheck]:
+def _server(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorCheck]:
     """Check that the server on this database is reachable at the configured address."""
     if not is_served(settings.database_path):
         return
@@ -239,7 +240,7 @@ def _server(http: outbound.Client, settings: Settings) -> Iterator[DoctorCheck]:
     )
 
 
-def _public(http: outbound.Client, settings: Settings) -> Iterator[DoctorCheck]:
+def _public(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorCheck]:
     if not settings.server.base_url:
         told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
         yield DoctorCheck("public address", True, told)
@@ -259,7 +260,7 @@ def _public(http: outbound.Client, settings: Settings) -> Iterator[DoctorCheck]:
         yield _proxy(seen)
 
 
-def _proxy(seen: outbound.Response) -> DoctorCheck:
+def _proxy(seen: outbound.UpstreamResponse) -> DoctorCheck:
     """Check that the proxy names its clients, by how the server refuses its metrics through it."""
     if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
         return DoctorCheck(
@@ -273,7 +274,7 @@ def _proxy(seen: outbound.Response) -> DoctorCheck:
     )
 
 
-def _platform(http: outbound.Client, platform: Platform, site: Site) -> Iterator[DoctorCheck]:
+def _platform(http: outbound.HttpClient, platform: Platform, site: Site) -> Iterator[DoctorCheck]:
     name = platform.name
     if site.client_id and not site.client_secret:
         yield DoctorCheck(name, False, "client_id is set without client_secret", f"Set both in [platforms.{name}].")
@@ -290,7 +291,7 @@ def _platform(http: outbound.Client, platform: Platform, site: Site) -> Iterator
     yield from _clock(name, reply)
 
 
-def _app(http: outbound.Client, platform: Platform, site: Site) -> DoctorCheck:
+def _app(http: outbound.HttpClient, platform: Platform, site: Site) -> DoctorCheck:
     """Check that the platform knows the app; an inconclusive answer passes."""
     name = f"{platform.name} app"
     try:
@@ -300,7 +301,7 @@ def _app(http: outbound.Client, platform: Platform, site: Site) -> DoctorCheck:
     return DoctorCheck(name, True, f"{platform.label} knows it")
 
 
-def _clock(name: str, reply: outbound.Response) -> Iterator[DoctorCheck]:
+def _clock(name: str, reply: outbound.UpstreamResponse) -> Iterator[DoctorCheck]:
     """Compare this machine's clock with the upstream's."""
     try:
         there = parsedate_to_datetime(reply.headers["date"]).timestamp()

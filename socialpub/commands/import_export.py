@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from socialpub.base import faults, private, troubles
+from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
+from socialpub.base.security import private_files
+from socialpub.base.system import os_errors
 from socialpub.commands import spreadsheets
 from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.backup import make_progress
@@ -32,8 +34,8 @@ from socialpub.domain.posts import exporting, importing
 from socialpub.domain.shapes.accounts import AccountsQuery
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.platforms.contract import PublishWarning
-from socialpub.store import sql
-from socialpub.store.locks import StartError, try_lock
+from socialpub.store.engine import sql
+from socialpub.store.engine.locks import StartError, try_lock
 
 AT_ONCE = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
@@ -80,13 +82,13 @@ def _to_file(options: CommandOptions, rows: Iterable[Json]) -> int:
         raise CommandRefusedError(f"{file} already exists, and an export overwrites nothing")
     try:
         with create_folder(file.parent, PART_PREFIX) as desk:
-            with os.fdopen(private.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
+            with os.fdopen(private_files.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
                 form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
                 lines = _write(into, rows, form, options)
-            faults.hit("export.mid")
+            fault_injection.hit("export.mid")
             os.replace(desk / file.name, file)
     except OSError as error:
-        raise StartError(f"{file} cannot be written: {troubles.why(error)}") from error
+        raise StartError(f"{file} cannot be written: {os_errors.describe(error)}") from error
     return lines
 
 
@@ -177,7 +179,7 @@ def _json_lines(raw: BinaryIO) -> Iterator[Line]:
 
 def _json(line: bytes) -> Json | ApiError:
     try:
-        found = sql.loads(line.removeprefix(b"\xef\xbb\xbf"))
+        found = sql.load_json(line.removeprefix(b"\xef\xbb\xbf"))
     except ValueError as error:
         return make_line_error(f"The line is not JSON: {error}.")
     return found if isinstance(found, dict) else make_line_error("The line is not a JSON object.")
@@ -208,7 +210,7 @@ def _open_locked(file: Path) -> Iterator[BinaryIO]:
     try:
         raw = open(file, "rb")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise StartError(f"{file} cannot be read: {troubles.why(error)}") from error
+        raise StartError(f"{file} cannot be read: {os_errors.describe(error)}") from error
     with raw:
         if not try_lock(raw):
             raise CommandRefusedError(f"{file} is already being imported")
@@ -252,7 +254,7 @@ class _Import:
     async def _step(self, step: list[Line], do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
         self._now.clear()
         await asyncio.gather(*(self._line(*line, do) for line in step))
-        faults.hit("import.step")
+        fault_injection.hit("import.step")
 
     async def _line(
         self, number: int, given: Json | ApiError, do: Callable[[int, importing.Wanted], Awaitable[None]]

@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from socialpub.base import http as outbound
-from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import SYSTEM_ENTROPY, Ids, SystemClock
+from socialpub.base.json_codec import dumps
+from socialpub.base.runtime import SYSTEM_ENTROPY, IdGenerator, SystemClock
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.webhooks import signing
@@ -42,7 +42,7 @@ class PublicApi:
 
     def _ask(self, method: str, path: str, **more: Any) -> Json:
         headers = {"Authorization": f"Bearer {self._key}"}
-        with outbound.Client(outbound.UNGUARDED) as http:
+        with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
             reply = http.request(method, self._url + path, headers=headers, **more)
         if not reply.is_success:
             raise _to_error(reply)
@@ -53,7 +53,7 @@ class PublicApi:
         return reply.record()
 
 
-def _to_error(reply: outbound.Response) -> ApiError:
+def _to_error(reply: outbound.UpstreamResponse) -> ApiError:
     """Convert the server's error, or report that it is not a socialpub."""
     told = reply.record().get("error", {})
     code = told.get("code") if told.get("code") in ERRORS else "platform_unavailable"
@@ -140,7 +140,7 @@ class EventForwarder:
     def __init__(self, options: CommandOptions, secret: str) -> None:
         self._options, self._secret = options, secret
         self._clock = SystemClock()
-        self._ids = Ids(self._clock, SYSTEM_ENTROPY)
+        self._ids = IdGenerator(self._clock, SYSTEM_ENTROPY)
 
     def hand_on(self, event: Json) -> None:
         """Send an event if configured, and print the result; a failing receiver is skipped."""
@@ -167,7 +167,7 @@ class EventForwarder:
             at_seconds=self._clock.now_ms() // 1000,
         )
         try:
-            with outbound.Client(outbound.UNGUARDED) as http:
+            with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
                 reply = http.request(
                     "POST", self._options.forward_to, headers=headers, content=body, timeout=FORWARD_SECONDS
                 )

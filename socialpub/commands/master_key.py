@@ -25,8 +25,9 @@ from socialpub.domain.access import actions
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.operations import key_rotation, lost_key
 from socialpub.domain.server import copy_detection
-from socialpub.store import db
-from socialpub.store.locks import is_served
+from socialpub.store import database as db
+from socialpub.store.engine.locks import is_served
+from socialpub.store.schema import migration
 
 INCOMPLETE = 1
 
@@ -104,7 +105,7 @@ _COUNTED_TABLES = {
 @contextmanager
 def _open_with_available_keys(settings: Settings) -> Iterator[AppContext]:
     """Open the service with the available keys, creating a key file if there is none."""
-    db.migrate(settings.database_path, keep=settings.backup.before_upgrade)
+    migration.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     service = open_context(Runtime(settings, load_vault(settings)))
     try:
         yield service

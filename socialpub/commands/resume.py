@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
@@ -69,7 +69,7 @@ def _describe_overdue(publish: list[overdue_rule.DuePost], skip: list[overdue_ru
     if not publish and not skip:
         return ["No post is overdue."]
     return [
-        f"Post {row['id']} on {row['platform']}, due {iso(overdue_rule.get_due_time(row))}, {then}."
+        f"Post {row['id']} on {row['platform']}, due {format_iso(overdue_rule.get_due_time(row))}, {then}."
         for then, rows in (("is published now", publish), ("fails: it is overdue (schedule.overdue)", skip))
         for row in rows
     ]
@@ -80,5 +80,5 @@ def _body(row: overdue_rule.DuePost) -> dict[str, Any]:
         "id": row["id"],
         "platform": row["platform"],
         "accountId": row["account"],
-        "dueAt": iso(overdue_rule.get_due_time(row)),
+        "dueAt": format_iso(overdue_rule.get_due_time(row)),
     }

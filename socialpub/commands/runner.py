@@ -7,15 +7,15 @@ import logging
 import sys
 from typing import Any
 
-from socialpub.base import redact
-from socialpub.base.bucket import BucketError
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
+from socialpub.base.observability import redaction
+from socialpub.base.s3 import S3BucketError
 from socialpub.commands import audit_line, serve
 from socialpub.commands.click_types import CommandOptions
 from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.shapes.errors import error_body
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
 
 FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
 
@@ -23,10 +23,10 @@ FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
 def run(options: CommandOptions) -> int:
     """Run one command and return its exit code."""
     if logging.lastResort:  # formats messages of commands before, or without, logging setup
-        logging.lastResort.setFormatter(redact.LogFormatter("%(message)s"))
+        logging.lastResort.setFormatter(redaction.TextLogFormatter("%(message)s"))
     try:
         result = options.run(options)
-    except (ApiError, BackupError, BucketError, ConfigError, StartError, serve.CommandRefusedError) as error:
+    except (ApiError, BackupError, S3BucketError, ConfigError, StartError, serve.CommandRefusedError) as error:
         return _report_error(options, error)
     if options.act and result.get(options.done):
         audit_line.write(options.act, result, options.settings)

@@ -17,12 +17,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from socialpub import __version__, platforms
-from socialpub.base import bucket, config, private, redact, sockets, tracing, troubles
+from socialpub.base import config, s3
 from socialpub.base.config import ConfigError, Settings
 from socialpub.base.errors import ApiError
-from socialpub.base.host import Host, network_trouble, take_descriptors, this_host
-from socialpub.base.log import BackgroundHandler
+from socialpub.base.observability import redaction, tracing
+from socialpub.base.observability.log_handler import BackgroundHandler
 from socialpub.base.runtime import Clock, Runtime, SystemClock, load_vault
+from socialpub.base.security import private_files
+from socialpub.base.system import os_errors, sockets
+from socialpub.base.system.host_identity import HostIdentity, find_network_problem, identify_host, raise_file_limit
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.process_exit import exit_now
 from socialpub.domain.background.engine import BackgroundEngine
@@ -31,8 +34,10 @@ from socialpub.domain.context.app_context import AppContext, close_context, open
 from socialpub.domain.identity import users
 from socialpub.domain.media import files
 from socialpub.domain.server import copy_detection, instance
-from socialpub.store import db, integrity, migrate, models, snapshot
-from socialpub.store.locks import ServeLock, StartError, all_files, check_access, check_names, is_served
+from socialpub.store import database
+from socialpub.store.engine import integrity
+from socialpub.store.engine.locks import ServeLock, StartError, check_access, check_hard_links, is_served, list_files
+from socialpub.store.schema import migration, models, snapshot
 from socialpub.web.app import build_app
 from socialpub.web.server import Lifespan, run_until_signal, serve_app
 
@@ -48,7 +53,7 @@ class CommandRefusedError(Exception):
 def serve(options: CommandOptions) -> None:
     """Migrate, then serve until a signal."""
     set_up_logging()
-    take_descriptors()
+    raise_file_limit()
     settings = load_settings(options, server={"host": options.host, "port": options.port})
     configure_logging(settings)
     with hold_server_lock(settings):
@@ -82,7 +87,7 @@ def export_traces(settings: Settings) -> Iterator[None]:
         yield
         return
     try:
-        exporter = tracing.otlp(chosen.endpoint)
+        exporter = tracing.make_otlp_exporter(chosen.endpoint)
     except ImportError as error:
         raise ConfigError('tracing.endpoint needs more packages: pip install "socialpub[tracing]"') from error
     tracing.start(exporter, chosen.service_name, chosen.ratio, __version__)
@@ -188,7 +193,7 @@ def load_settings(options: CommandOptions, **overrides: Mapping[str, Any]) -> Se
     settings = config.load(options.config, chosen)
     options.settings = settings.read_from
     check_platforms(settings)
-    bucket.check(settings.backup)
+    s3.check_settings(settings.backup)
     return settings
 
 
@@ -201,7 +206,7 @@ def check_platforms(settings: Settings) -> None:
             platforms.site(name, table)
         except ValidationError as error:
             known = [f"platforms.{name}.{key}" for key in platforms.PLATFORMS[name].site.model_fields]
-            raise ConfigError(config.explain(error, f"platforms.{name}.", known)) from error
+            raise ConfigError(config.describe_errors(error, f"platforms.{name}.", known)) from error
 
 
 def bind(settings: Settings) -> tuple[socket.socket, Settings]:
@@ -216,16 +221,16 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
     return sock, settings.model_copy(update={"server": server.model_copy(update={"port": port})})
 
 
-def start_service(settings: Settings, where: Host | None = None, clock: Clock | None = None) -> AppContext:
+def start_service(settings: Settings, where: HostIdentity | None = None, clock: Clock | None = None) -> AppContext:
     """Migrate and open the service with its keys. Raises StartError or ConfigError."""
-    path, where = _prepare_directory(settings), where or this_host()
+    path, where = _prepare_directory(settings), where or identify_host()
     for said in find_network_paths(settings, where):
         log.warning("%s", said)
     owed, needed = _check_database(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     is_new = not path.exists()
-    db.migrate(path, keep=settings.backup.before_upgrade)
+    migration.migrate(path, keep=settings.backup.before_upgrade)
     if is_new:
         log.warning("made a new database at %s", path.resolve())
     models.check_columns(path)
@@ -237,10 +242,10 @@ def start_service(settings: Settings, where: Host | None = None, clock: Clock | 
     return service
 
 
-def find_network_paths(settings: Settings, where: Host) -> list[str]:
+def find_network_paths(settings: Settings, where: HostIdentity) -> list[str]:
     """Describe each data directory on a network file system."""
     folders = dict.fromkeys((settings.database_path.absolute().parent, settings.data_dir.absolute()))
-    return [said for folder in folders if (said := network_trouble(folder, where.mounts))]
+    return [said for folder in folders if (said := find_network_problem(folder, where.mounts))]
 
 
 def join_service(settings: Settings) -> AppContext:
@@ -252,10 +257,10 @@ def join_service(settings: Settings) -> AppContext:
     path = _prepare_directory(settings)
     if not path.exists() or _is_empty(path):
         return start_service(settings)
-    integrity.check_needed(path)
+    integrity.check_essential_tables(path)
     vault = load_vault(settings, needed=needed_keys(path))
     models.check_columns(path)
-    service = open_context(Runtime(settings, vault, host=this_host()))
+    service = open_context(Runtime(settings, vault, host=identify_host()))
     service.db.guard = lambda: instance.use_current_key(service)
     _check_folders(service)
     return service
@@ -263,7 +268,7 @@ def join_service(settings: Settings) -> AppContext:
 
 def _is_empty(path: Path) -> bool:
     """Return whether the file is empty. Raises RefusedError for a file of an older version."""
-    there, lacking = migrate.standing(path)
+    there, lacking = migration.count_migrations(path)
     if there and lacking:
         raise CommandRefusedError(describe_older_schema(path, lacking))
     return not there
@@ -279,7 +284,7 @@ def find_database(settings: Settings) -> Path:
 
 def check_schema(path: Path) -> None:
     """Raise RefusedError unless the schema is current: tables cannot be read before migration."""
-    _, lacking = migrate.standing(path)
+    _, lacking = migration.count_migrations(path)
     if lacking:
         raise CommandRefusedError(describe_older_schema(path, lacking))
 
@@ -296,12 +301,14 @@ def describe_older_schema(path: Path, lacking: int) -> str:
 def _prepare_directory(settings: Settings) -> Path:
     """Prepare directory and permissions; return the database path. Raises StartError."""
     try:
-        private.make_folder(settings.data_dir)
+        private_files.make_folder(settings.data_dir)
     except OSError as error:
-        raise StartError(f"{settings.data_dir}: the data directory cannot be made: {troubles.why(error)}") from error
+        raise StartError(
+            f"{settings.data_dir}: the data directory cannot be made: {os_errors.describe(error)}"
+        ) from error
     make_private(settings)
     copy_detection.check_files(settings)
-    check_names(settings.database_path)
+    check_hard_links(settings.database_path)
     check_access(settings.database_path)
     return settings.database_path
 
@@ -310,7 +317,7 @@ def make_private(settings: Settings) -> None:
     """Restrict the permissions of our files. Raises StartError for files of another user."""
     ours = (settings.data_dir / "media", settings.data_dir / "instance.state")
     link = (settings.database_path,) if settings.database_path.is_symlink() else ()
-    why = private.tighten((*link, *all_files(settings.database_path), *ours))
+    why = private_files.restrict_permissions((*link, *list_files(settings.database_path), *ours))
     if why:
         raise StartError(f"{why}. Nothing was changed.")
 
@@ -330,14 +337,14 @@ _PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one
 def _check_database(settings: Settings) -> tuple[app_context.PendingIntegrityCheck | None, set[str]]:
     """Check the file; return the pending full check and the needed keys. Raises StartError."""
     owed, path = copy_detection.find_pending_check(settings), settings.database_path
-    if db.check_start(path):
+    if database.check_start(path):
         owed = None
     return owed, needed_keys(path)
 
 
 def needed_keys(path: Path) -> set[str]:
     """Return the ids of the master keys a database needs, in any schema. Raises StartError."""
-    return snapshot.of_file(path)(snapshot.keys_needed)
+    return snapshot.from_file(path)(snapshot.find_required_keys)
 
 
 def set_up_logging() -> None:
@@ -345,7 +352,7 @@ def set_up_logging() -> None:
     if logging.getLogger().handlers:
         return
     handler = BackgroundHandler(sys.stderr)
-    handler.setFormatter(redact.LogFormatter(LINE))
+    handler.setFormatter(redaction.TextLogFormatter(LINE))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     _limit_libraries(logging.INFO)
 
@@ -356,7 +363,7 @@ def configure_logging(settings: Settings) -> None:
     logging.getLogger().setLevel(level)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, BackgroundHandler) and settings.log.format == "json":
-            handler.setFormatter(redact.JsonLogFormatter())
+            handler.setFormatter(redaction.JsonLogFormatter())
     _limit_libraries(level)
 
 

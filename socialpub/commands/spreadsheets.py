@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.posts import importing
-from socialpub.store import sql
+from socialpub.store.engine import sql
 
 LINE_MAX = 1024 * 1024  # characters
 WHOLE_LINE = "line"  # rule for problems of no particular field
@@ -138,7 +138,7 @@ def _row(names: Sequence[str], cells: Sequence[str]) -> Json | ApiError:
     for name in JSON_COLUMNS:
         if name in found and (name != "media" or found[name].startswith(("[", "{", '"'))):
             try:
-                found[name] = sql.loads(found[name])
+                found[name] = sql.load_json(found[name])
             except ValueError:
                 return ApiError("validation_failed", f"The cell {name} is not JSON.", rule=name)
     return found

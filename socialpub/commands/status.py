@@ -11,8 +11,8 @@ from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import check_schema, find_database, load_settings
 from socialpub.domain.operations import server_status
 from socialpub.domain.operations.server_status import ServerStatus
-from socialpub.store import db
-from socialpub.store.locks import is_served
+from socialpub.store import database as db
+from socialpub.store.engine.locks import is_served
 
 NEEDS_ATTENTION = 1
 

@@ -25,9 +25,10 @@ from socialpub.domain.media import library
 from socialpub.domain.notifications import channels
 from socialpub.domain.organizations import profiles
 from socialpub.domain.webhooks import endpoints
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import (
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import maintenance
+from socialpub.store.schema.models import (
     Account,
     ApiKey,
     ConnectAttempt,
@@ -37,9 +38,8 @@ from socialpub.store.models import (
     Session,
     Subscription,
     User,
-    the_row,
+    get_row,
 )
-from socialpub.store.statements import sweeps
 
 PART_LABELS: dict[str, tuple[str, str]] = {
     "accounts": ("connected account: its tokens are deleted", "connected accounts: their tokens are deleted"),
@@ -100,7 +100,7 @@ class DeletedOrganization(TypedDict):
 def plan_deletion(service: AppContext, organization: str) -> DeletionPlan:
     """Describe what a deletion would end. Raises ApiError `not_found`."""
     profiles.check_organization(organization)
-    name = the_row(Organization, organization)["name"]
+    name = get_row(Organization, organization)["name"]
     return {"organizationId": organization, "name": name, "deleted": False, "ends": count_parts(service, organization)}
 
 
@@ -112,7 +112,7 @@ def count_parts(service: AppContext, organization: str) -> DeletionCounts:
     people = Session.select().join(User, on=(Session.user == User.id)).where(User.organization == organization)
     return {
         "accounts": len(accounts.list_rows(scope)),
-        "posts": sum(sql.value(sweeps.WAITING_COUNT, (account, now)) for account in ever),
+        "posts": sum(sql.fetch_value(maintenance.COUNT_WAITING, (account, now)) for account in ever),
         "keys": ApiKey.select().where(ApiKey.organization == organization, ApiKey.revoked_at.is_null()).count(),
         "webhooks": len(endpoints.listed(scope)),
         "channels": len(channels.listed(scope)),
@@ -124,7 +124,7 @@ def count_parts(service: AppContext, organization: str) -> DeletionCounts:
         "profiles": len(profiles.list_bodies(scope)),
         "mediaFiles": files,
         "mediaBytes": size,
-        "publishing": sum(sql.value(sweeps.IN_FLIGHT, (account,)) for account in ever),
+        "publishing": sum(sql.fetch_value(maintenance.COUNT_IN_FLIGHT, (account,)) for account in ever),
         "subscriptions": Subscription.select()
         .where(Subscription.organization == organization, ~Subscription.ended)
         .count(),

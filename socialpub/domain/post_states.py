@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, cast
 from typing_extensions import TypedDict
 
 from socialpub import platforms
-from socialpub.base import metrics
-from socialpub.base.runtime import iso
+from socialpub.base.observability import metrics
+from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.shapes.common import some, without_none
@@ -31,12 +31,12 @@ from socialpub.domain.shapes.events import (
     PostRescheduled,
     PostValidated,
 )
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Post, the_row
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import publish_runs
+from socialpub.store.queries.bulk import BulkUpdate
 from socialpub.store.rows import PostRow
-from socialpub.store.statements import publishing
-from socialpub.store.statements.rows import Changes
+from socialpub.store.schema.models import Post, get_row
 
 log = logging.getLogger("socialpub.posts")
 
@@ -148,7 +148,7 @@ def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]
     """
     now, columns = service.now_ms, tuple(outs[0].columns)
     rows = [(out.post["id"], *out.columns.values()) for out in outs]
-    if sql.change_all(_build_bulk_update("publish", _PUBLISHED_COLUMNS, columns), rows, (now,)) < len(outs):
+    if sql.update_all(_build_bulk_update("publish", _PUBLISHED_COLUMNS, columns), rows, (now,)) < len(outs):
         return False
     moved = [_build_published_row(out, now) for out in outs]
     theirs: dict[int, list[tuple[PublishedUpdate, PostRow]]] = {}
@@ -175,14 +175,14 @@ def _format_sources(name: str) -> str:
 
 
 @functools.cache
-def _build_bulk_update(name: str, same: str, columns: tuple[str, ...]) -> Changes:
+def _build_bulk_update(name: str, same: str, columns: tuple[str, ...]) -> BulkUpdate:
     """The statement of a move of several posts, which has `same` for all of them, and of each its own columns."""
     changes = ", ".join(f"{column} = own.column{place}" for place, column in enumerate(columns, 2))
     text = (
         f"UPDATE post SET status = '{TRANSITIONS[name].target}', updated_at = ?1, {same}, {changes}"
         f" FROM {{rows}} AS own WHERE post.id = own.column1 AND post.status IN ({_format_sources(name)})"
     )
-    return Changes(text, own=1 + len(columns), shared=1)
+    return BulkUpdate(text, own=1 + len(columns), shared=1)
 
 
 _PUBLISHED_COLUMNS = "published_at = ?1, error = NULL, error_code = NULL, saved = NULL"
@@ -202,7 +202,7 @@ def apply_claims(service: AppContext, tx: Tx, claimed: Sequence[tuple[PostRow, M
         return []
     now, columns = service.now_ms, tuple(claimed[0][1])
     changes = _build_bulk_update("claim", "next_attempt_at = NULL", columns)
-    moved = sql.change_all(changes, [(post["id"], *own.values()) for post, own in claimed], (now,))
+    moved = sql.update_all(changes, [(post["id"], *own.values()) for post, own in claimed], (now,))
     assert moved == len(claimed), "they were read in this transaction"
     same = {"status": TRANSITIONS["claim"].target, "updated_at": now, "next_attempt_at": None}
     return [cast(PostRow, {**post, **same, **own}) for post, own in claimed]
@@ -229,8 +229,8 @@ def _update_row(
     now: int, name: str, post: str, columns: Mapping[str, Any]
 ) -> tuple[PostRow | None, Sequence[events.EventReceiver] | None]:
     """The row as it is now, and who is told; both None where it was not in the right state."""
-    found = sql.first(_build_update(name, tuple(columns)), (now, *columns.values(), post))
-    return (None, None) if found is None else (sql.row(PostRow, found[:-1]), sql.loads(found[-1]))
+    found = sql.fetch_one(_build_update(name, tuple(columns)), (now, *columns.values(), post))
+    return (None, None) if found is None else (sql.to_row(PostRow, found[:-1]), sql.load_json(found[-1]))
 
 
 @functools.cache
@@ -239,7 +239,7 @@ def _build_update(name: str, columns: tuple[str, ...]) -> str:
     changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
     return (
         f"UPDATE post SET status = '{TRANSITIONS[name].target}', {changes} WHERE id = ? AND status IN ({_format_sources(name)})"
-        f" RETURNING {publishing.POST}, {publishing.RECEIVERS if TRANSITIONS[name].events else publishing.NOBODY}"
+        f" RETURNING {publish_runs.POST_COLUMNS}, {publish_runs.RECEIVERS_JSON if TRANSITIONS[name].events else publish_runs.NO_RECEIVERS_JSON}"
     )
 
 
@@ -247,7 +247,7 @@ def _update_row_where(tx: Tx, now: int, name: str, post: str, where: Any, column
     """The same where it is asked for more than the state."""
     condition = (Post.id == post) & Post.status.in_(sorted(TRANSITIONS[name].sources)) & where
     changed = Post.update(status=TRANSITIONS[name].target, updated_at=now, **columns).where(condition).execute()
-    return the_row(Post, post) if changed else None
+    return get_row(Post, post) if changed else None
 
 
 class AcceptedPost(TypedDict):
@@ -307,7 +307,7 @@ def _emit(
 
 def _find_request(row: PostRow) -> str | None:
     """The request that made the post's batch."""
-    found: str | None = sql.value(publishing.REQUEST, (row["batch"],))
+    found: str | None = sql.fetch_value(publish_runs.FIND_REQUEST_ID, (row["batch"],))
     return found
 
 
@@ -327,7 +327,7 @@ def _log_outcome(service: AppContext, row: PostRow, request_id: str | None) -> N
     metrics.POST_OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL_STATES else "retry").inc()
     if log.isEnabledFor(logging.INFO):
         whose = row["account"], row["platform"], row["attempts"], row["batch"], request_id
-        when = iso(due), max(0, row["updated_at"] - due)
+        when = format_iso(due), max(0, row["updated_at"] - due)
         told = (row["id"], outcome, *whose, *when, f": {why}" if why else "")
         log.info(_LOG_LINE, *told, extra={"names": _LOG_FIELDS})
 
@@ -339,29 +339,29 @@ def _build_common(row: AcceptedPost) -> PostEvent:
         "platform": row["platform"],
         "accountId": row["account"],
         "profileId": row["profile"],
-        "scheduledAt": iso(row["scheduled_at"]),
+        "scheduledAt": format_iso(row["scheduled_at"]),
     }
 
 
 def _build_queued(row: AcceptedPost, _: TransitionData) -> PostQueued:
-    return {**_build_common(row), "queuedAt": iso(row["updated_at"])}
+    return {**_build_common(row), "queuedAt": format_iso(row["updated_at"])}
 
 
 def _build_validated(row: AcceptedPost, _: TransitionData) -> PostValidated:
-    return {**_build_common(row), "validatedAt": iso(row["updated_at"])}
+    return {**_build_common(row), "validatedAt": format_iso(row["updated_at"])}
 
 
 def _build_published(row: PostRow, _: TransitionData) -> PostPublished:
     assert row["published_at"] is not None, "the move writes it"
     data: PostPublished = {
         **_build_common(row),
-        "publishedAt": iso(row["published_at"]),
+        "publishedAt": format_iso(row["published_at"]),
         "uri": row["platform_uri"],
         "cid": row["platform_cid"],
         "url": row["url"],
         "firstCommentUri": some(row["first_comment_uri"] or None),
         "firstCommentCid": some(row["first_comment_cid"] or None),
-        "warnings": some(sql.loads(row["warnings"]) or None),
+        "warnings": some(sql.load_json(row["warnings"]) or None),
     }
     return without_none(data, "firstCommentUri", "firstCommentCid", "warnings")
 
@@ -373,16 +373,16 @@ def _parse_error(row: PostRow) -> ErrorBody:
 
 
 def _build_rejected(row: PostRow, _: TransitionData) -> PostRejected:
-    return {**_build_common(row), "rejectedAt": iso(row["updated_at"]), "error": _parse_error(row)}
+    return {**_build_common(row), "rejectedAt": format_iso(row["updated_at"]), "error": _parse_error(row)}
 
 
 def _build_failed(row: PostRow, _: TransitionData) -> PostFailed:
     return {
         **_build_common(row),
-        "failedAt": iso(row["updated_at"]),
+        "failedAt": format_iso(row["updated_at"]),
         "error": _parse_error(row),
         "willRetry": row["status"] == "validated",
-        "nextAttemptAt": iso(row["next_attempt_at"]),
+        "nextAttemptAt": format_iso(row["next_attempt_at"]),
     }
 
 
@@ -391,7 +391,7 @@ def _build_rescheduled(row: PostRow, extra: TransitionData) -> PostRescheduled:
 
 
 def _build_canceled(row: PostRow, _: TransitionData) -> PostCanceled:
-    return {**_build_common(row), "canceledAt": iso(row["updated_at"])}
+    return {**_build_common(row), "canceledAt": format_iso(row["updated_at"])}
 
 
 _ACCEPTED_DATA_BUILDERS: dict[str, Callable[[AcceptedPost, TransitionData], PostEvent]] = {

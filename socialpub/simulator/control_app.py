@@ -14,7 +14,7 @@ from sanic.exceptions import SanicException
 from sanic.response import html
 from sanic.response import json as json_response
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.simulator import link_pages
 from socialpub.simulator.state import SimulatorState
 
@@ -142,7 +142,7 @@ def _add_page(app: Sanic[Any, Any], lab: SimulatorState, origins: Mapping[str, s
             calls=list(reversed(lab.calls[-50:])),
             origins=origins,
             faults=lab.faults.body(),
-            iso=iso,
+            iso=format_iso,
         )
         return html(text, headers=_SAFE)
 

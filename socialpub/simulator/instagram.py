@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from socialpub.base import image_formats
-from socialpub.base.image_formats import ImageError, Role
+from socialpub.base.image_formats import ImageError, PartRole
 from socialpub.simulator.content_types import mime_type
 from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.ledger import PublishedMedia
@@ -87,7 +87,7 @@ def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool
 def _check_shape(content: bytes) -> None:
     try:
         layout = image_formats.read(content, "image/jpeg")
-        pixels = image_formats.write(content, layout, (Role.PIXELS,))
+        pixels = image_formats.write(content, layout, (PartRole.PIXELS,))
         with Image.open(io.BytesIO(pixels), formats=["JPEG"]) as image:
             width, height = image.size
     except (OSError, ImageError) as error:

@@ -24,7 +24,7 @@ async def fetch_all(urls: Iterable[str]) -> Mapping[str, FetchedUrl]:
 def _fetch(url: str) -> FetchedUrl:
     into = io.BytesIO()
     try:
-        with outbound.Client(outbound.UNGUARDED) as http:
+        with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
             reply = http.download(url, into, max_bytes=MAX_BYTES, timeout=SECONDS)
     except ApiError:
         return FetchedUrl(0)

@@ -20,8 +20,8 @@ from sanic.exceptions import SanicException
 from sanic.response import HTTPResponse
 from sanic.server.async_server import AsyncioServer
 
-from socialpub.base import loops
 from socialpub.base.runtime import Clock, SystemClock
+from socialpub.base.system import event_loops
 from socialpub.simulator import control_app, dispatch
 from socialpub.simulator.contract import FakePlatform, Operation, http_date
 from socialpub.simulator.registry import FAKES
@@ -151,7 +151,7 @@ def run(
     ready: Callable[[RunningSimulator], None] = lambda running: None,
 ) -> None:
     """Serve a fresh lab until SIGINT or SIGTERM; `ready` is called once every port listens."""
-    with loops.runner() as runner:
+    with event_loops.new_runner() as runner:
         runner.run(_run(host, port, ledger, ready))
 
 
@@ -178,7 +178,7 @@ class SimulatorThread:
         self._thread = threading.Thread(target=self._run, name="simulator", daemon=True)
 
     def _run(self) -> None:
-        with loops.runner() as runner:
+        with event_loops.new_runner() as runner:
             runner.run(self._serve())
 
     async def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows as dicts, column by column: what `.dicts()`, `row_of` and `the_row` of `models` return.
+"""Rows as dicts, column by column: what `.dicts()`, `find_row` and `get_row` of `models` return.
 
 Times are epoch milliseconds, structures are JSON text. `make fix` writes this file from `models.py`.
 """
@@ -261,7 +261,7 @@ class NotificationChannelRow(TypedDict):
     deleted_at: int | None
 
 
-class IdempotencyRow(TypedDict):
+class IdempotencyRecordRow(TypedDict):
     id: str
     organization: str
     fingerprint: str

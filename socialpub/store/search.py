@@ -17,19 +17,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from socialpub.store import sql
-from socialpub.store.db import proxy
-from socialpub.store.statements import searching
-from socialpub.store.statements.ids import number_of
+from socialpub.store.database import proxy
+from socialpub.store.engine import sql
+from socialpub.store.queries import search_index
+from socialpub.store.queries.id_columns import select_number
 
-GRAM = 3
-THIN = 4  # trigrams that are asked for first
-FEW = 2000  # candidates that are looked at all at once
+GRAM_CHARS = 3
+SPARSE_GRAMS = 4  # trigrams that are asked for first
+CANDIDATES_MAX = 2000  # candidates that are looked at all at once
 _NUMBER_MAX = 2**63 - 1
-SLICE = 128  # posts that are filed in one write
+INDEX_BATCH = 128  # posts that are filed in one write
 
 
-class Hit(NamedTuple):
+class SearchHit(NamedTuple):
     """Where a post stands in the log."""
 
     created_at: int
@@ -37,7 +37,7 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Condition:
+class SqlCondition:
     """Part of a WHERE over `post`, with its values."""
 
     sql: str
@@ -45,7 +45,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Sought:
+class SearchQuery:
     """What the index is asked: a fold (`folding.py`), in one organization, or one profile of it; empty is everything.
 
     `after` and `upto` bound `created_at` (None: unbounded), both loosely: the exact bounds belong to the condition.
@@ -61,51 +61,53 @@ class Sought:
     upto: int | None = None
 
 
-def among(column: str, values: Sequence[Any]) -> Condition:
+def match_any(column: str, values: Sequence[Any]) -> SqlCondition:
     """That a column has one of these values."""
     marks = ", ".join("?" * len(values))
-    return Condition(f"{column} = ?" if len(values) == 1 else f"{column} IN ({marks})", tuple(values))
+    return SqlCondition(f"{column} = ?" if len(values) == 1 else f"{column} IN ({marks})", tuple(values))
 
 
-def whose(column: str, id: str, *, helped: bool = True) -> Condition:
+def in_scope(column: str, id: str, *, helped: bool = True) -> SqlCondition:
     """That a post is of the organization, profile or account with this id; `helped`: an index of that may be used."""
-    return Condition(f"{'' if helped else '+'}post.{column} = {number_of(column, '?')}", (id,))
+    return SqlCondition(f"{'' if helped else '+'}post.{column} = {select_number(column, '?')}", (id,))
 
 
-def every(conditions: Sequence[Condition]) -> Condition:
+def match_all(conditions: Sequence[SqlCondition]) -> SqlCondition:
     """All of them."""
-    return Condition(
+    return SqlCondition(
         " AND ".join(condition.sql for condition in conditions),
         tuple(value for condition in conditions for value in condition.values),
     )
 
 
-def hits(statement: str, values: Sequence[Any]) -> list[Hit]:
+def find_hits(statement: str, values: Sequence[Any]) -> list[SearchHit]:
     """The posts that a SELECT of PLACE finds, in its order: as one row, since each costs a change of threads."""
-    found = sql.value(f"SELECT json_group_array(json_array(created_at, number)) FROM ({statement})", values)
-    return [Hit._make(row) for row in sql.loads(found)]
+    found = sql.fetch_value(f"SELECT json_group_array(json_array(created_at, number)) FROM ({statement})", values)
+    return [SearchHit._make(row) for row in sql.load_json(found)]
 
 
 def is_indexed(fold: str) -> bool:
     """Whether the index finds this text: one shorter than a trigram is looked for in the rows."""
-    return len(fold) >= GRAM
+    return len(fold) >= GRAM_CHARS
 
 
-def containing(fold: str) -> Condition:
+def match_text(fold: str) -> SqlCondition:
     """That a post has this text, told from its row."""
-    return Condition(f"instr({searching.FOLD}, ?) > 0", (fold,))
+    return SqlCondition(f"instr({search_index.FOLDED_TEXT}, ?) > 0", (fold,))
 
 
-def note_order(newest: int | None, now: int) -> None:
-    """Keep how far the clock was set back. `newest`: when the newest post of the organization was made, before now."""
+def record_clock_skew(newest: int | None, now: int) -> None:
+    """Keep how far the clock was set back. `find_newest`: when the newest post of the organization was made, before
+    now.
+    """
     if newest is not None and newest > now:
-        sql.execute(searching.GONE_BACK, (newest - now,))
+        sql.execute(search_index.SET_DISORDER, (newest - now,))
 
 
 # --- Filing ----------------------------------------------------------------------------------------------------------
 
 
-class Filed(NamedTuple):
+class IndexProgress(NamedTuple):
     """Up to which number posts are filed, and the newest number there is."""
 
     texts: int
@@ -114,7 +116,7 @@ class Filed(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether what is not filed is too little to begin with."""
-        return self.behind < SLICE
+        return self.behind < INDEX_BATCH
 
     @property
     def behind(self) -> int:
@@ -122,32 +124,32 @@ class Filed(NamedTuple):
         return self.newest - self.texts
 
 
-def filed() -> Filed:
+def get_progress() -> IndexProgress:
     """What is filed, in a read or a write."""
-    return Filed._make(sql.first(searching.FILED))
+    return IndexProgress._make(sql.fetch_one(search_index.FIND_PROGRESS))
 
 
-def file_some() -> bool:
+def index_batch() -> bool:
     """File the next SLICE of posts; in a write. Whether there were so many."""
-    now = filed()
+    now = get_progress()
     if now.is_whole:
         return False
-    sql.execute(searching.FILE_TEXTS, (now.texts, now.texts + SLICE))
-    sql.execute(searching.TEXTS_FILED, (now.texts + SLICE,))
+    sql.execute(search_index.INSERT_POSTS, (now.texts, now.texts + INDEX_BATCH))
+    sql.execute(search_index.SET_PROGRESS, (now.texts + INDEX_BATCH,))
     return True
 
 
-def unfile(numbers: str) -> None:
+def remove(numbers: str) -> None:
     """Take posts, a JSON list of numbers, out of the index; in the write that deletes them, before it does."""
-    sql.execute(searching.UNFILE_TEXTS, (numbers,))
+    sql.execute(search_index.DELETE_POSTS, (numbers,))
 
 
 def rebuild() -> None:
     """File every post again; in one write."""
-    newest = filed().newest
+    newest = get_progress().newest
     proxy.execute_sql("INSERT INTO post_search (post_search) VALUES ('delete-all')")
-    sql.execute(searching.FILE_TEXTS, (0, newest))
-    sql.execute(searching.TEXTS_FILED, (newest,))
+    sql.execute(search_index.INSERT_POSTS, (0, newest))
+    sql.execute(search_index.SET_PROGRESS, (newest,))
     proxy.execute_sql(
         "UPDATE post_search_order SET disorder = (SELECT coalesce(max(newest - created_at), 0) FROM "
         "(SELECT created_at, max(created_at) OVER (PARTITION BY organization ORDER BY number) AS newest FROM post))"
@@ -157,60 +159,61 @@ def rebuild() -> None:
 # --- Finding ---------------------------------------------------------------------------------------------------------
 
 
-def newest(sought: Sought, others: Condition, count: int) -> list[Hit]:
+def find_newest(sought: SearchQuery, others: SqlCondition, count: int) -> list[SearchHit]:
     """The newest `count` posts that have the text, of a trigram or more, and meet the condition, newest first."""
-    condition = every([containing(sought.fold), others])
-    disorder = _one("SELECT disorder FROM post_search_order", ()) or 0
-    fresh = _not_filed(filed().texts, condition)
-    first, last = _numbers(sought, disorder)
-    count_of_few, few = sql.first(
+    condition = match_all([match_text(sought.fold), others])
+    disorder = _fetch_value("SELECT disorder FROM post_search_order", ()) or 0
+    fresh = _find_unindexed(get_progress().texts, condition)
+    first, last = _find_number_range(sought, disorder)
+    count_of_few, few = sql.fetch_one(
         "SELECT count(*), json_group_array(number) FROM "
         f"(SELECT rowid AS number FROM post_search WHERE {_MATCHES} LIMIT ?)",
-        (_match(sought, _thin(sought.fold)), first, last, FEW + 1),
+        (_build_match(sought, _build_sparse_match(sought.fold)), first, last, CANDIDATES_MAX + 1),
     )
-    if count_of_few <= FEW:
-        return heapq.nlargest(count, fresh + _looked_at(few, condition))
-    state = _state(sought)
+    if count_of_few <= CANDIDATES_MAX:
+        return heapq.nlargest(count, fresh + _check_candidates(few, condition))
+    state = _join_state(sought)
     found = proxy.execute_sql(
-        f"SELECT {PLACE} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
+        f"SELECT {HIT_COLUMNS} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
         f"WHERE {condition.sql} AND {_MATCHES}",
-        (*state.values, *condition.values, _match(sought, _phrase(sought.fold)), first, last),
+        (*state.values, *condition.values, _build_match(sought, _quote(sought.fold)), first, last),
     )
     with contextlib.closing(found):
-        return _best(fresh, map(Hit._make, found), count, disorder)
+        return _select_newest(fresh, map(SearchHit._make, found), count, disorder)
 
 
-def _not_filed(after: int, condition: Condition) -> list[Hit]:
+def _find_unindexed(after: int, condition: SqlCondition) -> list[SearchHit]:
     """Those of the posts after a number that meet the condition."""
-    return hits(
-        f"SELECT {PLACE} FROM post NOT INDEXED WHERE post.number > ? AND {condition.sql}", (after, *condition.values)
+    return find_hits(
+        f"SELECT {HIT_COLUMNS} FROM post NOT INDEXED WHERE post.number > ? AND {condition.sql}",
+        (after, *condition.values),
     )
 
 
-PLACE = "post.created_at, post.number"
+HIT_COLUMNS = "post.created_at, post.number"
 _MATCHES = "post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid < ? ORDER BY post_search.rowid DESC"
 
 
-def _looked_at(numbers: str, condition: Condition) -> list[Hit]:
+def _check_candidates(numbers: str, condition: SqlCondition) -> list[SearchHit]:
     """Those of the posts with these numbers, a JSON list, that meet the condition."""
-    return hits(
-        f"SELECT {PLACE} FROM json_each(?) AS candidate CROSS JOIN post ON post.number = candidate.value "
+    return find_hits(
+        f"SELECT {HIT_COLUMNS} FROM json_each(?) AS candidate CROSS JOIN post ON post.number = candidate.value "
         f"WHERE {condition.sql}",
         (numbers, *condition.values),
     )
 
 
-def _state(sought: Sought) -> Condition:
+def _join_state(sought: SearchQuery) -> SqlCondition:
     """A look at status and error code in a narrow index before the row, for what all candidates may fail."""
     looks = {"state.status": sought.statuses, "state.error_code": sought.error_codes}
-    chosen = [among(column, values) for column, values in looks.items() if values]
+    chosen = [match_any(column, values) for column, values in looks.items() if values]
     if not chosen:
-        return Condition("", ())
-    on = every([Condition("state.number = post_search.rowid", ()), *chosen])
-    return Condition(f"CROSS JOIN post AS state INDEXED BY post_number_status_error_code ON {on.sql}", on.values)
+        return SqlCondition("", ())
+    on = match_all([SqlCondition("state.number = post_search.rowid", ()), *chosen])
+    return SqlCondition(f"CROSS JOIN post AS state INDEXED BY post_number_status_error_code ON {on.sql}", on.values)
 
 
-def _best(fresh: Sequence[Hit], hits: Iterable[Hit], count: int, disorder: int) -> list[Hit]:
+def _select_newest(fresh: Sequence[SearchHit], hits: Iterable[SearchHit], count: int, disorder: int) -> list[SearchHit]:
     best = heapq.nlargest(count, fresh)
     heapq.heapify(best)
     for hit in hits:
@@ -223,49 +226,49 @@ def _best(fresh: Sequence[Hit], hits: Iterable[Hit], count: int, disorder: int) 
     return sorted(best, reverse=True)
 
 
-def _numbers(sought: Sought, disorder: int) -> tuple[int, int]:
+def _find_number_range(sought: SearchQuery, disorder: int) -> tuple[int, int]:
     """Numbers between which everything within the bounds is, so that the index is entered there."""
     first, last = None, None
     if sought.after is not None:
         older = (sought.organization, sought.after - disorder)
-        first = _one(f"{_NUMBER} created_at < ? ORDER BY created_at DESC LIMIT 1", older)
+        first = _fetch_value(f"{_SELECT_NUMBER} created_at < ? ORDER BY created_at DESC LIMIT 1", older)
     if sought.upto is not None:
         newer = (sought.organization, sought.upto + disorder)
-        last = _one(f"{_NUMBER} created_at > ? ORDER BY created_at LIMIT 1", newer)
+        last = _fetch_value(f"{_SELECT_NUMBER} created_at > ? ORDER BY created_at LIMIT 1", newer)
     return first or 0, last or _NUMBER_MAX
 
 
-_NUMBER = f"SELECT number FROM post WHERE organization = {number_of('organization', '?')} AND"
+_SELECT_NUMBER = f"SELECT number FROM post WHERE organization = {select_number('organization', '?')} AND"
 
 
-def _thin(fold: str) -> str:
+def _build_sparse_match(fold: str) -> str:
     """A few trigrams spread over the text: whatever has the text has them, and often little else."""
-    last, gaps = len(fold) - GRAM, min(THIN - 1, len(fold) - GRAM) or 1
+    last, gaps = len(fold) - GRAM_CHARS, min(SPARSE_GRAMS - 1, len(fold) - GRAM_CHARS) or 1
     places = [last * place // gaps for place in range(gaps + 1)]
-    return "(" + " AND ".join(dict.fromkeys(_phrase(fold[place : place + GRAM]) for place in places)) + ")"
+    return "(" + " AND ".join(dict.fromkeys(_quote(fold[place : place + GRAM_CHARS]) for place in places)) + ")"
 
 
-def _match(sought: Sought, text: str) -> str:
+def _build_match(sought: SearchQuery, text: str) -> str:
     """The FTS5 expression: `text`, among whose it is."""
     parts = [f"fold : {text}"]
     if sought.profile is None:
-        parts.append(f"organization : {_phrase(_of(sought.organization))}")
+        parts.append(f"organization : {_quote(_shorten_id(sought.organization))}")
     else:
-        parts.append(f"profile : {_phrase(_of(sought.profile))}")
+        parts.append(f"profile : {_quote(_shorten_id(sought.profile))}")
     if sought.platforms:
-        parts.append(f"platform : ({' OR '.join(_phrase(name[:GRAM]) for name in sought.platforms)})")
+        parts.append(f"platform : ({' OR '.join(_quote(name[:GRAM_CHARS]) for name in sought.platforms)})")
     return " AND ".join(parts)
 
 
-def _phrase(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _of(owner: str) -> str:
+def _shorten_id(owner: str) -> str:
     """What is filed of an owner's id: its random end. Equal ones only cost time."""
-    return owner[-GRAM:]
+    return owner[-GRAM_CHARS:]
 
 
-def _one(sql: str, values: Sequence[Any]) -> int | None:
+def _fetch_value(sql: str, values: Sequence[Any]) -> int | None:
     row = proxy.execute_sql(sql, values).fetchone()
     return None if row is None else row[0]

@@ -16,9 +16,9 @@ from sanic.exceptions import (
     ServiceUnavailable,
 )
 
-from socialpub.base import tracing
-from socialpub.base.compact import dumps
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.json_codec import dumps
+from socialpub.base.observability import tracing
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing.intents import capped
@@ -44,23 +44,23 @@ def to_api_error(request: ServerRequest, error: BaseException) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, PayloadTooLarge):
-        return refuse("http.body_size")
+        return rule_error("http.body_size")
     if isinstance(error, NotFound):
         known = suggest(request.path, request.app.ctx.routes)
         remediation = f"Did you mean `{known}`? /docs/reference has every address." if known else None
         return ApiError("not_found", "There is nothing at this address.", remediation=remediation)
     if isinstance(error, MethodNotAllowed):
-        return refuse("http.method", headers={"Allow": _allowed_methods(request)})
+        return rule_error("http.method", headers={"Allow": _allowed_methods(request)})
     if isinstance(error, RequestTimeout):
-        return refuse("http.timeout")
+        return rule_error("http.timeout")
     if isinstance(error, ServiceUnavailable):
-        return refuse(
+        return rule_error(
             "storage.unavailable", "The answer took too long.", remediation=UNKNOWN_OUTCOME_HINT, retry_after=5
         )
     if _is_storage_error(error):
         return storage_errors.build_error(error)
     if isinstance(error, SanicException) and error.status_code < 500:
-        return refuse("http.request")
+        return rule_error("http.request")
     return ApiError("internal_error")
 
 
@@ -98,13 +98,13 @@ def _truncate(error: ApiError) -> ApiError:
 
 async def respond(service: AppContext, request: ServerRequest, error: BaseException) -> ServerResponse:
     """The response for an error: the envelope, or a page for a browser outside the API."""
-    found = refuse("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
+    found = rule_error("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
     request_body.limit_unread_body(request)
     request_id = request.ctx.request_id or handler.choose_request_id(service, request)
     request.ctx.request_id, request.ctx.error = request_id, found
     if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
         log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
-    trace_id = tracing.trace_of(request.ctx.span) or handler.find_trace_id(request)
+    trace_id = tracing.get_trace_id(request.ctx.span) or handler.find_trace_id(request)
     body = envelope(_truncate(found), service.base_url, request_id, trace_id)
     headers = dict(found.headers)
     if found.retry_after is not None:

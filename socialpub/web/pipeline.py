@@ -14,15 +14,15 @@ from typing import Any
 
 from sanic import HTTPResponse
 
-from socialpub.base.admission import Pacer
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import ANYBODY, Share
+from socialpub.base.concurrency.admission import Pacer
+from socialpub.base.concurrency.fair_executor import ANONYMOUS_KEY, ShareKey
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, authentication, idempotency, rate_limits
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
-from socialpub.store.db import asker
+from socialpub.store.database import current_requester
 from socialpub.web.dashboard import sign_in
 from socialpub.web.http import etags, forms, handler, request_body, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route, ServerRequest
@@ -58,7 +58,7 @@ class RequestPipeline:
 
     async def in_order(self, request: ServerRequest, route: Route) -> HTTPResponse:
         request.ctx.route = route
-        asker.set(ANYBODY)
+        current_requester.set(ANONYMOUS_KEY)
         scope = ANONYMOUS_SCOPE
         if route.guard != "open":
             try:
@@ -68,10 +68,10 @@ class RequestPipeline:
                     raise
                 return (await self._sign_in(request, route)).response()
             scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
-            asker.set(Share("", scope.organization) if scope.organization else ANYBODY)
+            current_requester.set(ShareKey("", scope.organization) if scope.organization else ANONYMOUS_KEY)
         if route.api:
             self._rate(request, route, scope)
-        owner = scope.organization or ANYBODY.owner
+        owner = scope.organization or ANONYMOUS_KEY.owner
         with await self.service.admission.requests.enter(owner) as permit:
             if route.api:
                 self._open()
@@ -140,7 +140,7 @@ class RequestPipeline:
         size = int(call.request.headers.get("content-length") or "0")
         if size > request_body.INLINE_PARSE_MAX:
             error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold the body meanwhile
-            owner = call.scope.organization or ANYBODY.owner
+            owner = call.scope.organization or ANONYMOUS_KEY.owner
             turns = max(1.0, size / request_body.MIB)
             await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time(), turns))
 
@@ -202,7 +202,7 @@ class RequestPipeline:
 
     def _open(self) -> None:
         if self._closed:
-            raise refuse("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
+            raise rule_error("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
 
     async def drained(self, seconds: float) -> None:
         """Wait for the handlers that are still running, at most `seconds`."""
@@ -257,7 +257,7 @@ class RequestPipeline:
         if not handler.is_same_token(token, scope.csrf or "") or not request_headers.is_same_origin(
             request.headers, self.service.base_url
         ):
-            raise refuse("csrf")
+            raise rule_error("csrf")
 
     def _failed_login(self, request: ServerRequest) -> None:
         limit = self.service.runtime.settings.limits.failed_logins
@@ -281,7 +281,7 @@ class RequestPipeline:
         request = call.request
         named = request.headers.getall("idempotency-key", [])
         if len(named) > 1:
-            raise refuse("idempotency_key.length", "The request names more than one Idempotency-Key.")
+            raise rule_error("idempotency_key.length", "The request names more than one Idempotency-Key.")
         header = named[0] if named else None
         return idempotency.parse_key(call.scope, request.method, request.path, header, call.sent)
 

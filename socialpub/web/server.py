@@ -17,8 +17,8 @@ from typing import Any
 
 from sanic import Sanic
 
-from socialpub.base import loops
-from socialpub.base.host import descriptors
+from socialpub.base.system import event_loops
+from socialpub.base.system.host_identity import get_file_limit
 from socialpub.domain.context.app_context import RESERVED_DESCRIPTORS
 from socialpub.web.http.sanic_overrides import ServerProtocol
 
@@ -42,13 +42,13 @@ def run_until_signal(life: Lifespan, ready: Callable[[], None] = lambda: None) -
             ready()
             await asked_to_stop.wait()
 
-    with loops.runner() as runner:
+    with event_loops.new_runner() as runner:
         runner.run(main())
 
 
 def connections_max(reserved: int) -> int:
     """How many connections may be open: what descriptors there are, less what calls to platforms and files need."""
-    known = descriptors()
+    known = get_file_limit()
     return max(known - reserved - RESERVED_DESCRIPTORS, known // 2)
 
 

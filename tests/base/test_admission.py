@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.admission import PACED_MAX, AdmissionController, Pacer, Permit
+from socialpub.base.concurrency.admission import PACED_MAX, AdmissionController, Pacer, Permit
 
 NEVER = 3600.0  # seconds after which a permit counts no longer: not in these tests
 Admitted = list[Permit]

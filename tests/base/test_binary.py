@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.base import binary
+from socialpub.base.system import pyinstaller
 
 
 @pytest.fixture
@@ -23,20 +23,20 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_libraries_are_unpacked_when_their_package_is_imported(unpacked: Path) -> None:
-    binary.Late.find_spec("sanic", None)
+    pyinstaller.LazyArchiveFinder.find_spec("sanic", None)
     assert [path.name for path in unpacked.iterdir()] == ["PIL.zip"]
-    binary.Late.find_spec("PIL", None)
+    pyinstaller.LazyArchiveFinder.find_spec("PIL", None)
     assert (unpacked / "PIL" / "_imaging.so").read_bytes() == b"library"
     assert (unpacked / "pillow.libs" / "libjpeg.so").read_bytes() == b"another"
     assert not (unpacked / "PIL.zip").exists()
 
 
 def test_whoever_comes_later_finds_them_there(unpacked: Path) -> None:
-    binary.Late.find_spec("PIL")
+    pyinstaller.LazyArchiveFinder.find_spec("PIL")
     (unpacked / "PIL" / "_imaging.so").write_bytes(b"in use")
-    binary.Late.find_spec("PIL")
+    pyinstaller.LazyArchiveFinder.find_spec("PIL")
     assert (unpacked / "PIL" / "_imaging.so").read_bytes() == b"in use"
 
 
 def test_each_package_that_is_unpacked_late_is_there() -> None:
-    assert all(importlib.machinery.PathFinder.find_spec(name) for name in binary.LATE)
+    assert all(importlib.machinery.PathFinder.find_spec(name) for name in pyinstaller.LAZY_PACKAGES)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 
 OWN = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 ANY_TEXT = some.text(some.characters(exclude_categories=()))  # with halves of surrogate pairs

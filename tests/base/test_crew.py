@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from socialpub.base.crew import STACK_BYTES, Crew
+from socialpub.base.concurrency.thread_pool import STACK_BYTES, ElasticThreadPool
 from tests.soak.world import wait_for
 
 MANY = 200
 DEEP = """
 import functools, json, threading
 from pydantic import BaseModel
-from socialpub.base import redact
-from socialpub.base.crew import Crew
+from socialpub.base.observability import redaction
+from socialpub.base.concurrency.thread_pool import ElasticThreadPool
 
 class Nested(BaseModel):
     inner: "Nested | None" = None
@@ -35,11 +35,11 @@ def nested():
     return value
 
 answers = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000]
-allowed = [lambda: json.loads("[" * 900 + "]" * 900), lambda: redact.value(json.loads("[" * 300 + "]" * 300))]
+allowed = [lambda: json.loads("[" * 900 + "]" * 900), lambda: redaction.redact_json(json.loads("[" * 300 + "]" * 300))]
 endless = [lambda text=text: json.loads(text) for text in answers]
-endless += [lambda: json.dumps(nested()), lambda: redact.value(nested()), lambda: Nested.model_validate(nested())]
-endless += [lambda: sorts(0), lambda: maps(0), lambda: partly(0), lambda: repr(Endless())]
-crew, over, told = Crew("deep"), threading.Event(), []
+endless += [lambda: json.dumps(nested()), lambda: redaction.redact_json(nested()), lambda:
+Nested.model_validate(nested())] endless += [lambda: sorts(0), lambda: maps(0), lambda: partly(0), lambda:
+repr(Endless())] crew, over, told = ElasticThreadPool("deep"), threading.Event(), []
 
 def work():
     for run in allowed:
@@ -58,13 +58,13 @@ print(len(told) - len(allowed), "of", len(endless), told)
 
 
 @pytest.fixture
-def crew() -> Iterator[Crew]:
-    made = Crew("tested", idle_seconds=600)
+def crew() -> Iterator[ElasticThreadPool]:
+    made = ElasticThreadPool("tested", idle_seconds=600)
     yield made
     made.close(wait=True)
 
 
-def together(crew: Crew, count: int) -> set[int]:
+def together(crew: ElasticThreadPool, count: int) -> set[int]:
     """So many works under way at once; the threads that did them."""
     met, idents = threading.Barrier(count + 1), set[int]()
 
@@ -78,11 +78,11 @@ def together(crew: Crew, count: int) -> set[int]:
     return idents
 
 
-def idle(crew: Crew) -> int:
+def idle(crew: ElasticThreadPool) -> int:
     return len(crew._idle)
 
 
-def test_each_work_of_many_at_once_has_its_thread_and_those_serve_again(crew: Crew) -> None:
+def test_each_work_of_many_at_once_has_its_thread_and_those_serve_again(crew: ElasticThreadPool) -> None:
     assert crew.threads == 0
     first = together(crew, MANY)
     assert len(first) == MANY
@@ -91,7 +91,7 @@ def test_each_work_of_many_at_once_has_its_thread_and_those_serve_again(crew: Cr
     assert crew.threads == MANY
 
 
-def test_whoever_was_idle_last_works_next(crew: Crew) -> None:
+def test_whoever_was_idle_last_works_next(crew: ElasticThreadPool) -> None:
     together(crew, 8)
     assert wait_for(lambda: idle(crew) == 8, 30)
     served = set()
@@ -103,7 +103,7 @@ def test_whoever_was_idle_last_works_next(crew: Crew) -> None:
 
 def test_who_has_been_idle_ends() -> None:
     ended = threading.Semaphore(0)
-    crew = Crew("tested", ended.release, idle_seconds=0.05)
+    crew = ElasticThreadPool("tested", ended.release, idle_seconds=0.05)
     together(crew, MANY)
     for _ in range(MANY):
         assert ended.acquire(timeout=30)
@@ -112,7 +112,7 @@ def test_who_has_been_idle_ends() -> None:
     crew.close(wait=True)
 
 
-def test_work_that_fails_leaves_its_thread(crew: Crew, caplog: pytest.LogCaptureFixture) -> None:
+def test_work_that_fails_leaves_its_thread(crew: ElasticThreadPool, caplog: pytest.LogCaptureFixture) -> None:
     crew.run(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
     assert wait_for(lambda: idle(crew) == 1, 30)
     assert len(together(crew, 1)) == crew.threads == 1
@@ -120,7 +120,7 @@ def test_work_that_fails_leaves_its_thread(crew: Crew, caplog: pytest.LogCapture
 
 
 def test_where_no_thread_can_be_had_those_that_are_there_do_the_work(
-    crew: Crew, monkeypatch: pytest.MonkeyPatch
+    crew: ElasticThreadPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, done = threading.Event(), threading.Semaphore(0)
     crew.run(lambda: bool(go_on.wait(30)) and None)
@@ -133,7 +133,7 @@ def test_where_no_thread_can_be_had_those_that_are_there_do_the_work(
         for _ in range(3):
             crew.run(done.release)
         with pytest.raises(RuntimeError):
-            Crew("alone").run(done.release)
+            ElasticThreadPool("alone").run(done.release)
     assert not done.acquire(blocking=False)
     go_on.set()
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_where_no_thread_can_be_had_those_that_are_there_do_the_work(
     assert crew.threads == 1
 
 
-def test_only_threads_of_a_crew_have_its_stack(crew: Crew) -> None:
+def test_only_threads_of_a_crew_have_its_stack(crew: ElasticThreadPool) -> None:
     before = threading.stack_size()
     together(crew, 4)
     assert threading.stack_size() == before != STACK_BYTES

@@ -7,8 +7,8 @@ import secrets
 
 import pytest
 
-from socialpub.base import crypto
-from socialpub.base.crypto import MasterKey, SealError, Vault
+from socialpub.base.security import crypto
+from socialpub.base.security.crypto import MasterKey, SealError, Vault
 
 PLACE = ("account", "secret", "row-1")
 SECRET = b"canary of a token"
@@ -56,8 +56,8 @@ def test_another_master_key_opens_nothing(vault: Vault) -> None:
 
 
 def test_a_key_with_one_character_changed_is_none() -> None:
-    key = crypto.mint_key("svc_live_", secrets.token_bytes)
-    assert crypto.key_is_well_formed(key, ["svc_live_", "svc_test_"])
+    key = crypto.generate_api_key("svc_live_", secrets.token_bytes)
+    assert crypto.is_well_formed_api_key(key, ["svc_live_", "svc_test_"])
     for at in range(len(key)):
         wrong = key[:at] + ("0" if key[at] != "0" else "1") + key[at + 1 :]
-        assert not crypto.key_is_well_formed(wrong, ["svc_live_", "svc_test_"]), at
+        assert not crypto.is_well_formed_api_key(wrong, ["svc_live_", "svc_test_"]), at

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from typing_extensions import TypedDict
 
-from socialpub.base import binary, docstrings
-from socialpub.base.config import Section, Server
+from socialpub.base import field_docs
+from socialpub.base.config import ServerSettings, SettingsSection
+from socialpub.base.system import pyinstaller
 
-PACKAGE = Path(docstrings.__file__).parents[1]
+PACKAGE = Path(field_docs.__file__).parents[1]
 
 
-class Mine(Server):
+class Mine(ServerSettings):
     host: str = "elsewhere"
     own: str = ""
     """Of its own,
@@ -34,28 +35,28 @@ class Large(Small):
 
 
 def test_they_are_of_the_class_and_of_those_that_it_extends() -> None:
-    told = docstrings.of(Mine)
+    told = field_docs.read(Mine)
     assert told["own"] == "Of its own,\nin two lines."
-    assert told["port"] == docstrings.of(Server)["port"] == "The port to listen on. 0: any free port."
+    assert told["port"] == field_docs.read(ServerSettings)["port"] == "The port to listen on. 0: any free port."
     assert "unsaid" not in told
-    assert docstrings.of(Section) == {}
+    assert field_docs.read(SettingsSection) == {}
 
 
 def test_an_answer_has_those_of_the_one_that_it_extends() -> None:
-    assert docstrings.of(Small) == {"a": "The first."}
-    assert docstrings.of(Large) == {"a": "The first.", "b": "The second."}
+    assert field_docs.read(Small) == {"a": "The first."}
+    assert field_docs.read(Large) == {"a": "The first.", "b": "The second."}
 
 
 def test_without_sources_they_are_those_that_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = docstrings.of(Server)
-    docstrings.keep(PACKAGE, tmp_path / "kept.json")
+    before = field_docs.read(ServerSettings)
+    field_docs.write_shipped(PACKAGE, tmp_path / "kept.json")
     kept = json.loads((tmp_path / "kept.json").read_text())
-    assert kept["socialpub.base.config"]["Server"] == before
-    monkeypatch.setattr(binary, "is_binary", lambda: True)
-    monkeypatch.setattr(docstrings, "_kept", lambda: kept)
-    docstrings._of_module.cache_clear()
-    assert docstrings.of(Server) == before
-    docstrings._of_module.cache_clear()
+    assert kept["socialpub.base.config"]["ServerSettings"] == before
+    monkeypatch.setattr(pyinstaller, "is_binary", lambda: True)
+    monkeypatch.setattr(field_docs, "_load_shipped", lambda: kept)
+    field_docs._load_module.cache_clear()
+    assert field_docs.read(ServerSettings) == before
+    field_docs._load_module.cache_clear()
 
 
 def test_pydantic_reads_no_source_when_a_class_is_made() -> None:

@@ -9,8 +9,8 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as some
 
-from socialpub.base import crypto
-from socialpub.base.runtime import DRAWN, Ids
+from socialpub.base.runtime import RANDOM_BATCH, IdGenerator
+from socialpub.base.security import crypto
 from tests.kit import Clock
 
 DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -23,8 +23,8 @@ def number_of(text: str) -> int:
 def test_ids_rise_and_are_of_version_7_with_the_time_in_front() -> None:
     clock = Clock()
     at = clock.stop()
-    ids = Ids(clock, secrets.token_bytes)
-    made = [uuid.UUID(ids.uuid()) for _ in range(3 * DRAWN)]
+    ids = IdGenerator(clock, secrets.token_bytes)
+    made = [uuid.UUID(ids.uuid()) for _ in range(3 * RANDOM_BATCH)]
     clock.stop(at - 1000)  # a clock that is set back takes no id back
     made += [uuid.UUID(ids.uuid()) for _ in range(3)]
     assert made == sorted(set(made))
@@ -32,7 +32,7 @@ def test_ids_rise_and_are_of_version_7_with_the_time_in_front() -> None:
 
 
 def test_a_prefixed_id_is_the_same_kind_of_number_in_22_characters() -> None:
-    ids = Ids(Clock(), secrets.token_bytes)
+    ids = IdGenerator(Clock(), secrets.token_bytes)
     before = uuid.UUID(ids.uuid()).int
     text = ids.prefixed("req_")
     found = uuid.UUID(int=number_of(text.removeprefix("req_")))
@@ -42,9 +42,9 @@ def test_a_prefixed_id_is_the_same_kind_of_number_in_22_characters() -> None:
 
 @given(some.integers(min_value=0, max_value=2**256 - 1))
 def test_a_number_in_base62_is_that_number(number: int) -> None:
-    text = crypto.base62(number, 43)
+    text = crypto.encode_base62(number, 43)
     assert (len(text), number_of(text)) == (43, number)
 
 
 def test_the_shortest_text_has_the_width_that_was_asked_for() -> None:
-    assert [crypto.base62(number, 2) for number in (0, 1, 61, 62, 3843)] == ["00", "01", "0z", "10", "zz"]
+    assert [crypto.encode_base62(number, 2) for number in (0, 1, 61, 62, 3843)] == ["00", "01", "0z", "10", "zz"]

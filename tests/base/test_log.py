@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import log, redact
-from socialpub.base.log import BackgroundHandler as Handler
+from socialpub.base.observability import log_handler, redaction
+from socialpub.base.observability.log_handler import BackgroundHandler as Handler
 
 
 class Reader(io.StringIO):
@@ -78,26 +78,33 @@ def test_lines_are_written_in_order_by_a_thread_of_the_log(behind: Handler, read
 
 def test_whoever_speaks_does_not_wait_for_a_reader_who_takes_nothing(behind: Handler, reader: Reader) -> None:
     hold(behind, reader)
-    for number in range(log.WAITING + 7):
+    for number in range(log_handler.QUEUE_MAX + 7):
         say(behind, "line %d", number)
     assert reader.lines == []
     reader.may_go_on.set()
     behind.flush()
-    lost = log.LOST % 7
-    assert [line for line in reader.lines if line != lost] == ["held", *(f"line {n}" for n in range(log.WAITING))]
+    lost = log_handler.DROPPED_MESSAGE % 7
+    assert [line for line in reader.lines if line != lost] == [
+        "held",
+        *(f"line {n}" for n in range(log_handler.QUEUE_MAX)),
+    ]
     assert reader.lines.count(lost) == 1
 
 
 def test_places_are_kept_for_warnings_and_they_too_have_an_end(behind: Handler, reader: Reader) -> None:
     hold(behind, reader)
-    for _ in range(log.WAITING + 1):
+    for _ in range(log_handler.QUEUE_MAX + 1):
         say(behind, "line")
-    for _ in range(log.RESERVED + 1):
+    for _ in range(log_handler.QUEUE_RESERVE + 1):
         say(behind, "bad", level=logging.ERROR)
     reader.may_go_on.set()
     behind.flush()
-    counts = (reader.lines.count("line"), reader.lines.count("bad"), reader.lines.count(log.LOST % 2))
-    assert counts == (log.WAITING, log.RESERVED, 1)
+    counts = (
+        reader.lines.count("line"),
+        reader.lines.count("bad"),
+        reader.lines.count(log_handler.DROPPED_MESSAGE % 2),
+    )
+    assert counts == (log_handler.QUEUE_MAX, log_handler.QUEUE_RESERVE, 1)
 
 
 def test_lines_that_cannot_be_written_are_counted_and_told_when_one_can(behind: Handler, reader: Reader) -> None:
@@ -108,7 +115,7 @@ def test_lines_that_cannot_be_written_are_counted_and_told_when_one_can(behind: 
     reader.broken = False
     say(behind, "seen")
     behind.flush()
-    assert reader.lines == ["seen", log.LOST % 3]
+    assert reader.lines == ["seen", log_handler.DROPPED_MESSAGE % 3]
 
 
 def test_the_end_writes_what_is_left_and_what_is_said_after_it(behind: Handler, reader: Reader) -> None:
@@ -121,7 +128,7 @@ def test_the_end_writes_what_is_left_and_what_is_said_after_it(behind: Handler, 
 
 
 def test_the_end_does_not_wait_for_ever(behind: Handler, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(log_handler, "FLUSH_SECONDS", 0.0)
     hold(behind, reader)
     behind.close()
     say(behind, "late")
@@ -169,7 +176,7 @@ def test_a_line_that_cannot_be_made_stops_no_other(
 
 
 def as_json(record: logging.LogRecord) -> dict[str, Any]:
-    line = redact.JsonLogFormatter().format(record)
+    line = redaction.JsonLogFormatter().format(record)
     assert "\n" not in line
     return dict(json.loads(line))
 

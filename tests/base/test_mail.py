@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.base import mail
+from socialpub.base import smtp
 from tests.mailroom import PASSWORD, SENDER, USERNAME, delivering
 
 TO = "newsroom@example.org"
@@ -19,13 +19,15 @@ MESSAGE = b"Subject: hello\r\n\r\nhello\r\n.\r\n..two\r\n"
 HERE = lambda host, port: ["127.0.0.1"]  # noqa: E731
 
 
-def server(port: int, security: mail.Security = "none", *, ca_file: str = "", login: bool = False) -> mail.MailServer:
+def server(
+    port: int, security: smtp.SmtpSecurity = "none", *, ca_file: str = "", login: bool = False
+) -> smtp.SmtpServer:
     names = (USERNAME, PASSWORD) if login else ("", "")
-    return mail.MailServer("127.0.0.1", port, security, *names, ca_file, "[127.0.0.1]")
+    return smtp.SmtpServer("127.0.0.1", port, security, *names, ca_file, "[127.0.0.1]")
 
 
-def hand(to: mail.MailServer, deadline: float = 30) -> mail.Handed:
-    return mail.hand_over(to, HERE, SENDER, TO, MESSAGE, deadline=deadline)
+def hand(to: smtp.SmtpServer, deadline: float = 30) -> smtp.SmtpResult:
+    return smtp.send_message(to, HERE, SENDER, TO, MESSAGE, deadline=deadline)
 
 
 @contextlib.contextmanager
@@ -49,16 +51,16 @@ def speaking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
 def test_a_message_arrives_byte_for_byte(tmp_path: Path) -> None:
     with delivering(tmp_path) as room:
         handed = hand(server(room.port))
-    assert handed == mail.Handed(250, "2.0.0 Ok: queued as 4F1A")
+    assert handed == smtp.SmtpResult(250, "2.0.0 Ok: queued as 4F1A")
     (mailed,) = room.got
     assert (mailed.sender, mailed.to, mailed.content) == (SENDER, [TO], MESSAGE)
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-def test_the_certificate_must_be_that_of_the_host_and_trusted(tmp_path: Path, security: mail.Security) -> None:
+def test_the_certificate_must_be_that_of_the_host_and_trusted(tmp_path: Path, security: smtp.SmtpSecurity) -> None:
     for name, trusted in (("mail.example", True), ("127.0.0.1", False)):
         with delivering(tmp_path, security, login=True, name=name) as room:
-            mail._context.cache_clear()
+            smtp._load_ssl_context.cache_clear()
             handed = hand(server(room.port, security, ca_file=room.ca_file if trusted else "", login=True))
         assert (handed.error, handed.kind, handed.final) == (
             "No secure connection to the mail server came about.",
@@ -76,9 +78,9 @@ def test_a_server_that_offers_no_starttls_gets_no_password(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
-def test_a_wrong_password_is_told_and_tried_again(tmp_path: Path, security: mail.Security) -> None:
+def test_a_wrong_password_is_told_and_tried_again(tmp_path: Path, security: smtp.SmtpSecurity) -> None:
     with delivering(tmp_path, security, login=True) as room:
-        mail._context.cache_clear()
+        smtp._load_ssl_context.cache_clear()
         handed = hand(replace(server(room.port, security, ca_file=room.ca_file, login=True), password="wrong"))
     assert (handed.code, handed.kind, handed.final) == (535, "smtp_login", False)
     assert room.got == []
@@ -107,7 +109,7 @@ def test_nobody_there() -> None:
     def unknown(host: str, port: int) -> list[str]:
         raise OSError("no such name")
 
-    assert mail.hand_over(server(port), unknown, SENDER, TO, MESSAGE, deadline=30).kind == "unreachable"
+    assert smtp.send_message(server(port), unknown, SENDER, TO, MESSAGE, deadline=30).kind == "unreachable"
 
 
 def _silent(connection: socket.socket) -> None:
@@ -137,7 +139,7 @@ def _nonsense(connection: socket.socket) -> None:
 
 @pytest.mark.parametrize("talk", [_silent, _talking, _endless_line, _hanging_up, _nonsense])
 @pytest.mark.parametrize("security", ["none", "tls"])
-def test_whatever_a_server_does_it_ends(talk: Callable[[socket.socket], None], security: mail.Security) -> None:
+def test_whatever_a_server_does_it_ends(talk: Callable[[socket.socket], None], security: smtp.SmtpSecurity) -> None:
     with speaking(talk) as port:
         handed = hand(server(port, security), deadline=1)
     assert handed.error is not None

@@ -9,13 +9,13 @@ import threading
 
 import pytest
 
-from socialpub.base import memory
+from socialpub.base.system import malloc
 from tests.kit import Server
 
 # Threads take and free blocks that glibc does not give back by itself: above them, in each arena, one is still in use.
 CODE = """
 import os, threading
-from socialpub.base import memory
+from socialpub.base.system import malloc
 
 def used():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -35,7 +35,7 @@ while len(kept) < 4:
     over.wait(0.01)
 over.wait(0.2)
 before = used()
-memory.give_back()
+malloc.trim()
 print(before - used())
 """
 
@@ -48,11 +48,11 @@ def test_what_threads_have_freed_goes_back() -> None:
 
 def test_a_server_gives_back_on_a_timer(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     given = threading.Event()
-    monkeypatch.setattr(memory, "give_back", given.set)
+    monkeypatch.setattr(malloc, "trim", given.set)
     server.skip(60)
     assert given.wait(30)
 
 
 def test_a_library_without_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_trim", None)
-    memory.give_back()
+    monkeypatch.setattr(malloc, "_trim", None)
+    malloc.trim()

@@ -20,7 +20,7 @@ OK = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(network, "_reached", network._Reached())
+    monkeypatch.setattr(network, "_address_memory", network._AddressMemory())
     yield
     transport.close_idle(0)
 
@@ -62,8 +62,8 @@ class Addresses:
                 connection.sendall(OK)
 
     def call(self, *addresses: str, timeout: float = 3.0) -> int:
-        policy = outbound.Policy(False, lambda host, port: list(addresses))
-        with outbound.Client(policy) as http:
+        policy = outbound.ConnectionPolicy(False, lambda host, port: list(addresses))
+        with outbound.HttpClient(policy) as http:
             return http.request("POST", f"http://many.test:{self.port}/", content=b"{}", timeout=timeout).status_code
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ def test_where_none_answers_nothing_was_sent(here: Addresses) -> None:
 def test_no_descriptor_is_left_open(here: Addresses) -> None:
     here.silent("127.0.0.9")
     made: list[socket.socket] = []
-    begin = network._begin
+    begin = network._start_connecting
 
     def kept(waiting: object, address: str, port: int) -> str:
         found = begin(waiting, address, port)  # type: ignore[arg-type]
@@ -128,7 +128,7 @@ def test_no_descriptor_is_left_open(here: Addresses) -> None:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "_begin", kept)
+        patch.setattr(network, "_start_connecting", kept)
         assert here.call("127.0.0.9", "127.0.0.1") == 204
     assert len(set(made)) == 2
     transport.close_idle(0)
@@ -144,7 +144,7 @@ ADDRESS = st.one_of(
 
 @given(st.lists(ADDRESS, unique=True, max_size=20), st.data())
 def test_the_order_has_the_known_one_first_and_the_families_by_turns(addresses: list[str], data: st.DataObject) -> None:
-    reached = network._Reached()
+    reached = network._AddressMemory()
     known = data.draw(st.sampled_from(addresses)) if addresses else ""
     if known:
         reached.remember("host", 443, addresses, known)
@@ -160,12 +160,12 @@ def test_the_order_has_the_known_one_first_and_the_families_by_turns(addresses: 
 
 
 def test_so_many_names_are_remembered_and_no_more() -> None:
-    reached = network._Reached()
-    for number in range(network.REACHED_MAX + 10):
+    reached = network._AddressMemory()
+    for number in range(network.REMEMBERED_MAX + 10):
         reached.remember(f"host{number}", 443, ["192.0.2.1", "192.0.2.2"], "192.0.2.2")
-    assert len(reached._addresses) == network.REACHED_MAX
+    assert len(reached._addresses) == network.REMEMBERED_MAX
     assert reached.ordered("host0", 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"
-    newest = f"host{network.REACHED_MAX + 9}"
+    newest = f"host{network.REMEMBERED_MAX + 9}"
     assert reached.ordered(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.2"
     reached.remember(newest, 443, ["192.0.2.1", "192.0.2.2"], "192.0.2.1")
     assert reached.ordered(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"

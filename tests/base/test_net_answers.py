@@ -16,7 +16,7 @@ from socialpub.base.http.network import FIELDS_MAX, HEADS_MAX
 from tests.base.test_net_kept import LOOPBACK, Act, Keeper, leaves, says
 from tests.walls.pumps import seconds
 
-POLICY = outbound.Policy(guarded=False, resolver=LOOPBACK)
+POLICY = outbound.ConnectionPolicy(guarded=False, resolver=LOOPBACK)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -46,8 +46,8 @@ def in_bytes(answer: bytes) -> Act:
     return act
 
 
-def call(server: Keeper, method: str = "GET", **more: bytes) -> outbound.Response:
-    with outbound.Client(POLICY) as http:
+def call(server: Keeper, method: str = "GET", **more: bytes) -> outbound.UpstreamResponse:
+    with outbound.HttpClient(POLICY) as http:
         return http.request(method, server.url, **more)
 
 
@@ -155,7 +155,7 @@ def test_a_malformed_body_leaves_the_status_and_its_connection_is_not_used_again
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + MALFORMED[name]
     server = keeper(leaves(answer), says(OK))
     reply = call(server, "POST", content=b"{}")
-    assert (reply.status_code, reply.unread) == (200, outbound.Unread.BROKEN)
+    assert (reply.status_code, reply.unread) == (200, outbound.UnreadReason.BROKEN)
     assert call(server).unread is None
     assert server.connections == 2
 
@@ -181,9 +181,9 @@ def test_what_a_server_has_said_before_it_hung_up_is_its_answer(monkeypatch: pyt
     ours, theirs = socket.socketpair()
     theirs.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\n\r\n")
     theirs.close()  # so each write fails
-    stream = network.Stream(ours, network.Deadline(time.monotonic() + 30))
-    monkeypatch.setattr(network.Backend, "connect_tcp", lambda *_, **__: stream)
-    with outbound.Client(POLICY) as http:
+    stream = network.DeadlineStream(ours, network.CallDeadline(time.monotonic() + 30))
+    monkeypatch.setattr(network.PolicyBackend, "connect_tcp", lambda *_, **__: stream)
+    with outbound.HttpClient(POLICY) as http:
         assert http.request(method, "http://api.test/", content=b"x" if method == "POST" else None).status_code == 413
     assert ours.fileno() == -1
 
@@ -203,7 +203,7 @@ def test_what_would_be_no_request_or_more_than_one_is_not_sent(
     keeper: Callable[..., Keeper], method: str, headers: dict[str, str]
 ) -> None:
     server = keeper(says(OK))
-    with outbound.Client(POLICY) as http, pytest.raises(ApiError):
+    with outbound.HttpClient(POLICY) as http, pytest.raises(ApiError):
         http.request(method, server.url, headers=headers)
     assert server.ended.acquire(timeout=30)
     assert server.requests == []
@@ -214,14 +214,14 @@ def test_content_of_another_length_than_was_said_is_an_ambiguous_end(
     keeper: Callable[..., Keeper], content: list[bytes]
 ) -> None:
     server = keeper(says(OK))
-    with outbound.Client(POLICY) as http, pytest.raises(ApiError) as caught:
+    with outbound.HttpClient(POLICY) as http, pytest.raises(ApiError) as caught:
         http.request("POST", server.url, content=iter(content), headers={"Content-Length": "4"})
     assert caught.value.outcome is Outcome.AMBIGUOUS
 
 
 @pytest.mark.parametrize("url", ["ftp://api.test/x", "file:///etc/passwd", "api.test/x"])
 def test_what_is_no_http_is_not_called(url: str) -> None:
-    with outbound.Client(POLICY) as http, pytest.raises(ApiError) as caught:
+    with outbound.HttpClient(POLICY) as http, pytest.raises(ApiError) as caught:
         http.request("POST", url, content=b"{}")
     assert caught.value.outcome is Outcome.NOT_SENT
 

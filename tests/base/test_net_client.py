@@ -93,8 +93,8 @@ def upstream() -> Iterator[Callable[..., Upstream]]:
 
 
 @pytest.fixture
-def client() -> Iterator[outbound.Client]:
-    with outbound.Client(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+def client() -> Iterator[outbound.HttpClient]:
+    with outbound.HttpClient(outbound.ConnectionPolicy(guarded=False, resolver=LOOPBACK)) as http:
         yield http
 
 
@@ -113,12 +113,12 @@ def refused(run: Callable[[], Any]) -> ApiError:
 
 
 def test_a_call_sends_what_was_asked_and_nothing_of_the_environment(
-    upstream: Callable[..., Upstream], client: outbound.Client, monkeypatch: pytest.MonkeyPatch
+    upstream: Callable[..., Upstream], client: outbound.HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
     server = upstream(ok(b'{"a":1}', "Date: Fri, 20 Nov 2026 12:00:00 GMT", "Retry-After: 7"))
-    with outbound.Client(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+    with outbound.HttpClient(outbound.ConnectionPolicy(guarded=False, resolver=LOOPBACK)) as http:
         reply = http.request("POST", f"http://api.test:{server.port}/x?y=1", json={"b": 2}, headers={"X-One": "1"})
     assert (reply.status_code, reply.json(), reply.retry_after) == (200, {"a": 1}, 7)
     assert reply.headers["date"] == "Fri, 20 Nov 2026 12:00:00 GMT"
@@ -138,14 +138,14 @@ def test_a_call_sends_what_was_asked_and_nothing_of_the_environment(
     assert body == b'{"b":2}'
 
 
-def test_cookies_of_an_answer_are_not_sent_back(upstream: Callable[..., Upstream], client: outbound.Client) -> None:
+def test_cookies_of_an_answer_are_not_sent_back(upstream: Callable[..., Upstream], client: outbound.HttpClient) -> None:
     server = upstream(ok(b"{}", "Set-Cookie: session=other; Path=/"))
     for _ in range(2):
         client.request("GET", f"http://api.test:{server.port}/")
     assert not any(b"ookie" in request for request in server.requests)
 
 
-def test_redirects_of_a_call_are_not_followed(upstream: Callable[..., Upstream], client: outbound.Client) -> None:
+def test_redirects_of_a_call_are_not_followed(upstream: Callable[..., Upstream], client: outbound.HttpClient) -> None:
     other = upstream(ok())
     server = upstream(
         f"HTTP/1.1 302 Found\r\nLocation: http://api.test:{other.port}/\r\nContent-Length: 0\r\n\r\n".encode()
@@ -171,7 +171,7 @@ def trickle(part: bytes, every: float = 0.02) -> Answer:
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX-Long: "])
 def test_a_byte_at_a_time_does_not_outlive_the_deadline(
-    upstream: Callable[..., Upstream], client: outbound.Client, start: bytes
+    upstream: Callable[..., Upstream], client: outbound.HttpClient, start: bytes
 ) -> None:
     server = upstream(trickle(start))  # it never ends by itself
     error = refused(lambda: client.request("GET", f"http://api.test:{server.port}/", timeout=0.3))
@@ -179,15 +179,15 @@ def test_a_byte_at_a_time_does_not_outlive_the_deadline(
 
 
 def test_a_body_that_comes_a_byte_at_a_time_does_not_outlive_the_deadline(
-    upstream: Callable[..., Upstream], client: outbound.Client
+    upstream: Callable[..., Upstream], client: outbound.HttpClient
 ) -> None:
     server = upstream(trickle(b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n"))
     reply = client.request("GET", f"http://api.test:{server.port}/", timeout=0.3)
-    assert (reply.status_code, reply.unread) == (200, outbound.Unread.LATE)
+    assert (reply.status_code, reply.unread) == (200, outbound.UnreadReason.LATE)
 
 
 def test_a_receiver_that_reads_slowly_does_not_outlive_the_deadline(
-    upstream: Callable[..., Upstream], client: outbound.Client
+    upstream: Callable[..., Upstream], client: outbound.HttpClient
 ) -> None:
     def sip(connection: socket.socket, _: bytes) -> None:
         stop = threading.Event()
@@ -211,14 +211,16 @@ def test_a_resolver_that_does_not_answer_does_not_outlive_the_deadline() -> None
         woken.set()
         return []
 
-    with outbound.Client(outbound.Policy(guarded=False, resolver=asleep)) as http:
+    with outbound.HttpClient(outbound.ConnectionPolicy(guarded=False, resolver=asleep)) as http:
         error = refused(lambda: http.request("GET", "http://api.test/", timeout=0.2))
     assert not woken.is_set()
     gate.set()
     assert error.outcome == Outcome.NOT_SENT
 
 
-def test_the_deadline_covers_all_hops_of_a_download(upstream: Callable[..., Upstream], client: outbound.Client) -> None:
+def test_the_deadline_covers_all_hops_of_a_download(
+    upstream: Callable[..., Upstream], client: outbound.HttpClient
+) -> None:
     def later(connection: socket.socket, _: bytes) -> None:
         threading.Event().wait(0.2)
         connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -258,14 +260,14 @@ TOO_LARGE: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", TOO_LARGE)
 def test_an_answer_is_read_to_its_cap_and_no_further(
-    upstream: Callable[..., Upstream], client: outbound.Client, kind: str
+    upstream: Callable[..., Upstream], client: outbound.HttpClient, kind: str
 ) -> None:
     server = upstream(TOO_LARGE[kind]())
     tracemalloc.start()
     reply = client.request("GET", f"http://a.test:{server.port}/", extensions={"max_bytes": MIB})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (reply.unread, len(reply.content)) == (outbound.Unread.TOO_LARGE, MIB)
+    assert (reply.unread, len(reply.content)) == (outbound.UnreadReason.TOO_LARGE, MIB)
     assert peak < 8 * MIB
 
 
@@ -277,29 +279,29 @@ TOO_LONG: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("kind", TOO_LONG)
-def test_a_download_ends_at_its_cap(upstream: Callable[..., Upstream], client: outbound.Client, kind: str) -> None:
+def test_a_download_ends_at_its_cap(upstream: Callable[..., Upstream], client: outbound.HttpClient, kind: str) -> None:
     server, into = upstream(TOO_LONG[kind]()), io.BytesIO()
     reply = client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, timeout=10)
-    assert reply.unread is outbound.Unread.TOO_LARGE
+    assert reply.unread is outbound.UnreadReason.TOO_LARGE
     assert len(into.getvalue()) == (0 if kind == "ok" else MIB)  # what announces more is not read
 
 
 def test_the_beginning_of_a_download_is_had_where_it_is_of_use(
-    upstream: Callable[..., Upstream], client: outbound.Client
+    upstream: Callable[..., Upstream], client: outbound.HttpClient
 ) -> None:
     server, into = upstream(ok(bytes(2 * MIB))), io.BytesIO()
     reply = client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, timeout=10, whole=False)
-    assert (reply.unread, len(into.getvalue())) == (outbound.Unread.TOO_LARGE, MIB)
+    assert (reply.unread, len(into.getvalue())) == (outbound.UnreadReason.TOO_LARGE, MIB)
 
 
-def test_a_download_of_exactly_the_cap_is_taken(upstream: Callable[..., Upstream], client: outbound.Client) -> None:
+def test_a_download_of_exactly_the_cap_is_taken(upstream: Callable[..., Upstream], client: outbound.HttpClient) -> None:
     server, into = upstream(ok(b"m" * MIB)), io.BytesIO()
     reply = client.download(f"http://a.test:{server.port}/", into, max_bytes=MIB, timeout=10)
     assert (reply.status_code, into.getvalue()) == (200, b"m" * MIB)
 
 
 def test_packed_answers_are_unpacked_though_plain_ones_were_asked_for(
-    upstream: Callable[..., Upstream], client: outbound.Client
+    upstream: Callable[..., Upstream], client: outbound.HttpClient
 ) -> None:
     server = upstream(ok(gzip.compress(b'{"a":1}'), "Content-Encoding: gzip"))
     assert client.request("GET", f"http://a.test:{server.port}/").json() == {"a": 1}
@@ -314,7 +316,7 @@ def test_packed_answers_are_unpacked_though_plain_ones_were_asked_for(
     ],
 )
 def test_an_answer_without_a_head_is_an_ambiguous_end(
-    upstream: Callable[..., Upstream], client: outbound.Client, answer: bytes
+    upstream: Callable[..., Upstream], client: outbound.HttpClient, answer: bytes
 ) -> None:
     server = upstream(answer)
     error = refused(lambda: client.request("POST", f"http://a.test:{server.port}/", content=b"1"))
@@ -323,7 +325,7 @@ def test_an_answer_without_a_head_is_an_ambiguous_end(
 
 
 def test_a_redirect_without_an_address_is_an_answer_like_another(
-    upstream: Callable[..., Upstream], client: outbound.Client
+    upstream: Callable[..., Upstream], client: outbound.HttpClient
 ) -> None:
     server, into = upstream(b"HTTP/1.1 302 Found\r\nContent-Length: 1\r\n\r\nx"), io.BytesIO()
     assert client.download(f"http://a.test:{server.port}/", into, max_bytes=9, timeout=5).status_code == 302
@@ -342,12 +344,12 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         seen.append(address)
         return "not in tests"
 
-    monkeypatch.setattr(network, "_begin", begin)
+    monkeypatch.setattr(network, "_start_connecting", begin)
     return seen
 
 
-def guarded(resolver: outbound.Resolver) -> outbound.Client:
-    return outbound.Client(outbound.Policy(guarded=True, resolver=resolver))
+def guarded(resolver: outbound.Resolver) -> outbound.HttpClient:
+    return outbound.HttpClient(outbound.ConnectionPolicy(guarded=True, resolver=resolver))
 
 
 def test_a_rebinding_name_never_gets_an_inner_connection(dialled: list[str]) -> None:
@@ -452,7 +454,7 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     trusting = ssl.create_default_context(cafile=str(path))
-    monkeypatch.setattr(transport, "shared_ssl_context", lambda: trusting)
+    monkeypatch.setattr(transport, "get_ssl_context", lambda: trusting)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(path)
     return context
@@ -530,7 +532,7 @@ def test_the_certificate_must_be_that_of_the_name(
 
 
 def test_certificates_are_loaded_once_however_many_calls_are_the_first(
-    upstream: Callable[..., Upstream], client: outbound.Client, monkeypatch: pytest.MonkeyPatch
+    upstream: Callable[..., Upstream], client: outbound.HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, loaded, asking = httpx.create_ssl_context, [], threading.Barrier(8)
     server = upstream(ok())

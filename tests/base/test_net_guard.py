@@ -35,13 +35,13 @@ PUBLIC = (
 
 @pytest.mark.parametrize("address", PRIVATE4 + PRIVATE6)
 def test_inner_and_special_addresses_are_refused(address: str) -> None:
-    assert not ssrf.address_is_public(address)
+    assert not ssrf.is_public_address(address)
     assert not ssrf.may_connect(address, 443)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses_pass(address: str) -> None:
-    assert ssrf.address_is_public(address)
+    assert ssrf.is_public_address(address)
 
 
 def test_the_table_is_large_enough() -> None:
@@ -50,15 +50,15 @@ def test_the_table_is_large_enough() -> None:
 
 @pytest.mark.parametrize("text", ["", "localhost", "127.1", "1.2.3", "01.2.3.4", "1.2.3.4.5", "1.2.3.4 ", "::g"])
 def test_what_is_no_address_is_not_public(text: str) -> None:
-    assert not ssrf.address_is_public(text)
+    assert not ssrf.is_public_address(text)
 
 
 @given(st.ip_addresses(v=4))
 def test_a_mapped_or_translated_address_never_gets_further_than_the_address_itself(
     address: ipaddress.IPv4Address,
 ) -> None:
-    assert not ssrf.address_is_public(f"::ffff:{address}")
-    assert not ssrf.address_is_public(f"64:ff9b::{address}")
+    assert not ssrf.is_public_address(f"::ffff:{address}")
+    assert not ssrf.is_public_address(f"64:ff9b::{address}")
 
 
 # --- URLs ----------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_spellings_of_addresses_that_are_not_called_are_refused_by_their_text(ur
 @pytest.mark.parametrize(
     ("url", "has_some"),
     [
-        *((url, True) for url, reason in REFUSED.items() if reason == ssrf.CREDENTIALS),
+        *((url, True) for url, reason in REFUSED.items() if reason == ssrf.HAS_CREDENTIALS),
         ("http://user@127.0.0.1:8080/", True),
         ("https://example.com/@name", False),
         ("https://example.com?a@b", False),
@@ -229,22 +229,22 @@ def test_any_text_gets_an_answer(text: str) -> None:
 def test_what_the_system_resolves_to_loopback_is_refused_as_an_address_too(spelling: str) -> None:
     found = {str(entry[4][0]) for entry in socket.getaddrinfo(spelling, 443, type=socket.SOCK_STREAM)}
     assert found
-    assert not any(ssrf.address_is_public(address) for address in found)
+    assert not any(ssrf.is_public_address(address) for address in found)
 
 
 # --- This machine's own addresses -----------------------------------------------------------------------------------
 
 
 def test_own_addresses_are_known_by_binding() -> None:
-    assert ssrf.address_is_own("127.0.0.1")
-    assert not ssrf.address_is_own("93.184.216.34")
-    assert not ssrf.address_is_own("2606:4700::1111")
+    assert ssrf.is_own_address("127.0.0.1")
+    assert not ssrf.is_own_address("93.184.216.34")
+    assert not ssrf.is_own_address("2606:4700::1111")
 
 
 @pytest.mark.parametrize("port,may", [(443, True), (8080, False), (6379, False)])
 def test_on_a_public_address_of_this_machine_only_https_is_called(
     monkeypatch: pytest.MonkeyPatch, port: int, may: bool
 ) -> None:
-    monkeypatch.setattr(ssrf, "address_is_own", lambda address: address == "93.184.216.34")
+    monkeypatch.setattr(ssrf, "is_own_address", lambda address: address == "93.184.216.34")
     assert ssrf.may_connect("93.184.216.34", port) is may
     assert ssrf.may_connect("93.184.216.35", port)

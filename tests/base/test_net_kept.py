@@ -115,10 +115,10 @@ def keeper(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Keeper]]:
 
 
 def call(
-    server: Keeper, method: str = "POST", *, deadline: float = 30.0, policy: outbound.Policy | None = None
-) -> outbound.Response:
+    server: Keeper, method: str = "POST", *, deadline: float = 30.0, policy: outbound.ConnectionPolicy | None = None
+) -> outbound.UpstreamResponse:
     """One call of one client, as each step of a post is one."""
-    with outbound.Client(policy or outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+    with outbound.HttpClient(policy or outbound.ConnectionPolicy(guarded=False, resolver=LOOPBACK)) as http:
         return http.request(method, server.url, timeout=deadline)
 
 
@@ -140,15 +140,15 @@ def test_the_head_of_a_request_goes_out_with_what_follows_it(
     keeper: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
 ) -> None:
     sent: list[bytes] = []
-    send = network.Stream._send
+    send = network.DeadlineStream._send
 
-    def seen(stream: network.Stream, buffer: bytes, timeout: float | None) -> None:
+    def seen(stream: network.DeadlineStream, buffer: bytes, timeout: float | None) -> None:
         sent.append(stream._pending + buffer)
         send(stream, buffer, timeout)
 
-    monkeypatch.setattr(network.Stream, "_send", seen)
+    monkeypatch.setattr(network.DeadlineStream, "_send", seen)
     server = keeper(*4 * [says(OK)])
-    with outbound.Client(outbound.Policy(False, LOOPBACK)) as http:
+    with outbound.HttpClient(outbound.ConnectionPolicy(False, LOOPBACK)) as http:
         for _ in range(2 if isinstance(content, bytes) else 1):  # what comes in pieces, this server answers twice
             http.request("POST", server.url, content=content)
             first, *rest = [each for each in sent if each]
@@ -208,15 +208,15 @@ def test_after_an_error_a_connection_is_not_used_again(keeper: Callable[..., Kee
 )
 def test_after_a_broken_body_a_connection_is_not_used_again(keeper: Callable[..., Keeper], broken: bytes) -> None:
     server = keeper(says(OK), leaves(broken), says(OK))
-    assert [call(server).unread for _ in range(3)] == [None, outbound.Unread.BROKEN, None]
+    assert [call(server).unread for _ in range(3)] == [None, outbound.UnreadReason.BROKEN, None]
     assert (server.connections, len(server.requests)) == (2, 3)
 
 
 def test_an_answer_that_was_not_read_to_its_end_ends_the_connection(keeper: Callable[..., Keeper]) -> None:
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 900000\r\n\r\n" + b"x" * 200_000  # more than is read at once
     server = keeper(says(large), says(OK))
-    with outbound.Client(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
-        assert http.request("POST", server.url, extensions={"max_bytes": 4}).unread is outbound.Unread.TOO_LARGE
+    with outbound.HttpClient(outbound.ConnectionPolicy(guarded=False, resolver=LOOPBACK)) as http:
+        assert http.request("POST", server.url, extensions={"max_bytes": 4}).unread is outbound.UnreadReason.TOO_LARGE
     assert call(server).is_success
     assert server.connections == 2
 
@@ -305,7 +305,9 @@ def test_no_cookie_goes_from_one_call_to_the_next(keeper: Callable[..., Keeper])
 def test_what_one_policy_has_connected_serves_no_other(keeper: Callable[..., Keeper]) -> None:
     server = keeper(says(OK), says(OK))
     assert call(server).is_success
-    assert call(server, policy=outbound.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])).is_success
+    assert call(
+        server, policy=outbound.ConnectionPolicy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])
+    ).is_success
     assert server.connections == 2
 
 
@@ -325,7 +327,7 @@ def test_few_are_kept_and_what_is_idle_is_closed(
 def test_the_hops_of_a_download_keep_their_connection_too(keeper: Callable[..., Keeper]) -> None:
     away = b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n"
     server, into = keeper(says(away), says(OK), says(OK)), io.BytesIO()
-    with outbound.Client(outbound.Policy(guarded=False, resolver=LOOPBACK)) as http:
+    with outbound.HttpClient(outbound.ConnectionPolicy(guarded=False, resolver=LOOPBACK)) as http:
         assert http.download(server.url, into, max_bytes=9, timeout=30).is_success
     assert into.getvalue() == b"{}"
     assert call(server).is_success

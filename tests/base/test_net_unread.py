@@ -12,7 +12,7 @@ from socialpub.base.http import transport
 from tests.odd_answers import ODD, Odd, OddServer
 
 BODY = json.dumps({"id": "1234567890", "more": "x" * 60}).encode()
-POLICY = outbound.Policy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])
+POLICY = outbound.ConnectionPolicy(guarded=False, resolver=lambda host, port: ["127.0.0.1"])
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def server() -> Iterator[OddServer]:
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: odd.name)
 def test_status_and_headers_stay_whatever_becomes_of_the_body(server: OddServer, odd: Odd) -> None:
-    with outbound.Client(POLICY, lambda: 5000) as http:
+    with outbound.HttpClient(POLICY, lambda: 5000) as http:
         reply = http.request("POST", server.url(odd), content=b"{}", timeout=0.4 if odd.end == "hang" else 20.0)
     assert (reply.status_code, reply.is_success) == (odd.status or 201, True)
     assert (reply.headers["x-restli-id"], reply.retry_after, reply.received_ms) == ("urn:li:share:1", 7, 5000)
@@ -42,15 +42,15 @@ def test_there_are_fifty_of_them_and_no_two_are_named_alike() -> None:
 
 
 WHY = {
-    "labelled br, packed": outbound.Unread.UNDECODABLE,
-    "labelled gzip, plain": outbound.Unread.UNDECODABLE,
-    "gzip cut short": outbound.Unread.UNDECODABLE,
-    "2 MB": outbound.Unread.TOO_LARGE,
-    "without an end": outbound.Unread.TOO_LARGE,
-    "half of its length": outbound.Unread.BROKEN,
-    "reset within the body": outbound.Unread.BROKEN,
-    "a chunk without a size": outbound.Unread.BROKEN,
-    "silent after the head": outbound.Unread.LATE,
+    "labelled br, packed": outbound.UnreadReason.UNDECODABLE,
+    "labelled gzip, plain": outbound.UnreadReason.UNDECODABLE,
+    "gzip cut short": outbound.UnreadReason.UNDECODABLE,
+    "2 MB": outbound.UnreadReason.TOO_LARGE,
+    "without an end": outbound.UnreadReason.TOO_LARGE,
+    "half of its length": outbound.UnreadReason.BROKEN,
+    "reset within the body": outbound.UnreadReason.BROKEN,
+    "a chunk without a size": outbound.UnreadReason.BROKEN,
+    "silent after the head": outbound.UnreadReason.LATE,
     "labelled gzip, empty": None,
     "labelled br, empty": None,
     "204 with a body": None,
@@ -60,7 +60,7 @@ WHY = {
 @pytest.mark.parametrize("name", WHY)
 def test_it_says_why_the_body_is_missing(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD if odd.name == name)
-    with outbound.Client(POLICY) as http:
+    with outbound.HttpClient(POLICY) as http:
         reply = http.request("POST", server.url(odd), content=b"{}", timeout=0.4 if odd.end == "hang" else 20.0)
     assert reply.unread == WHY[name]
 
@@ -68,6 +68,6 @@ def test_it_says_why_the_body_is_missing(server: OddServer, name: str) -> None:
 @pytest.mark.parametrize("name", ["100 KB", "2 MB in chunks", "without an end", "4 MB packed into 4 KB"])
 def test_no_more_is_kept_of_a_body_than_was_asked_for(server: OddServer, name: str) -> None:
     odd = next(odd for odd in ODD if odd.name == name)
-    with outbound.Client(POLICY) as http:
+    with outbound.HttpClient(POLICY) as http:
         reply = http.request("POST", server.url(odd), content=b"{}", extensions={"max_bytes": 16})
-    assert (reply.status_code, reply.content, reply.unread) == (201, BODY[:16], outbound.Unread.TOO_LARGE)
+    assert (reply.status_code, reply.content, reply.unread) == (201, BODY[:16], outbound.UnreadReason.TOO_LARGE)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from socialpub.base import redact
-from socialpub.base.redact import HIDDEN
+from socialpub.base.observability import redaction
+from socialpub.base.observability.redaction import PLACEHOLDER
 from socialpub.domain.accounts.tokens import redact_reply
 from socialpub.platforms.contract import Tokens
 from tests.walls.pumps import seconds
@@ -25,7 +25,7 @@ SECRET = "canary+/of=a token~ü"
 def logged(message: str, *arguments: object, error: Exception | None = None) -> str:
     out = io.StringIO()
     handler = logging.StreamHandler(out)
-    handler.setFormatter(redact.LogFormatter("%(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(redaction.TextLogFormatter("%(levelname)s %(name)s %(message)s"))
     record = logging.LogRecord("x", logging.INFO, "", 0, message, arguments, None)
     if error:
         record.exc_info = (type(error), error, error.__traceback__)
@@ -58,28 +58,31 @@ def test_a_traceback_is_indented_whatever_its_error_says() -> None:
 @pytest.mark.parametrize(
     "text, shown",
     [
-        ("key svc_live_" + "a1B2" * 12 + " used", f"key svc_live_{HIDDEN} used"),
-        ("Authorization: Bearer abc.def-ghi_jkl~mnopq==", f"Authorization: Bearer {HIDDEN}"),
-        ("authorization: DPoP abcdefghijklmnopqrst", f"authorization: DPoP {HIDDEN}"),
-        ("it was eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.c2ln then", f"it was {HIDDEN} then"),
+        ("key svc_live_" + "a1B2" * 12 + " used", f"key svc_live_{PLACEHOLDER} used"),
+        ("Authorization: Bearer abc.def-ghi_jkl~mnopq==", f"Authorization: Bearer {PLACEHOLDER}"),
+        ("authorization: DPoP abcdefghijklmnopqrst", f"authorization: DPoP {PLACEHOLDER}"),
+        ("it was eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.c2ln then", f"it was {PLACEHOLDER} then"),
         (
             "https://b.test/o?X-Amz-Date=1&X-Amz-Signature=0ff&x=1",
-            f"https://b.test/o?X-Amz-Date=1&X-Amz-Signature={HIDDEN}&x=1",
+            f"https://b.test/o?X-Amz-Date=1&X-Amz-Signature={PLACEHOLDER}&x=1",
         ),
-        ("https://g.test/v1/me?access_token=EAAB&fields=id", f"https://g.test/v1/me?access_token={HIDDEN}&fields=id"),
+        (
+            "https://g.test/v1/me?access_token=EAAB&fields=id",
+            f"https://g.test/v1/me?access_token={PLACEHOLDER}&fields=id",
+        ),
         (
             "/next=https%3A%2F%2Fg%3Faccess_token%3DEAAB%26a%3D1",
-            f"/next=https%3A%2F%2Fg%3Faccess_token%3D{HIDDEN}%26a%3D1",
+            f"/next=https%3A%2F%2Fg%3Faccess_token%3D{PLACEHOLDER}%26a%3D1",
         ),
-        ("POST /setup/AbCdEfGhIjKlMnOp 200", f"POST /setup/{HIDDEN} 200"),
-        ("https://p.test/media/med_0a1B/0123456789abcdef.jpg", f"https://p.test/media/med_0a1B/{HIDDEN}.jpg"),
-        ("redis://user:hunter2@host/0", f"redis://{HIDDEN}@host/0"),
+        ("POST /setup/AbCdEfGhIjKlMnOp 200", f"POST /setup/{PLACEHOLDER} 200"),
+        ("https://p.test/media/med_0a1B/0123456789abcdef.jpg", f"https://p.test/media/med_0a1B/{PLACEHOLDER}.jpg"),
+        ("redis://user:hunter2@host/0", f"redis://{PLACEHOLDER}@host/0"),
         ("https://a.test/?tokens=3&barcode=9&keyword=a", "https://a.test/?tokens=3&barcode=9&keyword=a"),
         ("the bearer of this is basic stuff", "the bearer of this is basic stuff"),
     ],
 )
 def test_what_looks_like_a_secret_is_taken_out_wherever_it_came_from(text: str, shown: str) -> None:
-    assert redact.text(text) == shown
+    assert redaction.redact(text) == shown
     assert logged("%s", text).rstrip("\n") == f"INFO x {shown}"
     assert redact_reply({"message": [text]}, Tokens("")) == {"message": [shown]}
 
@@ -106,22 +109,22 @@ PIECES = (
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_a_line_is_let_pass_only_where_no_pattern_finds_anything(said: str) -> None:
     shown = said
-    for _, pattern, instead in redact._PATTERNS:
+    for _, pattern, instead in redaction._PATTERNS:
         shown = pattern.sub(instead, shown)
-    assert redact.text(said) == shown
+    assert redaction.redact(said) == shown
 
 
 @pytest.mark.parametrize(
     "text, shown",
     [
-        ("eyJ-eyJhbGciOiJ-eyJ.eyJz", HIDDEN),
-        ("eyJhbGciOiJ.eyJ eyJhbGciOiJ.eyJhbGciOi.eyJhbGciOi", f"eyJhbGciOiJ.eyJ {HIDDEN}"),
+        ("eyJ-eyJhbGciOiJ-eyJ.eyJz", PLACEHOLDER),
+        ("eyJhbGciOiJ.eyJ eyJhbGciOiJ.eyJhbGciOi.eyJhbGciOi", f"eyJhbGciOiJ.eyJ {PLACEHOLDER}"),
         ("eyJ-" * 20_000, "eyJ-" * 20_000),  # took 13 s at 400 KB: every beginning looked for its end in all the rest
     ],
 )
 def test_a_run_of_beginnings_of_tokens_is_looked_through_once(text: str, shown: str) -> None:
-    assert redact.text(text) == shown
-    assert seconds(redact.text, text) < 2, "it grows with the square of the length"
+    assert redaction.redact(text) == shown
+    assert seconds(redaction.redact, text) < 2, "it grows with the square of the length"
 
 
 @pytest.mark.parametrize("before", ["", "a", "ab", "abc:"])
@@ -137,9 +140,9 @@ def test_a_known_secret_is_found_however_it_is_written(before: str) -> None:
         raw.hex(),
     ]
     for form in forms:
-        left = redact.without(f"<{form}>", [SECRET])
-        assert HIDDEN in left, form
-        assert len(left) < len(HIDDEN) + 16, left
+        left = redaction.remove_secrets(f"<{form}>", [SECRET])
+        assert PLACEHOLDER in left, form
+        assert len(left) < len(PLACEHOLDER) + 16, left
 
 
 # --- In every way of writing -------------------------------------------------------------------------------------
@@ -188,26 +191,26 @@ WRITINGS = {
 def test_no_known_secret_survives_in_any_writing(
     writing: str, secret: str, before: str, after: str, choose: st.DataObject
 ) -> None:
-    assume(len(urllib.parse.unquote(secret)) >= redact.SHORTEST)  # what stands for less stands in too many words
+    assume(len(urllib.parse.unquote(secret)) >= redaction.SECRET_MIN)  # what stands for less stands in too many words
     written = WRITINGS[writing](secret, choose)
-    left = redact.without(f"{before} <{written}> {after}", [secret])
-    assert HIDDEN in left, written
-    assert len(left) <= len(f"{before} <{HIDDEN}> {after}") + 16, left  # at most some digits of base64 beside it
+    left = redaction.remove_secrets(f"{before} <{written}> {after}", [secret])
+    assert PLACEHOLDER in left, written
+    assert len(left) <= len(f"{before} <{PLACEHOLDER}> {after}") + 16, left  # at most some digits of base64 beside it
     assert left.startswith(f"{before} <")
     assert left.endswith(f"> {after}")
 
 
 @given(st.text('ab%25cAC1\\u00/"', max_size=200), SECRETS)
 def test_what_holds_no_secret_is_left_as_it_is(said: str, secret: str) -> None:
-    if "[" not in secret and HIDDEN not in redact.without(said, [secret]):
-        assert redact.without(said, [secret]) == said
+    if "[" not in secret and PLACEHOLDER not in redaction.remove_secrets(said, [secret]):
+        assert redaction.remove_secrets(said, [secret]) == said
 
 
 @pytest.mark.parametrize(
     "said", ["%25" * 130_000, "\\" * 400_000, "%" * 400_000, "\\u00" * 100_000, "%61%62%63%64%65%66%67%68" * 15_000]
 )
 def test_escapes_are_looked_through_once(said: str) -> None:
-    took = seconds(lambda text: redact.without(text, ["abcdefgh", "%25%25%25%25"]), said)
+    took = seconds(lambda text: redaction.remove_secrets(text, ["abcdefgh", "%25%25%25%25"]), said)
     assert took < 4, "it grows with the square of the length"
 
 
@@ -250,19 +253,19 @@ SHOWS = (
 @pytest.mark.parametrize("name", HIDES)
 @pytest.mark.parametrize("secret", ["s", "0123456789", 12345678, 1.5, ["a", "b"], {"a": "b"}], ids=repr)
 def test_a_field_that_is_named_as_a_secret_shows_nothing(name: str, secret: object) -> None:
-    assert redact.value({"a": [{name: secret}]}) == {"a": [{name: HIDDEN}]}
+    assert redaction.redact_json({"a": [{name: secret}]}) == {"a": [{name: PLACEHOLDER}]}
 
 
 @pytest.mark.parametrize("name", SHOWS)
 @pytest.mark.parametrize("said", [7, "words"], ids=repr)
 def test_a_field_with_another_name_is_shown(name: str, said: object) -> None:
-    expected = HIDDEN if name == "session_count" and isinstance(said, str) else said
-    assert redact.value({name: said}) == {name: expected}
+    expected = PLACEHOLDER if name == "session_count" and isinstance(said, str) else said
+    assert redaction.redact_json({name: said}) == {name: expected}
 
 
 def test_whether_there_is_a_secret_and_when_it_ends_is_shown() -> None:
     said = {"token": None, "has_session": True, "token_expires_at": 1700000000, "key": "", "session_expires_in": 60}
-    assert redact.value(said) == said
+    assert redaction.redact_json(said) == said
 
 
 MORE = 200_000  # characters of an answer that are not kept
@@ -278,8 +281,8 @@ def ways(filler: str) -> dict[str, str]:
     said, tokens = filler + LONG_SECRET + "y" * MORE, Tokens(LONG_SECRET)
     nested = {"error": {"message": "no", "detail": ["no", said]}}
     return {
-        "a text": redact.content(said.encode(), [LONG_SECRET]).decode(),
-        "JSON": redact.content(json.dumps(nested).encode(), [LONG_SECRET]).decode(),
+        "a text": redaction.redact_response(said.encode(), [LONG_SECRET]).decode(),
+        "JSON": redaction.redact_response(json.dumps(nested).encode(), [LONG_SECRET]).decode(),
         "a value": json.dumps(redact_reply({"body": said}, tokens)),
         "a nested value": json.dumps(redact_reply({"status": 400, "body": nested}, tokens)),
         "a log line": logged("%s", said.replace("Bearer", "").replace(LONG_SECRET, f" Bearer {LONG_SECRET}")),
@@ -289,36 +292,36 @@ def ways(filler: str) -> dict[str, str]:
 @pytest.mark.parametrize("filler", ["x", LONG_SECRET + " ", f"Bearer {LONG_SECRET} ", "%41\\u0041"])
 @pytest.mark.parametrize("offset", [-400, -370, -361, -200, -8, -1, 0, 1, 200, 8 * 1024 - 370, 8 * 1024 - 8, 8 * 1024])
 def test_no_part_of_a_secret_in_which_an_answer_is_cut_is_kept(filler: str, offset: int) -> None:
-    most = redact.ANSWER_MAX + offset
+    most = redaction.RESPONSE_MAX + offset
     whole = filler * (most // len(filler))
     for way, kept in ways("x" * (most - len(whole)) + whole).items():
-        assert len(kept) < 2 * redact.ANSWER_MAX + 300, way  # a backslash is two characters in JSON
+        assert len(kept) < 2 * redaction.RESPONSE_MAX + 300, way  # a backslash is two characters in JSON
         assert not [piece for piece in pieces(LONG_SECRET) if piece in kept], way
 
 
 def test_of_a_long_answer_no_more_is_looked_through_than_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    for name in ("without", "text"):
-        plain = getattr(redact, name)
+    for name in ("remove_secrets", "redact"):
+        plain = getattr(redaction, name)
         monkeypatch.setattr(
-            redact, name, lambda said, *more, plain=plain: looked.append(len(said)) or plain(said, *more)
+            redaction, name, lambda said, *more, plain=plain: looked.append(len(said)) or plain(said, *more)
         )
     many = {"error": {"code": 7}, "x": ["%41" * 1000] * 300, "y": {f"name{n}": "%41" for n in range(10_000)}}
     for answer in (json.dumps(many), "%41" * 300_000):
         looked.clear()
-        kept = redact.content(answer.encode(), [SECRET])
-        assert sum(looked) < 2 * redact.ANSWER_MAX
+        kept = redaction.redact_response(answer.encode(), [SECRET])
+        assert sum(looked) < 2 * redaction.RESPONSE_MAX
         redact_reply(json.loads(answer) if answer[0] == "{" else answer, Tokens(SECRET))
-        assert sum(looked) < 6 * redact.ANSWER_MAX
-    shown = redact.content(json.dumps(many).encode(), [SECRET])
+        assert sum(looked) < 6 * redaction.RESPONSE_MAX
+    shown = redaction.redact_response(json.dumps(many).encode(), [SECRET])
     assert json.loads(shown)["error"] == {"code": 7}
     assert len(kept) < len(answer)
 
 
 def test_a_long_line_of_the_log_is_cut_and_no_secret_in_which_it_ends_is_seen() -> None:
     key = "svc_live_" + "a1B2" * 12
-    for before in (redact.LINE_MAX - 20, redact.LINE_MAX - 5, redact.LINE_MAX + 1):
+    for before in (redaction.LINE_MAX - 20, redaction.LINE_MAX - 5, redaction.LINE_MAX + 1):
         line = logged("%s", "x" * (before - len("INFO x ") - 1) + " " + key + " " + "y" * 1_000_000)
-        assert len(line) < redact.LINE_MAX + 100
+        assert len(line) < redaction.LINE_MAX + 100
         assert "a1B2a1" not in line
         assert "characters)" in line

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.web.app import ROUTES
 from socialpub.web.dashboard.notifications import KINDS
 from tests.browser import worlds
@@ -71,7 +71,7 @@ def _always(value: str) -> Callable[[World], str | None]:
 
 
 def _today(length: int) -> Callable[[World], str | None]:
-    return lambda world: iso(world.service.now_ms)[:length]
+    return lambda world: format_iso(world.service.now_ms)[:length]
 
 
 PARTS: Mapping[str, Mapping[str, Callable[[World], str | None]]] = {

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.accounts import tokens
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, ApiKey, Profile
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, ApiKey, Profile
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import Office
@@ -107,7 +107,7 @@ def test_a_revoked_account_is_connected_again_and_its_posts_go_out(
 
 def schedule(office: Office, account: str, number: int) -> str:
     body = {"text": f"later {number}", "targets": [{"accountId": account}]}
-    body["scheduledAt"] = iso(office.server.clock.now_ms() + 3_600_000)
+    body["scheduledAt"] = format_iso(office.server.clock.now_ms() + 3_600_000)
     return str(office.alice.api.post("/v1/posts", json=body).json()["results"][0]["postId"])
 
 

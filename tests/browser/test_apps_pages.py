@@ -8,7 +8,7 @@ import pytest
 
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import PlatformApp
+from socialpub.store.schema.models import PlatformApp
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import OAUTH, Office, open_office

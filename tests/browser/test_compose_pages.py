@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Account, Media, Post
+from socialpub.store.schema.models import Account, Media, Post
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.browser.test_posts_pages import arrive

@@ -9,8 +9,8 @@ import pytest
 
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.identity import users
-from socialpub.store.db import Tx
-from socialpub.store.models import Session
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Session
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import Office

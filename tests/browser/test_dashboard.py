@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from socialpub.store.models import Account, ApiKey, Profile
+from socialpub.store.schema.models import Account, ApiKey, Profile
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import sign_in

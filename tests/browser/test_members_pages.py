@@ -8,7 +8,7 @@ import pyotp
 import pytest
 
 from socialpub.domain.identity import totp
-from socialpub.store.models import User
+from socialpub.store.schema.models import User
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.kit import Person, Server

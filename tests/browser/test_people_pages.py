@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from socialpub.domain.identity import users
-from socialpub.store.models import ApiKey, Device, Session
+from socialpub.store.schema.models import ApiKey, Device, Session
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.kit import Server

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from socialpub.store.models import Attempt
+from socialpub.store.schema.models import Attempt
 from tests.browser.chromium import Tab
 from tests.browser.looks import seen
 from tests.domain.accounts.connect_kit import sign_in

@@ -12,8 +12,8 @@ from socialpub.domain.identity import api_keys
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account
 from tests.browser.chromium import Tab
 from tests.domain.accounts.connect_kit import Office, open_office
 from tests.kit import Server

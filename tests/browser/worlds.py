@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.commands import demo
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.demo_history import ReplayClock
@@ -205,7 +205,7 @@ def _fill(world: World) -> None:
     with httpx.Client(
         base_url=world.url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, verify=False, timeout=60
     ) as api:
-        _post(world, api, ("bluesky", "threads"), scheduledAt=iso(world.service.now_ms + DAY_MS))
+        _post(world, api, ("bluesky", "threads"), scheduledAt=format_iso(world.service.now_ms + DAY_MS))
         refused = {"error": {"message": LONG * 3, "type": "OAuthException", "code": 368}}
         world.lab.lab.faults.add([{"fault": "status:400", "platform": "facebook", "body": refused}])
         _post(world, api, ("bluesky", "facebook"))

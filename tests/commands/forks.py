@@ -182,7 +182,7 @@ if __name__ == "__main__":
         importlib.import_module(f"socialpub.commands.{name}")
     serve(int(sys.argv[1]))
     if os.environ.get("SOCIALPUB_TEST") == "1":  # read where the program is imported, which was before
-        importlib.import_module("socialpub.base.faults").plan(os.environ.get("SOCIALPUB_FAULTS", ""))
+        importlib.import_module("socialpub.base.fault_injection").plan(os.environ.get("SOCIALPUB_FAULTS", ""))
     if folder := os.environ.get("TESTS_MIGRATIONS"):  # of `tests/formers.py`
-        vars(importlib.import_module("socialpub.store.migrate"))["shipped"] = lambda name: Path(folder)
+        vars(importlib.import_module("socialpub.store.schema.migration"))["shipped"] = lambda name: Path(folder)
     importlib.import_module("socialpub.commands.cli").program()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from socialpub import __version__
-from socialpub.base.config import shipped
+from socialpub.base.config import find_shipped_directory
 from socialpub.simulator.server import SimulatorThread
 from tests.commands.conftest import Run, execute
 
@@ -389,6 +389,6 @@ def test_a_platform_that_cannot_be_reached_ends_with_1(run: Run, house: House, f
 
 
 def test_migrate_says_from_where_to_where(ask: Ask) -> None:
-    names = sorted(path.stem for path in shipped("migrations").glob("*.py"))
+    names = sorted(path.stem for path in find_shipped_directory("migrations").glob("*.py"))
     assert ask("migrate") == {"from": None, "to": names[-1], "applied": names}
     assert ask("migrate") == {"from": names[-1], "to": names[-1], "applied": []}

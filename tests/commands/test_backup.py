@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 from socialpub.domain.backups import archive, creation, verification
-from socialpub.store import snapshot
 from socialpub.store.jobs import job_queue
+from socialpub.store.schema import snapshot
 from tests.commands.conftest import Ended, execute
 from tests.kit import Person, Server, iso
 from tests.soak.world import wait_for
@@ -26,8 +26,8 @@ from tests.soak.world import wait_for
 DAY = 86_400.0
 
 
-def source_of(server: Server) -> snapshot.Source:
-    return snapshot.of_server(server.service.db)
+def source_of(server: Server) -> snapshot.SnapshotSource:
+    return snapshot.from_server(server.service.db)
 
 
 def command(server: Server, *words: str, **places: Path) -> Ended:
@@ -295,7 +295,7 @@ def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server
 @pytest.fixture
 def timed(make_server: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server that makes a backup a day, and keeps three; when the test says so, and not on its timer."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 3600.0)
     return make_server(backup={"directory": str(tmp_path / "backups"), "every": DAY, "keep": 3})
 
 
@@ -352,7 +352,7 @@ def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.05)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.05)
     folder = tmp_path / "backups"
     folder.write_text("a file")
     server = make_server(backup={"directory": str(folder), "every": DAY})

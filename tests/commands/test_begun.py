@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from socialpub.base import binary
+from socialpub.base.system import pyinstaller
 
 PROGRAM = """
 import gc, sys
@@ -31,7 +31,7 @@ def begun() -> list[str]:
     [
         "socialpub.simulator",
         "socialpub.commands.demo",
-        "socialpub.base.mail",
+        "socialpub.base.smtp",
         "opentelemetry",
         "minio",
         "segno",
@@ -46,7 +46,7 @@ def begun() -> list[str]:
         "argon2",
         "pyotp",
         "click.shell_completion",
-        *binary.LATE,
+        *pyinstaller.LAZY_PACKAGES,
     ],
 )
 def test_a_server_does_without(package: str, begun: list[str]) -> None:

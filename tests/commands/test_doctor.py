@@ -210,5 +210,5 @@ def test_a_proxy_that_names_no_client_is_told(look: Any, start: Any, site: Path,
 @pytest.mark.parametrize(("date", "ok"), [("Wed, 21 Oct 2015 07:28:00 GMT", False), ("not a date", None), (None, None)])
 def test_a_clock_that_is_wrong_is_told(date: str | None, ok: bool | None) -> None:
     headers = {} if date is None else {"date": date}
-    told = list(doctor._clock("bluesky", doctor.outbound.Response(200, headers, b"")))
+    told = list(doctor._clock("bluesky", doctor.outbound.UpstreamResponse(200, headers, b"")))
     assert [check.ok for check in told] == ([] if ok is None else [ok])

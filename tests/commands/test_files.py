@@ -19,7 +19,8 @@ from typing import Any
 import peewee
 import pytest
 
-from socialpub.base import faults, troubles
+from socialpub.base import fault_injection
+from socialpub.base.system import os_errors
 from tests.commands.conftest import Ended, Process, Run, environment
 from tests.commands.test_admin import TOKENS, Ask
 from tests.commands.test_process import address
@@ -167,9 +168,9 @@ def small_disk(used: Path) -> Iterator[Path]:
             while ballast.write(b"x" * 512):
                 continue
     else:
-        faults.plan("db.commit=enospc")
+        fault_injection.plan("db.commit=enospc")
     yield disk
-    faults.plan("")
+    fault_injection.plan("")
     if mounted == 0:
         subprocess.run(["umount", disk], check=True)
 
@@ -269,5 +270,5 @@ def _no_growth() -> None:
 def test_sqlites_codes_in_words(code: int, words: str | None) -> None:
     error = sqlite3.OperationalError("as SQLite says it")
     error.sqlite_errorcode = code
-    assert troubles.why(error) == words
-    assert troubles.why(peewee.OperationalError(error, "as SQLite says it")) == words
+    assert os_errors.describe(error) == words
+    assert os_errors.describe(peewee.OperationalError(error, "as SQLite says it")) == words

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.crypto import MasterKey, read_master_keys
+from socialpub.base.security.crypto import MasterKey, parse_master_keys
 from socialpub.domain.context import platform_sites
 from socialpub.domain.operations import lost_key
-from socialpub.store.models import PlatformApp
-from socialpub.store.statements.sealed import SEALED
+from socialpub.store.queries.encrypted_columns import ENCRYPTED_COLUMNS
+from socialpub.store.schema.models import PlatformApp
 from tests.commands.conftest import Ended, Run, execute
 from tests.commands.test_backup import command
 from tests.hooks import ENDPOINTS, register
@@ -39,12 +39,14 @@ COOKIES = {
 def sealed_in(database: Path) -> dict[str, set[str]]:
     """The keys that each column is sealed with."""
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as found:
-        keys = {f"{each.table}.{each.column}": {key for (key,) in found.execute(each.keys)} for each in SEALED}
+        keys = {
+            f"{each.table}.{each.column}": {key for (key,) in found.execute(each.keys)} for each in ENCRYPTED_COLUMNS
+        }
     return {name: of for name, of in keys.items() if of}
 
 
 def keys_of(server: Server) -> list[MasterKey]:
-    return read_master_keys((server.home / "master.key").read_text())
+    return parse_master_keys((server.home / "master.key").read_text())
 
 
 def publish(person: Person) -> str:
@@ -114,7 +116,7 @@ def test_a_rotation_beside_a_running_server_breaks_nothing(
 
     aside = server.home / f"master.key.{old.id}"
     assert made.json["aside"] == [str(aside)]
-    assert read_master_keys(aside.read_text()) == [old]
+    assert parse_master_keys(aside.read_text()) == [old]
     assert {stat.S_IMODE(path.stat().st_mode) for path in server.home.glob("master.key*")} == {0o600}
     assert str(aside) in made.json["next"]
 
@@ -274,8 +276,8 @@ def test_a_person_who_does_not_say_forget_changes_nothing(server: Server, alice:
 
 
 def test_every_place_that_seals_is_in_the_table() -> None:
-    """Whoever seals something in a new column adds it to `SEALED`, and says what becomes of it in `LOST`."""
-    tables = {each.table for each in SEALED}
+    """Whoever seals something in a new column adds it to `ENCRYPTED_COLUMNS`, and says what becomes of it in `LOST`."""
+    tables = {each.table for each in ENCRYPTED_COLUMNS}
     seals = {path: tables_in(path) for path in sorted(ROOT.rglob("*.py")) if ".vault.seal(" in path.read_text()}
     lacking = {
         str(path.relative_to(ROOT)): sorted(found)
@@ -283,7 +285,7 @@ def test_every_place_that_seals_is_in_the_table() -> None:
         if not found & tables and str(path.relative_to(ROOT)) not in COOKIES
     }
     assert lacking == {}
-    assert {(each.table, each.column) for each in SEALED} == set(lost_key.DROP_HANDLERS)
+    assert {(each.table, each.column) for each in ENCRYPTED_COLUMNS} == set(lost_key.DROP_HANDLERS)
 
 
 def tables_in(path: Path) -> set[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.domain.backups import creation, staging
 from socialpub.domain.backups.archive import BackupError
-from socialpub.store import db, former
+from socialpub.store.schema import migration, upgrade_backup
 from tests import formers
 from tests.commands import forks
 from tests.commands.test_backup import _post, _upload
@@ -128,7 +128,7 @@ def test_a_killed_upgrade_leaves_no_part_of_a_copy(point: str, tmp_path: Path) -
     formers.made(path, formers.newest() - 1, tmp_path / "versions")
     assert command(path.parent, "migrate", kill=point) == KILLED
     assert list(path.parent.glob(".*.part*"))
-    db.migrate(path)
+    migration.migrate(path)
     assert not list(path.parent.glob(".*.part*"))
 
 
@@ -137,7 +137,7 @@ def test_only_parts_of_copies_are_removed(tmp_path: Path) -> None:
     for name in others:
         (tmp_path / name).touch()
     (tmp_path / ".socialpub-before-0001_x.db.part-wal").touch()
-    former.remove_left(tmp_path / "socialpub.db")
+    upgrade_backup.remove_leftovers(tmp_path / "socialpub.db")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
 
 

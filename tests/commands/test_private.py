@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.base import private
+from socialpub.base.security import private_files
 from tests.commands.conftest import Run, execute
 
 SECRET = '[platforms.facebook]\nclient_id = "1"\nclient_secret = "canary-of-the-app"\n'
@@ -84,13 +84,13 @@ def test_files_of_another_user_are_not_used(folder: Path, monkeypatch: pytest.Mo
     mine.write_text(SECRET)
     yours.touch()
     os.chown(yours, 4321, -1)
-    assert private.tighten([mine, yours]) is None  # root may use everything
+    assert private_files.restrict_permissions([mine, yours]) is None  # root may use everything
     monkeypatch.setattr(os, "geteuid", lambda: 1234)
     os.chown(mine, 1234, -1)
-    assert f"{yours} belongs to another user (number 4321)" in str(private.tighten([mine, yours]))
-    assert "belongs to another user (number 4321)" in str(private.trouble(yours, []))
+    assert f"{yours} belongs to another user (number 4321)" in str(private_files.restrict_permissions([mine, yours]))
+    assert "belongs to another user (number 4321)" in str(private_files.find_permission_problem(yours, []))
     os.chown(yours, 0, -1)
-    assert private.trouble(yours, []) is None  # the administrator's
+    assert private_files.find_permission_problem(yours, []) is None  # the administrator's
 
 
 def test_git_ignores_what_must_not_be_given_away(folder: Path) -> None:

@@ -20,12 +20,12 @@ import pytest
 
 from socialpub.base import config
 from socialpub.base.config import Settings
-from socialpub.base.sockets import listen
+from socialpub.base.system.sockets import listen
 from socialpub.commands import serve
 from socialpub.platforms import CONNECTORS, PLATFORMS
 from socialpub.simulator.registry import FAKES
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import locks
+from socialpub.store.engine import locks
 from tests.commands.conftest import Process, Run, execute
 from tests.commands.forks import Forked
 from tests.commands.test_admin import Ask
@@ -71,7 +71,7 @@ def test_a_server_reads_nothing_of_the_simulator(start_python: Start, monkeypatc
 
 
 def test_the_collector_does_not_look_again_at_what_a_start_has_made(folder: Path) -> None:
-    sock, settings = serve.bind(Settings(server=config.Server(port=0)))
+    sock, settings = serve.bind(Settings(server=config.ServerSettings(port=0)))
     frozen: list[int] = []
 
     def ready() -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import bucket
-from socialpub.base.bucket import Bucket, BucketError
-from socialpub.base.config import Backup, ConfigError, Settings
-from socialpub.base.sockets import listen
+from socialpub.base import s3
+from socialpub.base.config import BackupSettings, ConfigError, Settings
+from socialpub.base.s3 import S3Bucket, S3BucketError
+from socialpub.base.system.sockets import listen
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.job_queue import RetryTask
 from tests.commands.conftest import Ended, execute
@@ -34,8 +34,8 @@ def store() -> Iterator[Store]:
         yield running
 
 
-def of(store: Store, **more: Any) -> Bucket:
-    return Bucket(Backup(**store.settings(**more)))
+def of(store: Store, **more: Any) -> S3Bucket:
+    return S3Bucket(BackupSettings(**store.settings(**more)))
 
 
 def named(store: Store, **more: Any) -> dict[str, str]:
@@ -123,7 +123,7 @@ def test_without_a_bucket_in_the_settings_there_is_none(server: Server) -> None:
 
 
 def test_a_large_file_goes_in_parts_and_comes_back_whole(store: Store, tmp_path: Path) -> None:
-    content = os.urandom(bucket.PART * 2 + 17)
+    content = os.urandom(s3.PART_BYTES * 2 + 17)
     file = tmp_path / "large"
     file.write_bytes(content)
     seen: list[int] = []
@@ -138,7 +138,7 @@ def test_a_large_file_goes_in_parts_and_comes_back_whole(store: Store, tmp_path:
 
 def test_an_upload_that_is_given_up_leaves_nothing_there(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "large"
-    file.write_bytes(bytes(bucket.PART * 2))
+    file.write_bytes(bytes(s3.PART_BYTES * 2))
 
     def stop(count: int) -> None:
         if store.parts.get("u1"):
@@ -163,7 +163,7 @@ def test_an_upload_that_is_given_up_leaves_nothing_there(store: Store, tmp_path:
     ],
 )
 def test_what_the_store_refuses_is_said_in_words(store: Store, tmp_path: Path, more: Any, says: str) -> None:
-    with (tmp_path / "into").open("wb") as into, pytest.raises(BucketError) as caught:
+    with (tmp_path / "into").open("wb") as into, pytest.raises(S3BucketError) as caught:
         of(store, **more).get("a.zip", into, lambda count: None)
     assert says in str(caught.value)
     assert SECRET not in str(caught.value)
@@ -179,7 +179,7 @@ def test_what_the_store_refuses_is_said_in_words(store: Store, tmp_path: Path, m
 )
 def test_other_refusals_too(store: Store, wrong: tuple[int, str], says: str) -> None:
     store.wrong = wrong
-    with pytest.raises(BucketError) as caught:
+    with pytest.raises(S3BucketError) as caught:
         of(store).listed()
     assert says in str(caught.value)
 
@@ -187,14 +187,14 @@ def test_other_refusals_too(store: Store, wrong: tuple[int, str], says: str) -> 
 def test_a_store_that_is_not_there(tmp_path: Path) -> None:
     with listen("127.0.0.1", 0) as nobody:
         port = nobody.getsockname()[1]
-    gone = Backup(s3_endpoint=f"http://127.0.0.1:{port}", s3_bucket="bbb", s3_access_key="a", s3_secret_key="s")
-    with pytest.raises(BucketError, match=f"http://127.0.0.1:{port} cannot be reached"):
-        Bucket(gone).listed()
+    gone = BackupSettings(s3_endpoint=f"http://127.0.0.1:{port}", s3_bucket="bbb", s3_access_key="a", s3_secret_key="s")
+    with pytest.raises(S3BucketError, match=f"http://127.0.0.1:{port} cannot be reached"):
+        S3Bucket(gone).listed()
 
 
 def test_half_the_settings_are_refused_and_the_secret_is_never_shown(store: Store) -> None:
     with pytest.raises(ValueError, match="s3_endpoint also needs s3_bucket, s3_access_key, s3_secret_key"):
-        Backup(s3_endpoint="https://s3.example.com")
+        BackupSettings(s3_endpoint="https://s3.example.com")
     assert SECRET not in repr(Settings(backup=store.settings()))
 
 
@@ -203,8 +203,8 @@ def test_without_the_package_a_server_with_a_bucket_does_not_start(
 ) -> None:
     monkeypatch.setitem(sys.modules, "minio", None)
     with pytest.raises(ConfigError, match='pip install "socialpub\\[s3\\]"'):
-        bucket.check(Backup(**store.settings()))
-    bucket.check(Backup())
+        s3.check_settings(BackupSettings(**store.settings()))
+    s3.check_settings(BackupSettings())
 
 
 # --- By itself -------------------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_without_the_package_a_server_with_a_bucket_does_not_start(
 @pytest.fixture(autouse=True)
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Backups are made when the test says so, and not on the server's timer."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 3600.0)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 3600.0)
 
 
 def look(server: Server) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.base.crypto import read_master_key
+from socialpub.base.security.crypto import parse_master_key
 from tests import formers
 from tests.commands.conftest import Ended, Run
 from tests.commands.test_admin import TOKENS, Ask
@@ -98,7 +98,7 @@ def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(run: Ru
     served_before(folder)
     path = folder / "socialpub.db"
     with closing(sqlite3.connect(path)) as connection:
-        signs = f"v1.{read_master_key(sealed.read_text()).id}.AAAAAAAAAAAAAAAA.{'A' * 64}"
+        signs = f"v1.{parse_master_key(sealed.read_text()).id}.AAAAAAAAAAAAAAAA.{'A' * 64}"
         connection.execute("UPDATE instance SET key_id = NULL, signing_key = ?", (signs,))
         connection.commit()
     for _ in range(2):  # nothing of a start that failed is in the way of the next one in this process
@@ -113,7 +113,7 @@ def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(run: Ru
 def test_another_master_key_is_refused_before_anything_is_written(
     run: Run, sealed: Path, folder: Path, command: tuple[str, ...], before: Damage, where: str
 ) -> None:
-    needed = read_master_key(sealed.read_text()).id if before is not served_before else "c0ffee00"
+    needed = parse_master_key(sealed.read_text()).id if before is not served_before else "c0ffee00"
     before(folder)
     other = base64.b64encode(b"k" * 32).decode()
     if where == "master.key":
@@ -121,7 +121,7 @@ def test_another_master_key_is_refused_before_anything_is_written(
     else:
         (folder / "socialpub.toml").write_text(f'[security]\nencryption_keys = ["{other}"]\n')
     content = (folder / "socialpub.db").read_bytes()
-    failed(run(*command), where, "another master key", needed, read_master_key(other).id, "backup")
+    failed(run(*command), where, "another master key", needed, parse_master_key(other).id, "backup")
     assert (folder / "socialpub.db").read_bytes() == content
     assert not (folder / "instance.state").exists()
 

@@ -13,7 +13,7 @@ import pytest
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.operations import server_status
 from socialpub.domain.operations.server_status import ServerStatus
-from socialpub.store.models import Account, Instance, Intent, Post
+from socialpub.store.schema.models import Account, Instance, Intent, Post
 from tests.commands.conftest import Ended, Process, Run, execute
 from tests.commands.test_process import address
 from tests.domain.engine.test_recovery import schedule

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import private
+from socialpub.base.security import private_files
 from socialpub.commands import command_table
 from socialpub.simulator.server import SimulatorThread
 from tests import formers
@@ -76,7 +76,7 @@ def strangers(data: Path) -> dict[str, str]:
     found = {}
     for path in (data, *data.rglob("*")):
         held = path.lstat()
-        if (held.st_uid, held.st_gid) != (SERVICE, SERVICE) or stat.S_IMODE(held.st_mode) & private.OTHERS:
+        if (held.st_uid, held.st_gid) != (SERVICE, SERVICE) or stat.S_IMODE(held.st_mode) & private_files.OTHERS_MASK:
             found[str(path.relative_to(data))] = f"{held.st_uid}:{held.st_gid} {stat.S_IMODE(held.st_mode):o}"
     return found
 
@@ -300,7 +300,7 @@ def test_root_writes_through_no_link_of_the_service(what: str, data: Path, place
 
 def test_root_follows_its_own_links(place: Path, data: Path) -> None:
     (place / "link").symlink_to(data)
-    os.close(private.create(place / "link" / "new"))
+    os.close(private_files.create(place / "link" / "new"))
     assert (data / "new").stat().st_uid == SERVICE
 
 
@@ -310,12 +310,17 @@ def test_root_walks_through_no_link_of_another_user(place: Path, data: Path, tar
     (data / "link").symlink_to(target.format(place=place))
     os.lchown(data / "link", SERVICE, SERVICE)
     for way in (data / "link" / "new", data / "link" / "below" / "new"):
-        for create in (private.create, private.open_or_create, private.make_folder, private.create_anew):
+        for create in (
+            private_files.create,
+            private_files.open_or_create,
+            private_files.make_folder,
+            private_files.replace,
+        ):
             with pytest.raises(OSError, match="root does not follow a link of another user"):
                 create(way)
     assert [path.name for path in (place / "other").rglob("*")] == ["below"]
     os.lchown(data / "link", 0, 0)
-    private.make_folder(data / "link" / "below" / "new" / "newer")
+    private_files.make_folder(data / "link" / "below" / "new" / "newer")
     assert (place / "other" / "below" / "new" / "newer").is_dir()
 
 
@@ -323,4 +328,4 @@ def test_links_in_a_circle_end(place: Path) -> None:
     (place / "a").symlink_to(place / "b")
     (place / "b").symlink_to(place / "a")
     with pytest.raises(OSError, match="link"):
-        private.create(place / "a" / "new")
+        private_files.create(place / "a" / "new")

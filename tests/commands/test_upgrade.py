@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from socialpub.store import db
+from socialpub.store.schema import migration
 from tests import formers
 from tests.commands.conftest import Process, Run
 from tests.commands.test_process import address
@@ -58,7 +58,7 @@ def test_an_upgrade_keeps_a_copy_and_the_way_back_is_the_one_of_the_page(
     put_back = former / "socialpub.db"
     with formers.only(OLD, former / "versions"):  # the old program takes it as it is
         shutil.copy(put_back, former / "versions" / "old.db")
-        assert db.migrate(former / "versions" / "old.db") == (formers.name(OLD), formers.name(OLD), [])
+        assert migration.migrate(former / "versions" / "old.db") == (formers.name(OLD), formers.name(OLD), [])
 
     server = start("serve", "--port", "0")
     url = address(server)

@@ -21,12 +21,14 @@ import httpx
 import pytest
 
 from socialpub.base import config
-from socialpub.base.host import Host
+from socialpub.base.system.host_identity import HostIdentity
 from socialpub.domain.server import copy_detection
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import db, integrity
-from socialpub.store.integrity import CHECKED_AT_START, LOWEST, Look
-from socialpub.store.locks import StartError
+from socialpub.store import database as db
+from socialpub.store.engine import integrity
+from socialpub.store.engine.integrity import LOWEST_PRIORITY, START_CHECK_BYTES_MAX, IntegrityScan
+from socialpub.store.engine.locks import StartError
+from socialpub.store.schema import migration
 from tests.commands.conftest import Process, Run, execute, starting
 from tests.commands.test_admin import Ask
 from tests.commands.test_process import address, client
@@ -40,7 +42,7 @@ SERVE = ("serve", "--port", "0")
 PAGE = 4096
 
 
-def grow(database: Path, bytes_: int = CHECKED_AT_START * 2) -> None:
+def grow(database: Path, bytes_: int = START_CHECK_BYTES_MAX * 2) -> None:
     """Let what an audit keeps take so much room."""
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(
@@ -68,7 +70,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("house")
     made = execute("org", "create", "Acme", cwd=home)
     assert made.code == 0, made.err
-    grow(home / "socialpub.db", CHECKED_AT_START * 5 // 4)
+    grow(home / "socialpub.db", START_CHECK_BYTES_MAX * 5 // 4)
     with starting(home) as start:
         server = start(*SERVE)  # which knows nothing of how it was left, and looks at it
         server.until("it is whole")
@@ -87,7 +89,7 @@ def large(house: Path, folder: Path) -> Path:
     assert state.left is not None
     with closing(sqlite3.connect(f"file:{database}?immutable=1", uri=True)) as connection:
         (uid,) = connection.execute("SELECT uid FROM instance").fetchone()
-    here, beat = Host(state.machine, state.boot), copy_detection.DatabaseGeneration(state.beat, state.mark)
+    here, beat = HostIdentity(state.machine, state.boot), copy_detection.DatabaseGeneration(state.beat, state.mark)
     copy_detection.save_state(settings, here, uid, beat, outside=False)
     copy_detection.save_clean_stop(settings, state.beat)
     return database
@@ -96,7 +98,7 @@ def large(house: Path, folder: Path) -> Path:
 @pytest.fixture
 def bare(folder: Path) -> Path:
     """A large database that nobody has served."""
-    db.migrate(folder / "socialpub.db")
+    migration.migrate(folder / "socialpub.db")
     grow(folder / "socialpub.db")
     return folder / "socialpub.db"
 
@@ -124,7 +126,7 @@ def test_what_a_start_reads_of_a_large_file_does_not_grow(bare: Path) -> None:
     assert db.check_start(bare) is False
     little = read_by_us() - before
     assert little < 1_000_000 < bare.stat().st_size / 30
-    grow(bare, CHECKED_AT_START * 4)
+    grow(bare, START_CHECK_BYTES_MAX * 4)
     before = read_by_us()
     assert db.check_start(bare) is False
     assert read_by_us() - before < little + 100_000
@@ -187,7 +189,7 @@ def test_after_a_kill_the_file_is_looked_at_while_publishing_goes_on(start: Star
 def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
     happened: str, start: Start, ask: Ask, large: Path, simulator: SimulatorThread
 ) -> None:
-    grow(large, CHECKED_AT_START * 4)  # a look takes longer than a post
+    grow(large, START_CHECK_BYTES_MAX * 4)  # a look takes longer than a post
     post = scheduled(start, ask, simulator, large, happened, seconds=2)
     server = start(*SERVE)
     told = said(server, post["id"])
@@ -250,10 +252,10 @@ def test_damage_is_told_and_nothing_is_published(
 
 @pytest.mark.slow
 def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Path) -> None:
-    grow(large, CHECKED_AT_START * 6)
+    grow(large, START_CHECK_BYTES_MAX * 6)
     server = start(*SERVE)
     said(server, "socialpub serves")
-    assert wait_for(lambda: nicest(server.popen.pid) == LOWEST, 30, 0.001), "nothing gives way"
+    assert wait_for(lambda: nicest(server.popen.pid) == LOWEST_PRIORITY, 30, 0.001), "nothing gives way"
     assert server.stop() == 0
     state = json.loads(large.with_name("instance.state").read_text())
     if "left" in state:
@@ -271,10 +273,10 @@ def nicest(pid: int) -> int:
 
 
 def test_a_look_that_is_stopped_knows_nothing(bare: Path) -> None:
-    look, ours = Look(bare), os.nice(0)
+    look, ours = IntegrityScan(bare), os.nice(0)
     look.stop()
     assert look.problems() is None
-    assert Look(bare).problems() == []
+    assert IntegrityScan(bare).problems() == []
     assert os.nice(0) == ours, "whoever looks says for its own thread that it gives way"
 
 
@@ -322,10 +324,10 @@ def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever SQLite's own check of the whole file calls damaged, a start or the look behind it does too."""
-    monkeypatch.setattr(integrity, "CHECKED_AT_START", 1024 * 1024)  # a file is large that is written in no time
+    monkeypatch.setattr(integrity, "START_CHECK_BYTES_MAX", 1024 * 1024)  # a file is large that is written in no time
     bare = folder / "socialpub.db"
-    db.migrate(bare)
-    grow(bare, integrity.CHECKED_AT_START * 2)
+    migration.migrate(bare)
+    grow(bare, integrity.START_CHECK_BYTES_MAX * 2)
     assert db.check_start(bare) is False
     seed = random.randrange(2**32)
     chance, whole = random.Random(seed), bare.read_bytes()
@@ -343,7 +345,7 @@ def test_flipped_bits_of_a_large_file_are_refused_or_found_by_the_look(
         found += 1
         try:
             db.check_start(bare)
-            assert Look(bare).problems(), f"seed {seed}: flip {number} was not seen"
+            assert IntegrityScan(bare).problems(), f"seed {seed}: flip {number} was not seen"
         except StartError:
             """Refused."""
     assert found, f"seed {seed}"

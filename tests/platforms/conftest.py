@@ -23,6 +23,6 @@ def simulator(clock: SetClock) -> Iterator[SimulatorThread]:
 
 
 @pytest.fixture
-def client() -> Iterator[outbound.Client]:
-    with outbound.Client(outbound.UNGUARDED) as http_client:
+def client() -> Iterator[outbound.HttpClient]:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http_client:
         yield http_client

@@ -90,7 +90,7 @@ class Line:
         assert len(self.posted()) == effect
 
 
-def alices(name: str, simulator: SimulatorThread, client: outbound.Client) -> Upstream:
+def alices(name: str, simulator: SimulatorThread, client: outbound.HttpClient) -> Upstream:
     """A line to a new account."""
     made = simulator.lab.add_account(name, handle="alice", displayName="Alice")
     account = ConnectorAccount(made["platformAccountId"], made["displayName"], made["extra"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response, Unread
+from socialpub.base.http import UnreadReason, UpstreamResponse
 from socialpub.platforms import CONNECTORS
 from socialpub.platforms.contract import ConnectorAccount, Tokens, Unknown, Upstream
 from tests.platforms.upstream_kit import NOW, Line
@@ -35,14 +35,14 @@ BODIES = [b"", b"{", b'{"data": [], "items": [], "elements": [], "meta": {"resul
 class Always(Line):
     """A transport that answers everything alike."""
 
-    def __init__(self, reply: Response) -> None:
+    def __init__(self, reply: UpstreamResponse) -> None:
         self.reply = reply
 
-    def request(self, method: str, url: str, **sent: Any) -> Response:
+    def request(self, method: str, url: str, **sent: Any) -> UpstreamResponse:
         return self.reply
 
 
-def line(name: str, reply: Response) -> Upstream:
+def line(name: str, reply: UpstreamResponse) -> Upstream:
     http = Always(reply)
     site = CONNECTORS[name].PLATFORM.site(**({} if name == "bluesky" else SITE))
     account = ConnectorAccount(ACCOUNTS.get(name, "17"), "Alice", {"username": "alice"})
@@ -50,11 +50,13 @@ def line(name: str, reply: Response) -> Upstream:
     return Upstream(http, http, site, account, tokens)
 
 
-@pytest.mark.parametrize("unread", Unread)
+@pytest.mark.parametrize("unread", UnreadReason)
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize(("name", "plan"), LOOKS, ids=[f"{name}-{at}" for at, (name, _) in enumerate(LOOKS)])
-def test_a_list_that_was_not_read_is_no_proof(name: str, plan: dict[str, Any], body: bytes, unread: Unread) -> None:
-    up = line(name, Response(200, {}, body, unread=unread))
+def test_a_list_that_was_not_read_is_no_proof(
+    name: str, plan: dict[str, Any], body: bytes, unread: UnreadReason
+) -> None:
+    up = line(name, UpstreamResponse(200, {}, body, unread=unread))
     found: object
     try:
         found = CONNECTORS[name].settle(up, plan, NOW)
@@ -67,7 +69,7 @@ def test_a_list_that_was_not_read_is_no_proof(name: str, plan: dict[str, Any], b
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("name", [name for name in CONNECTORS if name != "bluesky"])
 def test_who_connects_is_not_told_of_missing_permissions(name: str, body: bytes) -> None:
-    up = line(name, Response(200, {}, body, unread=Unread.BROKEN))
+    up = line(name, UpstreamResponse(200, {}, body, unread=UnreadReason.BROKEN))
     with pytest.raises(ApiError) as caught:
         CONNECTORS[name].identify(up, NOW)
     assert caught.value.code == "platform_unavailable"
@@ -76,13 +78,13 @@ def test_who_connects_is_not_told_of_missing_permissions(name: str, body: bytes)
 @pytest.mark.parametrize("name", CONNECTORS)
 @pytest.mark.parametrize("body", BODIES)
 def test_a_renewal_whose_tokens_were_not_read_may_have_used_the_old_ones_up(name: str, body: bytes) -> None:
-    up = line(name, Response(200, {}, body, unread=Unread.BROKEN))
+    up = line(name, UpstreamResponse(200, {}, body, unread=UnreadReason.BROKEN))
     with pytest.raises(ApiError) as caught:
         CONNECTORS[name].refresh(up, NOW)  # type: ignore[attr-defined]
     assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
 
 
-def sent(name: str, reply: Response) -> ApiError:
+def sent(name: str, reply: UpstreamResponse) -> ApiError:
     with pytest.raises(ApiError) as caught:
         CONNECTORS[name].send(line(name, reply), SENDS[name])
     return caught.value
@@ -93,8 +95,8 @@ def sent(name: str, reply: Response) -> ApiError:
 def test_the_status_of_a_refusal_decides_without_its_body(name: str, status: int) -> None:
     headers = {"retry-after": "600"}
     expected, error = (
-        sent(name, Response(status, headers, b"")),
-        sent(name, Response(status, headers, b"\x8b", unread=Unread.BROKEN)),
+        sent(name, UpstreamResponse(status, headers, b"")),
+        sent(name, UpstreamResponse(status, headers, b"\x8b", unread=UnreadReason.BROKEN)),
     )
     names = ("code", "outcome", "rule", "stale_token", "token_refused", "retry_after", "absent", "duplicate")
     assert [getattr(error, each) for each in names] == [getattr(expected, each) for each in names]
@@ -109,9 +111,9 @@ def test_the_status_of_a_refusal_decides_without_its_body(name: str, status: int
 
 @pytest.mark.parametrize("name", SENDS)
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
-@pytest.mark.parametrize("unread", [None, *Unread])
-def test_a_success_without_its_body_is_told_as_one(name: str, status: int, unread: Unread | None) -> None:
-    error = sent(name, Response(status, {}, b"", unread=unread))
+@pytest.mark.parametrize("unread", [None, *UnreadReason])
+def test_a_success_without_its_body_is_told_as_one(name: str, status: int, unread: UnreadReason | None) -> None:
+    error = sent(name, UpstreamResponse(status, {}, b"", unread=unread))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
     assert error.platform_response == {"status": status}
     assert f"answered {status}" in error.message
@@ -119,6 +121,6 @@ def test_a_success_without_its_body_is_told_as_one(name: str, status: int, unrea
 
 
 def test_linkedin_names_its_post_in_a_header() -> None:
-    for unread in (None, *Unread):
-        up = line("linkedin", Response(201, {"x-restli-id": "urn:li:share:7"}, b"", unread=unread))
+    for unread in (None, *UnreadReason):
+        up = line("linkedin", UpstreamResponse(201, {"x-restli-id": "urn:li:share:7"}, b"", unread=unread))
         assert CONNECTORS["linkedin"].send(up, SENDS["linkedin"]).remote_id == "urn:li:share:7"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Self
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import CALL_SECONDS, Request, Response
+from socialpub.base.http import CALL_SECONDS, Request, UpstreamResponse
 from socialpub.platforms.contract import Upstream
 
 NOW = 1_795_165_809_123  # 2026-11-20T09:10:09.123Z
@@ -20,11 +20,11 @@ LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 UNREACHED = ApiError("platform_unavailable", outcome=Outcome.NOT_SENT)
 
 
-def answer(status: int, body: Any = None, **headers: str) -> Response:
+def answer(status: int, body: Any = None, **headers: str) -> UpstreamResponse:
     """A reply with a JSON body, or with the given bytes or text as they are."""
     raw = body.encode() if isinstance(body, str) else body
     content = raw if isinstance(raw, bytes) else json_module.dumps(body).encode()
-    return Response(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+    return UpstreamResponse(status, {name.replace("_", "-"): value for name, value in headers.items()}, content)
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Call:
 
     method: str
     url: str
-    reply: Response | ApiError
+    reply: UpstreamResponse | ApiError
     headers: Mapping[str, str] = field(default_factory=lambda: AUTH)
     params: Mapping[str, str] | None = None
     json: Any = None
@@ -47,7 +47,7 @@ class Download:
     """One download that must come next; `content` is written even when an exception follows."""
 
     url: str
-    reply: Response | ApiError
+    reply: UpstreamResponse | ApiError
     content: bytes = b""
     max_bytes: int = 0
     timeout: float = 0.0
@@ -66,7 +66,7 @@ class Line:
 
     def download(
         self, url: str, into: BinaryIO, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
-    ) -> Response:
+    ) -> UpstreamResponse:
         raise AssertionError(f"an unexpected download: {url}")
 
 
@@ -93,7 +93,7 @@ class Script(Line):
         data: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] | None = None,
         timeout: float = CALL_SECONDS,
-    ) -> Response:
+    ) -> UpstreamResponse:
         expected = self._next(f"{method} {url} {params} {json} {data}")
         assert isinstance(expected, Call)
         body = None if content is None else self.read(content)
@@ -103,7 +103,7 @@ class Script(Line):
 
     def download(
         self, url: str, into: BinaryIO, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
-    ) -> Response:
+    ) -> UpstreamResponse:
         expected = self._next(f"download {url}")
         assert isinstance(expected, Download)
         assert (url, max_bytes, timeout, redirects) == (expected.url, expected.max_bytes, expected.timeout, 3)
@@ -122,7 +122,7 @@ class Script(Line):
         return self.calls.pop(0)
 
 
-def _given(reply: Response | ApiError) -> Response:
+def _given(reply: UpstreamResponse | ApiError) -> UpstreamResponse:
     if isinstance(reply, ApiError):
         raise reply
     return reply

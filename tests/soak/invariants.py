@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.domain.publishing.intents import remote_of
-from socialpub.store.statements.ids import told
+from socialpub.store.queries.id_columns import select_column
 from tests.soak.contents import comment_on
 from tests.soak.world import World
 
 TERMINAL = ("published", "failed", "rejected", "canceled")
 UNKNOWN = "publish.outcome_unknown"
 OF_CONTAINERS = ("instagram", "threads")  # which may publish one without saying what it has become
-_POST = told("attempt", "post", "a")
+_POST = select_column("attempt", "post", "a")
 
 
 @dataclass

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.base import http as outbound
 from socialpub.commands import cli
 from socialpub.domain.context.app_context import AppContext
@@ -30,7 +30,7 @@ from socialpub.domain.publishing import records
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Json, Pending, Platform, SendClass
 from socialpub.platforms.tiktok import upload
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
 from socialpub.store.rows import IntentRow
 from tests.soak import fakes
 
@@ -70,7 +70,7 @@ def _fork(asked: dict[str, Any]) -> int:
 
 
 def _serve(asked: dict[str, Any]) -> None:
-    faults.plan(asked.get("faults", ""))
+    fault_injection.plan(asked.get("faults", ""))
     if asked.get("deadline"):
         _cut_off(asked["deadline"])
     if asked.get("hurry", 1) != 1:
@@ -94,12 +94,14 @@ def _serve(asked: dict[str, Any]) -> None:
 
 def _cut_off(seconds: float) -> None:
     """No upstream call takes longer, whatever it is allowed."""
-    request: Callable[..., outbound.Response] = outbound.Client.request
+    request: Callable[..., outbound.UpstreamResponse] = outbound.HttpClient.request
 
-    def shorter(client: outbound.Client, *args: Any, timeout: float = seconds, **more: Any) -> outbound.Response:
+    def shorter(
+        client: outbound.HttpClient, *args: Any, timeout: float = seconds, **more: Any
+    ) -> outbound.UpstreamResponse:
         return request(client, *args, timeout=min(timeout, seconds), **more)
 
-    outbound.Client.request = shorter
+    outbound.HttpClient.request = shorter
 
 
 def _hurry(factor: float) -> None:
@@ -126,7 +128,7 @@ def _cut_small() -> None:
 
 def _choose(victims: list[str], told: Path) -> None:
     """A planned kill waits for one of these platforms, whose name is then left behind."""
-    kill, first = faults._ACTIONS["kill"], threading.Lock()
+    kill, first = fault_injection._ACTIONS["kill"], threading.Lock()
 
     def choosy() -> None:
         platform = _platform_here()
@@ -135,7 +137,7 @@ def _choose(victims: list[str], told: Path) -> None:
             told.write_text(platform)
             kill()
 
-    faults._ACTIONS["kill"] = choosy
+    fault_injection._ACTIONS["kill"] = choosy
 
 
 def _platform_here() -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.base.crypto import read_master_keys
+from socialpub.base.security.crypto import parse_master_keys
 from tests.commands.test_keys import sealed_in
 from tests.soak.test_backups import command
 from tests.soak.world import World, a_world
@@ -37,9 +37,9 @@ def test_a_rotation_killed_at_every_step_goes_on(tmp_path: Path, again: bool) ->
         world.start()
         for step in STEPS:
             file = world.folder / "master.key"
-            (old,) = read_master_keys(file.read_text())
+            (old,) = parse_master_keys(file.read_text())
             assert killed_at(world, step), step
-            held = {key.id for key in read_master_keys(file.read_text())}
+            held = {key.id for key in parse_master_keys(file.read_text())}
             # Whatever seals something is in the file still.
             assert set.union(*sealed_in(world.database).values()) <= held
             assert publish(world, f"{step}, killed") == "published"
@@ -49,7 +49,7 @@ def test_a_rotation_killed_at_every_step_goes_on(tmp_path: Path, again: bool) ->
                 assert publish(world, f"{step}, started") == "published"
             code, made = command(world.folder, "keys", "rotate")
             assert (code, made["left"]) == (0, [])
-            (new,) = read_master_keys(file.read_text())
+            (new,) = parse_master_keys(file.read_text())
             assert new.id != old.id
             assert set.union(*sealed_in(world.database).values()) == {new.id}
             assert (world.folder / f"master.key.{old.id}").exists()
@@ -68,7 +68,7 @@ def test_a_forgetting_killed_at_every_step_goes_on(tmp_path: Path) -> None:
             assert command(world.folder, "serve", "--port", "0")[0] == 1  # the lost key is still named
         code, done = command(world.folder, "keys", "forget", "--yes")
         assert code == 0
-        (new,) = read_master_keys((world.folder / "master.key").read_text())
+        (new,) = parse_master_keys((world.folder / "master.key").read_text())
         assert (done["keyId"], set.union(*sealed_in(world.database).values())) == (new.id, {new.id})
         world.start()
         with world.client() as client:

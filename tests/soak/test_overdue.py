@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from socialpub.store.statements.events import TYPES
+from socialpub.store.queries.events import TYPE_NUMBERS
 from tests.conftest import Tell
 from tests.kit import iso
 from tests.soak.invariants import Journal, check
@@ -183,7 +183,7 @@ def _insert(world: World, posts: int, late_seconds: int) -> None:
             )  # fmt: skip
             for kind in ("post.queued", "post.validated"):
                 _row(
-                    connection, "event", organization=owner, type=TYPES[kind], post=number + 1,
+                    connection, "event", organization=owner, type=TYPE_NUMBERS[kind], post=number + 1,
                     scheduled_at=due + number, created_at=made,
                 )  # fmt: skip
         period = time.strftime("%Y-%m", time.gmtime())

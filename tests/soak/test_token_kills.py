@@ -27,8 +27,8 @@ from socialpub.base import config
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.accounts import tokens
 from socialpub.domain.context.app_context import close_context, open_context
-from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account
 from tests.conftest import Tell
 from tests.platforms.meta.meta_kit import jpeg
 from tests.soak.invariants import Journal, check

@@ -29,10 +29,10 @@ from socialpub.domain.server import instance
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
-from socialpub.store import sql
+from socialpub.store.engine import sql
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import TABLES, Account, VersionTold
-from socialpub.store.statements.sweeps import OPEN
+from socialpub.store.queries.maintenance import IS_OPEN
+from socialpub.store.schema.models import TABLES, Account, VersionNotice
 from tests.conftest import Tell
 from tests.kit import Person, Server, iso
 from tests.media_kit import picture
@@ -58,7 +58,7 @@ DAY_MS = 86_400_000
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A scheduler that makes its rounds often: between two there are hours here."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.02)
     # Files on the disk have the machine's time: by the test's, each upload was begun long ago.
     monkeypatch.setattr(files, "LEFTOVER_SECONDS", 10 * 365 * 86_400.0)
     logging.disable(logging.WARNING)  # pytest keeps every line
@@ -161,7 +161,7 @@ class Year:
         return not self._open() and engine.heartbeat > self.server.clock.monotonic() - 3600 and self._is_idle()
 
     def _open(self) -> list[str]:
-        read = self.server.service.read(lambda: sql.every(f"SELECT status FROM post WHERE {OPEN}"))
+        read = self.server.service.read(lambda: sql.fetch_all(f"SELECT status FROM post WHERE {IS_OPEN}"))
         return [status for (status,) in read.result()]
 
     def _measured(self) -> dict[str, int]:
@@ -217,7 +217,7 @@ def test_a_year_goes_by_without_anybody(server: Server, person: Person, tell: Te
     assert server.clock.now_ms() - newest.timestamp() * 1000 < 2 * DAY_MS
 
     assert year.connected_again <= DAYS // 50 + 1
-    versions = {row["platform"]: row["told_at"] for row in server.rows(VersionTold)}
+    versions = {row["platform"]: row["told_at"] for row in server.rows(VersionNotice)}
     assert set(versions) == {name for name in ON if sunset(server, name) <= server.clock.now_ms() + NOTICE_MS}
     for name, at_ms in versions.items():  # a person had three months
         assert at_ms <= max(began, sunset(server, name) - NOTICE_MS) + 2 * DAY_MS, name

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from socialpub.store import db
+from socialpub.store.schema import migration
 from tests import formers
 
 Look = Callable[[str], None]
@@ -45,7 +45,7 @@ def upgrade(path: Path, look: Look) -> None:
     _Cursor.look = look  # type: ignore[method-assign,assignment]
     sqlite3.connect = lambda *given, **more: plain(*given, **{"factory": _Connection, **more})  # type: ignore[assignment]
     try:
-        db.migrate(path, keep=2)
+        migration.migrate(path, keep=2)
     finally:
         sqlite3.connect = plain
 
@@ -109,7 +109,7 @@ def main(source: Path, folder: Path) -> dict[str, Any]:
             wrong.append(f"after the kill at statement {nth}")
         if kills % 3 == 0:
             killed_at(path, nth // 2 + 1)  # and the one that goes on is killed too
-        db.migrate(path, keep=2)
+        migration.migrate(path, keep=2)
         if said(path) != before:
             wrong.append(f"after the upgrade that followed the kill at statement {nth}")
         copies = list(folder.glob("socialpub-before-*.db"))

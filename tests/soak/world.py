@@ -35,7 +35,7 @@ from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from socialpub.store import db
+from socialpub.store.schema import migration
 from tests.happened import EVENTS, Happened, happened
 from tests.ports import free_port
 from tests.soak import fakes
@@ -233,7 +233,7 @@ class World:
         app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
         sites = {name: {"api_base": self.lab.origins[name], **app} for name in self.platforms}
         (self.folder / "socialpub.toml").write_text(_toml(tables) + _toml_sites(sites))
-        db.migrate(self.database)
+        migration.migrate(self.database)
         settings = Settings(**{**tables, "platforms": sites})
         self.key, self.accounts = self._settle(settings, "Soak", dict.fromkeys(self.platforms, each))
         return self

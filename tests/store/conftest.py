@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.base import faults
-from socialpub.store import db
-from socialpub.store.db import Database
+from socialpub.base import fault_injection
+from socialpub.store.database import Database
+from socialpub.store.schema import migration
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "socialpub.db"
-    db.migrate(path)
+    migration.migrate(path)
     return path
 
 
@@ -23,5 +23,5 @@ def path(tmp_path: Path) -> Path:
 def database(path: Path) -> Iterator[Database]:
     database = Database(path).open()
     yield database
-    faults.plan("")
+    fault_injection.plan("")
     database.close()

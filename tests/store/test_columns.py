@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.store import db, models
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
+from socialpub.store.schema import migration, models
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from socialpub.store.locks import StartError
 )
 def test_a_column_under_another_name_is_damage_and_no_traceback(bit: int, why: str, tmp_path: Path) -> None:
     path = tmp_path / "socialpub.db"
-    db.migrate(path)
+    migration.migrate(path)
     models.check_columns(path)
     _flip(path, b" events ", bit)
     with pytest.raises(StartError) as refused:

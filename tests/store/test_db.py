@@ -14,14 +14,16 @@ from typing import Any
 import peewee
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import Share
-from socialpub.store import db, locks
-from socialpub.store.db import Database, FencedError, Tx
-from socialpub.store.locks import ServeLock, StartError
-from socialpub.store.models import Instance, Organization
-from socialpub.store.writer import OWNER_MAX
+from socialpub.store import database as db
+from socialpub.store.database import Database, FencedError, Tx
+from socialpub.store.engine import locks
+from socialpub.store.engine.locks import ServeLock, StartError
+from socialpub.store.engine.writer import GROUP_OWNER_MAX
+from socialpub.store.schema import migration
+from socialpub.store.schema.models import Instance, Organization
 from tests.kit import busy_writer
 
 
@@ -63,7 +65,7 @@ def count_commits(database: Database, run: Callable[[], Any]) -> int:
 
 def asked_by(owner: str, ask: Callable[[], db.DbFuture[str]]) -> db.DbFuture[str]:
     def run() -> db.DbFuture[str]:
-        db.asker.set(Share(owner=owner))
+        db.current_requester.set(ShareKey(owner=owner))
         return ask()
 
     return contextvars.copy_context().run(run)
@@ -72,11 +74,11 @@ def asked_by(owner: str, ask: Callable[[], db.DbFuture[str]]) -> db.DbFuture[str
 def test_whatever_waits_is_one_transaction(database: Database) -> None:
     def run() -> None:
         with busy_writer(database):
-            answers = [database.write(insert(f"org {number}")) for number in range(OWNER_MAX)]
-        assert [answer.result() for answer in answers] == [f"org {number}" for number in range(OWNER_MAX)]
+            answers = [database.write(insert(f"org {number}")) for number in range(GROUP_OWNER_MAX)]
+        assert [answer.result() for answer in answers] == [f"org {number}" for number in range(GROUP_OWNER_MAX)]
 
     assert count_commits(database, run) == 2  # the one that kept the writer busy, and all the others
-    assert len(names(database)) == OWNER_MAX
+    assert len(names(database)) == GROUP_OWNER_MAX
 
 
 @pytest.mark.parametrize("waiting, groups", [(1, 1), (31, 1), (32, 1), (33, 2), (100, 4)])
@@ -176,7 +178,7 @@ def test_callbacks_run_after_the_commit_and_only_then(database: Database, path: 
 
 def test_callbacks_do_not_run_when_the_commit_fails(database: Database) -> None:
     seen: list[str] = []
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     with pytest.raises(ApiError):
         database.write(lambda tx: tx.after_commit(lambda: seen.append("ran"))).result()
     assert seen == []
@@ -237,7 +239,7 @@ def test_an_error_of_a_read_reaches_its_caller(database: Database) -> None:
 
 
 def test_a_full_disk_is_told_to_every_waiter_and_forgotten_when_it_is_over(database: Database) -> None:
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     with busy_writer_failing(database):
         answers = [database.write(insert(f"org {number}")) for number in range(3)]
     for answer in answers:
@@ -246,7 +248,7 @@ def test_a_full_disk_is_told_to_every_waiter_and_forgotten_when_it_is_over(datab
         assert (refused.value.status, refused.value.rule) == (503, "storage.unavailable")
         assert refused.value.retry_after == db.STORAGE_RETRY_SECONDS
     assert names(database) == set()
-    faults.plan("")
+    fault_injection.plan("")
     assert database.write(insert("one")).result() == "one"
 
 
@@ -273,7 +275,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(database: Database) -> None:
 
 
 def test_any_failure_of_a_transaction_leaves_the_writer_alive(database: Database) -> None:
-    faults.plan("db.commit=raise@1")
+    fault_injection.plan("db.commit=raise@1")
     with pytest.raises(ApiError):
         database.write(insert("one")).result()
     assert database.write(insert("two")).result() == "two"
@@ -304,7 +306,7 @@ def test_a_writer_beside_us_that_does_not_end_is_told_as_503(
 @contextlib.contextmanager
 def _held_by_another(path: Path) -> Iterator[None]:
     """The write lock as a command beside the server would hold it."""
-    with locks.open_lock(locks.write_lock_path(path)) as file, locks.held(file):
+    with locks.open_lock(locks.get_write_lock_path(path)) as file, locks.hold(file):
         yield
 
 
@@ -439,7 +441,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     with pytest.raises(StartError, match=r"socialpub\.db"):
         db.check_integrity(path)
     with pytest.raises(StartError, match=r"socialpub\.db"):
-        db.migrate(path)
+        migration.migrate(path)
     assert path.read_bytes() == content
 
 
@@ -455,4 +457,4 @@ def test_a_file_whose_rows_name_rows_that_are_not_there_is_damaged(path: Path) -
 def test_a_folder_that_cannot_be_written_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StartError, match="cannot write beside the database"):
-        db.migrate(tmp_path / "file" / "socialpub.db")
+        migration.migrate(tmp_path / "file" / "socialpub.db")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.store import db
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
+from socialpub.store.schema import migration
 from tests import formers
 
 
@@ -22,7 +22,7 @@ def tables(path: Path) -> set[str]:
 
 
 def _migrate(path: Path, look: object) -> None:
-    """`db.migrate` with a look at each statement before it is run."""
+    """`database.migrate` with a look at each statement before it is run."""
 
     class Watched(sqlite3.Connection):
         def execute(self, sql: str, *values: object) -> sqlite3.Cursor:
@@ -40,7 +40,7 @@ def _migrate(path: Path, look: object) -> None:
     with pytest.MonkeyPatch.context() as patched:
         plain = sqlite3.connect
         patched.setattr(sqlite3, "connect", lambda *a, **more: plain(*a, **{**more, "factory": Watched}))
-        db.migrate(path)
+        migration.migrate(path)
 
 
 class CutError(sqlite3.OperationalError):
@@ -71,13 +71,13 @@ def cut_at(path: Path, nth: int) -> bool:
 
 @apart(29)
 def test_a_new_file_is_empty_or_whole_wherever_its_making_fails(tmp_path: Path, apart: int) -> None:
-    db.migrate(tmp_path / "whole.db")
+    migration.migrate(tmp_path / "whole.db")
     for nth in itertools.count(0, apart):
         path = tmp_path / f"{nth}.db"
         if not cut_at(path, nth):
             break
         assert tables(path) in (set(), {"schema_migration"}, tables(tmp_path / "whole.db")), f"statement {nth}"
-        db.migrate(path)
+        migration.migrate(path)
         assert everything(path) == everything(tmp_path / "whole.db")
     assert nth > 100
 
@@ -91,7 +91,7 @@ def test_rows_are_as_they_were_wherever_an_upgrade_fails(number: int, apart: int
     for count in range(number, formers.newest() + 1):
         shutil.copy(source, tmp_path / "step.db")
         with formers.only(count, tmp_path):
-            db.migrate(tmp_path / "step.db")
+            migration.migrate(tmp_path / "step.db")
         steps.append(everything(tmp_path / "step.db"))
     with formers.only(formers.newest(), tmp_path):
         for nth in itertools.count(0, apart):
@@ -100,7 +100,7 @@ def test_rows_are_as_they_were_wherever_an_upgrade_fails(number: int, apart: int
             if not cut_at(path, nth):
                 break
             assert everything(path) in steps, f"statement {nth}"
-            db.migrate(path)
+            migration.migrate(path)
             assert everything(path) == steps[-1]
             assert rows(path, "PRAGMA integrity_check") + rows(path, "PRAGMA foreign_key_check") == [("ok",)]
             path.unlink()
@@ -124,5 +124,5 @@ def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> 
     path = formers.made(tmp_path / "socialpub.db", formers.newest(), tmp_path)
     before = everything(path)
     with pytest.raises(StartError, match="newer socialpub"):
-        db.migrate(path)
+        migration.migrate(path)
     assert everything(path) == before

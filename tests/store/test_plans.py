@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from socialpub.domain import post_states
-from socialpub.store import statements
-from socialpub.store.statements import sweeps
-from socialpub.store.statements.rows import Changes, Rows
+from socialpub.store import queries
+from socialpub.store.queries import maintenance
+from socialpub.store.queries.bulk import BulkInsert, BulkUpdate
 from tests import plans
 from tests.conftest import asks
 from tests.kit import Person, Server
@@ -49,7 +49,7 @@ WALKS = [
 HOLDS = [
     "SELECT * FROM post WHERE id = ?",
     "SELECT id FROM post WHERE organization = ? ORDER BY created_at DESC, id DESC LIMIT ?",
-    f"SELECT id FROM post WHERE {sweeps.OPEN}",
+    f"SELECT id FROM post WHERE {maintenance.IS_OPEN}",
     "SELECT max(number) FROM event",
     "SELECT id FROM post WHERE organization = ? AND created_at > ?",
     "UPDATE post SET status = ? WHERE id = ? AND status IN (?, ?)",
@@ -73,8 +73,8 @@ def test_what_goes_by_an_index_is_none(text: str, made: dict[str, sqlite3.Connec
 STARTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 NAMED = {
     f"{module.name}.{name}": text
-    for module in pkgutil.iter_modules(statements.__path__)
-    for name, text in vars(importlib.import_module(f"{statements.__name__}.{module.name}")).items()
+    for module in pkgutil.iter_modules(queries.__path__)
+    for name, text in vars(importlib.import_module(f"{queries.__name__}.{module.name}")).items()
     if not name.startswith("_")
 }
 STATEMENTS = {
@@ -82,7 +82,7 @@ STATEMENTS = {
 } | {
     f"{name}.{count}": rows.text(count)
     for name, rows in NAMED.items()
-    if isinstance(rows, Rows | Changes)
+    if isinstance(rows, BulkInsert | BulkUpdate)
     for count in (1, 4)
 }
 
@@ -95,7 +95,7 @@ def test_no_statement_of_the_hot_paths_walks(name: str, made: dict[str, sqlite3.
 
 
 def test_the_open_states_are_the_ones_that_can_be_moved() -> None:
-    assert sweeps.OPEN == "status IN ('queued', 'validated', 'publishing')"
+    assert maintenance.IS_OPEN == "status IN ('queued', 'validated', 'publishing')"
     assert set(post_states.OPEN_STATES) == {"queued", "validated", "publishing"}
     assert set(post_states.WAITING_STATES) == {"queued", "validated"}
 
@@ -111,29 +111,30 @@ def test_the_check_is_fed_by_what_the_server_runs(server: Server, alice: Person)
 
 
 PROJECT = """
-from socialpub.store import db
-from socialpub.store.db import Database
+from socialpub.store import database as db
+from socialpub.store.schema import migration
+from socialpub.store.database import Database
 
 
 def test_it_walks(tmp_path):
-    db.migrate(tmp_path / "a.db")
+    migration.migrate(tmp_path / "a.db")
     database = Database(tmp_path / "a.db").open()
     try:
         database.read(lambda: db.walk()).result()
     finally:
         database.close()
 """
-BAD = 'def walk():\n    return sql.every("SELECT count(*) FROM post")\n'
+BAD = 'def walk():\n    return sql.fetch_all("SELECT count(*) FROM post")\n'
 
 
 @pytest.mark.parametrize("processes", ["0", "1"])
 def test_a_run_that_has_walked_has_failed(processes: str, tmp_path: Path) -> None:
     """A whole run of pytest, over a server that has such a statement: in this process, and in one of its own."""
     (tmp_path / "test_walking.py").write_text(PROJECT)
-    made = json.dumps("from socialpub.store import sql\n" + BAD)
+    made = json.dumps("from socialpub.store.engine import sql\n" + BAD)
     (tmp_path / "conftest.py").write_text(
         "from tests.conftest import *\n"
-        "from socialpub.store import db\n"
+        "from socialpub.store import database as db\n"
         f"names = {{}}\nexec(compile({made}, db.__file__, 'exec'), names)\ndb.walk = names['walk']\n"
     )
     without = ("-pno:schemathesis", "-pno:cacheprovider", "--rootdir", tmp_path)
@@ -144,5 +145,5 @@ def test_a_run_that_has_walked_has_failed(processes: str, tmp_path: Path) -> Non
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 passed" in done.stdout
     assert "SELECT count(*) FROM post" in done.stdout
-    assert "socialpub/store/db.py" in done.stdout
+    assert "socialpub/store/database.py" in done.stdout
     assert "test_it_walks" in done.stdout

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
+from socialpub.base.concurrency.fair_executor import NO_SHARE_KEY, FairShareLimiter, ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import NOBODY, Share, Shares
-from socialpub.store import db
-from socialpub.store.db import Database, Tx
-from socialpub.store.jobs.job_queue import AGAIN_SECONDS, Jobs
-from socialpub.store.jobs.leases import LEASE_MS, Claim, Job, Work, _But
-from socialpub.store.jobs.worker_slots import NAP_SECONDS
-from socialpub.store.models import Organization
+from socialpub.store import database as db
+from socialpub.store.database import Database, Tx
+from socialpub.store.jobs.job_queue import RETRY_SECONDS, JobQueue
+from socialpub.store.jobs.leases import LEASE_MS, Claim, Job, JobSpec, _ClaimExclusions
+from socialpub.store.jobs.worker_slots import SLEEP_SECONDS_MAX
+from socialpub.store.schema.models import Organization
 from tests.kit import breathe
 from tests.simulator.conftest import SetClock
 
@@ -33,7 +33,7 @@ class Ring:
     answered: list[Claim] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.jobs = Jobs(self.database, self.clock)
+        self.jobs = JobQueue(self.database, self.clock)
         self.jobs.epoch = 1
         for kind in ("publish", "answer"):
             self.jobs.register(kind, self.answered.append)
@@ -77,11 +77,11 @@ def test_a_rollback_leaves_neither_row_nor_job(ring: Ring) -> None:
 
 def test_a_commit_that_fails_leaves_no_job_and_wakes_nobody(ring: Ring) -> None:
     ring.jobs.bell.wait(0)
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     with pytest.raises(ApiError):
         ring.put("post")
     assert not ring.jobs.bell._rung.is_set()
-    faults.plan("")
+    fault_injection.plan("")
     assert ring.rows() == []
 
 
@@ -91,7 +91,7 @@ def test_put_replaces_the_job_of_its_key_and_frees_its_lease(ring: Ring) -> None
     ring.put("post", ring.clock.ms + 5000, lane="b")
     assert ring.rows() == [
         {"key": "post", "kind": "publish", "lane": "b", "visible_at": ring.clock.ms + 5000, "claims": 2, "epoch": None}
-        | NOBODY._asdict()
+        | NO_SHARE_KEY._asdict()
     ]
     assert not ring.write(lambda tx: ring.jobs.owns(claim))
 
@@ -104,7 +104,7 @@ def test_remove_tells_whether_there_was_a_job(ring: Ring) -> None:
 
 
 def test_a_job_put_held_is_leased_to_this_process_from_the_start(ring: Ring) -> None:
-    (claim,) = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", [Work("post", "lane", "", "")]))
+    (claim,) = ring.write(lambda tx: ring.jobs.put_held(tx, "publish", [JobSpec("post", "lane", "", "")]))
     assert claim == Claim("post", 1, "lane")
     assert ring.jobs.held() == [claim]
     ring.clock.ms += LEASE_MS + 1
@@ -135,7 +135,7 @@ def test_a_claim_moves_the_lease_ahead_and_counts(ring: Ring) -> None:
         "visible_at": ring.clock.ms + LEASE_MS,
         "claims": 1,
         "epoch": 1,
-        **NOBODY._asdict(),
+        **NO_SHARE_KEY._asdict(),
     }
 
 
@@ -238,10 +238,10 @@ def test_kinds_that_are_paused_or_unknown_are_not_claimed(ring: Ring) -> None:
 def test_a_claim_that_cannot_be_written_leaves_its_lane(ring: Ring) -> None:
     ring.put("post", lane="a")
     wanted, _ = ring.jobs.due(1)
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     with pytest.raises(ApiError):
         ring.jobs.claim(wanted)
-    faults.plan("")
+    fault_injection.plan("")
     assert [claim.key for claim in ring.claim()] == ["post"]
 
 
@@ -320,14 +320,14 @@ def test_who_has_waited_for_a_lane_for_too_long_is_told_so_and_is_not_next(ring:
 # --- Waiting -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ahead_ms, seconds", [(1, 0.001), (1500, 1.5), (60_000, NAP_SECONDS)])
+@pytest.mark.parametrize("ahead_ms, seconds", [(1, 0.001), (1500, 1.5), (60_000, SLEEP_SECONDS_MAX)])
 def test_the_wait_ends_with_the_next_due_time(ring: Ring, ahead_ms: int, seconds: float) -> None:
     ring.put("post", ring.clock.ms + ahead_ms)
     assert ring.jobs.due(1) == ([], seconds)
 
 
 def test_without_jobs_it_is_a_nap(ring: Ring) -> None:
-    assert ring.jobs.due(1) == ([], NAP_SECONDS)
+    assert ring.jobs.due(1) == ([], SLEEP_SECONDS_MAX)
 
 
 def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
@@ -374,7 +374,7 @@ def test_a_job_that_is_due_wakes_whoever_began_to_wait_before_the_clock_was_set(
 
 def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -> None:
     found, wait = ring.jobs.due(1)
-    assert (found, wait) == ([], NAP_SECONDS)
+    assert (found, wait) == ([], SLEEP_SECONDS_MAX)
     ring.put("post", ring.clock.ms + 1000)  # after the look, and before the wait
     waiter = threading.Thread(target=ring.jobs.bell.wait, args=(30, ring.clock.ms + wait * 1000))
     waiter.start()
@@ -406,7 +406,7 @@ def test_as_many_as_may_be_due_at_once_are_found_in_few_steps(ring: Ring) -> Non
         connection = db.proxy.connection()
         connection.set_progress_handler(step, 100)
         try:
-            but = _But({"lane 0"}, {claim.key for claim in first}, {"another host"}, {"another owner"})
+            but = _ClaimExclusions({"lane 0"}, {claim.key for claim in first}, {"another host"}, {"another owner"})
             return but.due("publish", ring.clock.ms, 128)
         finally:
             connection.set_progress_handler(None, 0)
@@ -472,7 +472,7 @@ def test_workers_go_on_after_the_database_could_not_be_written(running: Ring) ->
 
     running.jobs.register("answer", answer)
     running.put("job", running.clock.ms + 1, kind="answer")
-    faults.plan("db.commit=enospc@1-3")
+    fault_injection.plan("db.commit=enospc@1-3")
     running.clock.ms += 1
     running.jobs.bell.ring()
     assert done.wait(15)
@@ -494,9 +494,9 @@ def test_a_job_whose_function_fails_rings_again_and_is_written_down(
     running.put("job", kind="answer")
     for _ in range(2):
         assert tried.acquire(timeout=10)
-        while running.rows()[0]["visible_at"] != running.clock.ms + AGAIN_SECONDS * 1000:
+        while running.rows()[0]["visible_at"] != running.clock.ms + RETRY_SECONDS * 1000:
             breathe()
-        running.clock.ms += int(AGAIN_SECONDS * 1000)
+        running.clock.ms += int(RETRY_SECONDS * 1000)
         running.jobs.bell.ring()
     assert "Unhandled exception in task job." in caplog.text
 
@@ -516,14 +516,14 @@ def test_what_was_claimed_and_not_begun_is_not_held_when_the_consumer_stops(ring
 
 
 def test_the_many_of_a_full_host_hide_nobody_elses(ring: Ring) -> None:
-    ring.jobs.shares = Shares(6)
+    ring.jobs.shares = FairShareLimiter(6)
     for number in range(60):
         ring.write(
-            lambda tx, n=number: ring.jobs.put(tx, "publish", f"a-{n:02}", ring.clock.ms, f"{n}", Share("a", "x"))
+            lambda tx, n=number: ring.jobs.put(tx, "publish", f"a-{n:02}", ring.clock.ms, f"{n}", ShareKey("a", "x"))
         )
-    ring.write(lambda tx: ring.jobs.put(tx, "publish", "b", ring.clock.ms, "b", Share("b", "y")))
+    ring.write(lambda tx: ring.jobs.put(tx, "publish", "b", ring.clock.ms, "b", ShareKey("b", "y")))
     first = ring.claim(6)
-    assert [claim.share for claim in first] == [Share("a", "x")] * 4
+    assert [claim.share for claim in first] == [ShareKey("a", "x")] * 4
     assert [claim.key for claim in ring.claim(6)] == ["b"]
     ring.jobs.leave(first[0])
     assert ring.claim(6)[0].key == "a-04"
@@ -531,9 +531,9 @@ def test_the_many_of_a_full_host_hide_nobody_elses(ring: Ring) -> None:
 
 def test_of_a_silent_host_only_what_must_be_looked_at_is_claimed(ring: Ring) -> None:
     narrow = {"a": 0}
-    ring.jobs.shares = Shares(6, lambda: narrow)
+    ring.jobs.shares = FairShareLimiter(6, lambda: narrow)
     for key in ("looked", "waits"):
-        ring.write(lambda tx, key=key: ring.jobs.put(tx, "publish", key, ring.clock.ms, key, Share("a")))
+        ring.write(lambda tx, key=key: ring.jobs.put(tx, "publish", key, ring.clock.ms, key, ShareKey("a")))
     ring.jobs.anyway = lambda: ["looked"]
     assert [claim.key for claim in ring.claim()] == ["looked"]
     assert ring.claim() == []

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 
 import pytest
 
+from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS, ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import BUSY_RETRY_SECONDS, Share
-from socialpub.store.connections import DbFuture
-from socialpub.store.db import READERS, WAITING, Database, asker, proxy
-from socialpub.store.readers import READ_SECONDS, STEPS
+from socialpub.store.database import READERS, REQUEST_QUEUE, Database, current_requester, proxy
+from socialpub.store.engine.reader_pool import READ_SECONDS, STEPS_BETWEEN_CHECKS
+from socialpub.store.engine.sqlite import DbFuture
 from tests.kit import Clock
 from tests.soak.world import wait_for
 
 T = TypeVar("T")
 COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n {}) SELECT count(*) FROM n"
-ENDLESS, LONG = COUNT.format(""), COUNT.format(f"LIMIT {STEPS}")
+ENDLESS, LONG = COUNT.format(""), COUNT.format(f"LIMIT {STEPS_BETWEEN_CHECKS}")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def asks(database: Database, owner: str, run: Callable[[], T]) -> DbFuture[T]:
     """A read of a request."""
 
     def ask() -> DbFuture[T]:
-        asker.set(Share(owner=owner))
+        current_requester.set(ShareKey(owner=owner))
         return database.read(run)
 
     return contextvars.copy_context().run(ask)
@@ -75,7 +75,7 @@ def test_a_read_ends_with_its_time_and_leaves_nothing_to_the_next(database: Data
     database.write(lambda tx: proxy.execute_sql("INSERT INTO seen VALUES (1)")).result()
     found = []
     assert wait_for(lambda: found.append(asks(database, "a", after).result(30)) or found[-1][0] == where[0], 30)
-    assert found[-1][1:] == (STEPS, 1)
+    assert found[-1][1:] == (STEPS_BETWEEN_CHECKS, 1)
 
 
 def test_many_short_statements_end_with_their_time_too(database: Database, clock: Clock) -> None:
@@ -111,7 +111,7 @@ def test_the_engines_reads_have_no_limit_and_wait_for_no_request(database: Datab
         clock.skip(2 * READ_SECONDS)
         return first(LONG)
 
-    assert database.read(late).result(30) == STEPS
+    assert database.read(late).result(30) == STEPS_BETWEEN_CHECKS
     over.set()
     assert all(each.result(30) for each in held)
 
@@ -142,10 +142,10 @@ def test_what_waits_for_a_reader_is_bounded(database: Database) -> None:
     held = [asks(database, f"o{number}", hold) for number in range(READERS)]
     for _ in held:
         assert running.acquire(timeout=30)
-    waiting = [asks(database, "greedy", lambda: 1) for _ in range(WAITING.owner)]
+    waiting = [asks(database, "greedy", lambda: 1) for _ in range(REQUEST_QUEUE.owner)]
     assert refusal(asks(database, "greedy", lambda: 1)) == "http.busy"
     modest = asks(database, "modest", lambda: 2)
     over.set()
     assert modest.result(30) == 2
-    assert [each.result(30) for each in waiting] == [1] * WAITING.owner
+    assert [each.result(30) for each in waiting] == [1] * REQUEST_QUEUE.owner
     assert all(each.result(30) for each in held)

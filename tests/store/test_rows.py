@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from socialpub.store.models import TABLES, Attempt, Batch, Post, row_of, the_row
+from socialpub.store.schema.models import TABLES, Attempt, Batch, Post, find_row, get_row
 from tests.media_kit import picture
 from tests.web.conftest import world, world_of
 from tests.web.world import World
@@ -22,7 +22,7 @@ def test_every_row_is_the_same_by_its_id(world: World) -> None:
         if "id" not in model._meta.fields or model is Attempt:  # nobody asks for an attempt by its id: no index has it
             continue
         for row in world.server.rows(model):
-            found = world.server.service.read(lambda model=model, id=row["id"]: row_of(model, id)).result()
+            found = world.server.service.read(lambda model=model, id=row["id"]: find_row(model, id)).result()
             assert found == row
             assert [type(value) for value in found.values()] == [type(value) for value in row.values()]
             seen.add(model._meta.table_name)
@@ -31,6 +31,6 @@ def test_every_row_is_the_same_by_its_id(world: World) -> None:
 
 def test_a_row_that_is_not_there(world: World) -> None:
     read = world.server.service.read
-    assert read(lambda: row_of(Post, "none")).result() is None
+    assert read(lambda: find_row(Post, "none")).result() is None
     with pytest.raises(Batch.DoesNotExist):
-        read(lambda: the_row(Batch, "none")).result()
+        read(lambda: get_row(Batch, "none")).result()

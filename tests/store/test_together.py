@@ -11,24 +11,25 @@ from pathlib import Path
 import pytest
 
 from socialpub.base.errors import ApiError
-from socialpub.store import db, sql
-from socialpub.store.db import Database, Tx
-from socialpub.store.statements.rows import MOST, Changes, Rows
+from socialpub.store.database import Database, Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries.bulk import ROWS_MAX, BulkInsert, BulkUpdate
+from socialpub.store.schema import migration
 from tests.kit import busy_writer
 
-ONES = Rows("INSERT INTO one (name, other, kind)", own=2, shared=1)
-TURNED = Rows(
+ONES = BulkInsert("INSERT INTO one (name, other, kind)", own=2, shared=1)
+TURNED = BulkInsert(
     "INSERT INTO one (name, other, kind)", own=2, shared=1, values="{0} || '!', coalesce({last}, 0), {shared}"
 )
 
-CHANGED = Changes(
+CHANGED = BulkUpdate(
     "UPDATE one SET other = own.column2, kind = ?1 FROM {rows} AS own WHERE one.name = own.column1", own=2, shared=1
 )
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    db.migrate(tmp_path / "socialpub.db")
+    migration.migrate(tmp_path / "socialpub.db")
     database = Database(tmp_path / "socialpub.db").open()
     database.write(lambda tx: sql.execute("CREATE TABLE one (name TEXT UNIQUE, other, kind)")).result()
     yield database
@@ -36,7 +37,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def rows(database: Database) -> list[tuple[object, ...]]:
-    return database.read(lambda: sql.every("SELECT name, other, kind FROM one ORDER BY rowid")).result()
+    return database.read(lambda: sql.fetch_all("SELECT name, other, kind FROM one ORDER BY rowid")).result()
 
 
 class Kind:
@@ -91,7 +92,7 @@ def test_other_writes_keep_their_place_between_them(database: Database) -> None:
     kind, order = Kind(), list[str]()
     with busy_writer(database):
         asked = [database.write_together(kind, "a"), database.write_together(kind, "b")]
-        between = database.write(lambda tx: order.extend(name for (name,) in sql.every("SELECT name FROM one")))
+        between = database.write(lambda tx: order.extend(name for (name,) in sql.fetch_all("SELECT name FROM one")))
         asked.append(database.write_together(kind, "c"))
     between.result()
     assert [promise.result() for promise in asked] == ["A", "B", "C"]
@@ -99,7 +100,7 @@ def test_other_writes_keep_their_place_between_them(database: Database) -> None:
     assert kind.calls == [["a", "b"], ["c"]]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, MOST - 1, MOST, MOST + 1, 3 * MOST + 5])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, ROWS_MAX - 1, ROWS_MAX, ROWS_MAX + 1, 3 * ROWS_MAX + 5])
 def test_rows_are_written_in_their_order_however_many_they_are(count: int, database: Database) -> None:
     wanted = [(f"n{number:04}", number or None) for number in range(count)]
     last = database.write(lambda tx: sql.insert(ONES, wanted, ("k",))).result()
@@ -116,7 +117,7 @@ def test_what_a_row_writes_may_be_made_of_its_values(count: int, database: Datab
 
 def test_a_statement_has_few_texts(database: Database) -> None:
     texts = {text for count in range(1, 500) for text, _ in ONES.calls([("x", 1)] * count, ("k",))}
-    assert len(texts) == MOST.bit_length()
+    assert len(texts) == ROWS_MAX.bit_length()
 
 
 def test_an_awaited_write_that_nobody_waits_for_any_more_is_done(database: Database) -> None:
@@ -155,14 +156,14 @@ def test_what_is_asked_when_the_database_is_being_closed_is_refused(database: Da
     assert refused.value.rule == "storage.unavailable"
 
 
-@pytest.mark.parametrize("many", [1, 2, 3, MOST, MOST + 1, 2 * MOST + 5])
+@pytest.mark.parametrize("many", [1, 2, 3, ROWS_MAX, ROWS_MAX + 1, 2 * ROWS_MAX + 5])
 def test_many_rows_are_changed_each_by_its_own_values(many: int, database: Database) -> None:
     names = [f"name {number}" for number in range(many)]
 
     def write(tx: Tx) -> int:
         sql.insert(ONES, [(name, None) for name in (*names, "another")], ("kind",))
         values = [(name, place) for place, name in enumerate(names)]
-        return sql.change_all(CHANGED, [*values, ("nobody", 0)], ("changed",))
+        return sql.update_all(CHANGED, [*values, ("nobody", 0)], ("changed",))
 
     assert database.write(write).result() == many
     changed = [(name, place, "changed") for place, name in enumerate(names)]
@@ -175,7 +176,7 @@ def test_a_name_of_any_characters_is_found(database: Database) -> None:
 
     def write(tx: Tx) -> int:
         sql.insert(ONES, [(name, None) for name in odd], ("kind",))
-        return sql.change_all(CHANGED, [(name, name) for name in odd], ("changed",))
+        return sql.update_all(CHANGED, [(name, name) for name in odd], ("changed",))
 
     assert database.write(write).result() == len(odd)
     assert [(name, other) for name, other, _ in rows(database)] == [(name, name) for name in odd]
@@ -187,7 +188,9 @@ def test_kinds_that_come_in_turn_are_each_done_in_one_go_and_what_is_of_no_kind_
     one, two, seen = Kind(), Kind(), list[list[str]]()
     with busy_writer(database):
         asked = [database.write_together(kind, name) for name, kind in zip("abcd", (one, two, one, two), strict=True)]
-        between = database.write(lambda tx: seen.append([str(name) for (name,) in sql.every("SELECT name FROM one")]))
+        between = database.write(
+            lambda tx: seen.append([str(name) for (name,) in sql.fetch_all("SELECT name FROM one")])
+        )
         asked += [database.write_together(kind, name) for name, kind in zip("efg", (two, one, two), strict=True)]
     between.result()
     assert [promise.result() for promise in asked] == list("ABCDEFG")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from socialpub.store import db
-from socialpub.store.former import _check_room
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
+from socialpub.store.schema import migration
+from socialpub.store.schema.upgrade_backup import _check_space
 from tests import formers
 from tests.kit import Server
 
@@ -96,7 +96,7 @@ def test_what_a_database_says_it_says_after_every_upgrade(
 ) -> None:
     path = made(number, tmp_path / "socialpub.db")
     before = facts(path)
-    db.migrate(path)
+    migration.migrate(path)
     assert is_sound(path)
     assert facts(path, columns_of(before)) == before
 
@@ -107,7 +107,7 @@ def test_a_server_works_with_what_every_version_left(
 ) -> None:
     """By the API: the same posts, found by their text, and a new one beside them."""
     path = made(number, tmp_path / "former.db")
-    db.migrate(path)
+    migration.migrate(path)
     server = make_server()
     server.stop()
     for old in server.home.glob("socialpub.db*"):
@@ -145,7 +145,7 @@ def test_a_copy_from_before_is_beside_the_file(made: Callable[[int, Path], Path]
     path = made(1, tmp_path / "socialpub.db")
     before = facts(path)
     (instance,) = before["instance"].values()
-    db.migrate(path, keep=2)
+    migration.migrate(path, keep=2)
     assert copies(tmp_path) == [name_of(2)]
     copy = tmp_path / name_of(2)
     assert facts(copy) == before | {"instance": {(instance["id"],): instance | {"paused": "restored", "moved": None}}}
@@ -156,9 +156,9 @@ def test_a_copy_from_before_is_beside_the_file(made: Callable[[int, Path], Path]
 def test_no_copy_is_made_of_what_is_new_or_needs_none_or_without_the_wish(
     made: Callable[[int, Path], Path], tmp_path: Path
 ) -> None:
-    db.migrate(tmp_path / "socialpub.db", keep=2)
-    db.migrate(tmp_path / "socialpub.db", keep=2)
-    db.migrate(made(1, tmp_path / "socialpub.db"))
+    migration.migrate(tmp_path / "socialpub.db", keep=2)
+    migration.migrate(tmp_path / "socialpub.db", keep=2)
+    migration.migrate(made(1, tmp_path / "socialpub.db"))
     assert copies(tmp_path) == []
 
 
@@ -167,7 +167,7 @@ def test_so_many_copies_are_kept(
 ) -> None:
     caplog.set_level(logging.INFO)
     for number in range(1, formers.newest()):
-        db.migrate(lived(made(number, tmp_path / "socialpub.db"), number), keep=1)
+        migration.migrate(lived(made(number, tmp_path / "socialpub.db"), number), keep=1)
     assert copies(tmp_path) == [name_of(formers.newest())]
     assert sum("was removed: there are 1 newer ones" in line for line in caplog.messages) == 1
 
@@ -185,21 +185,21 @@ def test_an_upgrade_that_was_cut_short_goes_on_with_the_copy_that_it_has(
 ) -> None:
     path = made(1, tmp_path / "socialpub.db")
     with formers.only(2, tmp_path):  # as far as it came
-        db.migrate(path, keep=1)
-    db.migrate(path, keep=1)
+        migration.migrate(path, keep=1)
+    migration.migrate(path, keep=1)
     assert copies(tmp_path) == [name_of(2)]
 
 
 def test_a_copy_that_stands_for_another_life_is_made_anew(made: Callable[[int, Path], Path], tmp_path: Path) -> None:
     """Upgraded, put back, used for a while, and upgraded again."""
-    db.migrate(made(1, tmp_path / "socialpub.db"), keep=2)
+    migration.migrate(made(1, tmp_path / "socialpub.db"), keep=2)
     path = made(1, tmp_path / "socialpub.db")
     for end in ("-wal", "-shm"):
         (tmp_path / f"socialpub.db{end}").unlink(missing_ok=True)
     with opened(path) as connection:
         connection.execute("UPDATE post SET text = 'written since'")
         connection.commit()
-    db.migrate(path, keep=2)
+    migration.migrate(path, keep=2)
     with opened(tmp_path / name_of(2)) as connection:
         assert {row[0] for row in connection.execute("SELECT text FROM post")} == {"written since"}
 
@@ -212,13 +212,13 @@ def test_without_room_for_a_copy_nothing_is_begun(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=17_000_000))
     with pytest.raises(StartError) as refused:
-        db.migrate(path, keep=2)
+        migration.migrate(path, keep=2)
     assert "a copy of it is made first. Both need 18 MB, and" in str(refused.value)
     assert "has 17 MB left. Nothing was changed. Make room, or" in str(refused.value)
     assert path.read_bytes() == before
     assert copies(tmp_path) == []
     monkeypatch.undo()
-    _check_room(path)
+    _check_space(path)
 
 
 def test_a_damaged_database_is_not_copied_over_a_good_copy(made: Callable[[int, Path], Path], tmp_path: Path) -> None:
@@ -229,6 +229,6 @@ def test_a_damaged_database_is_not_copied_over_a_good_copy(made: Callable[[int, 
     content[8192 : len(content) // 2] = b"\xff" * (len(content) // 2 - 8192)
     path.write_bytes(content)
     with pytest.raises(StartError, match="damaged"):
-        db.migrate(path, keep=2)
+        migration.migrate(path, keep=2)
     assert good.read_bytes() == b"good"
     assert copies(tmp_path) == [name_of(2)]

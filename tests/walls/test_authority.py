@@ -14,14 +14,14 @@ import pytest
 
 import socialpub
 from socialpub import platforms
-from socialpub.base.crypto import digest
+from socialpub.base.security.crypto import digest
 from socialpub.domain.accounts import connect
 from socialpub.domain.context.platform_sites import PlatformSites
 from socialpub.domain.identity import totp, users
 from socialpub.domain.server import instance
 from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from socialpub.store.models import ApiKey, Invitation, Session, User
+from socialpub.store.schema.models import ApiKey, Invitation, Session, User
 from socialpub.web.app import ROUTES
 from socialpub.web.pipeline import RequestPipeline
 from tests.domain.accounts.connect_kit import Office, open_office

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from socialpub.base import http as outbound
+from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS, NO_SHARE_KEY, FairExecutor, ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import BUSY_RETRY_SECONDS, NOBODY, Pool, Share
 from socialpub.base.http import network
 from socialpub.domain.posts.preflight import LIGHT
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Post
+from socialpub.store.schema.models import Post
 from tests.domain.accounts.connect_kit import open_office
 from tests.kit import Person, Server, error_of
 from tests.soak.world import wait_for
@@ -36,7 +36,7 @@ def over() -> Iterator[threading.Event]:
     over.set()
 
 
-def fill(pool: Pool, share: Share, over: threading.Event) -> list[Future[bool]]:
+def fill(pool: FairExecutor, share: ShareKey, over: threading.Event) -> list[Future[bool]]:
     """Let run and wait what may in this share, and not one more."""
     held: list[Future[bool]] = []
 
@@ -75,7 +75,7 @@ def test_who_keeps_too_much_waiting_is_refused_and_nobody_else(
 ) -> None:
     """Alice's organization has all that may wait: she is told to come back later, and Charlie is answered."""
     server, alice, charlie = world.server, world.alice, world.charlie
-    held = fill(getattr(server.service.executors, name), Share("hangs", alice.organization), over)
+    held = fill(getattr(server.service.executors, name), ShareKey("hangs", alice.organization), over)
     with alice.api.expecting_failure():
         assert is_busy(ask(alice))
     assert server.service.read(lambda: Post.select().count()).result() == 0
@@ -89,7 +89,7 @@ def test_who_keeps_too_much_waiting_is_refused_and_nobody_else(
 def test_what_was_accepted_is_never_refused(world: World, over: threading.Event) -> None:
     """A post that waits behind all the others goes out; what may wait is used up, and a scheduled one is taken."""
     alice, pool = world.alice, world.server.service.executors.immediate
-    share = Share("bluesky", alice.organization)
+    share = ShareKey("bluesky", alice.organization)
     pool.withdraw(share, fill(pool, share, over).pop())
     with ThreadPoolExecutor(1) as client:
         answer = client.submit(PUBLISH, alice)
@@ -124,7 +124,7 @@ def test_a_name_whose_server_is_silent_does_not_keep_others_from_resolving(world
         assert len(hanging) == 28  # six for each of the four that are free
         over.set()
         assert [answer.result(60).status_code for answer in answers] == [200, 200]
-    assert wait_for(lambda: not network.resolvers.busy and not network.resolvers.waits, 30)
+    assert wait_for(lambda: not network.resolver_executor.busy and not network.resolver_executor.waits, 30)
 
 
 def test_connecting_to_a_server_that_a_user_names_does_not_run_among_the_calls_to_platforms(
@@ -135,7 +135,7 @@ def test_connecting_to_a_server_that_a_user_names_does_not_run_among_the_calls_t
     office.login_exists()
     service = office.server.service
     threads = service.runtime.settings.publishing.threads
-    held = [service.executors.immediate.submit_for(NOBODY, over.wait, 60) for _ in range(threads)]
+    held = [service.executors.immediate.submit_for(NO_SHARE_KEY, over.wait, 60) for _ in range(threads)]
     assert office.connect().status_code == 201
     assert not any(each.done() for each in held)
 

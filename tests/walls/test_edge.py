@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sanic.cookies import request as sanic_cookies
 
-from socialpub.base.admission import Pacer
+from socialpub.base.concurrency.admission import Pacer
 from socialpub.base.config import ConfigError
 from socialpub.base.errors import ApiError
 from socialpub.web.http.file_response import ByteRange, parse_range

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from socialpub.base.host import DESCRIPTORS_MOST
+from socialpub.base.system.host_identity import FILE_LIMIT_MAX
 from socialpub.web.html import templates
 from socialpub.web.http import page_cache
 from socialpub.web.server import connections_max
@@ -53,8 +53,8 @@ def test_the_room_is_below_the_limit_of_descriptors(monkeypatch: pytest.MonkeyPa
     for limit, reserved, wanted in (
         (1024, 288, 636),
         (256, 288, 128),
-        (10**9, 288, DESCRIPTORS_MOST - 388),
-        (resource.RLIM_INFINITY, 0, DESCRIPTORS_MOST - 100),
+        (10**9, 288, FILE_LIMIT_MAX - 388),
+        (resource.RLIM_INFINITY, 0, FILE_LIMIT_MAX - 100),
     ):
         monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
         assert connections_max(reserved) == wanted

@@ -13,16 +13,29 @@ from typing import Any
 
 import pytest
 
+from socialpub.base.concurrency.fair_executor import (
+    BUSY_RETRY_SECONDS,
+    FairExecutor,
+    FairShareLimiter,
+    QueueLimits,
+    ShareKey,
+    current_share_key,
+)
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import BUSY_RETRY_SECONDS, Pool, Share, Shares, Waiting, working_for
 from socialpub.base.http import client
-from socialpub.base.http.circuit_breakers import ENOUGH, FIRST_WAIT, FREE, LONGEST_WAIT, Breakers
+from socialpub.base.http.circuit_breakers import (
+    FAILURES_TO_OPEN,
+    FIRST_WAIT_SECONDS,
+    LONGEST_WAIT_SECONDS,
+    WIDTH_MAX,
+    CircuitBreakers,
+)
 from socialpub.domain.background import periodic_tasks
 from socialpub.platforms.contract import AccountIdentity, Tokens, Upstream
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.leases import Claim
-from socialpub.store.models import Post
+from socialpub.store.schema.models import Post
 from tests.domain.publishing.protocol_kit import Protocol
 from tests.kit import Clock, iso
 from tests.soak import fakes
@@ -34,53 +47,53 @@ GRACE = 500.0  # seconds; a try that hangs is given up after 600
 
 
 def test_whoever_comes_later_still_finds_places() -> None:
-    shares = Shares(32)
-    took = {host: sum(shares.try_enter(Share(host)) for _ in range(100)) for host in ("first", "second", "third")}
+    shares = FairShareLimiter(32)
+    took = {host: sum(shares.try_enter(ShareKey(host)) for _ in range(100)) for host in ("first", "second", "third")}
     assert took == {"first": 22, "second": 7, "third": 2}
     assert shares.full().hosts == {"first", "second", "third"}
-    shares.leave(Share("first"))
-    assert not shares.try_enter(Share("first"))
-    assert shares.try_enter(Share("fourth"))
+    shares.leave(ShareKey("first"))
+    assert not shares.try_enter(ShareKey("first"))
+    assert shares.try_enter(ShareKey("fourth"))
 
 
 def test_one_organization_with_many_upstreams_leaves_some_places() -> None:
-    shares = Shares(32)
-    took = sum(shares.try_enter(Share(f"host-{number}", "greedy")) for number in range(100))
+    shares = FairShareLimiter(32)
+    took = sum(shares.try_enter(ShareKey(f"host-{number}", "greedy")) for number in range(100))
     assert took == 28
     assert shares.full().owners == {"greedy"}
-    assert shares.try_enter(Share("host-0", "modest"))
+    assert shares.try_enter(ShareKey("host-0", "modest"))
 
 
 @pytest.mark.parametrize("places", [1, 2, 3])
 def test_of_few_places_everybody_gets_one(places: int) -> None:
-    shares = Shares(places)
-    assert shares.try_enter(Share("a", "x"))
-    shares.leave(Share("a", "x"))
-    assert shares.try_enter(Share("b", "y"))
+    shares = FairShareLimiter(places)
+    assert shares.try_enter(ShareKey("a", "x"))
+    shares.leave(ShareKey("a", "x"))
+    assert shares.try_enter(ShareKey("b", "y"))
 
 
 def test_a_narrow_host_gets_what_it_may_hold() -> None:
     narrow = {"silent": 0, "slow": 1}
-    shares = Shares(32, lambda: narrow)
+    shares = FairShareLimiter(32, lambda: narrow)
     assert shares.full().hosts == {"silent"}
-    assert [shares.try_enter(Share(host)) for host in ("silent", "slow", "slow")] == [False, True, False]
-    assert shares.try_enter(Share("silent"), anyway=True)
+    assert [shares.try_enter(ShareKey(host)) for host in ("silent", "slow", "slow")] == [False, True, False]
+    assert shares.try_enter(ShareKey("silent"), anyway=True)
 
 
 # --- The pool ---
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
-    made = Pool(8, "tested")
+def pool() -> Iterator[FairExecutor]:
+    made = FairExecutor(8, "tested")
     yield made
     made.shutdown(wait=True, cancel_futures=True)
 
 
-def test_a_host_that_hangs_does_not_take_the_pool(pool: Pool) -> None:
+def test_a_host_that_hangs_does_not_take_the_pool(pool: FairExecutor) -> None:
     over = threading.Event()
-    hanging = [pool.submit_for(Share("hangs", "a"), over.wait, 30) for _ in range(50)]
-    healthy = [pool.submit_for(Share("healthy", "b"), lambda n=number: n) for number in range(20)]
+    hanging = [pool.submit_for(ShareKey("hangs", "a"), over.wait, 30) for _ in range(50)]
+    healthy = [pool.submit_for(ShareKey("healthy", "b"), lambda n=number: n) for number in range(20)]
     assert [work.result(30) for work in healthy] == list(range(20))
     assert wait_for(lambda: sum(work.running() for work in hanging) == 6, 30)  # each in its thread, which is to begin
     assert pool.waits == 44
@@ -90,7 +103,7 @@ def test_a_host_that_hangs_does_not_take_the_pool(pool: Pool) -> None:
     assert wait_for(lambda: not pool.busy, 30)
 
 
-def test_shares_take_turns(pool: Pool) -> None:
+def test_shares_take_turns(pool: FairExecutor) -> None:
     gate, began, order = threading.Event(), threading.Semaphore(0), []
 
     def hold() -> None:
@@ -98,10 +111,10 @@ def test_shares_take_turns(pool: Pool) -> None:
         gate.wait(30)
 
     for number in range(8):
-        pool.submit_for(Share(f"holder-{number}"), hold)
+        pool.submit_for(ShareKey(f"holder-{number}"), hold)
         assert began.acquire(timeout=30)
-    many = [pool.submit_for(Share("many"), order.append, "many") for _ in range(40)]
-    one = pool.submit_for(Share("one"), order.append, "one")
+    many = [pool.submit_for(ShareKey("many"), order.append, "many") for _ in range(40)]
+    one = pool.submit_for(ShareKey("one"), order.append, "one")
     gate.set()
     for work in (*many, one):
         work.result(30)
@@ -109,7 +122,7 @@ def test_shares_take_turns(pool: Pool) -> None:
 
 
 def test_a_burst_is_done_where_one_thread_is_all_that_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool, start, order = Pool(100, "tested"), threading.Thread.start, []
+    pool, start, order = FairExecutor(100, "tested"), threading.Thread.start, []
 
     def once(thread: threading.Thread) -> None:
         if pool._crew.threads > 1:
@@ -118,20 +131,20 @@ def test_a_burst_is_done_where_one_thread_is_all_that_can_be_had(monkeypatch: py
 
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", once)
-        for each in [pool.submit_for(Share("one"), order.append, number) for number in range(5)]:
+        for each in [pool.submit_for(ShareKey("one"), order.append, number) for number in range(5)]:
             each.result(30)
     assert sorted(order) == list(range(5))
     pool.shutdown(wait=True)
 
 
 def test_the_last_place_is_for_who_has_none_and_whoever_has_none_is_next() -> None:
-    pool, order, gates = Pool(2, "tested"), [], {name: threading.Event() for name in ("one", "two")}
+    pool, order, gates = FairExecutor(2, "tested"), [], {name: threading.Event() for name in ("one", "two")}
     for name, gate in gates.items():
         began = threading.Event()
-        pool.submit_for(Share(owner=name), lambda began=began, gate=gate: began.set() or gate.wait(30))
+        pool.submit_for(ShareKey(owner=name), lambda began=began, gate=gate: began.set() or gate.wait(30))
         assert began.wait(30)
     wanted = ["one", "one", "one", "three", "last"]
-    works = [pool.submit_for(Share(owner=name), order.append, name) for name in wanted]
+    works = [pool.submit_for(ShareKey(owner=name), order.append, name) for name in wanted]
     gates["two"].set()
     for work in works[3:]:
         work.result(30)
@@ -145,7 +158,7 @@ def test_the_last_place_is_for_who_has_none_and_whoever_has_none_is_next() -> No
 
 
 def test_what_begins_by_itself_has_a_place_until_it_leaves_it_and_waits_for_one_like_others() -> None:
-    pool, one, begun = Pool(2, "tested"), Share(owner="one"), list[tuple[str, Callable[[], None]]]()
+    pool, one, begun = FairExecutor(2, "tested"), ShareKey(owner="one"), list[tuple[str, Callable[[], None]]]()
     came = threading.Semaphore(0)
 
     def begin(name: str, leave: Callable[[], None]) -> None:
@@ -157,7 +170,7 @@ def test_what_begins_by_itself_has_a_place_until_it_leaves_it_and_waits_for_one_
     assert [name for name, _ in begun] == ["first"]  # never the last place for who has one
     assert pool.busy
     assert pool.waits == 2
-    other = pool.submit_for(Share(owner="two"), threading.get_ident)
+    other = pool.submit_for(ShareKey(owner="two"), threading.get_ident)
     assert other.result(30) != threading.get_ident()
     assert came.acquire(timeout=30)
     begun[0][1]()
@@ -172,7 +185,7 @@ def test_what_begins_by_itself_has_a_place_until_it_leaves_it_and_waits_for_one_
         pool.enter_for(one, functools.partial(begin, "late"))
 
 
-def refused(pool: Pool, share: Share, count: int = 1) -> bool:
+def refused(pool: FairExecutor, share: ShareKey, count: int = 1) -> bool:
     try:
         pool.admit(share, count)
     except ApiError as error:
@@ -181,13 +194,18 @@ def refused(pool: Pool, share: Share, count: int = 1) -> bool:
 
 
 def test_what_waits_is_bounded_for_each_owner_and_in_all_and_what_was_accepted_is_not() -> None:
-    pool, over, mine, theirs = Pool(1, "tested", Waiting(3, 5)), threading.Event(), Share("h", "a"), Share("h", "b")
+    pool, over, mine, theirs = (
+        FairExecutor(1, "tested", QueueLimits(3, 5)),
+        threading.Event(),
+        ShareKey("h", "a"),
+        ShareKey("h", "b"),
+    )
     began = threading.Event()
     first = pool.submit_for(mine, lambda: began.set() or over.wait(30))
     assert began.wait(30)
     waiting = [pool.of(share).submit(lambda: 1) for share in (mine, mine, mine)]
     assert refused(pool, mine)
-    assert refused(pool, Share("another host", "a"))
+    assert refused(pool, ShareKey("another host", "a"))
     with pytest.raises(ApiError):
         pool.of(mine).submit(print)
     assert [refused(pool, theirs, count) for count in (2, 3)] == [False, True]
@@ -205,21 +223,23 @@ def test_what_waits_is_bounded_for_each_owner_and_in_all_and_what_was_accepted_i
 
 def test_each_thread_ends_what_it_has_begun_and_knows_whom_it_works_for() -> None:
     ended: list[str] = []
-    pool = Pool(3, "tested", ended=lambda: ended.append(threading.current_thread().name))
+    pool = FairExecutor(3, "tested", ended=lambda: ended.append(threading.current_thread().name))
     met = threading.Barrier(3)
-    works = [pool.submit_for(Share(f"h{n}", f"o{n}"), lambda: (met.wait(30), working_for.get())) for n in range(3)]
-    assert {work.result(30)[1] for work in works} == {Share(f"h{n}", f"o{n}") for n in range(3)}
+    works = [
+        pool.submit_for(ShareKey(f"h{n}", f"o{n}"), lambda: (met.wait(30), current_share_key.get())) for n in range(3)
+    ]
+    assert {work.result(30)[1] for work in works} == {ShareKey(f"h{n}", f"o{n}") for n in range(3)}
     assert ended == []
     pool.shutdown()
     assert ended == ["tested"] * 3
 
 
-def test_a_failure_is_told_and_a_closed_pool_takes_nothing(pool: Pool) -> None:
+def test_a_failure_is_told_and_a_closed_pool_takes_nothing(pool: FairExecutor) -> None:
     with pytest.raises(ZeroDivisionError):
         pool.submit(lambda: 1 // 0).result(30)
     gate = threading.Event()
-    pool.submit_for(Share("h"), gate.wait, 30)
-    waiting = [pool.submit_for(Share("h"), gate.wait, 30) for _ in range(20)]
+    pool.submit_for(ShareKey("h"), gate.wait, 30)
+    waiting = [pool.submit_for(ShareKey("h"), gate.wait, 30) for _ in range(20)]
     pool.shutdown(wait=False, cancel_futures=True)
     gate.set()
     assert waiting[-1].cancelled()
@@ -243,19 +263,19 @@ def time() -> Time:
 
 
 @pytest.fixture
-def breakers(time: Time) -> Breakers:
-    return Breakers(time)
+def breakers(time: Time) -> CircuitBreakers:
+    return CircuitBreakers(time)
 
 
-def silence(breakers: Breakers, name: str = "p", times: int = ENOUGH) -> None:
+def silence(breakers: CircuitBreakers, name: str = "p", times: int = FAILURES_TO_OPEN) -> None:
     for _ in range(times):
         breakers.unanswered(name)
 
 
-def test_only_silence_in_a_row_opens(breakers: Breakers) -> None:
-    silence(breakers, times=ENOUGH - 1)
+def test_only_silence_in_a_row_opens(breakers: CircuitBreakers) -> None:
+    silence(breakers, times=FAILURES_TO_OPEN - 1)
     breakers.answered("p")
-    silence(breakers, times=ENOUGH - 1)
+    silence(breakers, times=FAILURES_TO_OPEN - 1)
     assert breakers.may_call("p")
     assert breakers.open() == []
     breakers.unanswered("p")
@@ -263,9 +283,9 @@ def test_only_silence_in_a_row_opens(breakers: Breakers) -> None:
     assert breakers.may_call("another")
 
 
-def test_one_thread_tries_at_growing_distances(breakers: Breakers, time: Time) -> None:
+def test_one_thread_tries_at_growing_distances(breakers: CircuitBreakers, time: Time) -> None:
     silence(breakers)
-    wait = FIRST_WAIT
+    wait = FIRST_WAIT_SECONDS
     for _ in range(6):
         assert breakers.narrow() == {"p": 0}
         time.now += wait - 0.1
@@ -275,8 +295,8 @@ def test_one_thread_tries_at_growing_distances(breakers: Breakers, time: Time) -
         assert breakers.may_call("p")
         assert not elsewhere(lambda: breakers.may_call("p"))
         breakers.unanswered("p")
-        wait = min(wait * 2, LONGEST_WAIT)
-    assert breakers.next_try() == pytest.approx(LONGEST_WAIT)
+        wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+    assert breakers.next_try() == pytest.approx(LONGEST_WAIT_SECONDS)
 
 
 def elsewhere(run: Callable[[], Any]) -> Any:
@@ -287,46 +307,46 @@ def elsewhere(run: Callable[[], Any]) -> Any:
     return found[0]
 
 
-def test_a_try_that_learned_nothing_is_somebody_elses(breakers: Breakers, time: Time) -> None:
+def test_a_try_that_learned_nothing_is_somebody_elses(breakers: CircuitBreakers, time: Time) -> None:
     silence(breakers)
-    time.now += FIRST_WAIT
+    time.now += FIRST_WAIT_SECONDS
     assert breakers.may_call("p")
     breakers.gave_up("p")
     assert elsewhere(lambda: breakers.may_call("p"))
 
 
-def test_what_waited_goes_on_slowly(breakers: Breakers, time: Time) -> None:
+def test_what_waited_goes_on_slowly(breakers: CircuitBreakers, time: Time) -> None:
     silence(breakers)
-    time.now += FIRST_WAIT
+    time.now += FIRST_WAIT_SECONDS
     assert breakers.may_call("p")
     breakers.answered("p")
     assert breakers.open() == []
     assert breakers.narrow() == {"p": 1}
     breakers.answered("p")
     assert breakers.narrow() == {"p": 2}
-    for _ in range(FREE):
+    for _ in range(WIDTH_MAX):
         breakers.answered("p")
     assert breakers.narrow() == {}
 
 
-def test_silence_again_at_the_first_call_opens_again(breakers: Breakers, time: Time) -> None:
+def test_silence_again_at_the_first_call_opens_again(breakers: CircuitBreakers, time: Time) -> None:
     silence(breakers)
-    time.now += FIRST_WAIT
+    time.now += FIRST_WAIT_SECONDS
     breakers.answered("p")
     breakers.unanswered("p")
     assert not breakers.may_call("p")
 
 
 def test_opening_and_closing_are_one_line_each(
-    breakers: Breakers, time: Time, caplog: pytest.LogCaptureFixture
+    breakers: CircuitBreakers, time: Time, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "socialpub.upstream"):
-        silence(breakers, times=ENOUGH + 20)
+        silence(breakers, times=FAILURES_TO_OPEN + 20)
         time.now += 7
         breakers.answered("p")
         breakers.answered("p")
     assert [record.message for record in caplog.records] == [
-        f"p has not answered {ENOUGH} calls in a row: its posts wait until it does",
+        f"p has not answered {FAILURES_TO_OPEN} calls in a row: its posts wait until it does",
         "p answers again after 7 s; what waited goes on",
     ]
 
@@ -461,7 +481,7 @@ def test_a_try_that_fails_on_our_side_tells_nothing_of_the_platform(
 
     waiting = silenced(server, schedule(server, "plain", 30))
     monkeypatch.setattr(connector, "prepare", faulty)
-    server.skip(FIRST_WAIT)
+    server.skip(FIRST_WAIT_SECONDS)
     for _ in range(60):
         if wait_for(lambda: len(tries) >= 3, 0.2):
             break
@@ -484,7 +504,7 @@ def one_tries(server: Protocol) -> Claim:
     faults, calls = server.lab.lab.faults, len(server.lab.lab.calls)
     faults.clear()
     faults.add([{"fault": "delay:600", "platform": "plain", "effect": False}])
-    server.skip(FIRST_WAIT)
+    server.skip(FIRST_WAIT_SECONDS)
     held = server.service.jobs.held
     assert wait_for(lambda: len(server.lab.lab.calls) > calls and len(held()) == 1, 30), held()
     return held()[0]
@@ -493,7 +513,7 @@ def one_tries(server: Protocol) -> Claim:
 def test_what_a_silent_platform_holds_back_is_told_once_it_is_too_late(
     server: Protocol, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.2)
     monkeypatch.setattr(client, "CALL_SECONDS", 10)
     waiting = silenced(server, schedule(server, "plain", 30))
     trying = one_tries(server)
@@ -516,4 +536,4 @@ def test_who_is_refused_while_another_tries_is_to_come_again_soon(
     one_tries(server)
     refused = server.publish("plain", "at once")["error"]
     assert "did not respond to the last calls" in refused["message"]
-    assert refused["retryAfter"] <= LONGEST_WAIT
+    assert refused["retryAfter"] <= LONGEST_WAIT_SECONDS

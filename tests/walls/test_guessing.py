@@ -9,12 +9,12 @@ import httpx
 import pytest
 from argon2 import PasswordHasher
 
-from socialpub.base.crypto import digest
+from socialpub.base.security.crypto import digest
 from socialpub.domain.access import idempotency
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.identity import sessions, signin, users
-from socialpub.store.models import Device, Session, User
+from socialpub.store.schema.models import Device, Session, User
 from socialpub.web.dashboard import sign_in as pages
 from tests.kit import Api, Clock, Person, Server, untouched
 from tests.web.test_signin import EMAIL, PASSWORD, add_user, at_once, csrf_of, sign_in, signed_in

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base.fair import HOST_PARTS
-from socialpub.base.http.circuit_breakers import ENOUGH
+from socialpub.base.concurrency.fair_executor import HOST_FACTOR
+from socialpub.base.http.circuit_breakers import FAILURES_TO_OPEN
 from socialpub.domain.background.job_kinds import LATE_MS as OVERDUE_MS
 from tests.conftest import Tell
 from tests.kit import iso
@@ -124,7 +124,7 @@ def test_300_posts_to_a_platform_that_hangs_wait_alone_and_go_out_when_it_answer
     assert report.statuses == {"published": ACCOUNTS * EACH + OTHERS}
     assert not slowest
     # Its share of the workers, those that took one more before enough calls had ended, and the tries after that.
-    assert len(hung) <= WORKERS * HOST_PARTS // (HOST_PARTS + 1) + 1 + ENOUGH + TRIES
+    assert len(hung) <= WORKERS * HOST_FACTOR // (HOST_FACTOR + 1) + 1 + FAILURES_TO_OPEN + TRIES
     assert len(spaced) == ACCOUNTS
     assert min(spaced) >= SPACING - 0.1
     assert late <= LATE_MS * busy or not TIMED

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import Pool, Share
 from socialpub.domain.context.app_context import CONCURRENT_CHECKS, CONCURRENT_REQUESTS_ALONE, MEASURING_THREADS
 from socialpub.domain.posts import preflight
 from socialpub.domain.posts.preflight import LIGHT
@@ -24,7 +24,7 @@ from socialpub.platforms.contract import ConnectorAccount, Draft
 from socialpub.platforms.kit import rule_catalog, text
 from socialpub.platforms.kit.rule_catalog import find_measured_max, find_violations
 from socialpub.platforms.twitter import text as twitter_text
-from socialpub.store.models import Media
+from socialpub.store.schema.models import Media
 from socialpub.web.http import request_body
 from socialpub.web.http.request_body import MIB, BodyBudgets, ByteBudget
 from tests.counting import Counting, Done
@@ -370,18 +370,18 @@ def test_others_are_answered_while_large_bodies_are_parsed(world: World, monkeyp
 
 def test_bodies_are_parsed_in_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many an organization has sent: who comes after them waits for those that are under way."""
-    shares: list[Share] = []
-    plain = Pool.submit_for
+    shares: list[ShareKey] = []
+    plain = FairExecutor.submit_for
 
-    def spy(pool: Pool, share: Share, *work: Any) -> Any:
+    def spy(pool: FairExecutor, share: ShareKey, *work: Any) -> Any:
         if pool is world.server.service.executors.reading:
             shares.append(share)
         return plain(pool, share, *work)
 
-    monkeypatch.setattr(Pool, "submit_for", spy)
+    monkeypatch.setattr(FairExecutor, "submit_for", spy)
     body = json.dumps(world.body(deep=False)) + " " * request_body.INLINE_PARSE_MAX
     assert world.alice.api.post("/v1/posts/validate", content=body).status_code == 200
-    assert set(shares) == {Share(owner=world.alice.organization)}
+    assert set(shares) == {ShareKey(owner=world.alice.organization)}
 
 
 def test_a_file_may_fill_the_body(world: World) -> None:

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from socialpub.base.fair import BUSY_RETRY_SECONDS, Share
-from socialpub.store.connections import DbFuture
-from socialpub.store.db import READERS, WAITING, asker, proxy
-from socialpub.store.models import ApiKey
-from socialpub.store.readers import READ_SECONDS
+from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS, ShareKey
+from socialpub.store.database import READERS, REQUEST_QUEUE, current_requester, proxy
+from socialpub.store.engine.reader_pool import READ_SECONDS
+from socialpub.store.engine.sqlite import DbFuture
+from socialpub.store.schema.models import ApiKey
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Server, error_of
 from tests.soak.world import wait_for
@@ -40,7 +40,7 @@ def hold_readers(server: Server, over: threading.Event) -> list[DbFuture[bool]]:
         return over.wait(60)
 
     def ask(owner: str) -> DbFuture[bool]:
-        asker.set(Share(owner=owner))
+        current_requester.set(ShareKey(owner=owner))
         return server.service.read(hold)
 
     held = [contextvars.copy_context().run(ask, f"owner {number}") for number in range(READERS)]
@@ -86,7 +86,7 @@ def test_one_organizations_reads_leave_a_reader_for_others(world: World, over: t
         return over.wait(60)
 
     def ask() -> DbFuture[bool]:
-        asker.set(Share(owner=world.alice.organization))
+        current_requester.set(ShareKey(owner=world.alice.organization))
         return world.server.service.read(hold)
 
     held = [contextvars.copy_context().run(ask) for _ in range(20)]
@@ -128,14 +128,14 @@ def test_who_has_too_many_reads_waiting_is_told_to_come_back(world: World, over:
     held = hold_readers(world.server, over)
 
     def ask() -> DbFuture[int]:
-        asker.set(Share(owner=alice.organization))
+        current_requester.set(ShareKey(owner=alice.organization))
         return world.server.service.read(lambda: 1)
 
-    waiting = [contextvars.copy_context().run(ask) for _ in range(WAITING.owner)]
+    waiting = [contextvars.copy_context().run(ask) for _ in range(REQUEST_QUEUE.owner)]
     with alice.api.expecting_failure():
         answer = alice.api.get("/v1/posts", params=SEARCH)
     assert (answer.status_code, error_of(answer)["rule"]) == (503, "http.busy")
     assert answer.headers["Retry-After"] == str(BUSY_RETRY_SECONDS)
     over.set()
-    assert [each.result(60) for each in (*held, *waiting)] == [True] * READERS + [1] * WAITING.owner
+    assert [each.result(60) for each in (*held, *waiting)] == [True] * READERS + [1] * REQUEST_QUEUE.owner
     assert alice.api.get("/v1/posts", params=SEARCH).status_code == 200

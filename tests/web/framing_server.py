@@ -12,7 +12,7 @@ import pytest
 from sanic.config import Config
 from sanic.router import Router
 
-from socialpub.base import sockets
+from socialpub.base.system import sockets
 from socialpub.web import server
 from socialpub.web.http import request_body
 from socialpub.web.http.handler import ServerRequest

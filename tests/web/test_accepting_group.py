@@ -10,8 +10,8 @@ from unittest import mock
 
 import pytest
 
-from socialpub.store.locks import held, open_lock, write_lock_path
-from socialpub.store.models import ApiKey
+from socialpub.store.engine.locks import get_write_lock_path, hold, open_lock
+from socialpub.store.schema.models import ApiKey
 from tests.counting import Counting
 from tests.kit import Api, Server, breathe
 from tests.web.world import World
@@ -36,7 +36,7 @@ def test_many_batches_are_one_commit(organizations: int, counting: Counting, ser
             breathe()  # it is noted that the key was used, and not again for a while
     database = server.service.db.path
     with counting.while_() as done, ThreadPoolExecutor(TOGETHER) as clients:
-        with open_lock(write_lock_path(database)) as lock, held(lock):
+        with open_lock(get_write_lock_path(database)) as lock, hold(lock):
             answers = [clients.submit(publish, number) for number in range(TOGETHER)]
             while done.asked.writes < TOGETHER:
                 breathe()
@@ -69,7 +69,7 @@ def test_one_that_is_refused_holds_back_nobody_who_comes_with_it(server: Server,
     for who in people:
         assert who.api.get("/v1/posts").status_code == 200
     with ThreadPoolExecutor(TOGETHER) as clients, mock.patch.object(server.service, "write_together", count):
-        with open_lock(write_lock_path(database)) as lock, held(lock):
+        with open_lock(get_write_lock_path(database)) as lock, hold(lock):
             answers = [clients.submit(publish, number) for number in range(TOGETHER)]
             while asked < TOGETHER:
                 breathe()

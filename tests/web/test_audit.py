@@ -11,7 +11,7 @@ import pytest
 from socialpub.domain.access import audit_log
 from socialpub.domain.background import periodic_tasks
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import ApiKey, Audit, Batch, User
+from socialpub.store.schema.models import ApiKey, AuditEntry, Batch, User
 from tests.domain.accounts.connect_kit import open_office, sign_in
 from tests.kit import Person, Server
 from tests.web.test_scheduling import unknown
@@ -20,7 +20,7 @@ from tests.web.world import World
 
 
 def acts(server: Server) -> list[dict[str, Any]]:
-    return sorted(server.rows(Audit), key=lambda row: int(row["number"]))
+    return sorted(server.rows(AuditEntry), key=lambda row: int(row["number"]))
 
 
 def newest(server: Server) -> dict[str, Any]:

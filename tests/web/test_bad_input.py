@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.db import proxy
-from socialpub.store.models import Post
+from socialpub.store.database import proxy
+from socialpub.store.schema.models import Post
 from socialpub.web.http import request_body
 from tests.kit import UNKNOWN_ID, Clock, Server, error_of, iso, untouched
 from tests.web import raw

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.store.models import Audit, Organization, Subscription, SubscriptionNotice
+from socialpub.store.schema.models import AuditEntry, BillingWebhook, Organization, Subscription
 from tests.billing_kit import MONTH_MS, NOON, PATH, SETTINGS, notice, send, signature, tell
 from tests.kit import Person, Server, error_of, iso, untouched
 
@@ -76,7 +76,7 @@ def test_each_notice_that_does_something_is_in_the_audit_trail(server: Server, a
     for _ in range(2):
         tell(server, ann, "subscription_created")
     tell(server, ann, "order_created")
-    (row,) = server.rows(Audit, verb=f"POST {PATH}")
+    (row,) = server.rows(AuditEntry, verb=f"POST {PATH}")
     assert (row["organization"], row["subject"], row["key"], row["user"]) == (
         ann.organization,
         ann.organization,
@@ -163,7 +163,7 @@ def test_an_older_payment_notice_does_not_undo_a_newer_one(server: Server, ann: 
         tell(server, ann, "subscription_payment_failed", at=10)
     tell(server, ann, "subscription_payment_failed", at=30)
     assert types(server)[1:] == ["billing.recovered", "billing.payment_failed"]
-    assert len(server.rows(SubscriptionNotice)) == 3  # one row for each name, however many come
+    assert len(server.rows(BillingWebhook)) == 3  # one row for each name, however many come
 
 
 @pytest.mark.parametrize("names", list(itertools.permutations(("subscription_created", "subscription_updated"))))

@@ -12,7 +12,7 @@ from socialpub.domain.server import instance
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.bluesky.accounts import Account as Theirs
-from socialpub.store.models import Account, Instance
+from socialpub.store.schema.models import Account, Instance
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server, breathe
 from tests.web.world import World

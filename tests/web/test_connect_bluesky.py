@@ -71,7 +71,7 @@ def posts(office: Office) -> list[str]:
 @contextlib.contextmanager
 def line(office: Office, who: Who, held: Tokens) -> Iterator[Upstream]:
     """A line to the fake that is not our server's."""
-    with outbound.Client(outbound.UNGUARDED) as http:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
         mint = SigningContext(office.server.clock.now_ms, secrets.token_bytes)
         yield Upstream(http, http, office.server.service.sites["bluesky"], who, held, mint=mint)
 

@@ -22,18 +22,18 @@ from socialpub.domain.shapes.billing import SubscriptionFacts
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.store.models import (
+from socialpub.store.schema.models import (
     TABLES,
     Account,
     ApiKey,
-    Audit,
-    FormerUser,
+    AuditEntry,
     Intent,
     Invitation,
     Media,
     NotificationChannel,
     Organization,
     Profile,
+    RemovedUser,
     Session,
     User,
     WebhookDelivery,
@@ -148,7 +148,7 @@ def test_nothing_of_it_comes_in_any_more(
     assert mine.post("/v1/profiles", json={"name": "x"}).status_code == 401
     assert server.rows(User, organization=alice.organization) == []
     assert server.rows(Invitation, organization=alice.organization) == []
-    assert [row["email"] for row in server.rows(FormerUser)] == ["alice@x.test"]
+    assert [row["email"] for row in server.rows(RemovedUser)] == ["alice@x.test"]
     assert {row["revoked_at"] is None for row in server.rows(ApiKey, organization=alice.organization)} == {False}
     assert {row["deleted_at"] is None for row in server.rows(Profile, organization=alice.organization)} == {False}
     assert [row["id"] for row in server.service.read(profiles.list_organizations).result()] == [charlie.organization]
@@ -245,7 +245,7 @@ def test_the_act_is_in_the_log_and_the_published_posts_stay_on_record(world: Wor
     post = world.published()
     history = world.server.events(post)
     delete(world.server, world.alice)
-    (row,) = world.server.rows(Audit, verb="test")
+    (row,) = world.server.rows(AuditEntry, verb="test")
     assert (row["organization"], row["subject"]) == (world.alice.organization,) * 2
     assert [row["status"] for row in world.server.rows(id=post)] == ["published"]
     assert world.server.events(post) == history

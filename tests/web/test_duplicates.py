@@ -8,7 +8,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from socialpub.store.models import Post
+from socialpub.store.schema.models import Post
 from tests.kit import Server, error_of, untouched
 from tests.web.world import World
 

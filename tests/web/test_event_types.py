@@ -14,7 +14,7 @@ from socialpub.domain.events.events import EVENTS
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.platforms.contract import Tokens
-from socialpub.store.models import Organization, WebhookDelivery
+from socialpub.store.schema.models import Organization, WebhookDelivery
 from tests.billing_kit import SETTINGS, tell
 from tests.hooks import ENDPOINTS, ended, register
 from tests.kit import Server, breathe, iso

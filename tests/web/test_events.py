@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import crypto
+from socialpub.base.security import crypto
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.webhooks import eventlog
-from socialpub.store.models import Event, Post
-from socialpub.store.statements.events import TYPES
+from socialpub.store.queries.events import TYPE_NUMBERS
+from socialpub.store.schema.models import Event, Post
 from tests.kit import Api, Person, Server, error_of
 from tests.web.world import World
 
@@ -140,7 +140,7 @@ def test_a_poller_never_skips_an_event_that_is_committed_later(told: World) -> N
                 other.execute(
                     "INSERT INTO event (organization, type, data, created_at) "
                     "SELECT number, ?, '{}', 1 FROM organization WHERE id = ?",
-                    (TYPES["quota.warning"], organization),
+                    (TYPE_NUMBERS["quota.warning"], organization),
                 )
                 polled.acquire()  # written, not committed; meanwhile somebody reads
                 other.execute("COMMIT")
@@ -198,7 +198,7 @@ def test_an_id_is_the_events_own_and_in_the_order_of_the_log(told: World) -> Non
     ids = [event["id"] for event in events]
     assert len(set(ids)) == len(ids) == 8
     for event in events:
-        value = crypto.of_base62(event["id"].removeprefix("evt_"))
+        value = crypto.decode_base62(event["id"].removeprefix("evt_"))
         assert value is not None
         made = uuid.UUID(int=value)
         assert (made.version, made.variant) == (7, uuid.RFC_4122)

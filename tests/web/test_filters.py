@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.kit import UNKNOWN_ID, Api, Person, Server, error_of, untouched
 from tests.web.test_openapi_answers import sign_in
 from tests.web.test_scoping import TOUCHES, Touch

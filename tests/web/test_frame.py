@@ -14,7 +14,7 @@ import pytest
 from sanic.http import Http
 from sanic.signals import SignalRouter
 
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.posts import accept
 from socialpub.web.app import ROUTES
 from socialpub.web.http import request_body
@@ -108,7 +108,7 @@ def test_a_refusal_is_gone_with_its_answer(alice: Person, monkeypatch: pytest.Mo
         return error
 
     def refused(*_: object) -> None:
-        raise noted(refuse("targets.required"))
+        raise noted(rule_error("targets.required"))
 
     monkeypatch.setattr(accept, "check_batch", refused)
     gc.disable()

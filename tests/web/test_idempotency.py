@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.access import idempotency
-from socialpub.store.models import Account, ApiKey, Idempotency, Intent, Post, Usage
+from socialpub.store.schema.models import Account, ApiKey, IdempotencyRecord, Intent, Post, Usage
 from tests.kit import Api, Server, error_of, untouched
 from tests.soak.world import wait_for
 from tests.web.test_scheduling import unknown
@@ -122,7 +122,7 @@ def test_a_replay_costs_no_quota(world: World) -> None:
 
 def test_without_a_key_each_request_is_its_own(world: World) -> None:
     assert world.post().json()["id"] != world.post().json()["id"]
-    assert wait_for(lambda: world.server.rows(Idempotency) == [], 10)
+    assert wait_for(lambda: world.server.rows(IdempotencyRecord) == [], 10)
 
 
 # --- What makes a request the same ---
@@ -208,7 +208,7 @@ def test_a_409_leaves_the_key_free(world: World) -> None:
     for _ in range(2):
         answer = send(world.alice.api, "DELETE", f"/v1/posts/{post}")
         assert error_of(answer)["rule"] == "post.status"
-    assert wait_for(lambda: world.server.rows(Idempotency) == [], 10)
+    assert wait_for(lambda: world.server.rows(IdempotencyRecord) == [], 10)
 
 
 def test_a_rate_limit_leaves_the_key_free(
@@ -224,9 +224,9 @@ def test_a_rate_limit_leaves_the_key_free(
 
 def test_a_bug_that_wrote_nothing_leaves_the_key_free(world: World) -> None:
     with untouched(world.server), world.alice.api.expecting_failure():
-        faults.plan("now.before_commit=raise")
+        fault_injection.plan("now.before_commit=raise")
         answer = send(world.alice.api, "POST", "/v1/posts", world.body())
-        faults.plan("")
+        fault_injection.plan("")
     assert answer.status_code == 500
     assert send(world.alice.api, "POST", "/v1/posts", world.body()).json()["status"] == "published"
 
@@ -243,7 +243,7 @@ def test_a_key_revoked_in_flight_writes_nothing(world: World, monkeypatch: pytes
     monkeypatch.setattr(service, "write_together", revoked_first)
     answer = send(world.alice.api, "POST", "/v1/posts", body)
     assert (answer.status_code, error_of(answer)["code"]) == (401, "unauthenticated")
-    assert world.server.rows(Post) == world.server.rows(Idempotency) == []
+    assert world.server.rows(Post) == world.server.rows(IdempotencyRecord) == []
 
 
 # --- Twins ---
@@ -282,7 +282,7 @@ def test_a_twin_that_waits_too_long_is_told_so_and_the_first_goes_on(
     body, slow = world.body(), world.server.api(world.alice.key)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         first = pool.submit(send, slow, "POST", "/v1/posts", body)
-        while not world.server.rows(Idempotency):
+        while not world.server.rows(IdempotencyRecord):
             assert not first.done()
         answer = send(world.alice.api, "POST", "/v1/posts", body)
         error = error_of(answer)
@@ -297,16 +297,16 @@ def test_a_twin_that_waits_too_long_is_told_so_and_the_first_goes_on(
 def test_a_key_without_an_answer_never_lapses(world: World) -> None:
     """Its batch may yet be published: it is not forgotten while it runs."""
     send(world.alice.api, "POST", "/v1/posts", world.body())
-    world.server.service.write(lambda tx: Idempotency.update(status=None, body=None).execute()).result()
+    world.server.service.write(lambda tx: IdempotencyRecord.update(status=None, body=None).execute()).result()
     world.server.clock.skip(48 * 3600)
     world.server.service.write(lambda tx: idempotency.purge(tx, world.server.service.now_ms)).result()
-    assert len(world.server.rows(Idempotency)) == 1
+    assert len(world.server.rows(IdempotencyRecord)) == 1
 
 
 def test_a_request_that_died_with_its_process_gets_its_answer_from_the_rows(world: World) -> None:
     """The key was claimed with the batch; the next start completes the answer, and nothing is sent again."""
     first = send(world.alice.api, "POST", "/v1/posts", world.body())
-    world.server.service.write(lambda tx: Idempotency.update(status=None, body=None).execute()).result()
+    world.server.service.write(lambda tx: IdempotencyRecord.update(status=None, body=None).execute()).result()
     world.server.restart(world.alice)
     again = send(world.alice.api, "POST", "/v1/posts", world.body())
     assert (again.status_code, again.json()) == (200, first.json())
@@ -319,6 +319,6 @@ def test_a_request_that_died_with_its_process_gets_its_answer_from_the_rows(worl
 
 def test_the_key_itself_is_nowhere(world: World) -> None:
     send(world.alice.api, "POST", "/v1/posts", world.body(), key="a-key-that-nobody-guesses")
-    (row,) = world.server.rows(Idempotency)
+    (row,) = world.server.rows(IdempotencyRecord)
     assert "a-key-that-nobody-guesses" not in json.dumps(row)
     assert row["organization"] == world.alice.organization

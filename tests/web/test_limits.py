@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.domain.access.rate_limits import SlidingWindowLimiter
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.store.models import Organization, Post, Usage
+from socialpub.store.schema.models import Organization, Post, Usage
 from tests.kit import UNKNOWN_ID, Clock, Person, Server, error_of, iso, untouched
 from tests.web.world import World
 

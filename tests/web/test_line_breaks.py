@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from socialpub.domain.shapes.posts import PublishRequest
 from socialpub.platforms.kit.text import normalize_line_feeds
-from socialpub.store.models import Media, Post
+from socialpub.store.schema.models import Media, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Server
 from tests.platforms.contract.rule_kit import EIGHT

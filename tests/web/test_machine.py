@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Idempotency
+from socialpub.store.schema.models import IdempotencyRecord
 from tests.kit import Clock, Server, breathe, error_of, iso
 from tests.web.model import HOUR, MINUTE, Model, Mood
 
@@ -158,7 +158,7 @@ class Machine(RuleBasedStateMachine):
         self.tick(4 * HOUR)
         assert not any(seen.status in ("queued", "validated", "publishing") for seen in self._seen().values())
         self.the_log_the_events_and_the_platform_agree_with_the_model()
-        unfinished = [row for row in self.server.rows(Idempotency) if row["status"] is None]
+        unfinished = [row for row in self.server.rows(IdempotencyRecord) if row["status"] is None]
         self.person.api.close()
         self.server.lab.lab.reset()  # nothing of this sequence is open: the next one's ledger begins empty
         self.reached.update(name for entry in self.model.posts.values() for name in entry.events)

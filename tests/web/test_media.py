@@ -22,7 +22,7 @@ from socialpub.domain.access import actions, idempotency
 from socialpub.domain.background import periodic_tasks
 from socialpub.domain.media import files, library, probe
 from socialpub.platforms.contract import MediaFacts
-from socialpub.store.models import Instance, Media, Organization, Post
+from socialpub.store.schema.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Person, Server, breathe, error_of, iso, untouched
 from tests.media_kit import animation, gif, mp4, picture, png, webm

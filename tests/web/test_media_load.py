@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import sockets
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.base.system import sockets
 from socialpub.commands.serve import run_engine_and_web
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.background.engine import BackgroundEngine
@@ -24,7 +24,8 @@ from socialpub.domain.identity import api_keys
 from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.keys import KeyRequest
 from socialpub.domain.shapes.profiles import OrganizationRequest
-from socialpub.store import db
+from socialpub.store import database
+from socialpub.store.schema import migration
 from socialpub.web.app import build_app
 from socialpub.web.server import run_until_signal, serve_app
 from tests.hostile_media import BOMBS, FILES
@@ -43,10 +44,10 @@ def run(home: str, told: Any) -> None:
         database={"url": f"{home}/socialpub.db"},  # type: ignore[arg-type]
         limits={"media": 100_000},  # type: ignore[arg-type]
     )
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     service = open_context(Runtime(settings, load_vault(settings)))
 
-    def key(tx: db.Tx) -> str:
+    def key(tx: database.Tx) -> str:
         who = build_operator(service, "test")
         organization = profiles.create_organization(tx, who, OrganizationRequest(name="Load"))["id"]
         return str(api_keys.create(tx, who.within(organization), KeyRequest(name="k")).body["key"])

@@ -15,7 +15,7 @@ import pytest
 
 from socialpub.domain.media import fetched, files, probe
 from socialpub.platforms.contract import MediaFacts
-from socialpub.store.models import Media
+from socialpub.store.schema.models import Media
 from tests.kit import Person, Server, iso, untouched
 from tests.media_kit import animation, mp4, picture, png
 from tests.odd_answers import ODD, OddServer

@@ -15,8 +15,8 @@ from socialpub.domain import post_states
 from socialpub.domain.access import authentication
 from socialpub.domain.accounts import accounts
 from socialpub.domain.background import recovery
-from socialpub.store.db import Tx
-from socialpub.store.models import Attempt, Intent, Job, Post
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Attempt, Intent, Job, Post
 from tests.kit import Server, breathe, error_of
 from tests.web.world import World
 

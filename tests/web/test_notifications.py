@@ -15,7 +15,7 @@ from socialpub.domain.events import events
 from socialpub.domain.notifications import channels, words
 from socialpub.domain.server import instance
 from socialpub.domain.shapes.notifications import PAUSED
-from socialpub.store.models import Account, Audit, Notification, NotificationChannel, Post
+from socialpub.store.schema.models import Account, AuditEntry, Notification, NotificationChannel, Post
 from socialpub.web.app import ROUTES
 from tests.chats import CHANNELS, CHATS, DISCORD, SLACK, add, texts
 from tests.kit import Person, Server, breathe, error_of
@@ -626,7 +626,7 @@ def test_a_test_answers_what_the_receiver_said(world: World, sink: Sink, kind: s
     assert (told["delivered"], told["nonRetryable"], told["error"], told["errorName"]) == (True, False, None, None)
     assert told["status"] == (204 if kind == "discord" else 200)
     assert rows(world.server) == []  # it is in no log
-    assert [row["verb"] for row in world.server.rows(Audit)][-1:] == [f"POST {CHANNELS}/<channel_id:str>/test"]
+    assert [row["verb"] for row in world.server.rows(AuditEntry)][-1:] == [f"POST {CHANNELS}/<channel_id:str>/test"]
 
 
 def test_a_test_of_every_type_has_whole_words(world: World, slack: Sink) -> None:

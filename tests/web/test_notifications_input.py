@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.store.models import NotificationChannel
+from socialpub.store.schema.models import NotificationChannel
 from tests.base.test_net_guard import PRIVATE4, REFUSED
 from tests.chats import CHANNELS, TOKEN
 from tests.kit import error_of

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from socialpub.base import http as outbound
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.kit import Person, Server, unused
 from tests.odd_answers import ODD, Odd
 from tests.platforms.meta.meta_kit import jpeg
@@ -48,7 +48,7 @@ PART = 15  # posts of one account: some platforms take fifty a day
 class Hurried:
     """The client of the program, but for a shorter deadline of a publishing call whose answer never ends."""
 
-    def __init__(self, http: outbound.Client, world: World) -> None:
+    def __init__(self, http: outbound.HttpClient, world: World) -> None:
         self._http, self._world = http, world
 
     def __enter__(self) -> Hurried:
@@ -57,7 +57,7 @@ class Hurried:
     def __exit__(self, *_: object) -> None:
         """It holds nothing."""
 
-    def request(self, method: str, url: str, **more: Any) -> outbound.Response:
+    def request(self, method: str, url: str, **more: Any) -> outbound.UpstreamResponse:
         if self._world.hangs and any(relay.is_public(method, url) for relay in self._world.relays.values()):
             more["timeout"] = 1.0
         return self._http.request(method, url, **more)

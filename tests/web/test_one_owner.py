@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.store.models import Account, ApiKey, Audit, Profile
+from socialpub.store.schema.models import Account, ApiKey, AuditEntry, Profile
 from tests.domain.accounts.connect_kit import Office, open_office, sign_in
 from tests.kit import UNKNOWN_ID, Api, Person, Server, error_of
 
@@ -101,7 +101,7 @@ def test_connecting_in_a_profile_that_is_not_there_is_refused_alike(office: Offi
 
 
 def newest(server: Server) -> dict[str, Any]:
-    return max(server.rows(Audit), key=lambda row: int(row["number"]))
+    return max(server.rows(AuditEntry), key=lambda row: int(row["number"]))
 
 
 def test_the_row_of_an_act_names_the_same_subject_whoever_asked(server: Server, browser: Api) -> None:
@@ -123,9 +123,9 @@ def test_beginning_and_finishing_to_connect_leave_the_same_rows_by_api_and_page(
         (lambda: _link(office), lambda back: office.browser.get("/connect/threads/callback", params=back)),
     ):
         back = office.visit(start())
-        before = len(office.server.rows(Audit))
+        before = len(office.server.rows(AuditEntry))
         assert end(back).status_code < 400
-        told.append((len(office.server.rows(Audit)) - before, newest(office.server)["subject"]))
+        told.append((len(office.server.rows(AuditEntry)) - before, newest(office.server)["subject"]))
     (account,) = office.rows()
     assert told == [(1, account["id"])] * 2
 

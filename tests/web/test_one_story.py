@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.store.db import Tx
-from socialpub.store.models import Post
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Post
 from tests.kit import Api, Server
 from tests.web.world import World
 

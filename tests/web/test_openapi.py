@@ -15,7 +15,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from socialpub import platforms
-from socialpub.base.config import Limits
+from socialpub.base.config import RateLimitSettings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.events.events import EVENTS
@@ -31,7 +31,7 @@ from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Server
 
 Json = dict[str, Any]
 BASE = "https://social.example.org"
-DOCUMENT = openapi.build(ROUTES, BASE, Limits(), "__Host-socialpub_session", "X-Service")
+DOCUMENT = openapi.build(ROUTES, BASE, RateLimitSettings(), "__Host-socialpub_session", "X-Service")
 API_ROUTES = [route for route in ROUTES if route.says]
 
 

@@ -16,11 +16,11 @@ import pytest
 from PIL import Image
 
 from socialpub import platforms
-from socialpub.base.crypto import digest
+from socialpub.base.security.crypto import digest
 from socialpub.domain.shapes.errors import PLATFORM_RESPONSES
 from socialpub.platforms.contract import Board
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, Instance, Organization, Post, Session, User
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, Instance, Organization, Post, Session, User
 from socialpub.web.openapi.schemas import model_name
 from tests.kit import UNKNOWN_ID, Api, Clock, Person, Server, iso
 from tests.web.test_openapi import API_ROUTES, closed, delivery_of, errors_in, name_of, said_of

@@ -10,8 +10,8 @@ import pytest
 
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
-from socialpub.store.db import Tx
-from socialpub.store.models import WebhookDelivery
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import WebhookDelivery
 from tests.hooks import ENDPOINTS, register
 from tests.kit import error_of
 from tests.web.world import World

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.store.models import Post
+from socialpub.store.schema.models import Post
 from tests.kit import Api, Person, Server, iso
 from tests.soak.world import TIMED
 from tests.web.world import World

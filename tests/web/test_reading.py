@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.store.jobs.leases import Claim
 from tests.counting import Counting, Work
 from tests.soak.world import wait_for
@@ -123,7 +123,7 @@ def test_a_tag_opens_nothing(world: World) -> None:
 
 
 def test_reads_keep_to_a_pace_while_posts_go_out(world: World) -> None:
-    service, claim = world.server.service, Claim("a post", 1, "publish", Share())
+    service, claim = world.server.service, Claim("a post", 1, "publish", ShareKey())
     asked = lambda: service.admission.reads._next.get(world.alice.organization)  # noqa: E731
     assert wait_for(lambda: not service.jobs.busy, 30)
     assert world.alice.api.get("/v1/posts").status_code == 200

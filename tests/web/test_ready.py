@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from socialpub.base import faults
-from socialpub.base.crypto import MasterKey
+from socialpub.base import fault_injection
+from socialpub.base.security.crypto import MasterKey
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import Instance
+from socialpub.store.schema.models import Instance
 from tests.domain.engine.test_recovery import status
 from tests.kit import Person, Server, error_of, iso
 from tests.media_kit import picture
@@ -23,9 +23,9 @@ from tests.soak.world import wait_for
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A server whose rounds are short."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.2)
     yield
-    faults.plan("")
+    fault_injection.plan("")
 
 
 def not_ready(person: Person) -> str:
@@ -108,9 +108,9 @@ def test_an_upload_into_a_file_says_what_is_wrong(server: Server, alice: Person)
 
 
 def test_a_disk_that_fills_up_under_an_upload_says_so(server: Server, alice: Person) -> None:
-    faults.plan("media.write=enospc")
+    fault_injection.plan("media.write=enospc")
     assert refused(upload(alice)) == "Files cannot be used: the disk is full."
-    faults.plan("")
+    fault_injection.plan("")
     assert upload(alice).status_code == 201
 
 
@@ -131,13 +131,13 @@ def test_a_data_folder_that_is_gone_is_told(make_server: Callable[..., Server], 
 
 def test_a_full_disk_is_known_to_readyz_until_something_can_be_written(server: Server, alice: Person) -> None:
     assert alice.api.get("/readyz").status_code == 200
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     with alice.api.expecting_failure():
         body = {"text": "x", "targets": [{"accountId": alice.bluesky}]}
         said = refused(alice.api.publish(body))
     assert said == "Nothing can be written at the moment: the disk is full."
     assert not_ready(alice) == said
-    faults.plan("")
+    fault_injection.plan("")
     assert alice.api.get("/readyz").status_code == 200
     assert server.lab.lab.ledger.posts() == []
 

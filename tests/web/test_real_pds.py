@@ -29,7 +29,7 @@ from socialpub.platforms.contract import (
     Upstream,
 )
 from socialpub.platforms.contract import ConnectorAccount as Who
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Person, Server, breathe, error_of
 from tests.media_kit import picture
@@ -202,7 +202,7 @@ def test_the_session_that_a_reconnect_replaces_is_ended(
 @pytest.fixture
 def line(pds: Pds) -> Iterator[Lines]:
     """A line to an account, or to nobody's."""
-    with outbound.Client(outbound.UNGUARDED) as http:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
 
         def line(connected: OfferedAccount | None = None) -> Upstream:
             who = connected.identity if connected else AccountIdentity("")

@@ -263,7 +263,7 @@ def root(wish: Wish) -> dict[str, str]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls end after a second, and looks come soon."""
-    for place, name in ((outbound.Client, "request"), (Platform, "class_of"), (outcomes, "pending")):
+    for place, name in ((outbound.HttpClient, "request"), (Platform, "class_of"), (outcomes, "pending")):
         monkeypatch.setattr(place, name, getattr(place, name))  # what the next two lines put there is undone
     server_main._cut_off(CALL_SECONDS)
     server_main._hurry(HURRY)

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.server import instance
-from socialpub.store.models import Account, Attempt, Instance, Media, Post
+from socialpub.store.schema.models import Account, Attempt, Instance, Media, Post
 from tests.kit import Server, error_of, untouched
 from tests.web.world import World, inline, picture
 
@@ -309,7 +309,7 @@ def pause(world: World, reason: str) -> None:
 
 def test_while_nothing_can_be_written_it_is_503_with_retry_after_and_reads_work(world: World) -> None:
     post = world.scheduled()
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     with world.alice.api.expecting_failure():
         answers = [
             world.post(),
@@ -318,7 +318,7 @@ def test_while_nothing_can_be_written_it_is_503_with_retry_after_and_reads_work(
             world.alice.api.patch(f"/v1/posts/{post}", json={"scheduledAt": world.soon()}),
         ]
     read = world.alice.api.get(f"/v1/posts/{post}")
-    faults.plan("")
+    fault_injection.plan("")
     for answer in answers:
         assert (answer.status_code, error_of(answer)["code"]) == (503, "internal_error")
         assert (error_of(answer)["rule"], answer.headers["Retry-After"]) == ("storage.unavailable", "5")
@@ -329,10 +329,10 @@ def test_while_nothing_can_be_written_it_is_503_with_retry_after_and_reads_work(
 
 
 def test_a_bug_shows_nothing_of_itself_but_its_request_id(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    faults.plan("now.before_commit=raise")
+    fault_injection.plan("now.before_commit=raise")
     with world.alice.api.expecting_failure():
         answer = world.alice.api.post("/v1/posts", json=world.body(), headers={"X-Request-Id": "the-bug"})
-    faults.plan("")
+    fault_injection.plan("")
     error = error_of(answer)
     assert (answer.status_code, error["code"], error["requestId"]) == (500, "internal_error", "the-bug")
     assert "planted" not in answer.text

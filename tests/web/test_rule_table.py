@@ -11,7 +11,7 @@ import pytest
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import rule_url
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.store.models import Account, Post
+from socialpub.store.schema.models import Account, Post
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, error_of, untouched
 from tests.web.world import Send, World, inline, picture
 

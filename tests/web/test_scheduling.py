@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.publishing import sending
 from socialpub.store.jobs.leases import Claim
-from socialpub.store.models import Attempt, Intent, Media, Post
+from socialpub.store.schema.models import Attempt, Intent, Media, Post
 from tests.kit import UNKNOWN_ID, breathe, error_of, iso, untouched
 from tests.web.test_rule_table import at_its_time
 from tests.web.world import World, inline, picture
@@ -102,9 +102,9 @@ def test_when_the_transaction_fails_neither_row_nor_job_nor_event_is_there(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with untouched(world.server), world.alice.api.expecting_failure():
-        faults.plan("sched.before_commit=raise")
+        fault_injection.plan("sched.before_commit=raise")
         answer = world.post(scheduledAt=world.soon())
-        faults.plan("")
+        fault_injection.plan("")
     assert (answer.status_code, error_of(answer)["code"]) == (500, "internal_error")
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import crypto
+from socialpub.base.security import crypto
 from socialpub.domain.access import authentication
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.access.authentication import SESSION_IDLE_MS
 from socialpub.domain.identity import api_keys
 from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.store import sql
-from socialpub.store.models import ApiKey, Post, Session, User, WebhookDelivery
-from socialpub.store.statements.keys import KEY_BY_DIGEST
+from socialpub.store.engine import sql
+from socialpub.store.queries.authentication import FIND_KEY_BY_DIGEST
+from socialpub.store.schema.models import ApiKey, Post, Session, User, WebhookDelivery
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
 from socialpub.web.app import ROUTES
@@ -380,9 +380,9 @@ def test_a_cookie_that_nobody_was_given_is_unauthenticated(world: World) -> None
 
 def test_looking_a_key_up_compares_digests_only(world: World) -> None:
     """Nothing that a caller chooses is compared with a secret: one look-up in an index of hashes, the same for all."""
-    made = [crypto.mint_key("svc_live_", world.server.service.runtime.entropy) for _ in range(10)]
+    made = [crypto.generate_api_key("svc_live_", world.server.service.runtime.entropy) for _ in range(10)]
     near = world.alice.key[9:51] + "0"
-    made.append(f"svc_live_{near}{crypto.base62(zlib.crc32(near.encode()), 6)}")
+    made.append(f"svc_live_{near}{crypto.encode_base62(zlib.crc32(near.encode()), 6)}")
     assert world.alice.api.get("/v1/posts").status_code == 200  # so that there is a connection to listen at
     asked: list[str] = []
     connection = world.server.service.db._inline._connection
@@ -391,9 +391,9 @@ def test_looking_a_key_up_compares_digests_only(world: World) -> None:
     for key in made:
         assert world.server.api(key).get("/v1/posts").status_code == 401
     connection.set_trace_callback(None)
-    assert asked == [KEY_BY_DIGEST.replace("?", f"'{crypto.digest(key)}'") for key in made]
+    assert asked == [FIND_KEY_BY_DIGEST.replace("?", f"'{crypto.digest(key)}'") for key in made]
     assert not any(key[9:30] in text for key in made for text in asked)
-    plan = world.server.service.read(lambda: sql.every(f"EXPLAIN QUERY PLAN {KEY_BY_DIGEST}", ("",))).result()
+    plan = world.server.service.read(lambda: sql.fetch_all(f"EXPLAIN QUERY PLAN {FIND_KEY_BY_DIGEST}", ("",))).result()
     ((*_, how),) = plan
     assert re.match(r"SEARCH .+ INDEX .+ \(digest=\?\)", how), how
 

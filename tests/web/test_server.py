@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from socialpub.base import sockets
 from socialpub.base.runtime import Runtime, load_vault
+from socialpub.base.system import sockets
 from socialpub.commands.serve import bind, run_engine_and_web
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import open_context
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import db
+from socialpub.store.schema import migration
 from socialpub.web.app import build_app
 from socialpub.web.server import run_in_thread, serve_app
 from tests.kit import Clock, Server
@@ -41,7 +41,7 @@ class Watched(BackgroundEngine):
 def test_the_port_opens_when_the_engine_has_started(tmp_path: Path, lab: SimulatorThread, wall: Clock) -> None:
     sock = sockets.listen("127.0.0.1", 0)
     settings = Server(tmp_path, lab, wall).settings(sock.getsockname()[1])
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     service = open_context(Runtime(settings, load_vault(settings), clock=wall))
     engine = Watched(service)
     with run_in_thread(run_engine_and_web(engine, serve_app(build_app(service, engine), sock))):

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.store.models import Idempotency, Post, Usage
+from socialpub.store.schema.models import IdempotencyRecord, Post, Usage
 from tests.kit import Api, Server, iso
 from tests.web.world import World
 
@@ -82,5 +82,5 @@ def check_post(world: World, post: str, done: Counter[str]) -> None:
 def check_totals(world: World, counts: Counter[str]) -> None:
     assert len(world.server.rows(Post)) == counts["publish"]
     assert [row["posts"] for row in world.server.rows(Usage)] == [counts["publish"]]
-    assert all(row["status"] is not None for row in world.server.rows(Idempotency))
+    assert all(row["status"] is not None for row in world.server.rows(IdempotencyRecord))
     assert world.server.lab.lab.ledger.posts() == []

@@ -13,17 +13,17 @@ import pytest
 from socialpub.domain.access import actions
 from socialpub.domain.posts import accept, unheard
 from socialpub.domain.publishing import records, run
-from socialpub.store.models import (
+from socialpub.store.schema.models import (
     Attempt,
-    Audit,
+    AuditEntry,
     Batch,
-    Idempotency,
+    IdempotencyRecord,
     Intent,
     Job,
     Media,
     Notification,
     Organization,
-    Owed,
+    UnacknowledgedRequest,
     Usage,
     WebhookDelivery,
 )
@@ -199,17 +199,17 @@ def check_what_was_published(server: Server, posts: list[dict[str, Any]], people
 def check_requests(server: Server, owner: dict[str, Person], ears: Ears) -> None:
     """The record of a key, the answer that is owed, the row of the audit, and the quota."""
     for person in {person.name: person for person in owner.values()}.values():
-        acts = [row for row in server.rows(Audit, key=person.key_id) if row["subject"] in owner]
+        acts = [row for row in server.rows(AuditEntry, key=person.key_id) if row["subject"] in owner]
         assert {row["organization"] for row in acts} == {person.organization}
         assert {row["subject"] for row in acts} == {batch for batch, each in owner.items() if each is person}
         assert len(acts) == EACH
-    keys = server.rows(Idempotency)
+    keys = server.rows(IdempotencyRecord)
     assert len(keys) == 3
     assert sorted(owner[row["batch"]].name for row in keys) == ["Alice", "Bob", "Charlie"]
     for row in keys:
         assert row["organization"] == owner[row["batch"]].organization
         assert json.loads(row["body"])["id"] == row["batch"]
-    owed = server.rows(Owed)
+    owed = server.rows(UnacknowledgedRequest)
     assert len(owed) == len(owner) - len(keys)
     for row in owed:
         assert ears.owners[row["id"]] == owner[row["batch"]].organization

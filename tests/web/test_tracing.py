@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from socialpub.base import tracing
 from socialpub.base.config import ConfigError, Settings
+from socialpub.base.observability import tracing
 from socialpub.commands.serve import export_traces
 from tests.kit import Person, Server, iso
 from tests.sink import listening
@@ -147,7 +147,7 @@ def test_without_the_packages_a_collector_is_refused_with_what_to_do(monkeypatch
 
 def test_without_a_collector_nothing_of_it_is_read(server: Server, alice: Person) -> None:
     publish(alice)
-    assert tracing.begin("x", "GET", {}) is None
+    assert tracing.start_request("x", "GET", {}) is None
     code = (
         "import sys\nfrom socialpub.base.config import Settings\nfrom socialpub.commands.serve import export_traces\n"
         "with export_traces(Settings()): print(sum(name.startswith('opentelemetry') for name in sys.modules))"

@@ -10,7 +10,7 @@ import pytest
 from sanic.exceptions import RequestCancelled
 
 from socialpub.domain.identity import users
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from socialpub.web.server import ServerProtocol
 from tests.kit import Server
 from tests.soak.world import wait_for

@@ -14,15 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.base.config import Settings
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
 from socialpub.domain import post_states
 from socialpub.domain.access import idempotency
 from socialpub.domain.background import periodic_tasks, recovery
 from socialpub.domain.posts import batches
-from socialpub.store import locks
-from socialpub.store.models import Idempotency, Post, Usage
+from socialpub.store.engine import locks
+from socialpub.store.schema.models import IdempotencyRecord, Post, Usage
 from tests.kit import Server, breathe, error_of, kept_busy
 from tests.web.world import World
 
@@ -176,8 +176,8 @@ def test_a_scheduled_batch_has_its_location_too(world: World) -> None:
 @contextmanager
 def locked(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Another process holds the lock of all writes."""
-    file = locks.open_lock(locks.write_lock_path(world.server.service.db.path))
-    with contextlib.closing(file), locks.held(file):
+    file = locks.open_lock(locks.get_write_lock_path(world.server.service.db.path))
+    with contextlib.closing(file), locks.hold(file):
         monkeypatch.setattr(locks, "LOCK_SECONDS", 0.05)
         yield
 
@@ -195,8 +195,8 @@ def test_while_nothing_can_be_written_after_the_acceptance_the_answer_is_the_bat
 ) -> None:
     """Another process holds the write lock from just after the send until long after the answer."""
     sent = threading.Event()
-    monkeypatch.setitem(faults._ACTIONS, "hang", sent.wait)
-    faults.plan("pub.before_result=hang@1")
+    monkeypatch.setitem(fault_injection._ACTIONS, "hang", sent.wait)
+    fault_injection.plan("pub.before_result=hang@1")
     headers = {"Prefer": "wait=1"} | ({"Idempotency-Key": key} if key else {})
     answers: list[httpx.Response] = []
     thread = threading.Thread(target=lambda: answers.append(send(world, world.body(), **headers)))
@@ -206,7 +206,7 @@ def test_while_nothing_can_be_written_after_the_acceptance_the_answer_is_the_bat
     with locked(world, monkeypatch):
         sent.set()
         thread.join()
-    faults.plan("")
+    fault_injection.plan("")
     (answer,) = answers
     (result,) = answer.json()["results"]
     assert (answer.status_code, answer.json()["status"], result["status"]) == (202, "queued", "publishing")
@@ -220,14 +220,14 @@ def test_an_answer_that_could_not_be_kept_is_kept_soon(world: World, monkeypatch
     real = idempotency.store_response
 
     def full(*_: object) -> None:
-        raise refuse("storage.unavailable")
+        raise rule_error("storage.unavailable")
 
     monkeypatch.setattr(idempotency, "store_response", full)
     first = send(world, world.body(), **{"Idempotency-Key": "k"})
-    assert (first.status_code, [row["status"] for row in world.server.rows(Idempotency)]) == (200, [None])
+    assert (first.status_code, [row["status"] for row in world.server.rows(IdempotencyRecord)]) == (200, [None])
     monkeypatch.setattr(idempotency, "store_response", real)
     recovery.retry_unstored_responses(world.server.service)
-    while world.server.rows(Idempotency)[0]["status"] is None:
+    while world.server.rows(IdempotencyRecord)[0]["status"] is None:
         breathe()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})
     assert (again.status_code, again.json()) == (200, first.json())
@@ -236,10 +236,10 @@ def test_an_answer_that_could_not_be_kept_is_kept_soon(world: World, monkeypatch
 
 def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: World) -> None:
     first = send(world, world.body(), **{"Idempotency-Key": "k"})
-    world.server.service.write(lambda tx: Idempotency.update(status=None, body=None).execute()).result()
+    world.server.service.write(lambda tx: IdempotencyRecord.update(status=None, body=None).execute()).result()
     world.server.skip(600)
     periodic_tasks.sweep(world.server.service, world.server.engine.fetched)
-    while world.server.rows(Idempotency)[0]["status"] is None:
+    while world.server.rows(IdempotencyRecord)[0]["status"] is None:
         breathe()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})
     assert (again.status_code, again.json()) == (200, first.json())
@@ -248,7 +248,7 @@ def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: World) -> 
 
 def test_an_unfinished_batch_that_the_sweep_completes_is_kept_with_its_status(narrow: World) -> None:
     scheduled = send(narrow, narrow.body(scheduledAt=narrow.soon()), **{"Idempotency-Key": "k"})
-    assert [row["status"] for row in narrow.server.rows(Idempotency)] == [202]
+    assert [row["status"] for row in narrow.server.rows(IdempotencyRecord)] == [202]
     assert send(narrow, narrow.body(scheduledAt="x"), **{"Idempotency-Key": "k"}).status_code == 409
     assert scheduled.json()["status"] == "queued"
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from sanic.exceptions import ServerError
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.background import periodic_tasks
 from socialpub.domain.posts import unheard
-from socialpub.store.models import Organization, Owed, Post, Usage
+from socialpub.store.schema.models import Organization, Post, UnacknowledgedRequest, Usage
 from socialpub.web.server import ServerProtocol
 from tests.kit import Person, Server, breathe
 from tests.soak.world import wait_for
@@ -57,7 +57,7 @@ def drop(world: World, body: dict[str, Any], person: Person | None = None, *head
 
 def forgotten(world: World) -> None:
     """No answer is owed any more: what was heard is written a little later."""
-    assert wait_for(lambda: world.server.rows(Owed) == [], 10)
+    assert wait_for(lambda: world.server.rows(UnacknowledgedRequest) == [], 10)
 
 
 def is_joined(answer: httpx.Response) -> bool:
@@ -173,15 +173,15 @@ def test_what_counts_no_more_is_forgotten(narrow: World) -> None:
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
     periodic_tasks.sweep(narrow.server.service, narrow.server.engine.fetched)
-    assert len(narrow.server.service.lost.unheard) == len(narrow.server.rows(Owed)) == 1
+    assert len(narrow.server.service.lost.unheard) == len(narrow.server.rows(UnacknowledgedRequest)) == 1
 
 
 def test_a_scheduled_batch_is_joined_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer is ready at once: the client is gone when it is to be sent."""
     body = world.body(scheduledAt=world.soon())
     gate, entered = threading.Event(), threading.Event()
-    monkeypatch.setitem(faults._ACTIONS, "hang", lambda: entered.set() or gate.wait())
-    faults.plan("sched.before_commit=hang@1")
+    monkeypatch.setitem(fault_injection._ACTIONS, "hang", lambda: entered.set() or gate.wait())
+    fault_injection.plan("sched.before_commit=hang@1")
     line = raw.connect(world.server)
     line.sendall(bytes_of(world, world.alice, body))
     entered.wait()
@@ -189,7 +189,7 @@ def test_a_scheduled_batch_is_joined_too(world: World, monkeypatch: pytest.Monke
     while not world.server.service.lost.unheard:
         breathe()
     gate.set()
-    faults.plan("")
+    fault_injection.plan("")
     answer = send(world, world.alice, body)
     assert (answer.status_code, answer.json()["status"], is_joined(answer)) == (202, "queued", True)
     assert posts(world) == 1

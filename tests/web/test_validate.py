@@ -11,9 +11,9 @@ import pytest
 
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import Tokens
-from socialpub.store import sql
-from socialpub.store.models import Media, Post
-from socialpub.store.statements import accepting
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
+from socialpub.store.schema.models import Media, Post
 from tests.kit import Server, error_of, untouched
 from tests.platforms.contract.rule_kit import EIGHT
 from tests.web.test_rule_table import REFUSED, Case
@@ -337,7 +337,9 @@ def test_validating_with_an_idempotency_key_stores_nothing(world: World) -> None
 def test_what_an_account_was_sent_lately_is_read_by_its_time(shared: bool, world: World) -> None:
     """Both kinds go by an index of account and time, whatever the account has in the log."""
     values = (None, 0, "twitter") if shared else (world.alice.bluesky, 0, None)
-    plan = world.server.service.read(lambda: sql.every(f"EXPLAIN QUERY PLAN {accepting.LATELY}", values)).result()
+    plan = world.server.service.read(
+        lambda: sql.fetch_all(f"EXPLAIN QUERY PLAN {acceptance.FIND_RECENT_HISTORY}", values)
+    ).result()
     steps = [row[3] for row in plan if " post " in row[3]]
     assert [step.partition(" (")[0] for step in steps] == [
         "SEARCH post USING INDEX post_account_created_at",

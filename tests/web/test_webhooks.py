@@ -9,7 +9,7 @@ import pytest
 
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.webhooks import endpoints
-from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
 from tests.kit import Server, breathe, error_of
 from tests.ports import nobody

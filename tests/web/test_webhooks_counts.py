@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from socialpub.domain.outbox import deliverer
-from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.counting import Counting
 from tests.hooks import ended, register
 from tests.kit import Person, Server, breathe, iso

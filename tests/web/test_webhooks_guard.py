@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from socialpub.store.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
+from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.base.test_net_guard import PRIVATE4, PRIVATE6, REFUSED
 from tests.hooks import DELIVERIES, ENDPOINTS, ended, register
 from tests.kit import Person, Server, error_of, iso

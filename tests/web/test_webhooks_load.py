@@ -11,8 +11,8 @@ import pytest
 
 from socialpub.domain.outbox.deliverer import AT_ONCE
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.store import sql
-from socialpub.store.models import WebhookAttempt, WebhookDelivery
+from socialpub.store.engine import sql
+from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery
 from tests.conftest import Tell
 from tests.hooks import ENDPOINTS, ended, register
 from tests.kit import Person, Server, breathe, iso
@@ -41,7 +41,7 @@ def schedule(server: Server, person: Person, accounts: list[str], seconds: float
 
 
 def first(server: Server, query: str, *values: Any) -> Any:
-    return server.service.read(lambda: sql.first(query, values)).result()
+    return server.service.read(lambda: sql.fetch_one(query, values)).result()
 
 
 # --- More than fits at once ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from email.utils import formatdate
 import pytest
 
 from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX
-from socialpub.store.models import WebhookDelivery
+from socialpub.store.schema.models import WebhookDelivery
 from tests.hooks import DELIVERIES, ended, register
 from tests.kit import Server, breathe
 from tests.odd_answers import ODD, OddServer

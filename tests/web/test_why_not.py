@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.base.redact import LogFormatter
+from socialpub.base.observability.redaction import TextLogFormatter
 from socialpub.commands.serve import LINE
 from socialpub.domain.server import instance
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.hooks import ended, register
 from tests.kit import iso
 from tests.sink import Sink
@@ -30,7 +30,7 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 
 def journal(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines as they stand in the journal."""
-    form = LogFormatter(LINE)
+    form = TextLogFormatter(LINE)
     return [form.format(record) for record in list(caplog.records) if record.name.startswith("socialpub")]
 
 

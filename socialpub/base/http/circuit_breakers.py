@@ -17,36 +17,36 @@ from socialpub.base.errors import ApiError
 
 log = logging.getLogger("socialpub.upstream")
 
-ENOUGH = 5  # calls in a row without an answer
-FIRST_WAIT, LONGEST_WAIT = 5.0, 60.0
-TRY_SECONDS = 600.0  # a try that has not ended by then (a thread died) keeps nobody else from trying
-FREE = 64  # that many at once is no longer slowly
+FAILURES_TO_OPEN = 5  # calls in a row without an answer
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 5.0, 60.0
+PROBE_SECONDS = 600.0  # a try that has not ended by then (a thread died) keeps nobody else from trying
+WIDTH_MAX = 64  # that many at once is no longer slowly
 
 
 @dataclass
-class _Breaker:
+class _CircuitState:
     failures: int = 0
     since: float | None = None  # open since then; None: closed
-    wait: float = FIRST_WAIT
+    wait: float = FIRST_WAIT_SECONDS
     next_try: float = 0.0
     trying: int | None = None  # the thread that tries
     width: int | None = None  # how much may run at once after it has closed; None: as much as there is
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenCircuit:
     """An upstream that does not answer, and for how many seconds it has not."""
 
     name: str
     seconds: float
 
 
-class Breakers:
+class CircuitBreakers:
     """The breakers of one process, by the names of their upstreams. `monotonic`: the clock that they go by."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic, self._lock = monotonic, threading.Lock()
-        self._breakers: dict[str, _Breaker] = {}
+        self._breakers: dict[str, _CircuitState] = {}
 
     def may_call(self, name: str) -> bool:
         """Whether the calling thread may ask this upstream now; where it is open, the thread is then the one to try."""
@@ -58,7 +58,7 @@ class Breakers:
             if breaker.trying != me:
                 if now < breaker.next_try:
                     return False
-                breaker.trying, breaker.next_try = me, now + TRY_SECONDS
+                breaker.trying, breaker.next_try = me, now + PROBE_SECONDS
             return True
 
     def answered(self, name: str) -> None:
@@ -69,8 +69,8 @@ class Breakers:
                 return
             if breaker.since is not None:
                 log.warning("%s answers again after %d s; what waited goes on", name, self._open_for(breaker))
-                self._breakers[name] = _Breaker(width=1)
-            elif breaker.width is not None and breaker.width < FREE:
+                self._breakers[name] = _CircuitState(width=1)
+            elif breaker.width is not None and breaker.width < WIDTH_MAX:
                 breaker.failures, breaker.width = 0, breaker.width + 1
             else:
                 del self._breakers[name]
@@ -78,13 +78,13 @@ class Breakers:
     def unanswered(self, name: str) -> None:
         """A call got no answer: no connection, or none within its time."""
         with self._lock:
-            breaker = self._breakers.setdefault(name, _Breaker())
+            breaker = self._breakers.setdefault(name, _CircuitState())
             breaker.failures += 1
             if breaker.since is None:
-                if breaker.failures >= ENOUGH or breaker.width == 1:
+                if breaker.failures >= FAILURES_TO_OPEN or breaker.width == 1:
                     self._open(name, breaker)
             elif breaker.trying == threading.get_ident():
-                breaker.wait = min(breaker.wait * 2, LONGEST_WAIT)
+                breaker.wait = min(breaker.wait * 2, LONGEST_WAIT_SECONDS)
                 breaker.trying, breaker.next_try = None, self._monotonic() + breaker.wait
 
     def gave_up(self, name: str) -> None:
@@ -115,11 +115,11 @@ class Breakers:
         found = {name: self.capacity(name) for name in names}
         return {name: most for name, most in found.items() if most is not None}
 
-    def open(self) -> list[Open]:
+    def open(self) -> list[OpenCircuit]:
         """The upstreams that do not answer, by name."""
         with self._lock:
             return [
-                Open(name, self._open_for(breaker))
+                OpenCircuit(name, self._open_for(breaker))
                 for name, breaker in sorted(self._breakers.items())
                 if breaker.since is not None
             ]
@@ -139,12 +139,17 @@ class Breakers:
             left = breaker.next_try - self._monotonic()
             return max(0.0, left if breaker.trying is None else min(left, breaker.wait))  # a try is over sooner
 
-    def _open(self, name: str, breaker: _Breaker) -> None:
+    def _open(self, name: str, breaker: _CircuitState) -> None:
         now = self._monotonic()
-        breaker.since, breaker.wait, breaker.next_try, breaker.width = now, FIRST_WAIT, now + FIRST_WAIT, None
+        breaker.since, breaker.wait, breaker.next_try, breaker.width = (
+            now,
+            FIRST_WAIT_SECONDS,
+            now + FIRST_WAIT_SECONDS,
+            None,
+        )
         log.error("%s has not answered %d calls in a row: its posts wait until it does", name, breaker.failures)
 
-    def _open_for(self, breaker: _Breaker) -> float:
+    def _open_for(self, breaker: _CircuitState) -> float:
         return self._monotonic() - (self._monotonic() if breaker.since is None else breaker.since)
 
 
@@ -157,14 +162,14 @@ class BreakerTransport(httpx.BaseTransport):
     """
 
     inner: httpx.BaseTransport
-    breakers: Breakers
+    breakers: CircuitBreakers
     name: str
     only: str
     held_back: Callable[[float], ApiError]
     observe: Callable[[float], object]
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if self.only and request.url.netloc != _netloc(self.only):
+        if self.only and request.url.netloc != _parse_netloc(self.only):
             return self.inner.handle_request(request)
         if not self.breakers.may_call(self.name):
             raise self.held_back(self.breakers.wait_of(self.name))
@@ -193,7 +198,7 @@ class _WatchedCall:
             return
         self.is_over, breakers, name = True, self.transport.breakers, self.transport.name
         self.transport.observe(breakers.now() - self.began)
-        if isinstance(error, httpx.TimeoutException) or (not answered and isinstance(error, _SILENCE)):
+        if isinstance(error, httpx.TimeoutException) or (not answered and isinstance(error, _NO_RESPONSE_ERRORS)):
             breakers.unanswered(name)  # a body that never ends holds a slot as long as no response
         elif answered or (isinstance(error, httpx.TransportError) and not isinstance(error, httpx.UnsupportedProtocol)):
             breakers.answered(name)
@@ -201,7 +206,7 @@ class _WatchedCall:
             breakers.gave_up(name)  # nothing is known of the upstream
 
 
-_SILENCE = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+_NO_RESPONSE_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 
 
 @dataclass
@@ -221,7 +226,7 @@ class _WatchedBody(httpx.SyncByteStream):
         self.call.end(answered=True)
 
 
-def _netloc(url: str) -> bytes:
+def _parse_netloc(url: str) -> bytes:
     try:
         return httpx.URL(url).netloc
     except httpx.InvalidURL:

@@ -3,7 +3,7 @@
 No environment proxies, no cookies, no redirects but in `download`, and for addresses that users name a guard
 (`base.http.ssrf`): resolve once, check every answer, connect to the checked address. A failure before the head of a
 response is an ApiError with the outcome that is known: not sent, or ambiguous. A failure after it is a
-`Response` that says why its body is missing.
+`UpstreamResponse` that says why its body is missing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from socialpub.base import tracing
-from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.http.network import Policy, PrivateAddressError
-from socialpub.base.http.response import Response, Unread
+from socialpub.base.errors import ApiError, Outcome, rule_error
+from socialpub.base.http.network import ConnectionPolicy, PrivateAddressError
+from socialpub.base.http.response import UnreadReason, UpstreamResponse
 from socialpub.base.http.ssrf import check_url
-from socialpub.base.http.transport import Transport
+from socialpub.base.http.transport import HttpTransport
+from socialpub.base.observability import tracing
 
 CALL_SECONDS = 30.0
 UPLOAD_SECONDS = 300.0
@@ -29,13 +29,13 @@ USER_AGENT = "socialpub/0.1 (+https://github.com/socialpub/socialpub)"
 _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "Connection": "keep-alive", "User-Agent": USER_AGENT}
 
 
-class Sink(Protocol):
+class WritableFile(Protocol):
     """Where a download goes: a binary file, or what counts as one."""
 
     def write(self, data: bytes, /) -> object: ...
 
 
-class Client(httpx.Client):
+class HttpClient(httpx.Client):
     """A client for one job in one thread; close it (or use `with`).
 
     `timeout` is the deadline of a whole call, from looking up the name to the end of the body; the request extension
@@ -47,12 +47,12 @@ class Client(httpx.Client):
 
     def __init__(
         self,
-        policy: Policy,
+        policy: ConnectionPolicy,
         now_ms: Callable[[], int] | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(
-            transport=transport or Transport(policy),
+            transport=transport or HttpTransport(policy),
             timeout=CALL_SECONDS,
             headers=_HEADERS,
             cookies=CookieJar(DefaultCookiePolicy(netscape=False)),  # it keeps none
@@ -60,33 +60,33 @@ class Client(httpx.Client):
         )
         self._policy, self._now_ms = policy, now_ms
 
-    def request(self, method: str, url: httpx.URL | str, **options: Any) -> Response:
-        return cast(Response, super().request(method, url, **options))
+    def request(self, method: str, url: httpx.URL | str, **options: Any) -> UpstreamResponse:
+        return cast(UpstreamResponse, super().request(method, url, **options))
 
     def build_request(self, method: str, url: httpx.URL | str, **options: Any) -> httpx.Request:
         reason = check_url(str(url), named=self._policy.named) if self._policy.guarded else None
         if reason:
-            raise _disallowed(str(url), reason)
+            raise _disallowed_error(str(url), reason)
         try:
             return super().build_request(method, url, **options)
         except httpx.InvalidURL as error:
-            raise _unreached(str(url)) from error
+            raise _unreached_error(str(url)) from error
 
-    def send(self, request: httpx.Request, **options: Any) -> Response:
+    def send(self, request: httpx.Request, **options: Any) -> UpstreamResponse:
         url = str(request.url)
-        with tracing.call(request.method, url) as span:
+        with tracing.trace_call(request.method, url) as span:
             try:
                 response = super().send(request, **options)
             except (httpx.TransportError, PrivateAddressError) as error:
-                raise _failure(url, error) from error
-            tracing.answered(span, response.status_code)
-        assert isinstance(response, Response), "a transport for this client answers with them"
+                raise _convert_error(url, error) from error
+            tracing.set_status(span, response.status_code)
+        assert isinstance(response, UpstreamResponse), "a transport for this client answers with them"
         response.received_ms = self._now_ms() if self._now_ms else None
         return response
 
     def download(
-        self, url: str, into: Sink, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
-    ) -> Response:
+        self, url: str, into: WritableFile, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
+    ) -> UpstreamResponse:
         """Write a resource into a file, following up to `redirects` redirects, each hop checked like the first.
 
         The response has no content; `unread` tells that the file is incomplete. `whole`: the beginning of a resource is
@@ -99,7 +99,7 @@ class Client(httpx.Client):
             response = self.send(request, stream=True)
             if response.redirect is None:
                 if response.is_success and whole and response.announces_more(max_bytes):
-                    response.unread = Unread.TOO_LARGE
+                    response.unread = UnreadReason.TOO_LARGE
                 elif response.is_success:
                     response.write_to(into.write, max_bytes)
                 response.close()
@@ -108,37 +108,37 @@ class Client(httpx.Client):
             try:
                 url = str(request.url.join(response.redirect))
             except httpx.InvalidURL as error:
-                raise _unreached(url) from error
-        raise _lost(url, "it redirects too often")
+                raise _unreached_error(url) from error
+        raise _lost_response_error(url, "it redirects too often")
 
 
 # --- Failures ------------------------------------------------------------------------------------------------------
 
 
-def _failure(url: str, error: Exception) -> ApiError:
+def _convert_error(url: str, error: Exception) -> ApiError:
     if isinstance(error, PrivateAddressError):
-        return _disallowed(url, "its address is private")
+        return _disallowed_error(url, "its address is private")
     unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol)
-    failure = _unreached(url) if unsent else _lost(url, "its answer was lost")
+    failure = _unreached_error(url) if unsent else _lost_response_error(url, "its answer was lost")
     failure.unanswered = isinstance(error, httpx.TimeoutException | httpx.NetworkError | httpx.RemoteProtocolError)
     return failure
 
 
-def _disallowed(url: str, reason: str) -> ApiError:
-    error = refuse("media.url.disallowed", f"This server does not call {_shown(url)}: {reason}.")
+def _disallowed_error(url: str, reason: str) -> ApiError:
+    error = rule_error("media.url.disallowed", f"This server does not call {_strip_url(url)}: {reason}.")
     error.outcome = Outcome.NOT_SENT
     return error
 
 
-def _unreached(url: str) -> ApiError:
-    return ApiError("platform_unavailable", f"{_host(url)} could not be reached.", outcome=Outcome.NOT_SENT)
+def _unreached_error(url: str) -> ApiError:
+    return ApiError("platform_unavailable", f"{_get_host(url)} could not be reached.", outcome=Outcome.NOT_SENT)
 
 
-def _lost(url: str, why: str) -> ApiError:
-    return ApiError("platform_unavailable", f"{_host(url)} was called, but {why}.", outcome=Outcome.AMBIGUOUS)
+def _lost_response_error(url: str, why: str) -> ApiError:
+    return ApiError("platform_unavailable", f"{_get_host(url)} was called, but {why}.", outcome=Outcome.AMBIGUOUS)
 
 
-def _shown(url: str) -> str:
+def _strip_url(url: str) -> str:
     """A URL without query and credentials, for messages."""
     try:
         parts = urlsplit(url)
@@ -147,7 +147,7 @@ def _shown(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"[:200]
 
 
-def _host(url: str) -> str:
+def _get_host(url: str) -> str:
     try:
         return urlsplit(url).hostname or "The upstream"
     except ValueError:

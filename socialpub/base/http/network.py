@@ -1,6 +1,6 @@
 """The network beneath outbound HTTP: checked addresses, one deadline over a whole call, bounds on response framing.
 
-`Backend` and `Stream` are httpcore's own extension points; SMTP connects through `Backend` too.
+`PolicyBackend` and `DeadlineStream` are httpcore's own extension points; SMTP connects through `PolicyBackend` too.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from typing import Any
 
 import httpcore
 
-from socialpub.base.fair import Pool, Share, working_for
+from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey, current_share_key
 from socialpub.base.http import ssrf
 
 CONNECT_SECONDS = 10.0
 STAGGER_SECONDS = 0.3  # an address that is silent for so long no longer holds up the next one (RFC 8305, 5)
 ADDRESSES_MAX = 8  # of a name that are tried
-REACHED_MAX = 1024  # names of which the address that answered is remembered
-CHUNK = 64 * 1024
+REMEMBERED_MAX = 1024  # names of which the address that answered is remembered
+CHUNK_BYTES = 64 * 1024
 HEAD_MAX = 100 * 1024  # bytes of a response head
 FIELDS_MAX = 512  # header fields of a response: each costs h11 a few microseconds of the interpreter
 HEADS_MAX = 16  # informational responses before a response, and that itself
 FRAMING_MAX = 1024  # bytes of chunk sizes, extensions and trailers without any content between them
 FRAMING_FREE = 16 * 1024  # bytes of them in one body, besides a sixteenth of its content
 FRAMING_SHARE = 1 / 16
-RESOLVERS = 32
+RESOLVER_THREADS = 32
 
 # h11's patterns take time quadratic in a run of white space before a byte that they refuse: 100 KB of it hold the
 # interpreter for a minute (h11 0.16, the patterns `header_field` and `chunk_header`). No such run reaches them.
-_WHITE_SPACE = re.compile(rb"(?<![ \t\r\n])[ \t\r\n]{256}")
+_LONG_WHITE_SPACE = re.compile(rb"(?<![ \t\r\n])[ \t\r\n]{256}")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 
 Resolver = Callable[[str, int], list[str]]
 
 
 @dataclass(frozen=True)
-class Policy:
+class ConnectionPolicy:
     """How calls of one client may go. `guarded`: https to public addresses only, except those that are `named`."""
 
     guarded: bool
     resolver: Resolver
-    named: ssrf.Allowed = ssrf.NOBODY_ALLOWED
+    named: ssrf.AllowedHosts = ssrf.NO_ALLOWED_HOSTS
 
     def may_connect(self, host: str, address: str, port: int) -> bool:
         """Whether a call to this host may connect to the address that it resolved to."""
@@ -67,16 +67,16 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-UNGUARDED = Policy(guarded=False, resolver=resolve)
+UNGUARDED_POLICY = ConnectionPolicy(guarded=False, resolver=resolve)
 """For addresses that the operator named."""
 
 
-resolvers = Pool(RESOLVERS, "resolver")
+resolver_executor = FairExecutor(RESOLVER_THREADS, "resolver")
 """A look-up cannot be stopped: a name whose server is silent keeps its slot, so there are shares here too."""
 
 
 @dataclass
-class Deadline:
+class CallDeadline:
     """When the call that is under way over a connection must be over, on the monotonic clock."""
 
     at: float
@@ -89,17 +89,17 @@ class Deadline:
         return left if timeout is None else min(timeout, left)
 
 
-class Stream(httpcore.NetworkStream):
+class DeadlineStream(httpcore.NetworkStream):
     """A connection whose every read and write ends with the call's deadline.
 
     The head of a request is sent together with what follows it (its body, or the empty write with which httpcore ends
     a request): two packets would wake the other side twice.
 
     The head of a response is handed to h11 whole, after a look at it, and chunked framing in small pieces: see
-    `_WHITE_SPACE`. `has_head`: one was read since the last request. `is_broken`: a write failed.
+    `_LONG_WHITE_SPACE`. `has_head`: one was read since the last request. `is_broken`: a write failed.
     """
 
-    def __init__(self, connected: socket.socket, deadline: Deadline) -> None:
+    def __init__(self, connected: socket.socket, deadline: CallDeadline) -> None:
         self._socket, self._deadline = connected, deadline
         self._pending = b""  # the head of a request
         self._is_between_requests = self._is_before_body = True
@@ -116,7 +116,7 @@ class Stream(httpcore.NetworkStream):
         if self._is_between_requests:
             self._is_between_requests, self._is_before_body, self.has_head = False, True, False
             self._heads = 0
-            if len(buffer) < CHUNK:
+            if len(buffer) < CHUNK_BYTES:
                 self._pending = buffer
                 return
         self._send(buffer, timeout)
@@ -127,7 +127,7 @@ class Stream(httpcore.NetworkStream):
         while rest:
             self._socket.settimeout(self._deadline.remaining(timeout, httpcore.WriteTimeout))
             try:
-                rest = rest[self._socket.send(rest[:CHUNK]) :]
+                rest = rest[self._socket.send(rest[:CHUNK_BYTES]) :]
             except TimeoutError as error:
                 raise httpcore.WriteTimeout(str(error)) from error
             except OSError as error:
@@ -168,7 +168,7 @@ class Stream(httpcore.NetworkStream):
             if not self._receive(timeout):
                 raise httpcore.RemoteProtocolError("the server hung up before the end of the head")
         head = self._hand_on(blank.end() - self._at)
-        if _WHITE_SPACE.search(head):
+        if _LONG_WHITE_SPACE.search(head):
             raise httpcore.RemoteProtocolError("the head of the response is mostly white space")
         if head.count(b"\n") - 2 > FIELDS_MAX:  # besides the first line and the last
             raise httpcore.RemoteProtocolError("the response has too many header fields")
@@ -197,7 +197,7 @@ class Stream(httpcore.NetworkStream):
         """Wait for more; False when the other side has hung up."""
         self._socket.settimeout(self._deadline.remaining(timeout, httpcore.ReadTimeout))
         try:
-            piece = self._socket.recv(CHUNK)
+            piece = self._socket.recv(CHUNK_BYTES)
         except TimeoutError as error:
             raise httpcore.ReadTimeout(str(error)) from error
         except OSError as error:
@@ -223,7 +223,9 @@ class Stream(httpcore.NetworkStream):
     ) -> httpcore.NetworkStream:
         self._socket.settimeout(self._deadline.remaining(timeout, httpcore.ConnectTimeout))
         try:
-            return Stream(ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._deadline)
+            return DeadlineStream(
+                ssl_context.wrap_socket(self._socket, server_hostname=server_hostname), self._deadline
+            )
         except OSError as error:
             self.close()
             kind = httpcore.ConnectTimeout if isinstance(error, TimeoutError) else httpcore.ConnectError
@@ -250,7 +252,7 @@ def _is_readable(connected: socket.socket) -> bool:
 # --- Connecting ----------------------------------------------------------------------------------------------------
 
 
-class _Reached:
+class _AddressMemory:
     """Which address of a name answered, where that was not its first one: it is tried first from then on."""
 
     def __init__(self) -> None:
@@ -271,14 +273,14 @@ class _Reached:
             self._addresses.pop((host, port), None)
             if answered != addresses[0]:
                 self._addresses[host, port] = answered
-                if len(self._addresses) > REACHED_MAX:
+                if len(self._addresses) > REMEMBERED_MAX:
                     del self._addresses[next(iter(self._addresses))]
 
 
-_reached = _Reached()
+_address_memory = _AddressMemory()
 
 
-def _raced(addresses: Sequence[str], port: int, seconds: float) -> tuple[socket.socket, str]:
+def _connect_first(addresses: Sequence[str], port: int, seconds: float) -> tuple[socket.socket, str]:
     """A connection to the address that answers first, and that address.
 
     The next one is tried as soon as one refuses, and after STAGGER_SECONDS beside those that are silent. Raises
@@ -289,7 +291,7 @@ def _raced(addresses: Sequence[str], port: int, seconds: float) -> tuple[socket.
     with selectors.DefaultSelector() as waiting:
         try:
             while rest or waiting.get_map():
-                if rest and (refused := _begin(waiting, rest.pop(0), port)):
+                if rest and (refused := _start_connecting(waiting, rest.pop(0), port)):
                     failure = refused
                     continue
                 left = ends_at - time.monotonic()
@@ -308,7 +310,7 @@ def _raced(addresses: Sequence[str], port: int, seconds: float) -> tuple[socket.
     raise httpcore.ConnectError(failure)
 
 
-def _begin(waiting: selectors.BaseSelector, address: str, port: int) -> str:
+def _start_connecting(waiting: selectors.BaseSelector, address: str, port: int) -> str:
     """Begin to connect; why that cannot be, or nothing."""
     try:
         connecting = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -323,10 +325,10 @@ def _begin(waiting: selectors.BaseSelector, address: str, port: int) -> str:
     return os.strerror(code)
 
 
-class Backend(httpcore.NetworkBackend):
+class PolicyBackend(httpcore.NetworkBackend):
     """Connections by a policy. PrivateAddressError before anything is connected, when one address may not be."""
 
-    def __init__(self, policy: Policy, deadline: Deadline) -> None:
+    def __init__(self, policy: ConnectionPolicy, deadline: CallDeadline) -> None:
         self._policy, self._deadline = policy, deadline
 
     def connect_tcp(
@@ -339,12 +341,12 @@ class Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         addresses = self._addresses(host, port)
         left = self._deadline.remaining(timeout, httpcore.ConnectTimeout)
-        connected, address = _raced(_reached.ordered(host, port, addresses), port, left)
+        connected, address = _connect_first(_address_memory.ordered(host, port, addresses), port, left)
         if len(addresses) > 1:
-            _reached.remember(host, port, addresses, address)
+            _address_memory.remember(host, port, addresses, address)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.settimeout(left)
-        return Stream(connected, self._deadline)
+        return DeadlineStream(connected, self._deadline)
 
     def _addresses(self, host: str, port: int) -> list[str]:
         found = self._resolved(host, port)
@@ -354,12 +356,12 @@ class Backend(httpcore.NetworkBackend):
 
     def _resolved(self, host: str, port: int) -> list[str]:
         # The system's resolver takes no timeout, so it is waited for from outside.
-        share = Share(host, working_for.get().owner)
-        asked = resolvers.submit_for(share, self._policy.resolver, host, port)
+        share = ShareKey(host, current_share_key.get().owner)
+        asked = resolver_executor.submit_for(share, self._policy.resolver, host, port)
         try:
             return asked.result(self._deadline.remaining(CONNECT_SECONDS, httpcore.ConnectTimeout))
         except concurrent.futures.TimeoutError as error:
-            resolvers.withdraw(share, asked)
+            resolver_executor.withdraw(share, asked)
             raise httpcore.ConnectTimeout("the host's address was not found in time") from error
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(str(error)) from error

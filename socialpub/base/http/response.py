@@ -10,13 +10,14 @@ from typing import Any
 
 import httpx
 
-from socialpub.base import compact, retry_after
-from socialpub.base.http.network import CHUNK
+from socialpub.base import json_codec
+from socialpub.base.http import retry_after
+from socialpub.base.http.network import CHUNK_BYTES
 
 BODY_MAX = 1024 * 1024
 
 
-class Unread(StrEnum):
+class UnreadReason(StrEnum):
     """Why the body of a response is missing or incomplete, as the end of a sentence about it."""
 
     LATE = "did not arrive in time"
@@ -25,7 +26,7 @@ class Unread(StrEnum):
     TOO_LARGE = "is too large"
 
 
-class Response(httpx.Response):
+class UpstreamResponse(httpx.Response):
     """A response whose status and headers are always whole; the body may not be, and reading it never fails.
 
     `unread`: why the body is missing or incomplete; `content` is then what was read of it, at most the cap (of a body
@@ -38,7 +39,7 @@ class Response(httpx.Response):
         headers: Any = None,
         content: Any = None,
         *,
-        unread: Unread | None = None,
+        unread: UnreadReason | None = None,
         received_ms: int | None = None,
         **more: Any,
     ) -> None:
@@ -75,14 +76,14 @@ class Response(httpx.Response):
                 write(piece[:left])
                 left -= len(piece)
                 if left < 0:
-                    self.unread = Unread.TOO_LARGE
+                    self.unread = UnreadReason.TOO_LARGE
                     return
         except httpx.TimeoutException:
-            self.unread = Unread.LATE
+            self.unread = UnreadReason.LATE
         except (httpx.NetworkError, httpx.RemoteProtocolError):
-            self.unread = Unread.BROKEN
+            self.unread = UnreadReason.BROKEN
         except _UndecodableError:
-            self.unread = Unread.UNDECODABLE
+            self.unread = UnreadReason.UNDECODABLE
         finally:
             self.close()
 
@@ -99,7 +100,7 @@ class Response(httpx.Response):
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding in ("", "identity"):
             return self.iter_raw()
-        return (_inflated if encoding in ("gzip", "x-gzip", "deflate") else _undecoded)(self.iter_raw())
+        return (_inflate if encoding in ("gzip", "x-gzip", "deflate") else _pass_undecoded)(self.iter_raw())
 
     # --- What is read of it ---
 
@@ -108,7 +109,7 @@ class Response(httpx.Response):
         """Whether the body was not read to its end, and what was read is no JSON object (which shows its own end)."""
         return self.unread is not None and not self.record()
 
-    def with_content(self, content: bytes) -> Response:
+    def with_content(self, content: bytes) -> UpstreamResponse:
         """Return a copy with another body."""
         copied = copy.copy(self)
         copied.body = content
@@ -117,7 +118,7 @@ class Response(httpx.Response):
     def json(self, **_: Any) -> Any:
         """The parsed body, or None when it is not JSON (proxies answer in HTML)."""
         try:
-            return compact.loads(self.content)
+            return json_codec.loads(self.content)
         except ValueError:
             return None
 
@@ -129,16 +130,16 @@ class Response(httpx.Response):
     @property
     def retry_after(self) -> int | None:
         """Whole seconds of the Retry-After header, from now; None where it is absent or cannot be read."""
-        return retry_after.seconds(self.headers.get("retry-after", ""), self.server_ms)
+        return retry_after.parse_seconds(self.headers.get("retry-after", ""), self.server_ms)
 
     @property
     def server_ms(self) -> int | None:
         """When the upstream responded: by its own clock (`Date`), else by ours; None where neither is known."""
-        dated = retry_after.date_ms(self.headers.get("date", ""))
+        dated = retry_after.parse_date_ms(self.headers.get("date", ""))
         return self.received_ms if dated is None else dated
 
 
-def _undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _pass_undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Every piece as it is; _UndecodableError after the last, if there was one."""
     empty = True
     for piece in pieces:
@@ -148,7 +149,7 @@ def _undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
         raise _UndecodableError
 
 
-def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
+def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
     """The unpacked body in pieces of at most CHUNK; an empty one is empty, although gzip would have a header."""
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # takes gzip's header and zlib's
     empty = True
@@ -156,7 +157,7 @@ def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
         while piece and not inflater.eof:
             empty = False
             try:
-                yield inflater.decompress(piece, CHUNK)
+                yield inflater.decompress(piece, CHUNK_BYTES)
             except zlib.error as error:
                 raise _UndecodableError from error
             piece = inflater.unconsumed_tail

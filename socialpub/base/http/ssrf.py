@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import httpx
 
-HTTPS = 443
+HTTPS_PORT = 443
 NOT_HTTPS = "it is not https"
 
 # Own table and not ipaddress.is_global, which calls several translation and multicast ranges global.
-_DENIED = tuple(
+_DENIED_IPV4 = tuple(
     ipaddress.ip_network(text)
     for text in (
         "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
@@ -28,8 +28,8 @@ _DENIED = tuple(
     ).split()
 )
 # IPv6 is the other way round: only 2000::/3 is public, and not all of it.
-_PUBLIC6 = ipaddress.ip_network("2000::/3")
-_DENIED6 = tuple(
+_PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
+_DENIED_IPV6 = tuple(
     ipaddress.ip_network(text) for text in "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20".split()
 )
 _DENIED_NAMES = ("metadata.goog",)
@@ -53,14 +53,14 @@ _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-
 _ANY_HOST = re.compile(rf"(?i:{_HOST_NAME.pattern})|(?=[0-9a-f.]*:)[0-9a-f:.]+(?:%.+)?", re.ASCII)
 # What the system's resolver takes for an IPv4 address though it is not written as one: 127.1, 2130706433, 0x7f.1
 _NUMERIC_END = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)", re.ASCII)
-_CREDENTIALS = re.compile(r"[^/?#]*//[^/?#]*@")
-CREDENTIALS = "it carries credentials"
+_CREDENTIALS_PATTERN = re.compile(r"[^/?#]*//[^/?#]*@")
+HAS_CREDENTIALS = "it carries credentials"
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True)
-class Allowed:
+class AllowedHosts:
     """Receivers that the operator named: they may be private. A host by its name may be called over plain http, too."""
 
     hosts: frozenset[str] = frozenset()
@@ -74,16 +74,16 @@ class Allowed:
         if not self.networks:
             return False
         try:
-            address: Address = ipaddress.ip_address(text)
+            address: IpAddress = ipaddress.ip_address(text)
         except ValueError:
             return False
         return any(address in network for network in self.networks)
 
 
-NOBODY_ALLOWED = Allowed()
+NO_ALLOWED_HOSTS = AllowedHosts()
 
 
-def allowed(entries: Iterable[str]) -> Allowed:
+def parse_allowed_hosts(entries: Iterable[str]) -> AllowedHosts:
     """What a list of host names, addresses and networks allows; ValueError names the entry that is none of them."""
     hosts, networks = set(), []
     for entry in entries:
@@ -94,23 +94,23 @@ def allowed(entries: Iterable[str]) -> Allowed:
             if not _HOST_NAME.fullmatch(text) or _NUMERIC_END.fullmatch(text):
                 raise ValueError(f"{entry!r} is not a host name, an address or a network") from None
             hosts.add(text)
-    return Allowed(frozenset(hosts), tuple(networks))
+    return AllowedHosts(frozenset(hosts), tuple(networks))
 
 
-def address_is_public(text: str) -> bool:
+def is_public_address(text: str) -> bool:
     """Whether an outbound call steered by a user may connect to this address."""
     try:
-        address: Address = ipaddress.ip_address(text)
+        address: IpAddress = ipaddress.ip_address(text)
     except ValueError:
         return False
     if isinstance(address, ipaddress.IPv4Address):
-        return not any(address in network for network in _DENIED)
+        return not any(address in network for network in _DENIED_IPV4)
     if address.scope_id is not None:
         return False
-    return address in _PUBLIC6 and not any(address in network for network in _DENIED6)
+    return address in _PUBLIC_IPV6 and not any(address in network for network in _DENIED_IPV6)
 
 
-def address_is_own(text: str) -> bool:
+def is_own_address(text: str) -> bool:
     """Whether this machine has the address: then a socket can be bound to it."""
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -124,15 +124,15 @@ def address_is_own(text: str) -> bool:
 def may_connect(address: str, port: int) -> bool:
     """Whether a guarded call may connect there. On this machine's own public address that is https alone: what else
     listens there (this server included) may be shut to the outside, and open from here."""
-    return address_is_public(address) and (port == HTTPS or not address_is_own(address))
+    return is_public_address(address) and (port == HTTPS_PORT or not is_own_address(address))
 
 
 def has_credentials(url: str) -> bool:
     """Return whether the URL carries a user name or a password, by its text."""
-    return _CREDENTIALS.match(url) is not None
+    return _CREDENTIALS_PATTERN.match(url) is not None
 
 
-def check_url(url: str, *, allow_private: bool = False, named: Allowed = NOBODY_ALLOWED) -> str | None:
+def check_url(url: str, *, allow_private: bool = False, named: AllowedHosts = NO_ALLOWED_HOSTS) -> str | None:
     """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells.
 
     `allow_private`: any http or https URL with a host may (`security.allow_private_networks`). `named`: so may these.
@@ -148,12 +148,12 @@ def check_url(url: str, *, allow_private: bool = False, named: Allowed = NOBODY_
     if allow_private and parts.scheme in ("http", "https"):
         return None if _ANY_HOST.fullmatch(host) else "it has no host"
     if has_credentials(url):
-        return CREDENTIALS
+        return HAS_CREDENTIALS
     if named.has_host(host.lower()) and parts.scheme in ("http", "https"):
         return None
     if parts.scheme != "https":
         return NOT_HTTPS
-    if port is not None and port != HTTPS and not 1024 <= port <= 65535:
+    if port is not None and port != HTTPS_PORT and not 1024 <= port <= 65535:
         return "its port is reserved"
     return _check_host(host.lower())
 
@@ -163,7 +163,7 @@ def _check_host(host: str) -> str | None:
     if not name:
         return "it has no host"
     if ":" in name or _is_ipv4(name):
-        return None if address_is_public(name) else "its address is private"
+        return None if is_public_address(name) else "its address is private"
     if _NUMERIC_END.fullmatch(name) or not _HOST_NAME.fullmatch(host):
         return "its host is not a name"
     if "." not in name or name in _DENIED_NAMES or name.endswith(_DENIED_SUFFIXES):

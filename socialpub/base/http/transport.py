@@ -20,29 +20,29 @@ from dataclasses import dataclass, field
 import httpcore
 import httpx
 
-from socialpub.base.http.network import CONNECT_SECONDS, Backend, Deadline, Policy, Stream
-from socialpub.base.http.response import Response
+from socialpub.base.http.network import CONNECT_SECONDS, CallDeadline, ConnectionPolicy, DeadlineStream, PolicyBackend
+from socialpub.base.http.response import UpstreamResponse
 
 IDLE_SECONDS = 30.0  # idle for longer, a connection is closed
 FRESH_SECONDS = 2.0  # idle for longer, it is for calls only that may be made twice (gunicorn closes after as much)
 IDLE_MAX = 256
-SHY_SECONDS = 600.0  # for so long an origin is not trusted whose connection died before it answered
+DISTRUST_SECONDS = 600.0  # for so long an origin is not trusted whose connection died before it answered
 _PORTS = {"http": 80, "https": 443}
-_HARMLESS = ("GET", "HEAD")
-_STALE = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)
+_SAFE_METHODS = ("GET", "HEAD")
+_STALE_CONNECTION_ERRORS = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)
 
-Key = tuple[Policy, str, str, int]
+OriginKey = tuple[ConnectionPolicy, str, str, int]
 """A policy, and the scheme, host and port of an origin."""
 
 
 @dataclass(eq=False)
-class _Connection:
+class _PooledConnection:
     """A connection to an origin, whose address was checked by the policy when it was made."""
 
-    key: Key
+    key: OriginKey
     http: httpcore.HTTPConnection
-    deadline: Deadline
-    stream: Stream | None = None
+    deadline: CallDeadline
+    stream: DeadlineStream | None = None
     idle_since: float = 0.0
     ends_at: float = float("inf")
 
@@ -61,14 +61,14 @@ class _Connection:
 
 
 @dataclass
-class _IdleConnections:
+class _ConnectionPool:
     """The idle connections of this process, the one used last at the end."""
 
-    _idle: list[_Connection] = field(default_factory=list)
-    _shy: dict[Key, float] = field(default_factory=dict)
+    _idle: list[_PooledConnection] = field(default_factory=list)
+    _shy: dict[OriginKey, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, key: Key, *, harmless: bool) -> _Connection | None:
+    def take(self, key: OriginKey, *, harmless: bool) -> _PooledConnection | None:
         """A usable connection, for the caller alone; None when a new one has to be made."""
         while (found := self._taken(key, IDLE_SECONDS if harmless else FRESH_SECONDS, harmless)) is not None:
             if found.is_usable:
@@ -76,7 +76,7 @@ class _IdleConnections:
             found.http.close()
         return None
 
-    def _taken(self, key: Key, seconds: float, harmless: bool) -> _Connection | None:
+    def _taken(self, key: OriginKey, seconds: float, harmless: bool) -> _PooledConnection | None:
         now = time.monotonic()
         with self._lock:
             if not harmless and self._shy and self._shy.get(key, 0.0) > now:
@@ -87,7 +87,7 @@ class _IdleConnections:
             self._idle.remove(found)
             return found
 
-    def put(self, connection: _Connection) -> None:
+    def put(self, connection: _PooledConnection) -> None:
         """Keep a connection whose response has been read, or close it."""
         if not connection.may_be_kept:
             connection.http.close()
@@ -97,13 +97,15 @@ class _IdleConnections:
             self._idle.append(connection)
             over = self._idle[:-IDLE_MAX]
             del self._idle[:-IDLE_MAX]
-        _close(over)
+        _close_all(over)
 
-    def doubt(self, key: Key) -> None:
+    def doubt(self, key: OriginKey) -> None:
         """Note that a connection to there died before it answered."""
         now = time.monotonic()
         with self._lock:
-            self._shy = {each: until for each, until in self._shy.items() if until > now} | {key: now + SHY_SECONDS}
+            self._shy = {each: until for each, until in self._shy.items() if until > now} | {
+                key: now + DISTRUST_SECONDS
+            }
 
     def close_idle(self, seconds: float) -> None:
         """Close what has been idle for longer."""
@@ -111,101 +113,101 @@ class _IdleConnections:
         with self._lock:
             over = [each for each in self._idle if each.idle_since <= oldest]
             self._idle = [each for each in self._idle if each.idle_since > oldest]
-        _close(over)
+        _close_all(over)
 
 
-def _close(connections: list[_Connection]) -> None:
+def _close_all(connections: list[_PooledConnection]) -> None:
     for each in connections:
         each.http.close()
 
 
-_idle = _IdleConnections()
+_pool = _ConnectionPool()
 
 
 def close_idle(seconds: float = IDLE_SECONDS) -> None:
     """Close every connection that has not been used for so long."""
-    _idle.close_idle(seconds)
+    _pool.close_idle(seconds)
 
 
 _ssl_context: ssl.SSLContext | None = None
-_ssl_making = threading.Lock()
+_ssl_lock = threading.Lock()
 
 
-def shared_ssl_context() -> ssl.SSLContext:
+def get_ssl_context() -> ssl.SSLContext:
     """The context of every connection: loading the certificates takes 25 ms."""
     global _ssl_context
     if _ssl_context is None:
-        with _ssl_making:
+        with _ssl_lock:
             if _ssl_context is None:
                 _ssl_context = httpx.create_ssl_context(trust_env=False)
     return _ssl_context
 
 
-class Transport(httpx.BaseTransport):
+class HttpTransport(httpx.BaseTransport):
     """Calls by a policy; may be used by many threads. Raises httpx's exceptions, and PrivateAddressError.
 
     The `read` timeout of a request is the deadline of the whole call, from looking up the name to the end of the body.
     """
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: ConnectionPolicy) -> None:
         self._policy = policy
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         ends_at = time.monotonic() + request.extensions["timeout"]["read"]
-        with _httpx_errors():
+        with _convert_errors():
             return self._sent(request, self._key(request.url), ends_at)
 
-    def _key(self, url: httpx.URL) -> Key:
+    def _key(self, url: httpx.URL) -> OriginKey:
         if url.scheme not in _PORTS:
             raise httpx.UnsupportedProtocol(f"{url.scheme} is not called")
         return self._policy, url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
 
-    def _sent(self, request: httpx.Request, key: Key, ends_at: float) -> httpx.Response:
-        harmless = request.method in _HARMLESS
-        kept = _idle.take(key, harmless=harmless)
+    def _sent(self, request: httpx.Request, key: OriginKey, ends_at: float) -> httpx.Response:
+        harmless = request.method in _SAFE_METHODS
+        kept = _pool.take(key, harmless=harmless)
         if kept is None:
-            return _over(_made(key, ends_at), request, ends_at)
+            return _send_over(_make_connection(key, ends_at), request, ends_at)
         try:
-            return _over(kept, request, ends_at)
-        except _STALE:
-            _idle.doubt(key)
+            return _send_over(kept, request, ends_at)
+        except _STALE_CONNECTION_ERRORS:
+            _pool.doubt(key)
             if not harmless:
                 raise
-        return _over(_made(key, ends_at), request, ends_at)
+        return _send_over(_make_connection(key, ends_at), request, ends_at)
 
 
-def _made(key: Key, ends_at: float) -> _Connection:
+def _make_connection(key: OriginKey, ends_at: float) -> _PooledConnection:
     """A connection that is opened by its first request."""
     policy, scheme, host, port = key
-    deadline = Deadline(ends_at)
+    deadline = CallDeadline(ends_at)
     http = httpcore.HTTPConnection(
         httpcore.Origin(scheme.encode(), host.encode(), port),
-        ssl_context=shared_ssl_context() if scheme == "https" else None,
-        network_backend=Backend(policy, deadline),
+        ssl_context=get_ssl_context() if scheme == "https" else None,
+        network_backend=PolicyBackend(policy, deadline),
     )
-    return _Connection(key, http, deadline)
+    return _PooledConnection(key, http, deadline)
 
 
-def _over(connection: _Connection, request: httpx.Request, ends_at: float) -> httpx.Response:
+def _send_over(connection: _PooledConnection, request: httpx.Request, ends_at: float) -> httpx.Response:
     connection.deadline.at = ends_at
     try:
-        response = connection.http.handle_request(_request(connection.key, request))
+        response = connection.http.handle_request(_build_request(connection.key, request))
         connection.stream = stream = response.extensions["network_stream"]
         if not stream.has_head:
             raise httpcore.RemoteProtocolError("the response was there before the request")
     except BaseException:
         connection.http.close()
         raise
-    made = Response(
-        response.status, response.headers, stream=_Body(connection, response), extensions=request.extensions
+    made = UpstreamResponse(
+        response.status, response.headers, stream=_ResponseBody(connection, response), extensions=request.extensions
     )
     length, chunked = made.headers.get("content-length"), "transfer-encoding" in made.headers
     stream.begin_body(None if length is None or chunked else int(length), chunked=chunked)
-    connection.ends_at = _ends_at(made.headers)
+    connection.ends_at = _parse_keep_alive(made.headers)
     return made
 
 
-def _request(key: Key, request: httpx.Request) -> httpcore.Request:
+def _build_request(key: OriginKey, request: httpx.Request) -> httpcore.Request:
     _, scheme, host, port = key
     assert isinstance(request.stream, Iterable), "nothing here is asynchronous"
     length = request.headers.get("content-length")
@@ -213,12 +215,12 @@ def _request(key: Key, request: httpx.Request) -> httpcore.Request:
         request.method,
         httpcore.URL(scheme=scheme, host=host, port=port, target=request.url.raw_path),
         headers=request.headers.raw,
-        content=request.stream if length is None else _counted(request.stream, int(length)),
+        content=request.stream if length is None else _check_length(request.stream, int(length)),
         extensions={"timeout": {"connect": CONNECT_SECONDS}},
     )
 
 
-def _counted(content: Iterable[bytes], length: int) -> Iterator[bytes]:
+def _check_length(content: Iterable[bytes], length: int) -> Iterator[bytes]:
     """The content of a request; LocalProtocolError where it is not as long as was said (httpcore lets h11's pass)."""
     left = length
     for piece in content:
@@ -231,16 +233,16 @@ def _counted(content: Iterable[bytes], length: int) -> Iterator[bytes]:
 
 
 @dataclass
-class _Body(httpx.SyncByteStream):
+class _ResponseBody(httpx.SyncByteStream):
     """The body of a response. Closing it keeps the connection, or closes that when the rest was not read."""
 
-    connection: _Connection
+    connection: _PooledConnection
     response: httpcore.Response
     is_closed: bool = False
 
     def __iter__(self) -> Iterator[bytes]:
         stream = self.connection.stream
-        with _httpx_errors():
+        with _convert_errors():
             for piece in self.response.iter_stream():
                 if stream is not None:
                     stream.count_content(len(piece))
@@ -250,23 +252,28 @@ class _Body(httpx.SyncByteStream):
         if not self.is_closed:
             self.is_closed = True
             self.response.close()
-            _idle.put(self.connection)
+            _pool.put(self.connection)
 
 
 @contextmanager
-def _httpx_errors() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     """Raise httpcore's exceptions as those of httpx, which have the same names."""
     try:
         yield
-    except _HTTPCORE as error:
+    except _HTTPCORE_ERRORS as error:
         kind: Callable[[str], Exception] = getattr(httpx, type(error).__name__)
         raise kind(str(error)) from error
 
 
-_HTTPCORE = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol)
+_HTTPCORE_ERRORS = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.UnsupportedProtocol,
+)
 
 
-def _ends_at(headers: httpx.Headers) -> float:
+def _parse_keep_alive(headers: httpx.Headers) -> float:
     """When the other side will close the connection, as far as it says so, a second early."""
     said = headers.get("keep-alive")
     seconds = re.search(r"timeout=(\d{1,6})", said) if said else None

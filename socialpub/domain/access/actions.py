@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from socialpub.base.compact import dumps
 from socialpub.base.errors import ApiError
+from socialpub.base.json_codec import dumps
 from socialpub.domain.access import audit_log, authentication, idempotency
 from socialpub.domain.access.actor import ActionBody, ActionFunction, ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store.db import DbFuture, Tx
+from socialpub.store.database import DbFuture, Tx
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -9,7 +9,7 @@ from typing import Concatenate, NamedTuple, ParamSpec
 from socialpub.domain.access import audit_log, idempotency
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
 
 ActionBody = Mapping[str, object]
 

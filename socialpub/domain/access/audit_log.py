@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import FormerUser
-from socialpub.store.statements import accepting, sweeps
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance, maintenance
+from socialpub.store.schema.models import RemovedUser
 
 PURGE_BATCH = 500
 
@@ -38,11 +38,11 @@ def record_all(service: AppContext, tx: Tx, acts: Sequence[tuple[AuditContext, s
     rows = [
         (act.verb, act.organization, act.key, act.user, subject, act.address, act.request_id) for act, subject in acts
     ]
-    sql.insert(accepting.AUDIT, rows, (service.now_ms,))
+    sql.insert(acceptance.INSERT_AUDIT, rows, (service.now_ms,))
 
 
 def purge(service: AppContext, tx: Tx) -> int:
     """Delete a batch of expired rows, and expired removed users; return the number of rows."""
     before = service.now_ms - int(service.runtime.settings.retention.audit * 1000)
-    FormerUser.delete().where(FormerUser.removed_at < before).execute()
-    return sql.change(sweeps.FORGET_AUDIT, (before, PURGE_BATCH))
+    RemovedUser.delete().where(RemovedUser.removed_at < before).execute()
+    return sql.update(maintenance.DELETE_AUDIT, (before, PURGE_BATCH))

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import cursors
-from socialpub.store import sql
-from socialpub.store.models import Account, ApiKey, FormerUser, Profile, User, WebhookEndpoint
-from socialpub.store.statements import acts
+from socialpub.store.engine import sql
+from socialpub.store.queries import audit_log
+from socialpub.store.schema.models import Account, ApiKey, Profile, RemovedUser, User, WebhookEndpoint
 
 LISTING = "acts"
 PAGE_SIZE = 50
@@ -69,21 +69,21 @@ def load_page(service: AppContext, scope: Scope, wanted: AuditFilter) -> AuditPa
 def _select_rows(wanted: AuditFilter, given: tuple[object, ...]) -> list[Any]:
     verbs = None if wanted.verbs is None else json.dumps(wanted.verbs)
     if wanted.person is not None and verbs is not None:
-        return sql.every(acts.OF_PERSON_AND_VERBS, (*given, wanted.person, verbs))
+        return sql.fetch_all(audit_log.PAGE_OF_USER_AND_VERBS, (*given, wanted.person, verbs))
     if wanted.person is not None:
-        return sql.every(acts.OF_PERSON, (*given, wanted.person))
+        return sql.fetch_all(audit_log.PAGE_OF_USER, (*given, wanted.person))
     if verbs is not None:
-        return sql.every(acts.OF_VERBS, (*given, verbs))
-    return sql.every(acts.ALL, given)
+        return sql.fetch_all(audit_log.PAGE_OF_VERBS, (*given, verbs))
+    return sql.fetch_all(audit_log.PAGE, given)
 
 
 def list_users(scope: Scope) -> list[tuple[str, str]]:
     """List (id, e-mail) of current and removed members, as choices for the filter."""
     found = [(row[0], row[1]) for row in _select_names(User, User.email, scope)]
-    return found + [(row[0], f"{row[1]} (removed)") for row in _select_names(FormerUser, FormerUser.email, scope)]
+    return found + [(row[0], f"{row[1]} (removed)") for row in _select_names(RemovedUser, RemovedUser.email, scope)]
 
 
-def _select_names(table: type[User] | type[FormerUser], name: object, scope: Scope) -> list[tuple[str, str]]:
+def _select_names(table: type[User] | type[RemovedUser], name: object, scope: Scope) -> list[tuple[str, str]]:
     query = table.select(table.id, name).where(table.organization == scope.organization).order_by(name)
     return list(query.limit(USERS_MAX).tuples())
 
@@ -91,7 +91,7 @@ def _select_names(table: type[User] | type[FormerUser], name: object, scope: Sco
 def _map_batch_links(scope: Scope, rows: Sequence[AuditRecord]) -> dict[str, str]:
     """Map each batch id to the address of its post's page, or to the filtered post log."""
     ids = sorted({row.subject for row in rows if row.subject})
-    found = sql.every(acts.BATCHES, (json.dumps(ids), scope.organization))
+    found = sql.fetch_all(audit_log.FIND_BATCHES, (json.dumps(ids), scope.organization))
     return {batch: f"/posts/{post}" if count == 1 else f"/posts?batchId={batch}" for batch, post, count in found}
 
 
@@ -104,7 +104,7 @@ def _load_display_names(scope: Scope, rows: Sequence[AuditRecord]) -> dict[str, 
         (Account, Account.display_name),
         (WebhookEndpoint, WebhookEndpoint.url),
         (ApiKey, ApiKey.name),
-        (FormerUser, FormerUser.email),
+        (RemovedUser, RemovedUser.email),
         (User, User.email),
     ):
         mine = (table.organization == scope.organization) & table.id.in_(ids)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.base import crypto
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.security import crypto
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import sql
-from socialpub.store.models import Session, User
-from socialpub.store.statements import keys
+from socialpub.store.engine import sql
+from socialpub.store.queries import authentication
+from socialpub.store.schema.models import Session, User
 
 LAST_USED_INTERVAL_MS = 60_000
 SESSION_IDLE_MS = 30 * 24 * 3600 * 1000
@@ -33,7 +33,7 @@ class Scope:
     def narrowed(self, profile: str | None) -> str | None:
         """Return the profile to filter by; None: all. Raises `not_found` for another profile's key."""
         if profile is not None and self.profile not in (None, profile):
-            raise refuse("api_key.profile_scope")
+            raise rule_error("api_key.profile_scope")
         return profile or self.profile
 
 
@@ -49,7 +49,7 @@ async def authenticate_key(service: AppContext, presented: str) -> Scope:
     The time of its use is stored at most once a minute.
     """
     row = None
-    if crypto.key_is_well_formed(presented, list_key_prefixes(service)):
+    if crypto.is_well_formed_api_key(presented, list_key_prefixes(service)):
         digest = crypto.digest(presented)
         row = await service.read_inline(lambda: _find_key(digest), to_identify=True)
     if row is None:
@@ -57,19 +57,19 @@ async def authenticate_key(service: AppContext, presented: str) -> Scope:
     key, organization, profile, used = row
     if used is None or service.now_ms - used > LAST_USED_INTERVAL_MS:
         now = service.now_ms
-        service.write(lambda tx: sql.change(keys.KEY_USED, (now, key, now - LAST_USED_INTERVAL_MS)))
+        service.write(lambda tx: sql.update(authentication.TOUCH_KEY, (now, key, now - LAST_USED_INTERVAL_MS)))
     return Scope(organization, profile, key)
 
 
 def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
     """Look up a key by digest: id, organization, profile, time of last use."""
-    found: tuple[str, str, str | None, int | None] | None = sql.first(keys.KEY_BY_DIGEST, (digest,))
+    found: tuple[str, str, str | None, int | None] | None = sql.fetch_one(authentication.FIND_KEY_BY_DIGEST, (digest,))
     return found
 
 
 def key_is_valid(key: str) -> bool:
     """Return whether a key id exists and is not revoked. Call in a transaction."""
-    return sql.first(keys.KEY_STANDS, (key,)) is not None
+    return sql.fetch_one(authentication.IS_KEY_VALID, (key,)) is not None
 
 
 async def authenticate_session(service: AppContext, cookie: str) -> Scope:

@@ -8,14 +8,14 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.rows import IdempotencyRow
-from socialpub.store.statements import accepting, sweeps
-from socialpub.store.statements.rows import Row
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance, maintenance
+from socialpub.store.queries.bulk import SqlRow
+from socialpub.store.rows import IdempotencyRecordRow
 
 # --- Idempotency -------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ def parse_key(scope: Scope, method: str, path: str, header: str | None, fingerpr
     if header is None:
         return None
     if not _KEY.fullmatch(header):
-        raise refuse("idempotency_key.length")
+        raise rule_error("idempotency_key.length")
     who = [scope.organization, scope.profile] if scope.user is None else [scope.organization, scope.user]
     scoped = json.dumps([*who, method, path, header])
     return IdempotencyKey(hashlib.sha256(scoped.encode()).hexdigest(), scope.organization, fingerprint)
@@ -111,25 +111,25 @@ async def _replay(service: AppContext, key: IdempotencyKey, wait: float) -> Stor
     if row is None and not wait:
         return None
     if row is not None and row["fingerprint"] != key.fingerprint:
-        raise refuse("idempotency_key.body_mismatch")
+        raise rule_error("idempotency_key.body_mismatch")
     row = await service.hub.until(
         f"key:{key.id}",
         lambda: service.read(lambda: _find_finished(key, service.now_ms)),
         wait or SAME_KEY_WAIT_SECONDS,
     )
     if row is None:
-        raise refuse("idempotency_key.in_progress", retry_after=SAME_KEY_RETRY_SECONDS)
+        raise rule_error("idempotency_key.in_progress", retry_after=SAME_KEY_RETRY_SECONDS)
     assert row["status"] is not None, "only a finished one is waited for"
     return StoredResponse(row["status"], _decrypt_body(service, row), replayed=True, batch=row["batch"])
 
 
-def _find_record(key: IdempotencyKey, now: int) -> IdempotencyRow | None:
+def _find_record(key: IdempotencyKey, now: int) -> IdempotencyRecordRow | None:
     """Load the record. A running one never expires: its batch may yet be published."""
-    values = sql.first(accepting.KEPT, (key.id, now))
-    return None if values is None else sql.row(IdempotencyRow, values)
+    values = sql.fetch_one(acceptance.FIND_IDEMPOTENCY, (key.id, now))
+    return None if values is None else sql.to_row(IdempotencyRecordRow, values)
 
 
-def _find_finished(key: IdempotencyKey, now: int) -> IdempotencyRow | None:
+def _find_finished(key: IdempotencyKey, now: int) -> IdempotencyRecordRow | None:
     row = _find_record(key, now)
     return row if row is not None and row["status"] is not None else None
 
@@ -151,7 +151,7 @@ def insert(
 ) -> None:
     """Insert the key's record after `check_unused`; `secret` encrypts the stored body."""
     if key is not None:
-        sql.insert(accepting.REMEMBER, [build_row(service, tx, key, answer, batch=batch, secret=secret)])
+        sql.insert(acceptance.INSERT_IDEMPOTENCY, [build_row(service, tx, key, answer, batch=batch, secret=secret)])
 
 
 def build_row(
@@ -162,8 +162,8 @@ def build_row(
     *,
     batch: str | None = None,
     secret: bool = False,
-) -> Row:
-    """Build the record for `accepting.REMEMBER`, in this transaction."""
+) -> SqlRow:
+    """Build the record for `acceptance.REMEMBER`, in this transaction."""
     now, body = service.now_ms, _encrypt_body(service, key.id, answer, secret=secret) if answer else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
     if answer:
@@ -174,7 +174,7 @@ def build_row(
 
 def store_response(service: AppContext, tx: Tx, key_id: str, answer: StoredResponse) -> None:
     """Store the response of a key that was inserted without one."""
-    sql.execute(accepting.KEEP, (answer.status, answer.body, 0, key_id))
+    sql.execute(acceptance.SET_IDEMPOTENCY_RESPONSE, (answer.status, answer.body, 0, key_id))
     tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
 
 
@@ -193,7 +193,7 @@ def find_response(service: AppContext, key: IdempotencyKey) -> StoredResponse | 
     return StoredResponse(row["status"], _decrypt_body(service, row), batch=row["batch"])
 
 
-def _decrypt_body(service: AppContext, row: IdempotencyRow) -> str:
+def _decrypt_body(service: AppContext, row: IdempotencyRecordRow) -> str:
     assert row["body"] is not None, "it is kept with the status"
     if not row["sealed"]:
         return row["body"]
@@ -205,4 +205,4 @@ PURGE_BATCH = 500
 
 def purge(tx: Tx, now: int) -> int:
     """Delete a batch of expired records, never a running one; return the number."""
-    return sql.change(sweeps.FORGET_ANSWERS, (now, PURGE_BATCH))
+    return sql.update(maintenance.DELETE_IDEMPOTENCY, (now, PURGE_BATCH))

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import attention, revocation
@@ -22,12 +22,12 @@ from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import AccountIdentity, ConfiguredSite, Platform, SupportsPasswordLogin, Tokens
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth
-from socialpub.store import sql
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, Job
-from socialpub.store.models import Account, Post, row_where, the_row
+from socialpub.store.queries import maintenance
 from socialpub.store.rows import AccountRow
-from socialpub.store.statements import sweeps
+from socialpub.store.schema.models import Account, Post, find_row_where, get_row
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -111,9 +111,9 @@ def to_body(row: AccountRow) -> AccountBody:
         "platformAccountId": row["platform_account_id"],
         "displayName": row["display_name"],
         "status": row["status"],
-        "createdAt": iso(row["created_at"]),
-        "updatedAt": iso(row["updated_at"]),
-        "tokenExpiresAt": iso(row["token_expires_at"]),
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
+        "tokenExpiresAt": format_iso(row["token_expires_at"]),
     }
     if refused := attention.to_body(row):
         shown["attention"] = refused
@@ -180,7 +180,7 @@ class KeyedAccountColumns(AccountColumns):
 
 def build_connector_account(row: AccountColumns) -> Who:
     """Build the account as connectors and rules see it."""
-    return Who(row["platform_account_id"], row["display_name"], sql.loads(row["extra"]))
+    return Who(row["platform_account_id"], row["display_name"], sql.load_json(row["extra"]))
 
 
 def is_ending_before(row: AccountColumns, at_ms: int) -> bool:
@@ -210,7 +210,7 @@ def connect(
         & (Account.platform == platform)
         & (Account.platform_account_id == identity.platform_account_id)
     )
-    known = row_where(Account, same)
+    known = find_row_where(Account, same)
     account = known["id"] if known else service.runtime.ids.uuid()
     extra = json.loads(known["extra"]) if known else {}
     values = {
@@ -233,7 +233,7 @@ def connect(
             created_at=values["updated_at"],
             **values,
         ).execute()
-    return to_body(the_row(Account, account)), known is None
+    return to_body(get_row(Account, account)), known is None
 
 
 def login(service: AppContext, platform: str, fields: Mapping[str, str]) -> tuple[AccountIdentity, Tokens]:
@@ -300,7 +300,7 @@ def cancel_posts(service: AppContext, tx: Tx, account: str, request_id: str, at_
 def count_queued(service: AppContext, scope: Scope, account: str) -> int:
     """Count the queued posts of an account. Raises ApiError `not_found`."""
     find(scope, account)
-    found: int = sql.value(sweeps.WAITING_COUNT, (account, service.now_ms))
+    found: int = sql.fetch_value(maintenance.COUNT_WAITING, (account, service.now_ms))
     return found
 
 
@@ -326,7 +326,7 @@ def count_uncanceled() -> int:
     """Count the posts of disconnected accounts that are still to be canceled."""
     jobs = Job.select(Job.key).where(Job.key >= "cancel:", Job.key < "cancel;").tuples()
     asked = (key.split(":", 3) for (key,) in jobs)
-    return sum(sql.value(sweeps.WAITING_COUNT, (account, int(at))) for _, account, at, _ in asked)
+    return sum(sql.fetch_value(maintenance.COUNT_WAITING, (account, int(at))) for _, account, at, _ in asked)
 
 
 class CancelablePost(post_states.PreparedColumns):
@@ -337,7 +337,7 @@ class CancelablePost(post_states.PreparedColumns):
 
 def _select_cancelable(account: str, at_ms: int, limit: int | None = None) -> list[CancelablePost]:
     """Select the posts queued at `at_ms`: the account may have been reconnected since."""
-    found = sql.every(sweeps.WAITING_OF_ACCOUNT, (account, at_ms, -1 if limit is None else limit))
+    found = sql.fetch_all(maintenance.FIND_WAITING, (account, at_ms, -1 if limit is None else limit))
     return [{"id": post, "platform": platform, "saved": saved} for post, platform, saved in found]
 
 

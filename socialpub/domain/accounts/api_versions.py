@@ -17,9 +17,9 @@ from socialpub.domain.events import events
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.events import VersionDeprecated
 from socialpub.platforms.contract import Platform
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import versions as statements
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import api_versions as statements
 
 log = logging.getLogger("socialpub.versions")
 
@@ -46,18 +46,18 @@ class VersionCheckResult(NamedTuple):
 
 def save_check(tx: Tx, found: VersionCheckResult) -> None:
     """Store the check, replacing the previous one."""
-    sql.change(statements.KEEP_ASKED, found)
+    sql.update(statements.SET_CHECK, found)
 
 
 def find_check(platform: str) -> VersionCheckResult | None:
     """Load the last check of a platform. Call within a read."""
-    row = sql.first(statements.ASKED, (platform,))
+    row = sql.fetch_one(statements.FIND_CHECK, (platform,))
     return None if row is None else VersionCheckResult(*row)
 
 
 def list_checks() -> list[VersionCheckResult]:
     """Load the last check of every platform. Call within a read."""
-    return [VersionCheckResult(*row) for row in sql.every(statements.ALL_ASKED)]
+    return [VersionCheckResult(*row) for row in sql.fetch_all(statements.FIND_ALL_CHECKS)]
 
 
 def notify_due(service: AppContext) -> None:
@@ -69,7 +69,9 @@ def notify_due(service: AppContext) -> None:
 def notify_all(service: AppContext, platform: Platform) -> None:
     """Notify every organization with an account there that was not notified yet."""
     wanted = (platform.name, _get_pinned(service, platform), NOTICE_BATCH)
-    while untold := service.read(lambda: [row[0] for row in sql.every(statements.UNTOLD, wanted)]).result():
+    while untold := service.read(
+        lambda: [row[0] for row in sql.fetch_all(statements.FIND_UNNOTIFIED, wanted)]
+    ).result():
         log.warning("%s ends version %s of its API, which this server calls", platform.label, wanted[1])
         service.write(functools.partial(_notify_batch, service, platform, untold)).result()
 
@@ -97,7 +99,7 @@ def _list_ending(service: AppContext) -> Iterator[Platform]:
 
 def _notify(service: AppContext, tx: Tx, organization: str, platform: Platform) -> None:
     pin = _get_pinned(service, platform)
-    if not sql.change(statements.TELL, (organization, platform.name, pin, service.now_ms)):
+    if not sql.update(statements.INSERT_NOTICE, (organization, platform.name, pin, service.now_ms)):
         return
     data: VersionDeprecated = {
         "platform": platform.name,

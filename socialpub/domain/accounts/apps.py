@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from socialpub import platforms
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import Share
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -21,8 +21,8 @@ from socialpub.domain.shapes.apps import AppBody, AppRequest
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import Platform, Site, Tokens
 from socialpub.platforms.kit import oauth
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, PlatformApp, row_of
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, PlatformApp, find_row
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def list_apps(service: AppContext) -> list[PlatformAppView]:
 
 def get_app(service: AppContext, platform: Platform) -> PlatformAppView:
     """Describe the app of a platform."""
-    site, row = service.sites[platform.name], row_of(PlatformApp, platform.name)
+    site, row = service.sites[platform.name], find_row(PlatformApp, platform.name)
     if service.sites.is_set(platform.name):
         return PlatformAppView(
             platform, site.client_id, in_settings=True, lost=not (site.client_id and site.client_secret)
@@ -122,7 +122,7 @@ async def check_app(
     site = service.sites.with_app(platform.name, app.client_id, app.client_secret) if app else used
     try:
         await connect.run_in_thread(
-            service, Share(platform.name, scope.organization), lambda: _probe(service, platform, site)
+            service, ShareKey(platform.name, scope.organization), lambda: _probe(service, platform, site)
         )
     except ApiError as error:
         if error.code == "platform_not_enabled":
@@ -161,7 +161,7 @@ def save(tx: Tx, who: Actor, name: str, app: AppRequest, *, is_known: bool) -> A
         "known_at": now if is_known else None,
         "updated_at": now,
     }
-    if row_of(PlatformApp, name) is None:
+    if find_row(PlatformApp, name) is None:
         PlatformApp.insert(id=name, created_at=now, **values).execute()
     else:
         PlatformApp.update(**values).where(PlatformApp.id == name).execute()

@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.accounts import Attention
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import publish_runs
 from socialpub.store.rows import AccountRow
-from socialpub.store.statements import publishing
+from socialpub.store.schema.models import Account
 
 
 def is_fixable_by_owner(error: ApiError) -> bool:
@@ -30,7 +30,7 @@ def save(service: AppContext, tx: Tx, account: str, error: ApiError) -> None:
 
 def clear(service: AppContext, tx: Tx, accounts: Sequence[str]) -> None:
     """Clear the refusals of accounts that have just published."""
-    sql.execute(publishing.CLEAR_ATTENTION, (service.now_ms, sql.json_of(list(accounts))))
+    sql.execute(publish_runs.CLEAR_ATTENTION, (service.now_ms, sql.dump_json(list(accounts))))
 
 
 def to_body(row: AccountRow) -> Attention | None:
@@ -38,4 +38,4 @@ def to_body(row: AccountRow) -> Attention | None:
     if row["attention"] is None:
         return None
     kept = json.loads(row["attention"])
-    return {"code": kept["code"], "message": kept["message"], "at": iso(kept["at"])}
+    return {"code": kept["code"], "message": kept["message"], "at": format_iso(kept["at"])}

@@ -6,23 +6,23 @@ import json
 from typing import cast
 
 from socialpub import platforms
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.connector_session import ConnectorSession, StorageError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.accounts import BoardBody, BoardList, DefaultBoardBody
 from socialpub.platforms.contract import Board, SupportsBoards
-from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow
+from socialpub.store.schema.models import Account
 
 
 def get_connector(row: AccountRow) -> SupportsBoards:
     """Return the connector that lists boards. Raises ApiError `account.platform`."""
     connector = platforms.CONNECTORS.get(row["platform"])
     if not has_boards(row["platform"]):
-        raise refuse("account.platform")
+        raise rule_error("account.platform")
     return cast(SupportsBoards, connector)
 
 
@@ -43,12 +43,12 @@ def fetch(service: AppContext, row: AccountRow) -> tuple[Board, ...]:
     platform_boards = get_connector(row)
     accounts.check_enabled(service, platforms.platform(row["platform"]))
     if row["status"] == "revoked":
-        raise refuse("account.reconnect_required")
+        raise rule_error("account.reconnect_required")
     caller = ConnectorSession(service, row)
     try:
         return caller.call(platform_boards.boards)
     except StorageError as error:
-        raise refuse("storage.unavailable") from error
+        raise rule_error("storage.unavailable") from error
     except ApiError as error:
         error.platform_response = caller.scrubbed(error.platform_response)
         error.platform = error.platform or row["platform"]
@@ -65,9 +65,9 @@ def find_board(boards: tuple[Board, ...], board: str) -> Board:
     """Find a board to publish on by id. Raises ApiError `pinterest.board.unknown`."""
     found = next((one for one in boards if one.id == board), None)
     if found is None:
-        raise refuse("pinterest.board.unknown")
+        raise rule_error("pinterest.board.unknown")
     if not found.pinnable:
-        raise refuse("pinterest.board.unknown", "Nothing can be published on this board.")
+        raise rule_error("pinterest.board.unknown", "Nothing can be published on this board.")
     return found
 
 

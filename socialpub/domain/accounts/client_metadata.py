@@ -11,8 +11,8 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from socialpub import platforms
-from socialpub.base import crypto
 from socialpub.base.errors import ApiError
+from socialpub.base.security import crypto
 from socialpub.domain.accounts import tokens
 from socialpub.domain.context.app_context import AppContext
 from socialpub.platforms.contract import (
@@ -24,8 +24,8 @@ from socialpub.platforms.contract import (
     Tokens,
 )
 from socialpub.platforms.contract import ConnectorAccount as Who
-from socialpub.store.db import Tx
-from socialpub.store.models import Instance
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Instance
 
 _SEAL_PLACE = ("instance", "client_key", "1")
 _PRIVATE_DOMAINS = ("alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test")

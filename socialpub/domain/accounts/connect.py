@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar, cast
 
 from socialpub import platforms
-from socialpub.base import crypto
-from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, Outcome, rule_error
+from socialpub.base.security import crypto
 from socialpub.domain.access import actions, authentication
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -49,9 +49,9 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, ConnectAttempt, rows_where
+from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow, ConnectAttemptRow
+from socialpub.store.schema.models import Account, ConnectAttempt, find_rows
 
 log = logging.getLogger("socialpub.connect")
 
@@ -209,7 +209,7 @@ def _decrypt(service: AppContext, row: ConnectAttemptRow, column: Literal["secre
     try:
         return json.loads(service.runtime.vault.open(sealed, ("connect_attempt", column, row["id"])))
     except crypto.SealError as error:
-        raise refuse("connect.state") from error
+        raise rule_error("connect.state") from error
 
 
 # --- Completion ----------------------------------------------------------------------------------------------------
@@ -234,11 +234,11 @@ async def complete_with_code(
     `iss` is the issuer of the code, if given (RFC 9207).
     """
     platform, typed = get_ready_platform(service, name), upstreams.build_login_share_key(name, scope.organization)
-    for share in (typed, Share(name, scope.organization)):  # use the state up only if the pool has room
+    for share in (typed, ShareKey(name, scope.organization)):  # use the state up only if the pool has room
         upstreams.choose_executor(service, share).admit(share)
     row = await actions.write(service, scope, lambda tx: _use_up_attempt(service, tx, scope, name, state))
     secret = _decrypt(service, row, "secret")
-    share = typed if "invited" in secret else Share(name, scope.organization)
+    share = typed if "invited" in secret else ShareKey(name, scope.organization)
     found = await _submit(service, share, lambda: _exchange_code(service, platform, code, secret, iss))
     if not found:
         raise ApiError("platform_auth_failed", "This login gives access to no account that can publish.", platform=name)
@@ -275,7 +275,7 @@ async def complete_with_choice(service: AppContext, scope: Scope, name: str, sta
     get_ready_platform(service, name)
     offer = await find_choices(service, scope, name, state)
     if offer is None:
-        raise refuse("connect.state")
+        raise rule_error("connect.state")
     chosen = tuple(one for one in offer.connected if derive_choice_id(one) == choice)
     if not chosen:
         raise ApiError("not_found", "This login does not give access to that account.")
@@ -316,7 +316,7 @@ def _is_same_session(service: AppContext, scope: Scope, row: ConnectAttemptRow) 
 def _use_up_attempt(service: AppContext, tx: Tx, scope: Scope, name: str, state: str) -> ConnectAttemptRow:
     row = _find_attempt(service, scope, name, state)
     if row is None or row["used_at"] is not None:
-        raise refuse("connect.state")
+        raise rule_error("connect.state")
     ConnectAttempt.update(used_at=service.now_ms, session=_get_session(scope)).where(
         ConnectAttempt.id == row["id"]
     ).execute()
@@ -432,7 +432,7 @@ def _revoke(service: AppContext, row: AccountRow) -> bool:
 
 def _is_login_shared(service: AppContext, row: AccountRow, held: Tokens) -> bool:
     """Return whether another connected account uses the same account or login."""
-    others = rows_where(
+    others = find_rows(
         Account, Account.platform == row["platform"], Account.id != row["id"], Account.secret.is_null(False)
     )
     return any(_is_same_grant(service, row, held, other) for other in others)
@@ -447,11 +447,11 @@ def _is_same_grant(service: AppContext, row: AccountRow, held: Tokens, other: Ac
     return bool(mine & {theirs.access, theirs.refresh, theirs.private.get("login")})
 
 
-async def run_in_thread(service: AppContext, share: Share, work: Callable[[], T]) -> T:
+async def run_in_thread(service: AppContext, share: ShareKey, work: Callable[[], T]) -> T:
     """Run an upstream call in a thread. Raises ApiError `http.busy` if its queue is full."""
     upstreams.choose_executor(service, share).admit(share)
     return await _submit(service, share, work)
 
 
-async def _submit(service: AppContext, share: Share, work: Callable[[], T]) -> T:
+async def _submit(service: AppContext, share: ShareKey, work: Callable[[], T]) -> T:
     return await asyncio.wrap_future(upstreams.choose_executor(service, share).submit_for(share, work))

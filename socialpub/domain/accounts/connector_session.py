@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from socialpub import platforms
-from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.errors import ApiError, Outcome, rule_error
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import (
     EXPIRY_MARGIN_MS,
@@ -95,9 +95,9 @@ class ConnectorSession:
     def _open(self, *, refresh: bool) -> Tokens:
         account, sealed = self.account["id"], self.account["secret"]
         if sealed is None:
-            raise refuse("account.disconnected")
+            raise rule_error("account.disconnected")
         if refresh and not self.just_seen and self._was_revoked():
-            raise refuse("account.reconnect_required")
+            raise rule_error("account.reconnect_required")
         tokens = decrypt(self.service, account, sealed)
         ends = tokens.expires_at_ms
         if refresh and tokens.refresh and ends is not None and ends - EXPIRY_MARGIN_MS < self.service.now_ms:
@@ -109,7 +109,7 @@ class ConnectorSession:
 
     def _nobodys(self) -> Tokens:
         if not self.platform.shows_anybody:
-            raise refuse("account.reconnect_required")
+            raise rule_error("account.reconnect_required")
         return Tokens("")
 
     def _with_upstream(self, step: Callable[[Upstream], T], tokens: Tokens, bound: Container[str]) -> T:

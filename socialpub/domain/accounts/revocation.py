@@ -17,9 +17,9 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import instance
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import SupportsRevocation, Tokens
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, rows_where
+from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow
+from socialpub.store.schema.models import Account, find_rows
 
 log = logging.getLogger("socialpub.grants")
 
@@ -67,7 +67,7 @@ def revoke_replaced(service: AppContext, tx: Tx, row: AccountRow, fresh: Tokens)
 
 def _is_in_use(service: AppContext, row: AccountRow, held: Tokens, fresh: Tokens) -> bool:
     """Return whether the new tokens or another row of the account share the old session."""
-    others = rows_where(
+    others = find_rows(
         Account,
         Account.platform == row["platform"],
         Account.platform_account_id == row["platform_account_id"],

@@ -21,10 +21,10 @@ from socialpub.domain.accounts import tokens
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.platforms.contract import Platform, Site
-from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.database import Tx
+from socialpub.store.queries import maintenance
 from socialpub.store.rows import AccountRow
-from socialpub.store.statements import sweeps
+from socialpub.store.schema.models import Account
 
 log = logging.getLogger("socialpub.tokens")
 
@@ -123,7 +123,7 @@ def _select_due(service: AppContext, platform: Platform) -> Iterable[AccountRow]
     ends_soon = Account.token_expires_at <= now + before
     if before < DAY_MS:
         # Short-lived tokens are refreshed only for posts that need them, not around the clock.
-        ends_soon &= SQL(f'"t1"."id" IN ({sweeps.ACCOUNTS_WANTED})', (now + before,))
+        ends_soon &= SQL(f'"t1"."id" IN ({maintenance.FIND_DUE_ACCOUNTS})', (now + before,))
     idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
     query = Account.select().where(
         Account.platform == platform.name,

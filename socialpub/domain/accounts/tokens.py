@@ -17,9 +17,11 @@ from typing import Any
 from peewee import fn
 
 from socialpub import platforms
-from socialpub.base import crypto, faults, redact
-from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.runtime import DAY_MS, iso
+from socialpub.base import fault_injection
+from socialpub.base.errors import ApiError, Outcome, rule_error
+from socialpub.base.observability import redaction
+from socialpub.base.runtime import DAY_MS, format_iso
+from socialpub.base.security import crypto
 from socialpub.domain.accounts import attention
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext, TokenRefreshState
@@ -29,9 +31,9 @@ from socialpub.domain.shapes.events import TokenEvent, TokenExpiring, TokenRevok
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import RefreshPolicy, SigningContext, Tokens, Upstream
 from socialpub.platforms.kit import oauth
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, Intent, row_of, the_row
+from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow
+from socialpub.store.schema.models import Account, Intent, find_row, get_row
 
 log = logging.getLogger("socialpub.tokens")
 
@@ -70,7 +72,7 @@ def decrypt(service: AppContext, account: str, sealed: str) -> Tokens:
     try:
         return decode(json.loads(service.runtime.vault.open(sealed, _get_seal_place(account))))
     except crypto.SealError as error:
-        raise refuse("account.reconnect_required", "The account's stored authorization cannot be read.") from error
+        raise rule_error("account.reconnect_required", "The account's stored authorization cannot be read.") from error
 
 
 def _get_seal_place(account: str) -> tuple[str, str, str]:
@@ -79,13 +81,13 @@ def _get_seal_place(account: str) -> tuple[str, str, str]:
 
 def _is_same(one: str | None, other: str | None) -> bool:
     """Compare encrypted tokens under any master key (`keys rotate` may run beside us)."""
-    return crypto.nonce_of(one or "") == crypto.nonce_of(other or "")
+    return crypto.get_nonce(one or "") == crypto.get_nonce(other or "")
 
 
 def _match_secret(sealed: str | None) -> Any:
     """Build the SQL condition that the row still has these encrypted tokens."""
-    nonce = fn.SUBSTR(Account.secret, crypto.NONCE_AT, crypto.NONCE_CHARS)
-    return nonce == crypto.nonce_of(sealed or "")
+    nonce = fn.SUBSTR(Account.secret, crypto.NONCE_POSITION, crypto.NONCE_CHARS)
+    return nonce == crypto.get_nonce(sealed or "")
 
 
 def build_columns(
@@ -167,17 +169,17 @@ _LOG_FIELDS = {"names": ("account", "platform", "outcome", "ms", "why")}
 def _get_connected(service: AppContext, account: str) -> AccountRow:
     row = service.read(lambda: _find_row(account)).result()
     if row is None or row["secret"] is None:
-        raise refuse("account.disconnected")
+        raise rule_error("account.disconnected")
     return row
 
 
 def _find_row(account: str) -> AccountRow | None:
-    return row_of(Account, account)
+    return find_row(Account, account)
 
 
 def _get_refresh_state(row: AccountRow, mine: TokenRefreshState) -> object:
     """Return a value that changes with each refresh, by any process: nonces never repeat."""
-    return crypto.nonce_of(row["secret"] or ""), mine.unsaved
+    return crypto.get_nonce(row["secret"] or ""), mine.unsaved
 
 
 def _wait_for_others(service: AppContext) -> None:
@@ -188,7 +190,7 @@ def _wait_for_others(service: AppContext) -> None:
 
 
 def _refresh_and_store(service: AppContext, row: AccountRow, current: Tokens, mine: TokenRefreshState) -> Tokens:
-    faults.hit("tok.after_intent")
+    fault_injection.hit("tok.after_intent")
     began = service.runtime.clock.monotonic()
     try:
         fresh = _refresh_upstream(service, row, current)
@@ -197,12 +199,12 @@ def _refresh_and_store(service: AppContext, row: AccountRow, current: Tokens, mi
         with contextlib.suppress(ApiError):  # nothing can be written: the claim expires
             service.write(lambda tx: _release_claim(service, tx, row["id"])).result()
         raise
-    faults.hit("tok.after_reply")
+    fault_injection.hit("tok.after_reply")
     _log_refresh(service, row, began, None)
     assert row["secret"] is not None, "it was opened"
     mine.unsaved = (row["secret"], fresh)
     if _try_save(service, row, mine):
-        faults.hit("tok.after_commit")
+        fault_injection.hit("tok.after_commit")
     return fresh
 
 
@@ -211,11 +213,11 @@ def _refresh_upstream(service: AppContext, row: AccountRow, current: Tokens) -> 
     try:
         fresh = _call_platform(service, row, current)
     except ApiError as error:
-        faults.hit("tok.after_send")
+        fault_injection.hit("tok.after_send")
         if error.outcome is Outcome.REJECTED and service.sites[row["platform"]] is not site:
             return _refresh_upstream(service, row, current)  # the refused app has been replaced
         raise _record_failure(service, row, current, error) from error
-    faults.hit("tok.after_send")
+    fault_injection.hit("tok.after_send")
     return fresh
 
 
@@ -292,7 +294,7 @@ def _record_failure(service: AppContext, row: AccountRow, current: Tokens, error
     if error.code == "platform_auth_failed" and error.token_refused:
         reason = redact_reply(error.message, current)
         service.write(lambda tx: mark_revoked(service, tx, row["id"], reason, secret=row["secret"])).result()
-        gone = refuse("account.reconnect_required", platform_response=error.platform_response)
+        gone = rule_error("account.reconnect_required", platform_response=error.platform_response)
         gone.platform = error.platform
         return gone
     if attention.is_fixable_by_owner(error):
@@ -454,22 +456,22 @@ def digest(tokens: Tokens) -> str:
 
 
 def emit_revoked(service: AppContext, tx: Tx, account: str, at_ms: int, reason: str) -> None:
-    row = the_row(Account, account)
+    row = get_row(Account, account)
     named = (account, row["platform"])
     tx.after_commit(
         lambda: log.warning("account %s, %s: its authorization has ended; it has to be connected again", *named)
     )
-    data: TokenRevoked = {**_build_common(row), "revokedAt": iso(at_ms), "reason": reason}
+    data: TokenRevoked = {**_build_common(row), "revokedAt": format_iso(at_ms), "reason": reason}
     events.emit(service, tx, "token.revoked", row["organization"], data, profile=row["profile"])
 
 
 def emit_expiring(service: AppContext, tx: Tx, account: str, ends_ms: int) -> None:
-    row, days = the_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
-    named = (account, row["platform"], iso(ends_ms))
+    row, days = get_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
+    named = (account, row["platform"], format_iso(ends_ms))
     tx.after_commit(
         lambda: log.warning("account %s, %s: its authorization ends at %s unless it is connected again", *named)
     )
-    data: TokenExpiring = {**_build_common(row), "expiresAt": iso(ends_ms), "daysUntilExpiry": days}
+    data: TokenExpiring = {**_build_common(row), "expiresAt": format_iso(ends_ms), "daysUntilExpiry": days}
     events.emit(service, tx, "token.expiring", row["organization"], data, profile=row["profile"])
 
 
@@ -504,7 +506,7 @@ def open_upstream(
 
 def redact_reply(value: Any, tokens: Tokens) -> Any:
     """Redact secrets, including the account's, from an upstream response."""
-    return redact.value(value, _list_secrets(tokens), redact.ANSWER_MAX)
+    return redaction.redact_json(value, _list_secrets(tokens), redaction.RESPONSE_MAX)
 
 
 def _list_secrets(tokens: Tokens) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.accounts import accounts, api_versions
 from socialpub.domain.accounts.api_versions import VersionCheckResult, VersionVerdict
@@ -20,8 +20,8 @@ from socialpub.domain.accounts.tokens import decrypt, open_upstream
 from socialpub.domain.context.app_context import AppContext
 from socialpub.platforms.contract import Platform
 from socialpub.platforms.contract import VersionProbe as Call
-from socialpub.store.models import Account, row_where
 from socialpub.store.rows import AccountRow
+from socialpub.store.schema.models import Account, find_row_where
 
 log = logging.getLogger("socialpub.versions")
 
@@ -58,7 +58,7 @@ def check_platform(service: AppContext, platform: Platform) -> None:
 def _pick_account(platform: str) -> AccountRow | None:
     """Pick an account whose token may make the call; the response is not about the account."""
     connected = Account.disconnected_at.is_null() & Account.secret.is_null(False) & (Account.status != "revoked")
-    found: AccountRow | None = row_where(Account, (Account.platform == platform) & connected)
+    found: AccountRow | None = find_row_where(Account, (Account.platform == platform) & connected)
     return found
 
 
@@ -83,7 +83,7 @@ def _call_version(service: AppContext, account: AccountRow, call: Call, version:
         return "unknown", error.message
 
 
-def judge_response(call: Call, version: str, reply: Response) -> tuple[VersionVerdict, str]:
+def judge_response(call: Call, version: str, reply: UpstreamResponse) -> tuple[VersionVerdict, str]:
     """Judge a response: a version refused for another reason counts as served."""
     served = reply.headers.get(call.served, version) if call.served else version
     if served != version:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from socialpub.base.errors import ApiError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import instance
-from socialpub.store.integrity import Look, give_way
+from socialpub.store.engine.integrity import IntegrityScan, lower_thread_priority
 
 log = logging.getLogger("socialpub.store")
 
@@ -20,7 +20,7 @@ class BackgroundIntegrityCheck:
     """`holds`: what is due waits for the look. Damage pauses publishing, also after the next start."""
 
     def __init__(self, service: AppContext) -> None:
-        self._service, self._look = service, Look(service.db.path)
+        self._service, self._look = service, IntegrityScan(service.db.path)
         self.on_known: Callable[[], None] = lambda: None
         self.holds = service.process.owed is not None and service.process.owed.first
         self._thread = threading.Thread(target=self._run, name="whole-file", daemon=True)
@@ -39,7 +39,7 @@ class BackgroundIntegrityCheck:
             self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
-        give_way()
+        lower_thread_priority()
         problems = self._look.problems()
         if problems:
             self._damaged("; ".join(problems))

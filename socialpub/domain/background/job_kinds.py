@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from socialpub.base.concurrency.fair_executor import current_share_key
 from socialpub.base.config import Settings
-from socialpub.base.fair import working_for
 from socialpub.domain.accounts import accounts
 from socialpub.domain.background import recovery
 from socialpub.domain.context.app_context import AppContext, limit_concurrency
 from socialpub.domain.media import library
 from socialpub.domain.publishing import sending
 from socialpub.domain.publishing.sending import Over
-from socialpub.store import sql
-from socialpub.store.jobs.leases import Claim, Times
-from socialpub.store.statements import claiming
+from socialpub.store.engine import sql
+from socialpub.store.jobs.leases import Claim, DueTimesReader
+from socialpub.store.queries import due_jobs
 
 LATE_MS = 10_000
 
@@ -48,7 +48,7 @@ class JobKind:
     """Ring again for the rows that wait for such a job and have none."""
     waits: bool = True
     """Whether a worker of the consumer is taken until the job is done, and not only until a thread has it."""
-    due: Times | None = None
+    due: DueTimesReader | None = None
     """When the jobs of these keys were to be done. What is sent `late_ms` after it was late: then its lane rests."""
     rest: Callable[[Settings], float] = lambda _: 0.0
     """For how many seconds."""
@@ -79,18 +79,18 @@ def _run_in_worker(run: Callable[[JobContext, Claim], None]) -> Callable[[JobCon
     """A kind whose jobs are done by a worker of the consumer."""
 
     def answer(bench: JobContext, claim: Claim, over: Over) -> None:
-        before = working_for.set(claim.share)
+        before = current_share_key.set(claim.share)
         try:
             run(bench, claim)
         finally:
-            working_for.reset(before)
+            current_share_key.reset(before)
             over(False)
 
     return answer
 
 
 def _load_due_times(posts: Sequence[str]) -> Mapping[str, int | None]:
-    found: dict[str, int | None] = sql.loads(sql.value(claiming.POSTS_DUE, (sql.json_of(posts),)))
+    found: dict[str, int | None] = sql.load_json(sql.fetch_value(due_jobs.FIND_POST_TIMES, (sql.dump_json(posts),)))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from socialpub.domain.background.job_kinds import JOB_KINDS, JobContext, JobKind
 from socialpub.domain.context import upstreams
 from socialpub.domain.publishing import immediate
-from socialpub.store.jobs.job_queue import TASKS_AT_ONCE
+from socialpub.store.jobs.job_queue import MEMORY_TASKS_MAX
 from socialpub.store.jobs.leases import Claim
 
 log = logging.getLogger("socialpub.jobs")
@@ -33,7 +33,7 @@ class JobRunner:
         settings = self._bench.service.runtime.settings
         for kind in JOB_KINDS:
             self._jobs.register(kind.name, self._answering(kind), kind.places(settings), kind.due)
-        taken = TASKS_AT_ONCE + sum(kind.places(settings) for kind in JOB_KINDS if kind.waits)
+        taken = MEMORY_TASKS_MAX + sum(kind.places(settings) for kind in JOB_KINDS if kind.waits)
         self._consumer = self._jobs.create_consumer(workers=taken + 1)
         self._consumer.start()
 

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from socialpub.base import http as outbound
-from socialpub.base import memory, metrics
+from socialpub.base.observability import metrics
+from socialpub.base.system import malloc
 from socialpub.domain.access import audit_log, idempotency
 from socialpub.domain.accounts import api_versions, connect, token_refresh, tokens, version_checks
 from socialpub.domain.background import recovery
@@ -24,7 +25,7 @@ from socialpub.domain.media import library
 from socialpub.domain.posts import batches, unheard
 from socialpub.domain.server import instance
 from socialpub.store import search
-from socialpub.store.jobs.job_queue import Interval, patient
+from socialpub.store.jobs.job_queue import IntervalSchedule, retry_without_storage
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -64,23 +65,28 @@ class PeriodicTasks:
         add("file_posts", lambda now: self._filed != self._heartbeat.news, self.file_posts)
         add("save_tokens", lambda now: tokens.has_unsaved(service), lambda: tokens.save_unsaved(service))
         add("keep_answers", lambda now: bool(service.lost.unkept), lambda: recovery.retry_unstored_responses(service))
-        add("sweep", Interval(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
-        add("end_overdue", Interval(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
-        hourly, on = Interval(RETENTION_SECONDS, SWEEP_SECONDS), Interval(SWEEP_SECONDS, SWEEP_SECONDS)
+        add("sweep", IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
+        add("end_overdue", IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
+        hourly, on = IntervalSchedule(RETENTION_SECONDS, SWEEP_SECONDS), IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS)
         add("forget", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.forget)
-        add("tidy", Interval(SWEEP_SECONDS, FIRST_SECONDS), self._tidy)
-        add("renew_tokens", self._unless_paused(Interval(SWEEP_SECONDS, FIRST_SECONDS)), self.upkeep.look)
-        told = Interval(api_versions.CHECK_SECONDS, FIRST_SECONDS)
+        add("tidy", IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS), self._tidy)
+        add("renew_tokens", self._unless_paused(IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS)), self.upkeep.look)
+        told = IntervalSchedule(api_versions.CHECK_SECONDS, FIRST_SECONDS)
         add("tell_versions", self._unless_paused(told), lambda: api_versions.notify_due(service))
         if service.runtime.settings.publishing.version_checks:
-            asked = Interval(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
+            asked = IntervalSchedule(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
             add(
                 "ask_versions",
                 self._unless_paused(asked),
                 lambda: version_checks.check_due(service, self._stopping.is_set),
             )
-        add("back_up", Interval(SWEEP_SECONDS, FIRST_SECONDS), self.backups.look, retry_seconds=BACKUP_RETRY_SECONDS)
-        add("beat", Interval(instance.GENERATION_SECONDS, instance.GENERATION_SECONDS), self._heartbeat.heard)
+        add(
+            "back_up",
+            IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS),
+            self.backups.look,
+            retry_seconds=BACKUP_RETRY_SECONDS,
+        )
+        add("beat", IntervalSchedule(instance.GENERATION_SECONDS, instance.GENERATION_SECONDS), self._heartbeat.heard)
 
     def file_posts(self) -> None:
         """Put what was accepted into the indexes of the search; as much as a run allows.
@@ -89,7 +95,7 @@ class PeriodicTasks:
         have the disk first.
         """
         news = self._heartbeat.news
-        filed = self._service.read(search.filed).result()
+        filed = self._service.read(search.get_progress).result()
         came, self._newest = filed.newest - (self._newest or filed.newest), filed.newest
         if came >= ANALYZE_POSTS and filed.behind < INDEX_BACKLOG_MAX:
             return
@@ -98,8 +104,8 @@ class PeriodicTasks:
                 self._filed = news
             if filed.is_whole or self._stopping.is_set():
                 return
-            self._service.write(lambda tx: search.file_some()).result()
-            filed = self._service.read(search.filed).result()
+            self._service.write(lambda tx: search.index_batch()).result()
+            filed = self._service.read(search.get_progress).result()
 
     def forget(self) -> None:
         """History past its time, as long as the clock that tells it is trusted."""
@@ -113,10 +119,10 @@ class PeriodicTasks:
 
     def _tidy(self) -> None:
         outbound.close_idle()
-        memory.give_back()
+        malloc.trim()
         connect.purge(self._service)
 
-    def _unless_paused(self, interval: Interval) -> Callable[[datetime], bool]:
+    def _unless_paused(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
         """What is due while publishing is paused is done after it: a copy must not use up the original's tokens."""
         return lambda now: not self._pauses.reason and interval(now)
 
@@ -128,7 +134,9 @@ def _add_task(
     run: Callable[[], Any],
     retry_seconds: float = RETRY_SECONDS,
 ) -> None:
-    service.jobs.periodic_task(is_due, name=name, retries=RETRIES, retry_delay=retry_seconds)(patient(run))
+    service.jobs.periodic_task(is_due, name=name, retries=RETRIES, retry_delay=retry_seconds)(
+        retry_without_storage(run)
+    )
 
 
 def _count_failure(task: Any, value: object, error: Exception | None) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import search, sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import forgetting
+from socialpub.store import search
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import post_retention
 
 READ_BATCH = 500  # rows that are looked at in one read
 POSTS_PER_WRITE = 128  # posts that are deleted in one write: each has hundreds of trigrams
@@ -54,19 +55,19 @@ class PostRetention:
 
     def _past(self, before_ms: int) -> _RetentionCutoff | None:
         """None while there are more old events than are looked at: the posts that they tell of stay."""
-        read = functools.partial(sql.first, forgetting.OLD_EVENTS, (before_ms, EVENTS_SCANNED_MAX))
+        read = functools.partial(sql.fetch_one, post_retention.FIND_OLD_EVENTS, (before_ms, EVENTS_SCANNED_MAX))
         held, newest, count = self._service.read(read).result()
         return None if count == EVENTS_SCANNED_MAX and newest < before_ms else _RetentionCutoff(before_ms, held)
 
     def _posts_go(self, past: _RetentionCutoff) -> tuple[int, bool]:
         """Of the next posts: how many went, and whether there is nothing more that is old enough."""
         service, part = self._service, (self._post, READ_BATCH)
-        last, oldest = service.read(functools.partial(sql.first, forgetting.PART_OF_POSTS, part)).result()
+        last, oldest = service.read(functools.partial(sql.fetch_one, post_retention.FIND_POST_RANGE, part)).result()
         if last is None or oldest >= past.before_ms:
             self._post = 0
             return 0, True
         asked = (*past, self._post, last)
-        going = service.read(functools.partial(sql.every, forgetting.GOING, asked)).result()
+        going = service.read(functools.partial(sql.fetch_all, post_retention.FIND_EXPIRED_BATCHES, asked)).result()
         gone = sum(
             service.write(functools.partial(_delete_batches, past, turn)).result() for turn in _group_batches(going)
         )
@@ -77,7 +78,9 @@ class PostRetention:
         """The rows of media that were deleted before, and that no post names any more; whether all were looked at."""
         for _ in range(parts):
             asked = (*self._media, before_ms, MEDIA_PER_WRITE)
-            media = self._service.read(functools.partial(sql.every, forgetting.GONE_MEDIA, asked)).result()
+            media = self._service.read(
+                functools.partial(sql.fetch_all, post_retention.FIND_DELETED_MEDIA, asked)
+            ).result()
             if media:
                 self._service.write(functools.partial(_delete_media, [place for _, place in media])).result()
             self._media = media[-1] if len(media) == MEDIA_PER_WRITE else _START
@@ -102,14 +105,14 @@ def _group_batches(going: Sequence[tuple[str, int]]) -> Iterator[list[str]]:
 
 def _delete_batches(past: _RetentionCutoff, batches: list[str], tx: Tx) -> int:
     """Those of the batches that are still past their time; how many posts."""
-    numbers, gone = sql.first(forgetting.STILL_GOING, (*past, sql.json_of(batches)))
-    search.unfile(numbers)
-    sql.execute(forgetting.FORGET_INTENTS, (numbers,))
-    sql.execute(forgetting.FORGET_ATTEMPTS, (numbers,))
-    count = sql.change(forgetting.FORGET_POSTS, (numbers,))
-    sql.execute(forgetting.FORGET_BATCHES, (gone,))
+    numbers, gone = sql.fetch_one(post_retention.FIND_EXPIRED_POSTS, (*past, sql.dump_json(batches)))
+    search.remove(numbers)
+    sql.execute(post_retention.DELETE_INTENTS, (numbers,))
+    sql.execute(post_retention.DELETE_ATTEMPTS, (numbers,))
+    count = sql.update(post_retention.DELETE_POSTS, (numbers,))
+    sql.execute(post_retention.DELETE_BATCHES, (gone,))
     return count
 
 
 def _delete_media(places: Sequence[int], tx: Tx) -> None:
-    sql.execute(forgetting.FORGET_GONE_MEDIA, (sql.json_of(places),))
+    sql.execute(post_retention.DELETE_MEDIA_ROWS, (sql.dump_json(places),))

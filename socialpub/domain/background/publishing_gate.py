@@ -12,7 +12,7 @@ from socialpub.domain.background import recovery
 from socialpub.domain.background.job_kinds import JOB_KINDS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import clock_watch, instance
-from socialpub.store.jobs.job_queue import patient
+from socialpub.store.jobs.job_queue import retry_without_storage
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -33,7 +33,7 @@ class PublishingGate:
     def __init__(self, service: AppContext) -> None:
         self._service = service
         self._fail_overdue = service.jobs.task(name="fail_overdue", retries=RETRIES, retry_delay=RETRY_SECONDS)(
-            patient(self._sorted)
+            retry_without_storage(self._sorted)
         )
         self.reason: str | None = None
         self.held_back = False  # paused, or in doubt

@@ -12,10 +12,10 @@ from typing import Any
 
 from peewee import JOIN, fn
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
+from socialpub.base.concurrency.fair_executor import NO_SHARE_KEY
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import NOBODY
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import tokens
@@ -25,11 +25,11 @@ from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import batches
 from socialpub.domain.publishing import overdue_rule, records
 from socialpub.domain.server import clock_watch, instance
-from socialpub.store import sql
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, Job
-from socialpub.store.models import Batch, Post
-from socialpub.store.statements import sweeps
+from socialpub.store.queries import maintenance
+from socialpub.store.schema.models import Batch, Post
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -49,7 +49,7 @@ def recover(service: AppContext) -> None:
         tokens.release_all(tx)
 
     service.write(free).result()
-    faults.hit("recover.mid")
+    fault_injection.hit("recover.mid")
     _enqueue_completions(service)
 
 
@@ -68,7 +68,7 @@ def retry_unstored_responses(service: AppContext) -> None:
 
 def _enqueue(service: AppContext, kind: str, key: str, due: int, account: str = "") -> None:
     def put(tx: Tx) -> None:
-        share = upstreams.load_share_key(service, account) if account else NOBODY
+        share = upstreams.load_share_key(service, account) if account else NO_SHARE_KEY
         service.jobs.put(tx, kind, key, due, account, share)
 
     service.write(put).result()
@@ -84,7 +84,7 @@ def has_due_post(service: AppContext) -> bool:
 
 def measure_clock_lag(service: AppContext, seen_at: int) -> int:
     """By how many milliseconds the clock is behind what was written here before; 0 when it is not."""
-    newest = service.read(lambda: sql.value(sweeps.NEWEST_EVENT_AT))
+    newest = service.read(lambda: sql.fetch_value(maintenance.FIND_NEWEST_EVENT_TIME))
     by = max(seen_at, newest.result() or 0) - service.now_ms
     if by > clock_watch.DRIFT_MS:
         log.warning("the clock is %d s behind the newest entry: what is scheduled is late by as much", by // 1000)
@@ -149,7 +149,7 @@ def end_pause(tx: Tx, who: Actor, reason: str) -> dict[str, Any]:
 
 def hand_over(tx: Tx, who: Actor) -> dict[str, Any]:
     """`{handedOverAt}`: the database is to run elsewhere from now on (`instance.hand_over`)."""
-    return {"handedOverAt": iso(instance.hand_over(who.service, tx).at)}
+    return {"handedOverAt": format_iso(instance.hand_over(who.service, tx).at)}
 
 
 def cancel_handover(tx: Tx, who: Actor) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def fail_posts(service: AppContext, rows: Sequence[overdue_rule.DuePost]) -> Non
 
 def _list_interrupted(now: int, within_ms: int) -> list[str]:
     """Batches whose answer nobody waits for any more, and that nothing is about to complete."""
-    return [batch for (batch,) in sql.every(sweeps.INTERRUPTED, (now, within_ms))]
+    return [batch for (batch,) in sql.fetch_all(maintenance.FIND_INTERRUPTED_REQUESTS, (now, within_ms))]
 
 
 def complete_response(service: AppContext, claim: Claim) -> None:
@@ -212,7 +212,7 @@ def complete_response(service: AppContext, claim: Claim) -> None:
 
     def finish(tx: Tx) -> None:
         if batches.has_ended(batch):
-            key = sql.value(sweeps.UNANSWERED, (batch,))
+            key = sql.fetch_value(maintenance.FIND_UNANSWERED_REQUEST, (batch,))
             if key:
                 batches.complete(service, tx, batch, key)
             service.jobs.finish(tx, claim)
@@ -229,7 +229,9 @@ def complete_response(service: AppContext, claim: Claim) -> None:
 def enqueue_lost_posts(service: AppContext) -> None:
     """Ring again for open posts that have no job: those that are due, or soon."""
     before = service.now_ms + SOON_MS
-    for post, lane, due in service.read(lambda: sql.every(sweeps.UNRUNG, (before, SWEEP_MAX))).result():
+    for post, lane, due in service.read(
+        lambda: sql.fetch_all(maintenance.FIND_WITHOUT_JOB, (before, SWEEP_MAX))
+    ).result():
         log.warning("post %s had no job; it rings again", post)
         _enqueue(service, "publish", post, due, lane)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from socialpub.domain.background import post_retention
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import sweeps
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import maintenance
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -36,11 +36,13 @@ class HistoryTable:
 # In this order: what was sent names its attempt.
 HISTORY_TABLES = (
     HistoryTable(
-        "events", sweeps.PART_OF_EVENTS, (sweeps.FORGET_CALLS, sweeps.FORGET_DELIVERIES, sweeps.FORGET_EVENTS)
+        "events",
+        maintenance.FIND_EVENT_RANGE,
+        (maintenance.DELETE_WEBHOOK_ATTEMPTS, maintenance.DELETE_DELIVERIES, maintenance.DELETE_EVENTS),
     ),
-    HistoryTable("notifications", sweeps.PART_OF_NOTIFICATIONS, (sweeps.FORGET_NOTIFICATIONS,)),
-    HistoryTable("intents", sweeps.PART_OF_INTENTS, (sweeps.FORGET_INTENTS,)),
-    HistoryTable("attempts", sweeps.PART_OF_ATTEMPTS, (sweeps.FORGET_ATTEMPTS,)),
+    HistoryTable("notifications", maintenance.FIND_NOTIFICATION_RANGE, (maintenance.DELETE_NOTIFICATIONS,)),
+    HistoryTable("intents", maintenance.FIND_INTENT_RANGE, (maintenance.DELETE_INTENTS,)),
+    HistoryTable("attempts", maintenance.FIND_ATTEMPT_RANGE, (maintenance.DELETE_ATTEMPTS,)),
 )
 
 
@@ -78,7 +80,7 @@ class HistoryRetention:
         before = now_ms - int(getattr(service.runtime.settings.retention, history.setting) * 1000)
         for _ in range(BATCHES_PER_RUN):
             after = self._after[history.setting]
-            last, oldest = service.read(functools.partial(sql.first, history.part, (after, READ_BATCH))).result()
+            last, oldest = service.read(functools.partial(sql.fetch_one, history.part, (after, READ_BATCH))).result()
             if is_done := last is None or oldest >= before:
                 self._after[history.setting] = 0
                 break
@@ -91,4 +93,4 @@ class HistoryRetention:
 
 def _delete_batch(texts: Sequence[str], part: tuple[int, int, int], _: Tx) -> int:
     """The rows of one part that are past their time; how many of the table itself, which comes last."""
-    return [sql.change(text, part) for text in texts][-1]
+    return [sql.update(text, part) for text in texts][-1]

@@ -18,7 +18,7 @@ from typing import IO
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from socialpub.base import compact
+from socialpub.base import json_codec
 
 FORMAT = 1
 MANIFEST, DATABASE, KEY, MEDIA = "manifest.json", "socialpub.db", "master.key", "media/"
@@ -174,7 +174,7 @@ class ArchiveReader:
 
     def _manifest(self) -> BackupManifest:
         try:
-            found = BackupManifest.model_validate(compact.loads(self._small(MANIFEST, MANIFEST_MAX)))
+            found = BackupManifest.model_validate(json_codec.loads(self._small(MANIFEST, MANIFEST_MAX)))
         except (ValueError, ValidationError) as error:
             raise BackupError(f"{self.path} is damaged: its manifest cannot be read.") from error
         if found.format > FORMAT:

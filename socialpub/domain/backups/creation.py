@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import IO
 
 from socialpub import __version__
-from socialpub.base import faults, folders, private, troubles
+from socialpub.base import fault_injection
 from socialpub.base.config import Settings
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
+from socialpub.base.security import private_files
+from socialpub.base.system import directories, os_errors
 from socialpub.domain.backups import archive, verification
 from socialpub.domain.backups.archive import DATABASE, BackupError, BackupManifest, BackupProgressCallback
 from socialpub.domain.backups.staging import PART_PREFIX, PINS_PREFIX, create_folder
-from socialpub.store import snapshot
-from socialpub.store.integrity import check_integrity
-from socialpub.store.snapshot import Source
+from socialpub.store.engine.integrity import check_integrity
+from socialpub.store.schema import snapshot
+from socialpub.store.schema.snapshot import SnapshotSource
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class BackupReport:
 
 
 def create_backup(
-    source: Source, settings: Settings, file: Path, now_ms: int, told: BackupProgressCallback, *, with_key: bool
+    source: SnapshotSource, settings: Settings, file: Path, now_ms: int, told: BackupProgressCallback, *, with_key: bool
 ) -> BackupReport:
     """Write a backup to a new file. Raises BackupError and leaves nothing on failure."""
     if file.exists():
@@ -48,19 +50,19 @@ def create_backup(
         with create_folder(file.parent, PART_PREFIX) as desk, _pin_media(settings.data_dir / "media") as pins:
             part, copy = desk / "backup.zip", desk / DATABASE
             problems = _create_snapshot(source, settings, copy, pins, told)
-            faults.hit("backup.snapshot")
+            fault_injection.hit("backup.snapshot")
             manifest = _build_manifest(copy, pins, now_ms)
-            with os.fdopen(private.create_anew(part), "wb") as into:
+            with os.fdopen(private_files.replace(part), "wb") as into:
                 problems += _write_archive(into, manifest, copy, pins, key, told)
                 into.flush()
                 os.fsync(into.fileno())
-            faults.hit("backup.mid")
+            fault_injection.hit("backup.mid")
             found = verification.verify_backup(part, told)
-            faults.hit("backup.checked")
+            fault_injection.hit("backup.checked")
             _rename_into_place(part, file)
-            faults.hit("backup.named")
+            fault_injection.hit("backup.named")
     except OSError as error:
-        raise BackupError(f"{file} cannot be written: {troubles.why(error)}.") from error
+        raise BackupError(f"{file} cannot be written: {os_errors.describe(error)}.") from error
     return BackupReport(file, found.size, found.sha256, manifest, (*problems, *found.problems))
 
 
@@ -70,7 +72,7 @@ def _read_key(settings: Settings) -> bytes:
     try:
         return settings.key_file.read_bytes()
     except OSError as error:
-        raise BackupError(f"{settings.key_file} cannot be read: {troubles.why(error)}.") from error
+        raise BackupError(f"{settings.key_file} cannot be read: {os_errors.describe(error)}.") from error
 
 
 def _rename_into_place(part: Path, file: Path) -> None:
@@ -81,7 +83,7 @@ def _rename_into_place(part: Path, file: Path) -> None:
         raise BackupError(f"{file} is there already: it was made meanwhile.") from error
     except OSError:  # file system without hard links
         os.replace(part, file)
-    folders.sync(file.parent)
+    directories.sync(file.parent)
 
 
 # --- Pins ----------------------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ def _link_file(path: Path, folder: Path) -> bool:
     except (FileExistsError, FileNotFoundError):
         return pin.exists()
     except OSError:  # file system without hard links
-        private.copy(path, pin)
+        private_files.copy(path, pin)
     return True
 
 
@@ -115,13 +117,13 @@ def _link_file(path: Path, folder: Path) -> bool:
 
 
 def _create_snapshot(
-    source: Source, settings: Settings, copy: Path, pins: Path, told: BackupProgressCallback
+    source: SnapshotSource, settings: Settings, copy: Path, pins: Path, told: BackupProgressCallback
 ) -> list[str]:
     """Take a checked snapshot. Raises BackupError; returns problems of its media."""
     media = settings.data_dir / "media"
 
     def see(connection: sqlite3.Connection) -> list[str]:
-        names = snapshot.media_named(connection)
+        names = snapshot.find_media_hashes(connection)
         missing = [name for name in sorted(names) if not _link_file(media / name[:2] / name, pins)]
         for path in pins.glob("*") if pins != media else ():
             if path.name not in names:
@@ -131,7 +133,7 @@ def _create_snapshot(
 
     problems = source(see)
     check_integrity(copy)
-    snapshot.fold(copy)
+    snapshot.checkpoint(copy)
     return problems
 
 
@@ -140,8 +142,8 @@ def _build_manifest(copy: Path, pins: Path, now_ms: int) -> BackupManifest:
     return BackupManifest(
         format=archive.FORMAT,
         version=__version__,
-        schema_name=snapshot.newest_migration(copy),
-        taken_at=iso(now_ms),
+        schema_name=snapshot.read_newest_migration(copy),
+        taken_at=format_iso(now_ms),
         database_bytes=copy.stat().st_size,
         database_sha256=archive.hash_file(copy),
         media_files=len(sizes),
@@ -163,6 +165,6 @@ def _write_archive(
         if key is not None:
             writer.add_key(key)
         writer.add_database(copy, moved)
-        faults.hit("backup.write")
+        fault_injection.hit("backup.write")
         changed = [path.name for path in _list_pinned(pins) if not writer.add_media(path.name, path, moved)]
     return [f"the file of media {name} has changed on the disk" for name in changed]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from socialpub.base.bucket import Bucket
-from socialpub.base.config import Backup
+from socialpub.base.config import BackupSettings
+from socialpub.base.s3 import S3Bucket
 
 NAME_FORMAT = "socialpub-%Y%m%dT%H%M%SZ.zip"
 
@@ -42,7 +42,7 @@ class FolderDestination:
 class S3Destination:
     """Backups in a bucket. Raises BucketError on any failure."""
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: S3Bucket) -> None:
         self.bucket = bucket
 
     def kept(self) -> list[StoredBackup]:
@@ -56,13 +56,13 @@ class S3Destination:
         return self.bucket.where(name)
 
 
-def build_destinations(settings: Backup) -> list[FolderDestination | S3Destination]:
+def build_destinations(settings: BackupSettings) -> list[FolderDestination | S3Destination]:
     """Create the configured destinations."""
     named: list[FolderDestination | S3Destination] = []
     if settings.directory:
         named.append(FolderDestination(Path(settings.directory)))
     if settings.s3_endpoint:
-        named.append(S3Destination(Bucket(settings)))
+        named.append(S3Destination(S3Bucket(settings)))
     return named
 
 

@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from socialpub.base import faults, folders, private, troubles
+from socialpub.base import fault_injection
 from socialpub.base.config import Settings
+from socialpub.base.security import private_files
+from socialpub.base.system import directories, os_errors
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, BackupManifest, BackupProgressCallback
 from socialpub.domain.backups.staging import RESTORE_PREFIX, create_folder
 from socialpub.domain.server import copy_detection
-from socialpub.store import db, snapshot
-from socialpub.store.integrity import check_integrity
-from socialpub.store.locks import all_files, remove_all, write_lock_path
+from socialpub.store.engine.integrity import check_integrity
+from socialpub.store.engine.locks import get_write_lock_path, list_files, remove_files
+from socialpub.store.schema import migration, snapshot
 
 
 @dataclass(frozen=True)
@@ -35,26 +37,28 @@ class RestoreReport:
 
 def find_existing(settings: Settings) -> Path | None:
     """Return an existing database file, which a restore never overwrites."""
-    return next((path for path in all_files(settings.database_path)[:2] if path.exists()), None)
+    return next((path for path in list_files(settings.database_path)[:2] if path.exists()), None)
 
 
 def restore_backup(settings: Settings, file: Path, told: BackupProgressCallback) -> RestoreReport:
     """Restore a backup where no data exist yet. Raises BackupError or StartError."""
     try:
         with contextlib.closing(archive.ArchiveReader(file)) as reader:
-            private.make_folder(settings.data_dir)
+            private_files.make_folder(settings.data_dir)
             key = _choose_key(settings, reader)
             fresh = _restore_database(settings, reader, archive.count_bytes("restoring", reader.size, told))
             if key is not None:
                 with create_folder(settings.key_file.parent, RESTORE_PREFIX) as desk:
                     _put_file(settings.key_file, desk, lambda into: into.write(key))
-            faults.hit("restore.mid")
+            fault_injection.hit("restore.mid")
             copy_detection.get_state_path(settings).unlink(missing_ok=True)  # belongs to the old database
             os.replace(fresh, settings.database_path)
-            folders.sync(settings.database_path.parent)
+            directories.sync(settings.database_path.parent)
             return RestoreReport(settings.database_path, reader.manifest, key is not None)
     except OSError as error:
-        raise BackupError(f"The backup cannot be put back: {error.filename or ''} {troubles.why(error)}.") from error
+        raise BackupError(
+            f"The backup cannot be put back: {error.filename or ''} {os_errors.describe(error)}."
+        ) from error
 
 
 def _choose_key(settings: Settings, reader: archive.ArchiveReader) -> bytes | None:
@@ -72,15 +76,15 @@ def _choose_key(settings: Settings, reader: archive.ArchiveReader) -> bytes | No
 def _restore_database(settings: Settings, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> Path:
     """Extract media and database; migrate and check it under a temporary name."""
     fresh = copy_detection.get_restore_path(settings.database_path)
-    private.make_folder(fresh.parent)
-    remove_all(fresh)
-    with os.fdopen(private.create(fresh), "wb") as into:
+    private_files.make_folder(fresh.parent)
+    remove_files(fresh)
+    with os.fdopen(private_files.create(fresh), "wb") as into:
         reader.pour_database(into, moved)
     check_integrity(fresh)
     _restore_all_media(settings.data_dir / "media", reader, moved)
-    db.migrate(fresh)
-    snapshot.fold(fresh)
-    write_lock_path(fresh).unlink(missing_ok=True)
+    migration.migrate(fresh)
+    snapshot.checkpoint(fresh)
+    get_write_lock_path(fresh).unlink(missing_ok=True)
     with fresh.open("rb") as file:
         os.fsync(file.fileno())
     return fresh
@@ -93,7 +97,7 @@ def _restore_all_media(home: Path, reader: archive.ArchiveReader, moved: archive
     with create_folder(home, RESTORE_PREFIX) as desk:
         for name in names:
             _restore_media(home / name[:2] / name, desk, reader, moved)
-            faults.hit("restore.media")
+            fault_injection.hit("restore.media")
 
 
 def _restore_media(place: Path, desk: Path, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> None:
@@ -111,12 +115,12 @@ def _restore_media(place: Path, desk: Path, reader: archive.ArchiveReader, moved
 
 def _put_file(place: Path, desk: Path, fill: Callable[[IO[bytes]], object]) -> None:
     """Write a file in `desk`, sync it and rename it to its place."""
-    private.make_folder(place.parent)
-    handle, part = private.create_temporary(desk, "")
+    private_files.make_folder(place.parent)
+    handle, part = private_files.create_temporary(desk, "")
     with os.fdopen(handle, "wb") as into:
         fill(into)
         into.flush()
         os.fsync(into.fileno())
-    faults.hit("restore.put")
+    fault_injection.hit("restore.put")
     os.replace(part, place)
-    folders.sync(place.parent)
+    directories.sync(place.parent)

@@ -10,9 +10,10 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from socialpub.base import private, troubles
-from socialpub.base.bucket import BucketError
 from socialpub.base.config import ConfigError
+from socialpub.base.s3 import S3BucketError
+from socialpub.base.security import private_files
+from socialpub.base.system import os_errors
 from socialpub.domain.backups import archive, creation
 from socialpub.domain.backups.archive import BackupError
 from socialpub.domain.backups.destinations import (
@@ -24,9 +25,9 @@ from socialpub.domain.backups.destinations import (
 )
 from socialpub.domain.backups.staging import S3_PREFIX, create_folder
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import snapshot
+from socialpub.store.engine.locks import StartError
 from socialpub.store.jobs.job_queue import RetryTask
-from socialpub.store.locks import StartError
+from socialpub.store.schema import snapshot
 
 log = logging.getLogger("socialpub.backups")
 
@@ -77,8 +78,8 @@ class ScheduledBackups:
             self._keep_all()
         except _BackupStoppedError:
             return
-        except (BackupError, BucketError, ConfigError, StartError, OSError) as error:
-            self.problem = troubles.why(error) or str(error)
+        except (BackupError, S3BucketError, ConfigError, StartError, OSError) as error:
+            self.problem = os_errors.describe(error) or str(error)
             log.error("no backup could be made: %s", self.problem)
             raise RetryTask from error
         else:
@@ -96,8 +97,8 @@ class ScheduledBackups:
     def _make(self, directory: Path) -> Path:
         service, now_ms = self._service, self._service.now_ms
         file = directory / format_name(now_ms)
-        private.make_folder(file.parent)
-        source, settings = snapshot.of_server(service.db), service.runtime.settings
+        private_files.make_folder(file.parent)
+        source, settings = snapshot.from_server(service.db), service.runtime.settings
         made = creation.create_backup(source, settings, file, now_ms, self._give_way, with_key=False)
         self._flaws = "; ".join(made.problems)
         log.info("backup %s: %d bytes, %d files of media", made.file, made.size, made.manifest.media_files)

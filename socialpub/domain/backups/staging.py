@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from socialpub.base import private
+from socialpub.base.security import private_files
 
 PART_PREFIX = ".socialpub-part-"  # beside a file named by a user
 S3_PREFIX = ".s3-"  # in the data directory: transfers to and from a bucket
@@ -25,7 +25,7 @@ _RANDOM_SUFFIX = re.compile("[a-z0-9_]{8}")  # suffix added by `make_temporary_f
 @contextlib.contextmanager
 def create_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """Create a temporary directory in `parent`, after removing leftovers there."""
-    private.make_folder(parent)
+    private_files.make_folder(parent)
     sweep(parent)
     folder, held = _create_locked(parent, prefix)
     try:
@@ -46,7 +46,7 @@ def sweep(parent: Path) -> None:
 def _create_locked(parent: Path, prefix: str) -> tuple[Path, int]:
     """Create and lock a directory; retry if another process swept it before the lock."""
     while True:
-        folder = private.make_temporary_folder(parent, prefix)
+        folder = private_files.make_temporary_folder(parent, prefix)
         with contextlib.suppress(OSError):
             held = _lock(folder)
             if folder.exists():

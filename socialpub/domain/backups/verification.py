@@ -7,13 +7,13 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.backups import archive
 from socialpub.domain.backups.archive import BackupError, BackupManifest, BackupProgressCallback
 from socialpub.domain.backups.staging import PART_PREFIX, create_folder
-from socialpub.store import snapshot
-from socialpub.store.integrity import check_integrity
-from socialpub.store.locks import StartError
+from socialpub.store.engine.integrity import check_integrity
+from socialpub.store.engine.locks import StartError
+from socialpub.store.schema import snapshot
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def _check_database(reader: archive.ArchiveReader, moved: archive.ByteCounter) -
         found = folder / archive.DATABASE
         with found.open("wb") as into:
             reader.pour_database(into, moved)
-        faults.hit("verify.mid")
+        fault_injection.hit("verify.mid")
         check_integrity(found)
-        return snapshot.media_of(found)
+        return snapshot.read_media_hashes(found)
 
 
 def _is_intact(reader: archive.ArchiveReader, name: str, moved: archive.ByteCounter) -> bool:

@@ -11,20 +11,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from socialpub.base import host
 from socialpub.base import http as outbound
-from socialpub.base.admission import AdmissionController, Pacer
-from socialpub.base.crew import Crew
-from socialpub.base.fair import Pool, Shares, Waiting
-from socialpub.base.http.circuit_breakers import Breakers
+from socialpub.base.concurrency.admission import AdmissionController, Pacer
+from socialpub.base.concurrency.fair_executor import FairExecutor, FairShareLimiter, QueueLimits
+from socialpub.base.concurrency.thread_pool import ElasticThreadPool
+from socialpub.base.http.circuit_breakers import CircuitBreakers
 from socialpub.base.runtime import Runtime
+from socialpub.base.system import host_identity
 from socialpub.domain.context.platform_sites import PlatformSites, list_entered_apps
 from socialpub.domain.context.recent_posts import RecentPosts
 from socialpub.platforms.contract import CallNotes, Tokens
-from socialpub.store.db import Database, DbFuture, Tx
-from socialpub.store.jobs.job_queue import Jobs
-from socialpub.store.models import Intent
+from socialpub.store.database import Database, DbFuture, Tx
+from socialpub.store.jobs.job_queue import JobQueue
 from socialpub.store.rows import PostRow
+from socialpub.store.schema.models import Intent
 
 T = TypeVar("T")
 W = TypeVar("W")
@@ -34,9 +34,9 @@ CONCURRENCY_MIN = 32
 CUSTOM_HOST_THREADS = 64  # threads
 DELIVERY_THREADS = 128
 MEASURING_THREADS = READING_THREADS = 2  # threads: what they do is all computing
-QUEUE_LIMITS = Waiting(1000, 4000)  # for an upstream: a batch may have 25
-CUSTOM_HOST_QUEUE_LIMITS = Waiting(400, 1600)
-MEASURING_QUEUE_LIMITS = Waiting(50, 200)
+QUEUE_LIMITS = QueueLimits(1000, 4000)  # for an upstream: a batch may have 25
+CUSTOM_HOST_QUEUE_LIMITS = QueueLimits(400, 1600)
+MEASURING_QUEUE_LIMITS = QueueLimits(50, 200)
 READ_PACE_SECONDS = 0.004  # between two reads of one organization while posts go out
 READ_PACE_MAX_SECONDS = 1.0  # seconds
 CONCURRENT_CHECKS = 2  # requests of one organization: one computes while the other waits for what it looks up
@@ -156,15 +156,15 @@ class Executors:
     `delivering`: calls to webhooks and notification channels.
     """
 
-    crew: Crew
-    immediate: Pool
-    steered: Pool
-    measuring: Pool
-    reading: Pool
-    delivering: Pool
+    crew: ElasticThreadPool
+    immediate: FairExecutor
+    steered: FairExecutor
+    measuring: FairExecutor
+    reading: FairExecutor
+    delivering: FairExecutor
 
     @property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[FairExecutor, ...]:
         return (self.immediate, self.steered, self.measuring, self.reading, self.delivering)
 
     def close(self) -> None:
@@ -195,7 +195,7 @@ class UpstreamState:
     `revoked`: accounts whose authorization has ended. `renewals`: token renewals by account.
     """
 
-    breakers: Breakers
+    breakers: CircuitBreakers
     revoked: set[str] = field(default_factory=set)
     renewals: dict[str, TokenRefreshState] = field(default_factory=dict)
     notes: CallNotes = field(default_factory=CallNotes)
@@ -244,7 +244,7 @@ class AppContext:
 
     runtime: Runtime
     db: Database
-    jobs: Jobs
+    jobs: JobQueue
     executors: Executors
     upstream: UpstreamState
     sites: PlatformSites
@@ -297,7 +297,11 @@ def limit_concurrency(asked: int, limit: int | None = None) -> int:
     requests. `limit`: how many there are; this process's own where it is not given.
     """
     return min(
-        asked, max(CONCURRENCY_MIN, (host.descriptors() if limit is None else limit) // 4 - RESERVED_DESCRIPTORS // 2)
+        asked,
+        max(
+            CONCURRENCY_MIN,
+            (host_identity.get_file_limit() if limit is None else limit) // 4 - RESERVED_DESCRIPTORS // 2,
+        ),
     )
 
 
@@ -305,18 +309,18 @@ def open_context(runtime: Runtime) -> AppContext:
     """A service over the configured, already migrated database; close it with `close_context`."""
     db = Database(runtime.settings.database_path, runtime.clock).open()
     publishing = runtime.settings.publishing
-    breakers = Breakers(runtime.clock.monotonic)
-    jobs = Jobs(db, runtime.clock, Shares(limit_concurrency(publishing.workers), breakers.narrow))
+    breakers = CircuitBreakers(runtime.clock.monotonic)
+    jobs = JobQueue(db, runtime.clock, FairShareLimiter(limit_concurrency(publishing.workers), breakers.narrow))
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
-    crew = Crew("upstream")
+    crew = ElasticThreadPool("upstream")
     executors = Executors(
         crew,
-        immediate=Pool(limit_concurrency(publishing.threads), "upstream", QUEUE_LIMITS, crew=crew),
-        steered=Pool(CUSTOM_HOST_THREADS, "steered", CUSTOM_HOST_QUEUE_LIMITS),
-        measuring=Pool(MEASURING_THREADS, "measuring", MEASURING_QUEUE_LIMITS),
-        reading=Pool(READING_THREADS, "reading"),
-        delivering=Pool(DELIVERY_THREADS, "delivering"),
+        immediate=FairExecutor(limit_concurrency(publishing.threads), "upstream", QUEUE_LIMITS, crew=crew),
+        steered=FairExecutor(CUSTOM_HOST_THREADS, "steered", CUSTOM_HOST_QUEUE_LIMITS),
+        measuring=FairExecutor(MEASURING_THREADS, "measuring", MEASURING_QUEUE_LIMITS),
+        reading=FairExecutor(READING_THREADS, "reading"),
+        delivering=FairExecutor(DELIVERY_THREADS, "delivering"),
     )
     sites = PlatformSites(runtime.settings)
     sites.load(db.read(list_entered_apps).result(), runtime.vault)

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from socialpub import platforms
-from socialpub.base import crypto
 from socialpub.base.config import Settings
+from socialpub.base.security import crypto
 from socialpub.platforms.contract import Site
-from socialpub.store.models import PlatformApp, rows_where
 from socialpub.store.rows import PlatformAppRow
+from socialpub.store.schema.models import PlatformApp, find_rows
 
 log = logging.getLogger("socialpub.apps")
 
@@ -63,7 +63,7 @@ class PlatformSites(Mapping[str, Site]):
 
 def list_entered_apps() -> list[PlatformAppRow]:
     """The apps that were typed in, at platforms that this version has; not those whose secret went with a lost key."""
-    return rows_where(PlatformApp, PlatformApp.id.in_(list(platforms.PLATFORMS)), PlatformApp.secret != "")
+    return find_rows(PlatformApp, PlatformApp.id.in_(list(platforms.PLATFORMS)), PlatformApp.secret != "")
 
 
 def encrypt_secret(vault: crypto.Vault, name: str, secret: str) -> str:

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from socialpub.base.runtime import DAY_MS, Clock
-from socialpub.store import sql
-from socialpub.store.statements import accepting
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
 
 ACCOUNTS_MAX = 2000  # accounts; whoever was not posted to for longest is read again when they are
 
@@ -54,8 +54,10 @@ class RecentPosts:
         for name, shared in names:
             if not self._is_known(name):
                 since = self._clock.now_ms() - DAY_MS
-                times, texts = sql.first(accepting.LATELY, (None if shared else name, since, name if shared else None))
-                self._learn(name, sql.loads(times), sql.loads(texts))
+                times, texts = sql.fetch_one(
+                    acceptance.FIND_RECENT_HISTORY, (None if shared else name, since, name if shared else None)
+                )
+                self._learn(name, sql.load_json(times), sql.load_json(texts))
 
     def _is_known(self, name: str) -> bool:
         """Whether it was read; if not, what is told from now on is kept with what is read."""

@@ -6,8 +6,8 @@ import contextlib
 import logging
 from collections.abc import Iterator
 
-from socialpub.base import troubles
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.system import os_errors
 
 log = logging.getLogger("socialpub.files")
 
@@ -16,9 +16,9 @@ FULL_RETRY_SECONDS = 60
 
 def build_error(error: OSError) -> ApiError:
     """What a caller is told when the disk refuses; the log names the file too."""
-    why = troubles.why(error)
+    why = os_errors.describe(error)
     log.error("%s cannot be used: %s", error.filename or "the data folder", why)
-    return refuse("storage.unavailable", f"Files cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
+    return rule_error("storage.unavailable", f"Files cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
 
 
 @contextlib.contextmanager

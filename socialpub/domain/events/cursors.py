@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from socialpub.base import crypto
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
+from socialpub.base.security import crypto
 from socialpub.domain.context.app_context import AppContext
 
 _TIME = struct.Struct(">q")
@@ -26,9 +26,9 @@ def decode(service: AppContext, listing: str, organization: str, cursor: str) ->
     try:
         place = base64.b64decode(cursor.encode(), b"-_", validate=True)[_MAC_BYTES:]
     except ValueError as error:
-        raise refuse("cursor") from error
-    if not crypto.same(_sign(service, listing, organization, place).encode(), cursor.encode()):
-        raise refuse("cursor")
+        raise rule_error("cursor") from error
+    if not crypto.is_equal(_sign(service, listing, organization, place).encode(), cursor.encode()):
+        raise rule_error("cursor")
     return _TIME.unpack_from(place)[0], place[_TIME.size :].decode()
 
 

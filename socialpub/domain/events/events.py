@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import notification_queue
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import events as statements
-from socialpub.store.statements import webhooks
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import events as statements
+from socialpub.store.queries import webhooks
 
 EVENTS: dict[str, str] = {
     "post.queued": "A scheduled post was accepted and queued.",
@@ -48,7 +48,7 @@ class EventAudience(NamedTuple):
 
 def load_audience(service: AppContext, organization: str, number: int) -> EventAudience:
     """Who is told now; in the transaction that tells."""
-    return EventAudience(organization, number, tuple(sql.every(webhooks.RECEIVERS_OF, (organization,))))
+    return EventAudience(organization, number, tuple(sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,))))
 
 
 class PostEventInput(NamedTuple):
@@ -73,11 +73,11 @@ def emit_many(
     What has caused them is the request that made the batch of their posts.
     """
     rows = [
-        (statements.TYPES[one.type], one.number, *one.kept, audience.number)
+        (statements.TYPE_NUMBERS[one.type], one.number, *one.kept, audience.number)
         for audience, theirs in told
         for one in theirs
     ]
-    last = sql.insert(statements.OF_POSTS, rows, (now,))
+    last = sql.insert(statements.INSERT_POST_EVENTS, rows, (now,))
     assert last is not None, "rows were written"
     number = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
     for audience, theirs in told:
@@ -111,16 +111,16 @@ def emit(
     """
     now = service.now_ms if now is None else now
     stored = kept or EncodedEventData(None, dumps(data))
-    row = (organization, None if post else profile, statements.TYPES[type_], post, *stored, request_id, now)
-    number = sql.execute(statements.ADD, row).lastrowid
+    row = (organization, None if post else profile, statements.TYPE_NUMBERS[type_], post, *stored, request_id, now)
+    number = sql.execute(statements.INSERT, row).lastrowid
     assert number is not None, "a row was written"
-    told = sql.every(webhooks.RECEIVERS_OF, (organization,)) if receivers is None else receivers
+    told = sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,)) if receivers is None else receivers
     fan_out(service, tx, organization, [EmittedEvent(number, type_, profile, post, data)], told)
 
 
 def preserve_error(tx: Tx, post: str) -> None:
     """The error that a post's row has is about to go: the events that tell it get it themselves."""
-    sql.execute(statements.KEEP_ERROR, (post,))
+    sql.execute(statements.SET_ERROR_DATA, (post,))
 
 
 class EncodedEventData(NamedTuple):
@@ -135,7 +135,7 @@ _NOT_OF_ROW = ("firstCommentUri", "firstCommentCid", "warnings", "willRetry", "n
 
 def encode_data(type_: str, data: Mapping[str, object], scheduled_at: int | None) -> EncodedEventData:
     """Return what the row of a post's event stores (`statements.USUAL`)."""
-    if type_ in statements.USUAL and not any(data.get(name) for name in _NOT_OF_ROW):
+    if type_ in statements.DEFAULT_DATA and not any(data.get(name) for name in _NOT_OF_ROW):
         return EncodedEventData(scheduled_at, None)
     return EncodedEventData(None, dumps(data))
 
@@ -193,5 +193,5 @@ def _insert_deliveries(
                 told = (endpoint, organization, event.profile, event.number, event.type, event.post)
                 rows.append((delivery, *told, service.now_ms))
     if rows:
-        sql.change(webhooks.ADD, (sql.json_of(rows),))
+        sql.update(webhooks.INSERT_DELIVERIES, (sql.dump_json(rows),))
     return {str(row[1]) for row in rows}

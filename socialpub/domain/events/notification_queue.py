@@ -11,12 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.notifications import PAUSED
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import notifications as statements
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import notifications as statements
 
 DEFAULT_TYPES = ("post.failed", "post.rejected", "token.expiring", "token.revoked", "webhook.disabled", PAUSED)
 """What a channel that names no types is told: what needs somebody."""
@@ -84,7 +84,7 @@ def enqueue(
 def enqueue_paused(service: AppContext, tx: Tx, reason: str) -> None:
     """Publishing is paused from now on: every organization is told that wants to be."""
     rung = set()
-    for row in sql.every(statements.ALL_CHANNELS):
+    for row in sql.fetch_all(statements.FIND_ALL_CHANNELS):
         channel = ChannelSubscription(*row)
         rung |= enqueue(service, tx, [channel], [NotificationInput(PAUSED, channel.profile, {"reason": reason})])
     if rung:
@@ -96,10 +96,10 @@ def _enqueue_one(
 ) -> bool:
     """Join the row that waits, or write a new one; whether it did that."""
     now = service.now_ms
-    found = sql.first(statements.NEWEST, (channel.id, cause))
+    found = sql.fetch_one(statements.FIND_NEWEST, (channel.id, cause))
     newest = _LatestNotification(*found) if found else None
     if newest is not None and newest.gathers(now):
-        sql.change(statements.JOIN, (now, newest.number))
+        sql.update(statements.ADD_TO_NEWEST, (now, newest.number))
         return False
     follows = newest is not None and newest.has_window(now)
     if newest is not None and follows:
@@ -107,7 +107,7 @@ def _enqueue_one(
     else:
         due, window = now, int(service.runtime.settings.notifications.window * 1000)
     row = (service.runtime.ids.prefixed("ntf_"), channel.id, channel.organization, news.profile, news.type, cause)
-    sql.change(statements.ADD, (*row, dumps(news.data), follows, window, due + window, due, now))
+    sql.update(statements.INSERT, (*row, dumps(news.data), follows, window, due + window, due, now))
     return True
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from socialpub.base import crypto
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
+from socialpub.base.security import crypto
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import KEY_LABELS, Scope, list_key_prefixes
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
-from socialpub.store.db import Tx
-from socialpub.store.models import ApiKey
+from socialpub.store.database import Tx
 from socialpub.store.rows import ApiKeyRow
+from socialpub.store.schema.models import ApiKey
 
 
 def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> ActionResult:
@@ -23,7 +23,7 @@ def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) 
     prefix = _choose_prefix(service, request.prefix, label)
     profiles.check_organization(organization)
     profiles.check_profile(Scope(organization), request.profile_id)
-    key = crypto.mint_key(prefix, service.runtime.entropy)
+    key = crypto.generate_api_key(prefix, service.runtime.entropy)
     row: ApiKeyColumns = {
         "id": service.runtime.ids.uuid(),
         "name": request.name,
@@ -62,7 +62,7 @@ def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
         raise build_not_found()
     revoked = row["revoked_at"] or who.service.now_ms
     ApiKey.update(revoked_at=revoked).where(ApiKey.id == key).execute()
-    return {"id": key, "revokedAt": iso(revoked)}
+    return {"id": key, "revokedAt": format_iso(revoked)}
 
 
 class ApiKeyColumns(TypedDict):
@@ -85,9 +85,9 @@ def to_body(row: ApiKeyColumns) -> KeyBody:
         "prefix": row["prefix"],
         "last4": row["last4"],
         "profileId": row["profile"],
-        "createdAt": iso(row["created_at"]),
-        "lastUsedAt": iso(row["last_used_at"]),
-        "revokedAt": iso(row["revoked_at"]),
+        "createdAt": format_iso(row["created_at"]),
+        "lastUsedAt": format_iso(row["last_used_at"]),
+        "revokedAt": format_iso(row["revoked_at"]),
     }
 
 

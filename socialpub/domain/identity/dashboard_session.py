@@ -12,10 +12,10 @@ from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.profiles import ProfileBody
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Session, User
-from socialpub.store.statements import keys
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import authentication
+from socialpub.store.schema.models import Session, User
 
 UTC = "UTC"
 
@@ -37,7 +37,7 @@ class DashboardSession:
 
 def load(scope: Scope) -> DashboardSession | None:
     """Load the dashboard state of a session; None if the session has ended."""
-    row = sql.first(keys.DESK, (scope.session, scope.organization))
+    row = sql.fetch_one(authentication.FIND_DASHBOARD_SESSION, (scope.session, scope.organization))
     if row is None:
         return None
     organization, email, chosen, seen, profile, proved_at = row

@@ -9,18 +9,26 @@ from dataclasses import dataclass
 
 from typing_extensions import TypedDict
 
-from socialpub.base import crypto
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import DAY_MS, iso
+from socialpub.base.runtime import DAY_MS, format_iso
+from socialpub.base.security import crypto
 from socialpub.domain.access import audit_log
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import sessions, users
 from socialpub.domain.identity.sessions import BrowserState, NewSession
-from socialpub.store.db import Tx
-from socialpub.store.models import Audit, FormerUser, Invitation, Organization, RecoveryCode, User, rows_where
+from socialpub.store.database import Tx
 from socialpub.store.rows import UserRow
+from socialpub.store.schema.models import (
+    AuditEntry,
+    Invitation,
+    Organization,
+    RecoveryCode,
+    RemovedUser,
+    User,
+    find_rows,
+)
 
 INVITATION_MS = 7 * DAY_MS
 OPEN_INVITATIONS_MAX = 20
@@ -80,13 +88,13 @@ def list_members(scope: Scope) -> list[MemberBody]:
     """List the members of the organization, oldest first."""
     query = User.select(User.id, User.email, User.role, User.created_at).where(User.organization == scope.organization)
     rows = query.order_by(User.created_at, User.id).limit(MEMBERS_MAX).tuples()
-    return [{"id": id, "email": email, "role": role, "createdAt": iso(at)} for id, email, role, at in rows]
+    return [{"id": id, "email": email, "role": role, "createdAt": format_iso(at)} for id, email, role, at in rows]
 
 
 def get_member(scope: Scope, member: str) -> MemberBody:
     """Load a member of the organization. Raises ApiError `not_found`."""
     row = _find_row(scope, member)
-    return {"id": row["id"], "email": row["email"], "role": row["role"], "createdAt": iso(row["created_at"])}
+    return {"id": row["id"], "email": row["email"], "role": row["role"], "createdAt": format_iso(row["created_at"])}
 
 
 def is_last_owner(scope: Scope, member: str) -> bool:
@@ -144,8 +152,8 @@ def invite(tx: Tx, who: Actor, email: str, role: str) -> ActionResult:
 
 def _count_recent(who: Actor) -> int:
     """Count the invitations of the last day, including used and withdrawn ones."""
-    mine = (Audit.organization == who.scope.organization) & (Audit.verb == who.act.verb)
-    return int(Audit.select().where(mine, Audit.at > who.service.now_ms - DAY_MS).count())
+    mine = (AuditEntry.organization == who.scope.organization) & (AuditEntry.verb == who.act.verb)
+    return int(AuditEntry.select().where(mine, AuditEntry.at > who.service.now_ms - DAY_MS).count())
 
 
 def list_invitations(scope: Scope, now: int) -> list[InvitationBody]:
@@ -158,7 +166,7 @@ def list_invitations(scope: Scope, now: int) -> list[InvitationBody]:
         .limit(OPEN_INVITATIONS_MAX)
     )
     return [
-        {"id": id, "email": email, "role": role, "invitedBy": by, "endsAt": iso(at)}
+        {"id": id, "email": email, "role": role, "invitedBy": by, "endsAt": format_iso(at)}
         for id, email, role, by, at in query.tuples()
     ]
 
@@ -243,7 +251,7 @@ def remove(tx: Tx, who: Actor, member: str) -> ChangedMemberBody:
 
 def remove_all(tx: Tx, who: Actor) -> None:
     """Remove all members and invitations of an organization that is being deleted."""
-    for row in rows_where(User, User.organization == who.scope.organization):
+    for row in find_rows(User, User.organization == who.scope.organization):
         _remove_user(tx, who, row)
 
 
@@ -253,7 +261,7 @@ def _remove_user(tx: Tx, who: Actor, row: UserRow) -> ChangedMemberBody:
     sessions.end_all(tx, member)
     RecoveryCode.delete().where(RecoveryCode.user == member).execute()
     organization, now = who.scope.organization, who.service.now_ms
-    FormerUser.insert(id=member, organization=organization, email=row["email"], removed_at=now).execute()
+    RemovedUser.insert(id=member, organization=organization, email=row["email"], removed_at=now).execute()
     User.delete().where(User.id == member, User.organization == organization).execute()
     return {"id": member, "email": row["email"], "role": row["role"]}
 

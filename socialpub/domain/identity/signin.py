@@ -12,16 +12,16 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from socialpub.base import crypto
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import Clock
+from socialpub.base.security import crypto
 from socialpub.domain.access import audit_log
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import sessions, totp, users
 from socialpub.domain.identity.sessions import BrowserState, NewSession
-from socialpub.store.db import Tx
-from socialpub.store.models import Session, User
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Session, User
 
 GUESS_LIFETIME_SECONDS = 4500.0
 NAMES_MAX = 20_000
@@ -203,12 +203,12 @@ async def check_reauthenticated(who: Actor) -> None:
     """Raise ApiError `session.proof` unless the password was entered recently."""
     proof = await _load_reauthentication(who, None)
     if not is_fresh(proof.proved_at, who.service.now_ms):
-        raise refuse("session.proof")
+        raise rule_error("session.proof")
 
 
 async def _reauthenticate(throttle: LoginThrottle, proof: _Reauthentication, password: str, address: str) -> None:
     if not password:
-        raise refuse("session.proof")
+        raise rule_error("session.proof")
     names = _list_throttle_names(proof.account, address, proof.device)
     try:
         await asyncio.get_running_loop().run_in_executor(
@@ -217,7 +217,7 @@ async def _reauthenticate(throttle: LoginThrottle, proof: _Reauthentication, pas
     except ApiError as error:
         if error.code != "unauthenticated":
             raise
-        raise refuse("session.proof", "The password is wrong.") from error
+        raise rule_error("session.proof", "The password is wrong.") from error
 
 
 def is_fresh(proved_at: int, now_ms: int) -> bool:

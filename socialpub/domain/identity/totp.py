@@ -10,13 +10,13 @@ import base64
 
 from typing_extensions import TypedDict
 
-from socialpub.base import crypto
 from socialpub.base.errors import ApiError
+from socialpub.base.security import crypto
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store.db import Tx
-from socialpub.store.models import RecoveryCode, User
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import RecoveryCode, User
 
 ISSUER = "socialpub"
 STEP_MS = 30_000
@@ -148,7 +148,7 @@ def _find_step(service: AppContext, secret: str, given: str, after: int) -> int 
     code, now = "".join(given.split()).encode(), service.now_ms // STEP_MS
     app = pyotp.TOTP(secret)
     for step in range(max(after + 1, now - SKEW_STEPS), now + SKEW_STEPS + 1):
-        if crypto.same(app.generate_otp(step).encode(), code):
+        if crypto.is_equal(app.generate_otp(step).encode(), code):
             return step
     return None
 

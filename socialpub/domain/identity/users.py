@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from socialpub.base import crypto
 from socialpub.base.errors import ApiError
+from socialpub.base.security import crypto
 from socialpub.domain.access import audit_log
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.context.app_context import AppContext
@@ -19,8 +19,8 @@ from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.common import ORGANIZATION_MAX
 from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.profiles import OrganizationRequest
-from socialpub.store.db import Tx
-from socialpub.store.models import User
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import User
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
@@ -144,13 +144,13 @@ def create_setup_token(service: AppContext) -> str | None:
 
 def generate_link_token(service: AppContext) -> str:
     """Generate a link token of 256 random bits."""
-    return crypto.base62(int.from_bytes(service.runtime.entropy(32), "big"), 43)
+    return crypto.encode_base62(int.from_bytes(service.runtime.entropy(32), "big"), 43)
 
 
 def is_setup_token(service: AppContext, token: str) -> bool:
     """Return whether this is the unused setup token."""
     offered = service.process.setup_digest
-    return offered is not None and crypto.same(offered.encode(), crypto.digest(token).encode())
+    return offered is not None and crypto.is_equal(offered.encode(), crypto.digest(token).encode())
 
 
 async def set_up_owner(

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from socialpub.base import private
-from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.fair import Share
-from socialpub.base.http import Unread
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, Outcome, rule_error
+from socialpub.base.http import UnreadReason
+from socialpub.base.security import private_files
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files, probe, responses
@@ -72,7 +72,7 @@ class Fetched:
         with self._guard:
             entry = self._entries[batch].setdefault(_name(url), _Entry())
             if entry.coming is None or (entry.coming.done() and not self._is_known(entry)):
-                share = Share(urlsplit(url).netloc.lower(), self._owners.get(batch, batch))
+                share = ShareKey(urlsplit(url).netloc.lower(), self._owners.get(batch, batch))
                 entry.coming = self._service.executors.steered.submit_for(share, self._come, batch, url)
             return entry.coming
 
@@ -95,7 +95,7 @@ class Fetched:
             try:
                 os.link(arriving.path, place)
             except OSError:  # the media folder is on another disk
-                private.copy(arriving.path, place)
+                private_files.copy(arriving.path, place)
 
     def brought(self, batch: str, name: str) -> tuple[Path, MediaFacts]:
         """Return an added file with its facts. Raises ApiError from probing."""
@@ -154,8 +154,8 @@ class Fetched:
             if not reply.is_success:
                 detail: UpstreamAnswer = {"status": reply.status_code, "url": url}
                 raise ApiError("preflight_failed", responses.refused(reply), platform_response=detail)
-            if reply.unread is Unread.TOO_LARGE:
-                raise refuse("media.size_max")
+            if reply.unread is UnreadReason.TOO_LARGE:
+                raise rule_error("media.size_max")
             if reply.unread:
                 message = f"The address answered, but the file {reply.unread}."
                 raise ApiError("platform_unavailable", message, outcome=Outcome.NOT_SENT)

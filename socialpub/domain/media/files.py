@@ -17,15 +17,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from socialpub.base import faults, folders, private
-from socialpub.base.errors import refuse
+from socialpub.base import fault_injection
+from socialpub.base.errors import rule_error
+from socialpub.base.security import private_files
+from socialpub.base.system import directories
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.context.storage_errors import FULL_RETRY_SECONDS
 from socialpub.domain.media.probe import SNIFF_BYTES
-from socialpub.store import sql
-from socialpub.store.models import Media
-from socialpub.store.statements import sweeps
+from socialpub.store.engine import sql
+from socialpub.store.queries import maintenance
+from socialpub.store.schema.models import Media
 
 RESERVE_BYTES = 200 * 1024 * 1024
 RESERVE_EVERY = 16 * 1024 * 1024
@@ -66,21 +68,21 @@ def trouble(data_dir: Path, named: bool) -> str | None:
 
 def are_named() -> bool:
     """Return whether rows reference files."""
-    return sql.value(sweeps.ANY_MEDIA) is not None
+    return sql.fetch_value(maintenance.FIND_SMALLEST_MEDIA) is not None
 
 
 def check(service: AppContext) -> None:
     """Raise ApiError `storage.unavailable` if the folder is unusable; after a missing file."""
     why = trouble(service.runtime.settings.data_dir, named=True)
     if why:
-        raise refuse("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
+        raise rule_error("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
 
 
 def check_space(folder: Path, coming: int = 0) -> None:
     """Raise ApiError `storage.unavailable` if `coming` bytes would leave less than the reserve."""
     with contextlib.suppress(FileNotFoundError):
         if shutil.disk_usage(folder).free - coming < RESERVE_BYTES:
-            raise refuse("storage.unavailable", "There is no room for more media.", retry_after=FULL_RETRY_SECONDS)
+            raise rule_error("storage.unavailable", "There is no room for more media.", retry_after=FULL_RETRY_SECONDS)
 
 
 class Arriving:
@@ -88,9 +90,9 @@ class Arriving:
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         with storage_errors.translate():
-            private.make_folder(folder)
+            private_files.make_folder(folder)
             check_space(folder)
-            handle, self.path = private.create_temporary(folder, ARRIVING)
+            handle, self.path = private_files.create_temporary(folder, ARRIVING)
         self.file = os.fdopen(handle, "wb")
         self.size, self.head = 0, b""
         self._max, self._hash, self._checked = max_bytes, hashlib.sha256(), 0
@@ -107,14 +109,14 @@ class Arriving:
         """Write a chunk. Raises ApiError `media.size_max`, `storage.unavailable` (disk full)."""
         self.size += len(data)
         if self._max is not None and self.size > self._max:
-            raise refuse("media.size_max")
+            raise rule_error("media.size_max")
         if self.size - self._checked > RESERVE_EVERY:
             check_space(self.path.parent)
             self._checked = self.size
         self.head += data[: max(0, SNIFF_BYTES - len(self.head))]
         self._hash.update(data)
         with storage_errors.translate():
-            faults.hit("media.write")
+            fault_injection.hit("media.write")
             self.file.write(data)
 
     @property
@@ -136,10 +138,10 @@ class Arriving:
     def move_to(self, place: Path) -> None:
         """Move the finished file to its place, durably."""
         with storage_errors.translate():
-            private.make_folder(place.parent)
+            private_files.make_folder(place.parent)
             os.replace(self.path, place)
             for folder in (place.parent, place.parent.parent):
-                folders.sync(folder)
+                directories.sync(folder)
 
     def close(self) -> None:
         """Delete the file unless it was moved; disk errors were reported earlier."""

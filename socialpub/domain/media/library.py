@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from socialpub import platforms
-from socialpub.base import crypto
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
-from socialpub.base.runtime import DAY_MS, iso
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import DAY_MS, format_iso
+from socialpub.base.security import crypto
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
@@ -30,11 +30,11 @@ from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, MediaKind
 from socialpub.platforms.kit.rule_catalog import find_fetch_rule
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Media, row_where, rows_where
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance, maintenance
 from socialpub.store.rows import MediaRow
-from socialpub.store.statements import accepting, sweeps
+from socialpub.store.schema.models import Media, find_row_where, find_rows
 
 EXTENSIONS = {
     "image/jpeg": "jpg",
@@ -77,7 +77,7 @@ def take(service: AppContext, arriving: files.Arriving, organization: str) -> Me
     arriving.finish()
     facts = probe.measure(arriving.path, arriving.sha256, organization)
     if facts is None:
-        raise refuse("media.type_unsupported")
+        raise rule_error("media.type_unsupported")
     files.save(service, arriving)
     return facts
 
@@ -90,9 +90,9 @@ async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> i
 async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> idempotency.StoredResponse:
     service, asked = who.service, fields.profile_id
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
-        raise refuse("profile.scope_mismatch")
+        raise rule_error("profile.scope_mismatch")
     await service.read(lambda: profiles.check_profile(who.scope, asked))
-    threads = service.executors.immediate.of(Share(owner=who.scope.organization))
+    threads = service.executors.immediate.of(ShareKey(owner=who.scope.organization))
     facts = await asyncio.get_running_loop().run_in_executor(threads, take, service, arriving, who.scope.organization)
     async with bound(service, [facts]):
         return await actions.respond(actions.bind(who, _record, facts, fields))
@@ -134,9 +134,9 @@ def _check_quota(service: AppContext, organization: str, coming: int) -> None:
     most = service.runtime.settings.media.organization_bytes
     if not most:
         return
-    held = sql.first(accepting.MEDIA_HELD, (organization,))[0]
+    held = sql.fetch_one(acceptance.SUM_MEDIA_BYTES, (organization,))[0]
     if held + coming > most:
-        raise refuse(
+        raise rule_error(
             "media.quota",
             f"The organization's media take up {held:,} of {most:,} bytes; this file would add {coming:,}.",
         )
@@ -200,7 +200,7 @@ def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
     """Load an asset the scope may use. Raises ApiError `not_found`, rule `media.unknown`."""
     row: MediaRow | None = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
-        raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
+        raise rule_error("media.unknown", f"There is no media {media_id} in the scope of this request.")
     return row
 
 
@@ -208,12 +208,12 @@ def held(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
     """Load those of these assets that the organization has, in one query."""
     if not ids:
         return {}
-    rows = sql.every(accepting.MEDIA, (sql.json_of(sorted(ids)), scope.organization))
+    rows = sql.fetch_all(acceptance.FIND_MEDIA, (sql.dump_json(sorted(ids)), scope.organization))
     return {row["id"]: row for row in map(_media_row, rows)}
 
 
 def _media_row(values: Sequence[Any]) -> MediaRow:
-    row = sql.row(MediaRow, values)
+    row = sql.to_row(MediaRow, values)
     row["has_audio"] = None if row["has_audio"] is None else bool(row["has_audio"])
     return row
 
@@ -227,7 +227,7 @@ def usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRo
 def check_usable(profiles: Mapping[str, str | None], profile: str, media_id: str) -> None:
     """Raise as `find` unless the asset is among these (profile by id) and may be used."""
     if media_id not in profiles or profiles[media_id] not in (None, profile):
-        raise refuse("media.unknown", f"There is no media {media_id} in the scope of this request.")
+        raise rule_error("media.unknown", f"There is no media {media_id} in the scope of this request.")
 
 
 def _usable(scope: Scope, profile: str | None) -> Any:
@@ -249,7 +249,7 @@ def body(service: AppContext, row: MediaRow) -> MediaBody:
         "durationMs": row["duration_ms"],
         "profileId": row["profile"],
         "altText": row["alt_text"],
-        "createdAt": iso(row["created_at"]),
+        "createdAt": format_iso(row["created_at"]),
     }
 
 
@@ -279,10 +279,10 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     service, scope = who.service, who.scope
     row = find(scope, None, media_id)
     if scope.profile not in (None, row["profile"]):
-        raise refuse("media.unknown", f"The key's profile has no media {media_id}.")
-    post = sql.value(sweeps.NAMES_MEDIA, (media_id,))
+        raise rule_error("media.unknown", f"The key's profile has no media {media_id}.")
+    post = sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media_id,))
     if post is not None:
-        raise refuse("media.in_use", f"Post {post} needs this media.")
+        raise rule_error("media.in_use", f"Post {post} needs this media.")
     _forget(service, tx, media_id, row["sha256"])
     return {"id": media_id, "deleted": True}
 
@@ -298,7 +298,7 @@ def delete_all(tx: Tx, who: Actor) -> None:
 
 def _forget(service: AppContext, tx: Tx, media: str, sha256: str) -> None:
     """Mark the row deleted; remove the file after the commit unless it is still referenced."""
-    sql.execute(sweeps.FORGET_MEDIA, (service.now_ms, media))
+    sql.execute(maintenance.SET_MEDIA_DELETED, (service.now_ms, media))
     tx.after_commit(lambda: _remove(service, sha256))
 
 
@@ -317,12 +317,12 @@ def used(service: AppContext, tx: Tx, media: Iterable[MediaRow], at_ms: int | No
     needed = at_ms or service.now_ms
     stale = [row["id"] for row in media if row["used_at"] < needed - DAY_MS]
     if stale:
-        sql.execute(accepting.USED, (needed, sql.json_of(stale)))
+        sql.execute(acceptance.TOUCH_MEDIA, (needed, sql.dump_json(stale)))
 
 
 def forget_unused(service: AppContext, before_ms: int) -> int:
     """Delete a batch of media unused since `before_ms`; return the number examined."""
-    if service.read(lambda: sql.first(sweeps.UNUSED_MEDIA, (before_ms, 1))).result() is None:
+    if service.read(lambda: sql.fetch_one(maintenance.FIND_UNUSED_MEDIA, (before_ms, 1))).result() is None:
         return 0
     looked, gone = service.write(lambda tx: _forget_unused(service, tx, before_ms)).result()
     if gone:
@@ -331,13 +331,13 @@ def forget_unused(service: AppContext, before_ms: int) -> int:
 
 
 def _forget_unused(service: AppContext, tx: Tx, before_ms: int) -> tuple[int, int]:
-    found = sql.every(sweeps.UNUSED_MEDIA, (before_ms, UNUSED_AT_ONCE))
+    found = sql.fetch_all(maintenance.FIND_UNUSED_MEDIA, (before_ms, UNUSED_AT_ONCE))
     return len(found), sum(_forget_one(service, tx, media, sha256) for media, sha256 in found)
 
 
 def _forget_one(service: AppContext, tx: Tx, media: str, sha256: str) -> bool:
-    if sql.value(sweeps.NAMES_MEDIA, (media,)) is not None:
-        sql.execute(sweeps.STILL_USED, (service.now_ms, media))
+    if sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media,)) is not None:
+        sql.execute(maintenance.TOUCH_MEDIA, (service.now_ms, media))
         return False
     _forget(service, tx, media, sha256)
     return True
@@ -358,9 +358,9 @@ def _file_name(service: AppContext, media_id: str, content_type: str) -> str:
 
 def public(service: AppContext, media_id: str, name: str) -> MediaRow:
     """Load the row of a public URL. Raises ApiError `not_found` if wrong or deleted."""
-    row = row_where(Media, Media.id == media_id, Media.deleted_at.is_null())
+    row = find_row_where(Media, Media.id == media_id, Media.deleted_at.is_null())
     wanted = _file_name(service, media_id, row["content_type"] if row else "")
-    if row is None or not crypto.same(wanted.encode(), name.encode("utf-8", "surrogatepass")):
+    if row is None or not crypto.is_equal(wanted.encode(), name.encode("utf-8", "surrogatepass")):
         raise ApiError("not_found", "There is nothing at this address.")
     return row
 
@@ -371,7 +371,7 @@ def public(service: AppContext, media_id: str, name: str) -> MediaRow:
 def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
     """Load the assets a post's media names, including deleted ones (on a read snapshot)."""
     ids = [ref["mediaId"] for ref in refs if "mediaId" in ref]
-    return {row["id"]: row for row in rows_where(Media, Media.id.in_(ids))} if ids else {}
+    return {row["id"]: row for row in find_rows(Media, Media.id.in_(ids))} if ids else {}
 
 
 def draft_items(
@@ -415,7 +415,7 @@ def resolved(
     except ApiError as error:
         raise _deep_error(platform, item.kind, name, error) from error
     if facts.kind != item.kind and facts.content_type != probe.UNKNOWN:
-        raise _as_deep(refuse("media.kind_mismatch", f"{name} is declared as {item.kind}, but it is {facts.kind}."))
+        raise _as_deep(rule_error("media.kind_mismatch", f"{name} is declared as {item.kind}, but it is {facts.kind}."))
     return replace(item, facts=facts, path=path)
 
 
@@ -452,7 +452,7 @@ def _stored(service: AppContext, asset: MediaRow) -> tuple[Path, MediaFacts]:
     facts, path = facts_of(asset), file_of(service, asset["sha256"])
     if not path.exists():
         files.check(service)
-        raise refuse("media.unknown", f"The media {asset['id']} was deleted.")
+        raise rule_error("media.unknown", f"The media {asset['id']} was deleted.")
     if facts.width is None:  # stored unreadable with its request; publishing needs the facts
         facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
     return path, facts

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-from socialpub.base import binary, image_formats
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Pool, Share
+from socialpub.base import image_formats
+from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.system import pyinstaller
 from socialpub.platforms.contract import MediaFacts
 
 log = logging.getLogger("socialpub.media")
@@ -36,13 +37,13 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 
 # Only these variables: the server's environment may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-_ENVIRONMENT |= binary.environment()
-readers = Pool(max(2, os.cpu_count() or 2) + 1, "probing")
+_ENVIRONMENT |= pyinstaller.build_child_environment()
+readers = FairExecutor(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
 def sniff(head: bytes) -> str | None:
     """Detect the content type from the first bytes; None unless it is an accepted one."""
-    if image := image_formats.sniff(head):
+    if image := image_formats.detect_type(head):
         return image
     if head.startswith(b"\x1aE\xdf\xa3") and b"webm" in head[:SNIFF_BYTES]:
         return "video/webm"
@@ -74,15 +75,17 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
         content_type = sniff(file.read(SNIFF_BYTES))
     if content_type is None:
         return None
-    found = readers.submit_for(Share(owner=owner), _ask, path, content_type).result()
+    found = readers.submit_for(ShareKey(owner=owner), _ask, path, content_type).result()
     if "rule" in found:
         log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])
-        raise refuse(found["rule"], f"{refuse(found['rule']).message} {found['why']}", remediation=found.get("advice"))
+        raise rule_error(
+            found["rule"], f"{rule_error(found['rule']).message} {found['why']}", remediation=found.get("advice")
+        )
     return MediaFacts(content_type, path.stat().st_size, sha256, **found)
 
 
 def _ask(path: Path, content_type: str) -> dict[str, Any]:
-    reader = [binary.READER] if binary.is_binary() else ["-I", str(WORKER)]
+    reader = [pyinstaller.READ_MEDIA_ARGUMENT] if pyinstaller.is_binary() else ["-I", str(WORKER)]
     command = [sys.executable, *reader, content_type, str(PIXELS_MAX)]
     try:
         with path.open("rb") as file:

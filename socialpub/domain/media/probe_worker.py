@@ -26,7 +26,7 @@ from PIL import Image, MpoImagePlugin, WebPImagePlugin
 from pymediainfo import MediaInfo
 
 from socialpub.base import image_formats
-from socialpub.base.image_formats import ImageError, Layout, Part, Role
+from socialpub.base.image_formats import ImageError, ImageLayout, ImagePart, PartRole
 
 MEMORY_MAX = 1024 * 1024 * 1024
 CPU_SECONDS = 5
@@ -145,7 +145,7 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
         _check_markup(b"".join(data[start : min(end, start + PEEK)] for start, end in strays))
         _check_markup(data[layout.end : layout.end + PEEK])
         _check_counts(data, layout, pixels_max)
-        pixels = image_formats.write(data, layout, (Role.PIXELS,))
+        pixels = image_formats.write(data, layout, (PartRole.PIXELS,))
         last = _last_frame(data, layout)
         raw = data[: layout.end] if content_type == "image/webp" else b""
     try:
@@ -161,7 +161,7 @@ def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
     return found
 
 
-def _check_chunks(raw: bytes, layout: Layout) -> None:
+def _check_chunks(raw: bytes, layout: ImageLayout) -> None:
     """Refuse a WebP with malformed chunks, as libwebp in browsers and platforms does."""
     try:
         _opened(raw, layout).close()
@@ -169,13 +169,13 @@ def _check_chunks(raw: bytes, layout: Layout) -> None:
         raise BadFile("Its pixels are whole, but the chunks around them are not well formed.") from error
 
 
-def _undecodable(error: Exception, layout: Layout) -> BadFile:
+def _undecodable(error: Exception, layout: ImageLayout) -> BadFile:
     if "truncated" in str(error) or layout.parts[-1].is_cut:
         return BadFile("It is cut short: pixels are missing.", SEND_WHOLE)
     return BadFile("Its pixels cannot be decoded: they are damaged.")
 
 
-def _check_counts(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
+def _check_counts(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None:
     """Refuse what would take long or much memory to decode, before decoding."""
     if layout.content_type == "image/jpeg" and len(_scans(layout)) > SCANS_MAX:
         raise BadFile(f"It has more than {SCANS_MAX} scans.", "Save it again as a baseline JPEG.")
@@ -184,7 +184,7 @@ def _check_counts(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
         if not layout.is_closed:
             _check_stream(data, layout, pixels_max)
     if layout.content_type == "image/gif":
-        frames = layout.named(image_formats.GIF_IMAGE)
+        frames = layout.named(image_formats.GIF_IMAGE_NAME)
         _check_frames(len(frames))
         for frame in frames:
             width, height = struct.unpack_from("<HH", data, frame.start + 5)
@@ -198,11 +198,11 @@ def _check_frames(count: int) -> None:
         raise BadFile(f"It has more than {FRAMES_MAX:,} frames.", "Make the animation shorter.")
 
 
-def _scans(layout: Layout) -> list[Part]:
+def _scans(layout: ImageLayout) -> list[ImagePart]:
     return layout.named(b"\xda")
 
 
-def _check_unpacked(data: mmap.mmap, layout: Layout) -> None:
+def _check_unpacked(data: mmap.mmap, layout: ImageLayout) -> None:
     """Refuse a PNG whose compressed texts or profile are a bomb; damaged ones are skipped."""
     left = UNPACKED_MAX
     for part in layout.named(b"iCCP", b"zTXt", b"iTXt"):
@@ -216,7 +216,7 @@ def _check_unpacked(data: mmap.mmap, layout: Layout) -> None:
             raise BadFile(why, "Remove the image's metadata, and upload it again.")
 
 
-def _check_stream(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
+def _check_stream(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None:
     """Refuse a large PNG without an end mark, unless its pixel stream is complete."""
     width, height = struct.unpack_from(">II", data, layout.parts[0].body)
     _check_pixels(width, height, pixels_max)
@@ -232,7 +232,7 @@ def _check_stream(data: mmap.mmap, layout: Layout, pixels_max: int) -> None:
         raise BadFile("It is cut short: pixels are missing.", SEND_WHOLE)
 
 
-def _packed(data: mmap.mmap, part: Part) -> bytes:
+def _packed(data: mmap.mmap, part: ImagePart) -> bytes:
     """Return the zlib stream of a chunk, or empty."""
     keyword, found, rest = data[part.body : part.end].partition(b"\0")
     if part.name != b"iTXt":
@@ -254,7 +254,7 @@ def _webp_size(name: bytes, body: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-def _last_frame(data: mmap.mmap, layout: Layout) -> bytes | None:
+def _last_frame(data: mmap.mmap, layout: ImageLayout) -> bytes | None:
     """Build a GIF of the last frame if its data have no end; None otherwise."""
     first, last = layout.parts[0], layout.parts[-1]
     if layout.content_type != "image/gif" or not last.is_cut:
@@ -262,10 +262,10 @@ def _last_frame(data: mmap.mmap, layout: Layout) -> bytes | None:
     width, height = struct.unpack_from("<HH", data, last.start + 5)
     if width * height > DECODED_MAX:
         raise BadFile("It is cut short: its last frame has no end.", SEND_WHOLE)
-    return image_formats.write(data, Layout(layout.content_type, [first, last]), (Role.PIXELS,))
+    return image_formats.write(data, ImageLayout(layout.content_type, [first, last]), (PartRole.PIXELS,))
 
 
-def _decoded(pixels: bytes, layout: Layout, pixels_max: int) -> Found:
+def _decoded(pixels: bytes, layout: ImageLayout, pixels_max: int) -> Found:
     """Decode, which finds damage; return the displayed size and the number of frames."""
     with _opened(pixels, layout) as image:
         width, height = image.size
@@ -279,17 +279,17 @@ def _decoded(pixels: bytes, layout: Layout, pixels_max: int) -> Found:
     return _turned(width, height, layout.orientation >= 5) | {"frames": frames}
 
 
-def _frames(image: Image.Image, layout: Layout) -> int:
+def _frames(image: Image.Image, layout: ImageLayout) -> int:
     if layout.content_type == "image/gif":
-        return len(layout.named(image_formats.GIF_IMAGE))
+        return len(layout.named(image_formats.GIF_IMAGE_NAME))
     return int(getattr(image, "n_frames", 1))
 
 
-def _opened(pixels: bytes, layout: Layout) -> Image.Image:
+def _opened(pixels: bytes, layout: ImageLayout) -> Image.Image:
     return Image.open(io.BytesIO(pixels), formats=[layout.content_type.removeprefix("image/").upper()])
 
 
-def _load_image(pixels: bytes, layout: Layout) -> None:
+def _load_image(pixels: bytes, layout: ImageLayout) -> None:
     with _opened(pixels, layout) as image:
         image.load()
 
@@ -302,7 +302,7 @@ def _turned(width: int, height: int, on_its_side: bool) -> Found:
 _NOISE = bytes(number * 89 % 255 for number in range(2048))
 
 
-def _decode_jpeg(image: Image.Image, pixels: bytes, layout: Layout) -> None:
+def _decode_jpeg(image: Image.Image, pixels: bytes, layout: ImageLayout) -> None:
     """Decode a JPEG as far as its size allows; refuse one without end mark that lacks pixels.
 
     The decoder silently fills in missing pixels. To detect that, other bytes are appended to the data: they change the

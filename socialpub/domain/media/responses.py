@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from socialpub.base import compact
-from socialpub.base.http import Response
+from socialpub.base import json_codec
+from socialpub.base.http import UpstreamResponse
 
 HEAD_BYTES = 64 * 1024  # of a page, enough to find its password form
 _NAME_MAX = 80
@@ -26,12 +26,12 @@ _STATUSES = {
 }
 
 
-def refused(reply: Response) -> str:
+def refused(reply: UpstreamResponse) -> str:
     """Describe a status other than 2xx in a sentence or two."""
     return f"The address answered with status {reply.status_code}. {_STATUSES.get(reply.status_code, '')}".rstrip()
 
 
-def described(url: str, reply: Response, path: Path) -> str:
+def described(url: str, reply: UpstreamResponse, path: Path) -> str:
     """Describe a response that is not media, by its bytes before its headers."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
@@ -41,7 +41,7 @@ def described(url: str, reply: Response, path: Path) -> str:
     return f"{_shown(url)} answered with {kind}{label}, not an image or a video of a type that is supported."
 
 
-def _kind(url: str, reply: Response, head: bytes, declared: str) -> str:
+def _kind(url: str, reply: UpstreamResponse, head: bytes, declared: str) -> str:
     if not head:
         return "nothing (0 bytes)"
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").decode("utf-8", "replace")
@@ -59,7 +59,7 @@ def _kind(url: str, reply: Response, head: bytes, declared: str) -> str:
     return "text" if declared.startswith("text/") and "\0" not in start else "a file of another type"
 
 
-def _is_sign_in(url: str, reply: Response, text: str) -> bool:
+def _is_sign_in(url: str, reply: UpstreamResponse, text: str) -> bool:
     """Return whether the page has a password field, or was reached by a sign-in redirect."""
     if _SIGN_IN_FORM.search(text):
         return True
@@ -71,7 +71,7 @@ def _is_sign_in(url: str, reply: Response, text: str) -> bool:
 
 def _is_json(text: str) -> bool:
     try:
-        compact.loads(text)
+        json_codec.loads(text)
     except ValueError:
         return False
     return True

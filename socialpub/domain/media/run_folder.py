@@ -9,8 +9,8 @@ import shutil
 import threading
 from pathlib import Path
 
-from socialpub.base import private
-from socialpub.store.locks import try_lock
+from socialpub.base.security import private_files
+from socialpub.store.engine.locks import try_lock
 
 RUN = "run-"
 
@@ -35,7 +35,7 @@ class RunFolder:
             if self._lock is None or not self._home.is_dir():
                 self._release()
                 self._lock = self._take()
-            private.make_folder(self.of(name))
+            private_files.make_folder(self.of(name))
         return self.of(name)
 
     def names(self) -> list[str]:
@@ -62,7 +62,7 @@ class RunFolder:
 
     def _take(self) -> int:
         while True:
-            private.make_folder(self._home)
+            private_files.make_folder(self._home)
             with contextlib.suppress(FileNotFoundError):  # removed as the empty directory of an ended run
                 lock = os.open(self._home, os.O_RDONLY)
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
@@ -21,9 +21,9 @@ from socialpub.domain.shapes.notifications import (
     EmailTarget,
     ShownTarget,
 )
-from socialpub.store.db import Tx
-from socialpub.store.models import NotificationChannel, row_where, rows_where
+from socialpub.store.database import Tx
 from socialpub.store.rows import NotificationChannelRow
+from socialpub.store.schema.models import NotificationChannel, find_row_where, find_rows
 
 PREFIX = "nch_"
 PER_ORGANIZATION = 50
@@ -44,21 +44,21 @@ def body(row: NotificationChannelRow) -> ChannelBody:
         "description": row["description"],
         "active": bool(row["active"]),
         "profileId": row["profile"],
-        "lastDeliveryAt": iso(row["last_delivery_at"]),
+        "lastDeliveryAt": format_iso(row["last_delivery_at"]),
         "lastFailureReason": row["last_failure_reason"],
-        "createdAt": iso(row["created_at"]),
-        "updatedAt": iso(row["updated_at"]),
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
     }
 
 
 def listed(scope: Scope) -> list[ChannelBody]:
     """List the channels of the scope, oldest first."""
-    return [body(row) for row in rows_where(NotificationChannel, _within(scope), order=NotificationChannel.id)]
+    return [body(row) for row in find_rows(NotificationChannel, _within(scope), order=NotificationChannel.id)]
 
 
 def find(scope: Scope, channel: str) -> NotificationChannelRow:
     """Load a channel of the scope. Raises ApiError `not_found`."""
-    row: NotificationChannelRow | None = row_where(
+    row: NotificationChannelRow | None = find_row_where(
         NotificationChannel, _within(scope) & (NotificationChannel.id == channel)
     )
     if row is None:
@@ -87,7 +87,7 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
     service, scope, now = who.service, who.scope, who.service.now_ms
     here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
     if NotificationChannel.select().where(here).count() >= PER_ORGANIZATION:
-        raise refuse(
+        raise rule_error(
             "notification.channels.max",
             f"The organization already has {PER_ORGANIZATION} notification channels, the most that it may have.",
         )

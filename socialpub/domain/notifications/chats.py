@@ -13,8 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from socialpub.base import http as outbound
-from socialpub.base import redact, retry_after
-from socialpub.base.compact import dumps
+from socialpub.base.http import retry_after
+from socialpub.base.json_codec import dumps
+from socialpub.base.observability import redaction
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications.words import Message
 from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX, End, answered
@@ -54,18 +55,18 @@ def send(service: AppContext, asked: Request) -> End:
             extensions={"max_bytes": KEPT_MAX},
         )
     end = answered(reply)
-    shown = redact.without(end.response or "", asked.hidden)
+    shown = redaction.remove_secrets(end.response or "", asked.hidden)
     busy = reply.status_code in (408, 429)
     return replace(end, response=shown, final=end.final and not busy, wait=_wait(reply) if busy else end.wait)
 
 
-def _wait(reply: outbound.Response) -> int:
+def _wait(reply: outbound.UpstreamResponse) -> int:
     """Return the requested delay in seconds: from the header or (Discord, Telegram) the JSON."""
     said = reply.record()
     inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said
     asked = inside.get("retry_after") if isinstance(inside, dict) else None
     is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
-    seconds = retry_after.seconds(str(asked), reply.server_ms) if is_number else reply.retry_after
+    seconds = retry_after.parse_seconds(str(asked), reply.server_ms) if is_number else reply.retry_after
     return min(seconds + 1, WAIT_MAX) if seconds else 0
 
 

@@ -10,14 +10,14 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from socialpub.base import redact
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
+from socialpub.base.observability import redaction
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications.words import Message
 from socialpub.domain.outbox.calls import KEPT_MAX, End
 
 if TYPE_CHECKING:
-    from socialpub.base.mail import MailServer
+    from socialpub.base.smtp import SmtpServer
 
 NAME = "socialpub"
 
@@ -25,17 +25,17 @@ NAME = "socialpub"
 def check(service: AppContext) -> None:
     """Raise ApiError `notification.email.off` if no mail server is configured."""
     if not service.runtime.settings.smtp.host:
-        raise refuse("notification.email.off")
+        raise rule_error("notification.email.off")
 
 
 def send(service: AppContext, to: str, message: Message, reference: str) -> End:
     """Submit a message and return the result. `reference` is the same for every attempt."""
-    from socialpub.base import mail
+    from socialpub.base import smtp as mail
 
     runtime, settings = service.runtime, service.runtime.settings
     if not settings.smtp.host:
         return End(error="This server has no mail server in its settings.", name="smtp_settings")
-    handed = mail.hand_over(
+    handed = mail.send_message(
         _server(service),
         runtime.resolver,
         settings.smtp.sender,
@@ -43,7 +43,7 @@ def send(service: AppContext, to: str, message: Message, reference: str) -> End:
         written(service, to, message, reference),
         deadline=settings.webhooks.timeout,
     )
-    said = redact.without(handed.said, (settings.smtp.password,))[:KEPT_MAX]
+    said = redaction.remove_secrets(handed.said, (settings.smtp.password,))[:KEPT_MAX]
     return End(handed.code, handed.error, handed.kind, handed.final, said or None)
 
 
@@ -64,12 +64,12 @@ def written(service: AppContext, to: str, message: Message, reference: str) -> b
     return mailed.as_bytes()
 
 
-def _server(service: AppContext) -> MailServer:
-    from socialpub.base import mail
+def _server(service: AppContext) -> SmtpServer:
+    from socialpub.base import smtp as mail
 
     smtp = service.runtime.settings.smtp
     login = (smtp.username, smtp.password)
-    return mail.MailServer(smtp.host, smtp.port, smtp.security, *login, smtp.ca_file, _name(service.base_url))
+    return mail.SmtpServer(smtp.host, smtp.port, smtp.security, *login, smtp.ca_file, _name(service.base_url))
 
 
 def _name(base_url: str) -> str:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import cursors
 from socialpub.domain.notifications import channels, words
 from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.notifications import NotificationBody, NotificationPage, NotificationsQuery
-from socialpub.store import sql
+from socialpub.store.engine import sql
+from socialpub.store.queries import notifications as statements
 from socialpub.store.rows import DeliveryStatus
-from socialpub.store.statements import notifications as statements
 
 LISTING = "notifications"
 LOOKED_AT = 2000
@@ -47,17 +47,17 @@ def page(service: AppContext, scope: Scope, query: NotificationsQuery) -> Notifi
     if query.channel_id is not None:
         channels.find(scope, query.channel_id)
     before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
-    till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
-    types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
+    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, LOOKED_AT))
+    types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
     wanted = (scope.organization, before, till or 0, profile, query.channel_id, query.since or 0, types, states)
-    found = [_Row(*row) for row in sql.every(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
+    found = [_Row(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
     looked_to = till if seen == LOOKED_AT else None
     shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
     return {"data": [_body(service, row) for row in shown], "nextCursor": cursor}
 
 
 def _body(service: AppContext, row: _Row) -> NotificationBody:
-    told = words.Told(row.type, sql.loads(row.data), row.name, row.times, bool(row.follows), row.created_at)
+    told = words.Told(row.type, sql.load_json(row.data), row.name, row.times, bool(row.follows), row.created_at)
     message = words.message(told, service.base_url)
     return {
         "id": row.id,
@@ -68,9 +68,9 @@ def _body(service: AppContext, row: _Row) -> NotificationBody:
         "text": message.text,
         "status": row.status,
         "attemptCount": row.attempts,
-        "nextAttemptAt": iso(row.next_attempt_at),
+        "nextAttemptAt": format_iso(row.next_attempt_at),
         "lastStatusCode": row.last_status_code,
         "lastError": row.last_error,
-        "createdAt": iso(row.created_at),
-        "updatedAt": iso(row.updated_at),
+        "createdAt": format_iso(row.created_at),
+        "updatedAt": format_iso(row.updated_at),
     }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from socialpub.base.config import MAILBOX
-from socialpub.base.fair import Share
-from socialpub.base.redact import one_line
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.config import EMAIL_PATTERN
+from socialpub.base.observability.redaction import escape_controls
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import email
 from socialpub.domain.notifications.words import NAME_MAX, Message
@@ -15,17 +15,17 @@ from socialpub.domain.outbox.calls import timed
 _TEXT = "{by} invites you to {house}. The link works once, within a week: you choose a password, and are in."
 
 
-def share_of(service: AppContext, organization: str) -> Share | None:
+def share_of(service: AppContext, organization: str) -> ShareKey | None:
     """Return the share key of the mail server; None without one."""
     host = service.runtime.settings.smtp.host
-    return Share(host, organization) if host else None
+    return ShareKey(host, organization) if host else None
 
 
 def send(service: AppContext, to: str, by: str, organization: str, link: str) -> str | None:
     """Mail an invitation; return None on success, else the error text. Never raises."""
-    if not re.fullmatch(MAILBOX, to):
+    if not re.fullmatch(EMAIL_PATTERN, to):
         return "No mail can be sent to such an address."
-    house = one_line(organization)[:NAME_MAX]
+    house = escape_controls(organization)[:NAME_MAX]
     message = Message(f"An invitation to {house}", _TEXT.format(by=by, house=house), (link,))
     reference = service.runtime.ids.uuid()
     return timed(service, reference, lambda: email.send(service, to, message, reference)).error

@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import channels, chats, email, words
 from socialpub.domain.outbox import addresses
 from socialpub.domain.outbox.calls import GIVEN_UP_MS, Attempt, End, again_at, status_of, tell, timed
 from socialpub.domain.outbox.deliverer import Errand, Found
 from socialpub.domain.shapes.notifications import PAUSED
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import notifications as statements
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import notifications as statements
 
 log = logging.getLogger("socialpub.notifications")
 
@@ -52,11 +52,11 @@ def receiver_of(service: AppContext, channel: str, organization: str, kind: str,
     return Receiver(channel, organization, kind, channels.open_secret(service, channel, sealed))
 
 
-def share_of(service: AppContext, to: Receiver) -> Share:
+def share_of(service: AppContext, to: Receiver) -> ShareKey:
     """Return the share key of calls to a channel."""
     settings = service.runtime.settings
     if to.kind == "email":
-        return Share(settings.smtp.host, to.organization)
+        return ShareKey(settings.smtp.host, to.organization)
     return addresses.share_of(to.secret.get("url", settings.notifications.telegram_api), to.organization)
 
 
@@ -80,17 +80,17 @@ class Notifications:
 
     def soonest(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
-        return sql.every(statements.NEXT)
+        return sql.fetch_all(statements.FIND_NEXT_DUE)
 
     def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """Implement `Outbox`."""
-        row, now = sql.first(statements.CHANNEL, (receiver,)), service.now_ms
+        row, now = sql.fetch_one(statements.FIND_CHANNEL, (receiver,)), service.now_ms
         if row is None:
             return Found()
         to = receiver_of(service, *row)
-        wanted = (receiver, now, PAUSED if held_back else None, most, sql.json_of(list(but)))
-        due = [Due(*found) for found in sql.every(statements.DUE, wanted)]
-        next_at = sql.value(statements.NEXT_OF, (receiver, now))
+        wanted = (receiver, now, PAUSED if held_back else None, most, sql.dump_json(list(but)))
+        due = [Due(*found) for found in sql.fetch_all(statements.FIND_DUE, wanted)]
+        next_at = sql.fetch_value(statements.FIND_NEXT_DUE_OF_CHANNEL, (receiver, now))
         return Found(share_of(service, to), [_errand(service, to, each) for each in due], next_at)
 
     def record(
@@ -101,7 +101,7 @@ class Notifications:
 
 
 def _errand(service: AppContext, to: Receiver, due: Due) -> Errand:
-    told = words.Told(due.type, sql.loads(due.data), due.name, due.times, bool(due.follows), due.created_at)
+    told = words.Told(due.type, sql.load_json(due.data), due.name, due.times, bool(due.follows), due.created_at)
     return Errand(
         due.number,
         due.id,
@@ -116,11 +116,11 @@ def _record(service: AppContext, tx: Tx, to: str, due: Due, attempt: Attempt) ->
     now, next_at = service.now_ms, again_at(service, due.attempts, attempt)
     state = status_of(attempt, next_at)
     tx.after_commit(lambda: tell("notification", due.id, due.type, to, attempt, next_at))
-    sql.change(statements.ENDED, (state, next_at, attempt.status, attempt.error, now, due.number))
+    sql.update(statements.RECORD_ATTEMPT, (state, next_at, attempt.status, attempt.error, now, due.number))
     if attempt.error is None:
-        sql.change(statements.DELIVERED, (now, to))
+        sql.update(statements.RECORD_SUCCESS, (now, to))
         return None
-    active = sql.value(statements.FAILED, (attempt.error, now, now - GIVEN_UP_MS, to))
+    active = sql.fetch_value(statements.RECORD_FAILURE, (attempt.error, now, now - GIVEN_UP_MS, to))
     if active == 0:
         log.warning("notification channel %s is switched off: every message has failed for 5 days", to)
     return next_at

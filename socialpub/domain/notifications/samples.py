@@ -13,7 +13,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.notifications import channels, outbox, words
 from socialpub.domain.outbox.calls import Attempt
 from socialpub.domain.shapes.notifications import ChannelTestBody
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
 
 log = logging.getLogger("socialpub.notifications")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from socialpub import platforms
-from socialpub.base import redact
-from socialpub.base.runtime import iso
+from socialpub.base.observability import redaction
+from socialpub.base.runtime import format_iso
 from socialpub.domain.server import instance
 from socialpub.domain.shapes.notifications import PAUSED
 
@@ -159,7 +159,7 @@ def message(told: Told, base_url: str) -> Message:
     if told.follows:
         title = f"{title} ({told.count} more)"
         times = "once more" if told.count == 1 else f"{told.count} more times"
-        lines.append(f"This happened {times} since {_moment(iso(told.since))}.")
+        lines.append(f"This happened {times} since {_moment(format_iso(told.since))}.")
     lines += [f"{label}: {text}" for label, text in _advice(told, words, values) if text]
     return Message(title, "\n".join(lines), _links(told, base_url), words.urgent)
 
@@ -241,5 +241,5 @@ def _moment(text: str) -> str:
 
 def _cut(value: object, most: int = NAME_MAX) -> str:
     """Redact a value, put it on one line and shorten it."""
-    text = redact.one_line(redact.text(" ".join(str(value).split())))
+    text = redaction.escape_controls(redaction.redact(" ".join(str(value).split())))
     return text if len(text) <= most else text[: most - 1] + "…"

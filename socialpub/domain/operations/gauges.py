@@ -11,8 +11,8 @@ from socialpub.domain.accounts import api_versions
 from socialpub.domain.background.job_kinds import JOB_KINDS
 from socialpub.domain.server import instance
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.store import sql
-from socialpub.store.statements import gauges
+from socialpub.store.engine import sql
+from socialpub.store.queries import gauges
 
 
 def build_gauges(now_ms: int) -> list[GaugeMetricFamily]:
@@ -21,7 +21,7 @@ def build_gauges(now_ms: int) -> list[GaugeMetricFamily]:
 
 
 def _build_families(now_ms: int) -> Iterator[GaugeMetricFamily]:
-    due = sql.value(gauges.OLDEST_DUE)
+    due = sql.fetch_value(gauges.FIND_OLDEST_DUE)
     late = max(0.0, (now_ms - due) / 1000) if due is not None else 0.0
     yield _build_gauge(
         "oldest_overdue_seconds", "How late the oldest post is that is due and has no outcome yet.", late
@@ -29,13 +29,17 @@ def _build_families(now_ms: int) -> Iterator[GaugeMetricFamily]:
     yield _build_gauge("paused", "1 while nothing is published.", 1.0 if instance.get_pause_reason() else 0.0)
     waiting = GaugeMetricFamily("socialpub_jobs_due", "Jobs that are due, by kind.", labels=("kind",))
     for kind in JOB_KINDS:
-        waiting.add_metric((kind.name,), sql.value(gauges.JOBS_DUE, (kind.name, now_ms)))
+        waiting.add_metric((kind.name,), sql.fetch_value(gauges.COUNT_DUE_JOBS, (kind.name, now_ms)))
     yield waiting
     yield _build_gauge(
-        "deliveries_pending", "Deliveries to webhooks still to be made.", sql.value(gauges.DELIVERIES_PENDING)
+        "deliveries_pending",
+        "Deliveries to webhooks still to be made.",
+        sql.fetch_value(gauges.COUNT_PENDING_DELIVERIES),
     )
     yield _build_gauge(
-        "notifications_pending", "Messages to people still to go out.", sql.value(gauges.NOTIFICATIONS_PENDING)
+        "notifications_pending",
+        "Messages to people still to go out.",
+        sql.fetch_value(gauges.COUNT_PENDING_NOTIFICATIONS),
     )
     yield from _build_account_gauges(now_ms)
     yield from _build_version_gauges(now_ms)
@@ -47,7 +51,7 @@ def _build_account_gauges(now_ms: int) -> Iterator[GaugeMetricFamily]:
     ends = GaugeMetricFamily(
         "socialpub_token_expiry_seconds", "Until the first of these accounts has to be connected again.", labels=named
     )
-    for platform, status, count, first in sql.every(gauges.ACCOUNTS):
+    for platform, status, count, first in sql.fetch_all(gauges.COUNT_ACCOUNTS):
         there.add_metric((platform, status), count)
         if first is not None:
             ends.add_metric((platform, status), (first - now_ms) / 1000)

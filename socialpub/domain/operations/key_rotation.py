@@ -13,16 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.base import crypto, faults, keyfile, runtime
-from socialpub.base.crypto import MasterKey, SealError
+from socialpub.base import fault_injection, runtime
 from socialpub.base.errors import ApiError
+from socialpub.base.security import crypto, master_key_file
+from socialpub.base.security.crypto import MasterKey, SealError
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.server import instance
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Instance
-from socialpub.store.statements.sealed import SEALED, Sealed
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries.encrypted_columns import ENCRYPTED_COLUMNS, EncryptedColumn
+from socialpub.store.schema.models import Instance
 
 log = logging.getLogger("socialpub.keys")
 
@@ -64,12 +65,12 @@ def _find_newest_key(service: AppContext) -> MasterKey:
     """The first of the settings; else the first of a key file with several, whose rotation goes on; else a new one."""
     named, path = service.runtime.settings.security.encryption_keys, service.runtime.settings.key_file
     if named:
-        return crypto.read_master_key(named[0])
-    held = runtime.held_in(path)
+        return crypto.parse_master_key(named[0])
+    held = runtime.read_key_file(path)
     if len(held) == 1:
         held = [MasterKey(service.runtime.entropy(32)), *held]
-        keyfile.write(path, held)
-        faults.hit("rotate.file")
+        master_key_file.write(path, held)
+        fault_injection.hit("rotate.file")
     return held[0]
 
 
@@ -86,20 +87,22 @@ def reencrypt_all(service: AppContext, told: Callable[[int, int], None]) -> Rota
 
 def _run_pass(service: AppContext, progress: RotationProgress) -> None:
     progress.seen, progress.total = 0, service.read(_count_values).result()
-    for each in SEALED:
+    for each in ENCRYPTED_COLUMNS:
         after: object = BEFORE_FIRST
         while after is not None:
             after = service.write(functools.partial(_reencrypt_batch, service, each, after, progress)).result()
-            faults.hit("rotate.part")
+            fault_injection.hit("rotate.part")
 
 
 def _count_values() -> int:
-    return sum(int(sql.value(each.count)) for each in SEALED if each.lasting)
+    return sum(int(sql.fetch_value(each.count)) for each in ENCRYPTED_COLUMNS if each.lasting)
 
 
-def _reencrypt_batch(service: AppContext, each: Sealed, after: object, progress: RotationProgress, tx: Tx) -> object:
+def _reencrypt_batch(
+    service: AppContext, each: EncryptedColumn, after: object, progress: RotationProgress, tx: Tx
+) -> object:
     """Some values of a column; the id to go on after, None at the end."""
-    rows = sql.every(each.part, (after, BATCH))
+    rows = sql.fetch_all(each.part, (after, BATCH))
     anew = sum(_is_reencrypted(service, each, row, value) for row, value in rows)
     tx.after_commit(lambda: _add_progress(progress, len(rows), anew))
     return rows[-1][0] if len(rows) == BATCH else None
@@ -110,7 +113,7 @@ def _add_progress(progress: RotationProgress, seen: int, anew: int) -> None:
     progress.told(progress.seen, progress.total)
 
 
-def _is_reencrypted(service: AppContext, each: Sealed, row: object, value: str) -> bool:
+def _is_reencrypted(service: AppContext, each: EncryptedColumn, row: object, value: str) -> bool:
     """Whether it had to be sealed anew, and could be."""
     vault = service.runtime.vault
     if value.startswith(f"v1.{vault.key_id}."):
@@ -120,13 +123,13 @@ def _is_reencrypted(service: AppContext, each: Sealed, row: object, value: str) 
     except SealError as error:
         log.error("%s %s: %s cannot be sealed anew: %s", each.table, row, each.column, error)
         return False
-    return bool(sql.change(each.anew, (fresh, row, value)))
+    return bool(sql.update(each.anew, (fresh, row, value)))
 
 
 def _finish(service: AppContext) -> tuple[list[str], list[str]]:
     """The keys that are still needed; where none is, the files in which the old ones are now."""
     key = instance.find_key_id()
-    left = sorted({found for each in SEALED for (found,) in sql.every(each.keys)} - {key})
+    left = sorted({found for each in ENCRYPTED_COLUMNS for (found,) in sql.fetch_all(each.keys)} - {key})
     return left, [] if left else _drop_old_keys(service)
 
 
@@ -135,11 +138,11 @@ def _drop_old_keys(service: AppContext) -> list[str]:
     settings = service.runtime.settings
     if settings.security.encryption_keys:
         return []
-    new, *old = runtime.held_in(settings.key_file)
-    aside = [str(keyfile.keep_aside(settings.key_file, key)) for key in old]
-    faults.hit("rotate.aside")
+    new, *old = runtime.read_key_file(settings.key_file)
+    aside = [str(master_key_file.save_retired_key(settings.key_file, key)) for key in old]
+    fault_injection.hit("rotate.aside")
     if old:
-        keyfile.write(settings.key_file, [new])
+        master_key_file.write(settings.key_file, [new])
     return aside
 
 
@@ -148,7 +151,7 @@ def check_rotatable(service: AppContext, *, running: bool) -> None:
     named = service.runtime.settings.security.encryption_keys
     if not named:
         return
-    new = crypto.read_master_key(named[0]).id
+    new = crypto.parse_master_key(named[0]).id
     if running and service.read(instance.find_key_id).result() != new:
         raise ApiError("validation_failed", _NOT_LOADED_MESSAGE)
     if len(named) == 1 and service.read(instance.list_needed_keys).result() <= {new}:

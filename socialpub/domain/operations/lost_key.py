@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.accounts import tokens
 from socialpub.domain.context.app_context import AppContext
@@ -20,18 +20,18 @@ from socialpub.domain.identity import totp
 from socialpub.domain.server import instance
 from socialpub.domain.webhooks import endpoints
 from socialpub.platforms.contract import Tokens
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import (
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries.encrypted_columns import ENCRYPTED_COLUMNS, HAS_COLUMN, EncryptedColumn
+from socialpub.store.schema.models import (
     Account,
     ConnectAttempt,
-    Idempotency,
+    IdempotencyRecord,
     Instance,
     NotificationChannel,
     PlatformApp,
     WebhookEndpoint,
 )
-from socialpub.store.statements.sealed import EXISTS, SEALED, Sealed
 
 log = logging.getLogger("socialpub.keys")
 
@@ -46,19 +46,24 @@ ENDPOINT_MESSAGE = (
 
 def count_lost(keys: set[str]) -> Counter[str]:
     """Within a read, also before the newest migrations: how much was sealed with these keys, by table."""
-    there = [each for each in SEALED if each.lasting and sql.first(EXISTS, (each.table, each.column))]
+    there = [
+        each for each in ENCRYPTED_COLUMNS if each.lasting and sql.fetch_one(HAS_COLUMN, (each.table, each.column))
+    ]
     return Counter(
-        each.table for each in there for _, value in sql.every(each.part, FULL_RANGE) if _parse_key_id(value) in keys
+        each.table
+        for each in there
+        for _, value in sql.fetch_all(each.part, FULL_RANGE)
+        if _parse_key_id(value) in keys
     )
 
 
 def drop_lost(service: AppContext) -> None:
     """Give up what only lost keys could open, part by part."""
-    for each in SEALED:
+    for each in ENCRYPTED_COLUMNS:
         after: object = BEFORE_FIRST
         while after is not None:
             after = service.write(functools.partial(_drop_batch, service, each, after)).result()
-            faults.hit("forget.part")
+            fault_injection.hit("forget.part")
 
 
 def finish(tx: Tx, who: Actor) -> dict[str, Any]:
@@ -68,9 +73,9 @@ def finish(tx: Tx, who: Actor) -> dict[str, Any]:
     return {"keyId": key, "was": before}
 
 
-def _drop_batch(service: AppContext, each: Sealed, after: object, tx: Tx) -> object:
+def _drop_batch(service: AppContext, each: EncryptedColumn, after: object, tx: Tx) -> object:
     """Some values of a column; the id to go on after, None at the end."""
-    rows = sql.every(each.part, (after, BATCH))
+    rows = sql.fetch_all(each.part, (after, BATCH))
     for row, value in rows:
         if not service.runtime.vault.holds(_parse_key_id(value)):
             DROP_HANDLERS[each.table, each.column](service, tx, str(row))
@@ -134,7 +139,7 @@ def _drop_attempt(service: AppContext, tx: Tx, attempt: str) -> None:
 
 
 def _drop_stored_response(service: AppContext, tx: Tx, key: str) -> None:
-    Idempotency.delete().where(Idempotency.id == key).execute()
+    IdempotencyRecord.delete().where(IdempotencyRecord.id == key).execute()
 
 
 DROP_HANDLERS: Mapping[tuple[str, str], Callable[[AppContext, Tx, str], None]] = {

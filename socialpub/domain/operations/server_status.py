@@ -9,12 +9,12 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from socialpub.base.runtime import DAY_MS, iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.background.job_kinds import JOB_KINDS
 from socialpub.domain.server import instance
 from socialpub.domain.shapes.health import PausedReason
-from socialpub.store import sql
-from socialpub.store.statements import gauges, standing
+from socialpub.store.engine import sql
+from socialpub.store.queries import gauges, server_status
 
 LATE_MS = 60_000  # by so much a post is overdue, and not only on its way
 SOON_MS = 3600 * 1000  # what is on its way may be looked at again within this time
@@ -38,7 +38,7 @@ class NextDuePost(TypedDict):
 
 
 class OverdueCount(TypedDict):
-    """`count`: at most `standing.MOST`."""
+    """`count`: at most `server_status.MOST`."""
 
     count: int
     since: str | None
@@ -92,23 +92,27 @@ class ServerStatus(TypedDict):
 
 def load_status(now_ms: int, *, running: bool) -> ServerStatus:
     """Within a read. `running`: whether a server has the database."""
-    late, since = sql.first(standing.LATE, (now_ms - LATE_MS,))
-    seen = sql.value(standing.SEEN)
+    late, since = sql.fetch_one(server_status.COUNT_OVERDUE, (now_ms - LATE_MS,))
+    seen = sql.fetch_value(server_status.FIND_LAST_SEEN)
     found: ServerStatus = {
         "ok": True,
         "problems": [],
         "server": {
             "running": running,
-            "seenAt": iso(seen) if seen else None,
+            "seenAt": format_iso(seen) if seen else None,
             "silent": bool(running and seen and now_ms - seen > SILENT_MS),
         },
         "paused": instance.get_pause_reason(),
-        "next": [_build_next(row) for row in sql.every(standing.NEXT, (now_ms, SHOWN_MAX))],
-        "overdue": {"count": late, "since": iso(since)},
-        "publishing": sql.value(standing.PUBLISHING, (now_ms + SOON_MS,)),
-        "failing": [_build_failure(row) for row in sql.every(standing.FAILING, (now_ms - DAY_MS, SHOWN_MAX))],
-        "unknown": sql.value(standing.UNKNOWN),
-        "accounts": [_build_account_problem(row) for row in sql.every(standing.TROUBLED_ACCOUNTS, (SHOWN_MAX,))],
+        "next": [_build_next(row) for row in sql.fetch_all(server_status.FIND_NEXT_DUE, (now_ms, SHOWN_MAX))],
+        "overdue": {"count": late, "since": format_iso(since)},
+        "publishing": sql.fetch_value(server_status.COUNT_PUBLISHING, (now_ms + SOON_MS,)),
+        "failing": [
+            _build_failure(row) for row in sql.fetch_all(server_status.FIND_FAILURES, (now_ms - DAY_MS, SHOWN_MAX))
+        ],
+        "unknown": sql.fetch_value(server_status.COUNT_UNKNOWN_OUTCOMES),
+        "accounts": [
+            _build_account_problem(row) for row in sql.fetch_all(server_status.FIND_PROBLEM_ACCOUNTS, (SHOWN_MAX,))
+        ],
         "backlog": _load_backlog(now_ms),
     }
     found["problems"] = [finding.problem for finding in list_findings(found)]
@@ -118,7 +122,7 @@ def load_status(now_ms: int, *, running: bool) -> ServerStatus:
 
 def _build_next(row: Any) -> NextDuePost:
     id_, platform, account, due = row
-    return {"id": id_, "platform": platform, "account": account, "dueAt": iso(due)}
+    return {"id": id_, "platform": platform, "account": account, "dueAt": format_iso(due)}
 
 
 def _build_failure(row: Any) -> FailureSummary:
@@ -130,14 +134,21 @@ def _build_failure(row: Any) -> FailureSummary:
 def _build_account_problem(row: Any) -> AccountProblemRow:
     id_, platform, account, status, attention, ends = row
     why = json.loads(attention)["message"] if attention else None
-    return {"id": id_, "platform": platform, "account": account, "status": status, "why": why, "endsAt": iso(ends)}
+    return {
+        "id": id_,
+        "platform": platform,
+        "account": account,
+        "status": status,
+        "why": why,
+        "endsAt": format_iso(ends),
+    }
 
 
 def _load_backlog(now_ms: int) -> WorkBacklog:
-    jobs = {kind.name: int(sql.value(gauges.JOBS_DUE, (kind.name, now_ms))) for kind in JOB_KINDS}
+    jobs = {kind.name: int(sql.fetch_value(gauges.COUNT_DUE_JOBS, (kind.name, now_ms))) for kind in JOB_KINDS}
     return {
-        "deliveries": sql.value(gauges.DELIVERIES_PENDING),
-        "notifications": sql.value(gauges.NOTIFICATIONS_PENDING),
+        "deliveries": sql.fetch_value(gauges.COUNT_PENDING_DELIVERIES),
+        "notifications": sql.fetch_value(gauges.COUNT_PENDING_NOTIFICATIONS),
         "jobs": {name: due for name, due in jobs.items() if due},
     }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from socialpub import platforms
-from socialpub.base.host import network_trouble
+from socialpub.base.system.host_identity import find_network_problem
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import api_versions
 from socialpub.domain.accounts.api_versions import NOTICE_MS
@@ -20,9 +20,9 @@ from socialpub.domain.organizations import profiles
 from socialpub.domain.server import instance
 from socialpub.domain.shapes.common import parse_instant
 from socialpub.domain.shapes.health import PausedReason
-from socialpub.store import sql
-from socialpub.store.locks import all_files
-from socialpub.store.statements import gauges
+from socialpub.store.engine import sql
+from socialpub.store.engine.locks import list_files
+from socialpub.store.queries import gauges
 
 
 @dataclass(frozen=True)
@@ -123,23 +123,25 @@ def _load_server_wide(engine: BackgroundEngine) -> ServerWideInfo:
         path=str(service.db.path),
         database_bytes=_measure_database(service),
         free_bytes=_measure_free_space(service),
-        network=network_trouble(service.db.path.absolute().parent, service.runtime.host.mounts),
+        network=find_network_problem(service.db.path.absolute().parent, service.runtime.host.mounts),
         queues=[_count_jobs(kind.name, service.now_ms) for kind in JOB_KINDS],
-        deliveries=sql.value(gauges.DELIVERIES_PENDING),
-        notifications=sql.value(gauges.NOTIFICATIONS_PENDING),
-        oldest_due=sql.value(gauges.OLDEST_DUE),
+        deliveries=sql.fetch_value(gauges.COUNT_PENDING_DELIVERIES),
+        notifications=sql.fetch_value(gauges.COUNT_PENDING_NOTIFICATIONS),
+        oldest_due=sql.fetch_value(gauges.FIND_OLDEST_DUE),
         backups=_load_backups(engine),
     )
 
 
 def _count_jobs(kind: str, now_ms: int) -> JobKindBacklog:
-    return JobKindBacklog(kind, sql.value(gauges.JOBS_WAITING, (kind,)), sql.value(gauges.JOBS_DUE, (kind, now_ms)))
+    return JobKindBacklog(
+        kind, sql.fetch_value(gauges.COUNT_JOBS, (kind,)), sql.fetch_value(gauges.COUNT_DUE_JOBS, (kind, now_ms))
+    )
 
 
 def _measure_database(service: AppContext) -> int:
     """With its log, which is a part of it."""
     total = 0
-    for path in all_files(service.db.path):
+    for path in list_files(service.db.path):
         with contextlib.suppress(FileNotFoundError):
             total += path.stat().st_size
     return total

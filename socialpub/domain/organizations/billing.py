@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from socialpub.base import crypto
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
+from socialpub.base.security import crypto
 from socialpub.domain.access.actor import ActionBody, Actor
 from socialpub.domain.events import events
 from socialpub.domain.shapes import issues
@@ -30,10 +30,10 @@ from socialpub.domain.shapes.events import (
     SubscriptionTierChanged,
     Tier,
 )
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import accepting
-from socialpub.store.statements import billing as statements
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
+from socialpub.store.queries import billing as statements
 
 log = logging.getLogger("socialpub.billing")
 
@@ -48,23 +48,26 @@ NoticeKind = Literal["subscription", "invoice"]
 
 def set_tier(tx: Tx, who: Actor, organization: str, tier: Tier) -> ActionBody:
     """Set the tier; return `{id, name, tier}`. Raises ApiError `not_found`."""
-    name = sql.value(statements.SET_TIER, (tier, organization))
+    name = sql.fetch_value(statements.SET_TIER, (tier, organization))
     if name is None:
         raise ApiError("not_found", "There is no organization with this id.")
     return {"id": organization, "name": name, "tier": tier}
 
 
 def _load_tier(organization: str) -> Tier:
-    return cast(Tier, sql.value(accepting.TIER, (organization,)))
+    return cast(Tier, sql.fetch_value(acceptance.FIND_TIER, (organization,)))
 
 
 def _update_tier(tx: Tx, organization: str) -> Tier:
     """Set the best tier of the organization's live subscriptions and return it."""
-    now, live = _load_tier(organization), [tier for (tier,) in sql.every(statements.LIVE, (organization,))]
+    now, live = (
+        _load_tier(organization),
+        [tier for (tier,) in sql.fetch_all(statements.FIND_ACTIVE_TIERS, (organization,))],
+    )
     if now == "enterprise":
         return now
     best: Tier = max(["free", *live], key=PAID_TIERS.index)
-    sql.value(statements.SET_TIER, (best, organization))
+    sql.fetch_value(statements.SET_TIER, (best, organization))
     return best
 
 
@@ -89,7 +92,7 @@ class BillingNotice:
 def is_signed(secret: str, body: bytes, signature: str) -> bool:
     """Compare `signature` with the body's hex HMAC-SHA256, in constant time."""
     made = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-    return crypto.same(made.encode(), signature.encode("utf-8", "surrogatepass"))
+    return crypto.is_equal(made.encode(), signature.encode("utf-8", "surrogatepass"))
 
 
 def parse_notice(body: bytes) -> BillingNotice | None:
@@ -109,13 +112,13 @@ def parse_notice(body: bytes) -> BillingNotice | None:
 
 def is_relevant(notice: BillingNotice) -> bool:
     """Return whether the webhook is newer than what is stored of a known organization."""
-    if sql.value(accepting.TIER, (notice.organization,)) is None:
+    if sql.fetch_value(acceptance.FIND_TIER, (notice.organization,)) is None:
         return False
-    known = sql.first(statements.KNOWN, (notice.subscription,))
+    known = sql.fetch_one(statements.FIND_SUBSCRIPTION, (notice.subscription,))
     if known is not None and known[0] != notice.organization:  # a subscription stays with its first organization
         return False
     asked = (notice.subscription, notice.kind, notice.name, notice.said_at)
-    return bool(sql.value(statements.IS_NEW, asked))
+    return bool(sql.fetch_value(statements.IS_NEW, asked))
 
 
 def apply_notice(tx: Tx, who: Actor, notice: BillingNotice) -> ActionBody:
@@ -123,7 +126,7 @@ def apply_notice(tx: Tx, who: Actor, notice: BillingNotice) -> ActionBody:
     if is_relevant(notice) and _has_tier(who, notice):
         organization = notice.organization
         heard = (organization, notice.subscription, notice.kind, notice.name, notice.said_at)
-        sql.execute(statements.HEARD, heard)
+        sql.execute(statements.SET_NOTICE, heard)
         if notice.facts:
             told = SUBSCRIPTION_HANDLERS[notice.name](tx, who, notice, notice.facts)
         else:
@@ -141,7 +144,7 @@ def _apply_update(tx: Tx, who: Actor, notice: BillingNotice, facts: Subscription
     """Apply "created" or "updated"; whichever arrives first starts the subscription."""
     if facts.status == EXPIRED:  # has its own webhook
         return _NO_EVENTS
-    known = sql.first(statements.KNOWN, (notice.subscription,))
+    known = sql.fetch_one(statements.FIND_SUBSCRIPTION, (notice.subscription,))
     if known is None or known[2]:
         return _apply_start(tx, who, notice, facts)
     if known[1] == facts.variant_id:
@@ -151,7 +154,7 @@ def _apply_update(tx: Tx, who: Actor, notice: BillingNotice, facts: Subscription
     data: SubscriptionTierChanged = {
         "previousTier": previous,
         "tier": _update_tier(tx, notice.organization),
-        "periodStart": iso(facts.updated_at),
+        "periodStart": format_iso(facts.updated_at),
         "periodEnd": _format_period_end(facts),
     }
     return {"subscription.tier_changed": data}
@@ -163,7 +166,7 @@ def _apply_start(tx: Tx, who: Actor, notice: BillingNotice, facts: SubscriptionF
     data: SubscriptionActivated = {
         "tier": _update_tier(tx, notice.organization),
         "previousTier": previous,
-        "periodStart": iso(facts.created_at),
+        "periodStart": format_iso(facts.created_at),
         "periodEnd": _format_period_end(facts),
     }
     return {"subscription.activated": data}
@@ -175,8 +178,8 @@ def _apply_cancellation(tx: Tx, who: Actor, notice: BillingNotice, facts: Subscr
     data: SubscriptionCancelled = {
         "tier": _update_tier(tx, notice.organization),
         "cancelAtPeriodEnd": ends > facts.updated_at,
-        "cancelledAt": iso(facts.updated_at),
-        "effectiveAt": iso(ends),
+        "cancelledAt": format_iso(facts.updated_at),
+        "effectiveAt": format_iso(ends),
     }
     return {"subscription.cancelled": data}
 
@@ -187,7 +190,7 @@ def _apply_expiry(tx: Tx, who: Actor, notice: BillingNotice, facts: Subscription
     tier = _update_tier(tx, notice.organization)
     if tier != "free":
         return _NO_EVENTS
-    since = iso(facts.ends_at or facts.updated_at)
+    since = format_iso(facts.ends_at or facts.updated_at)
     data: Delinquent = {"ls_subscription_id": notice.subscription, "since": since, "tier": tier}
     return {"billing.delinquent": data}
 
@@ -201,7 +204,7 @@ def _apply_resumption(tx: Tx, who: Actor, notice: BillingNotice, facts: Subscrip
 def _build_recovered(notice: BillingNotice) -> BillingEvents:
     data: Recovered = {
         "ls_subscription_id": notice.subscription,
-        "recoveredAt": iso(notice.said_at),
+        "recoveredAt": format_iso(notice.said_at),
         "tier": _load_tier(notice.organization),
     }
     return {"billing.recovered": data}
@@ -210,7 +213,7 @@ def _build_recovered(notice: BillingNotice) -> BillingEvents:
 def _build_payment_failed(notice: BillingNotice) -> BillingEvents:
     data: PaymentFailed = {
         "ls_subscription_id": notice.subscription,
-        "failedAt": iso(notice.said_at),
+        "failedAt": format_iso(notice.said_at),
         "tier": _load_tier(notice.organization),
     }
     return {"billing.payment_failed": data}
@@ -235,7 +238,7 @@ def _save_subscription(
 ) -> None:
     tier = _find_tier(who, facts) or "free"
     row = (notice.subscription, notice.organization, facts.variant_id, tier, int(ended), who.service.now_ms)
-    sql.execute(statements.KEEP, row)
+    sql.execute(statements.SET_SUBSCRIPTION, row)
 
 
 def _has_tier(who: Actor, notice: BillingNotice) -> bool:
@@ -253,4 +256,4 @@ def _find_tier(who: Actor, facts: SubscriptionFacts) -> Tier | None:
 
 
 def _format_period_end(facts: SubscriptionFacts) -> str:
-    return iso(facts.renews_at or facts.ends_at or facts.updated_at)
+    return format_iso(facts.renews_at or facts.ends_at or facts.updated_at)

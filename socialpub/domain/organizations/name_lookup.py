@@ -11,8 +11,8 @@ from peewee import SQL
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.organizations import profiles
-from socialpub.store.models import Account, ApiKey, Profile, User, rows_where
 from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
+from socialpub.store.schema.models import Account, ApiKey, Profile, User, find_rows
 
 SHOWN_MAX = 10
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -64,13 +64,13 @@ def find_organization_or_all(named: str | None) -> str | None:
 
 def find_profile(organization: str | None, named: str) -> ProfileRow:
     """Find a profile by id, name or slug, in one organization or all."""
-    there = rows_where(Profile, Profile.deleted_at.is_null(), _match_organization(Profile, organization))
+    there = find_rows(Profile, Profile.deleted_at.is_null(), _match_organization(Profile, organization))
     return find_one("profile", named, ((row, row["id"], (row["name"], row["slug"])) for row in there))
 
 
 def find_only_profile(organization: str) -> ProfileRow:
     """Return the only profile. Raises ApiError `validation_failed` if there are several."""
-    there = rows_where(Profile, Profile.deleted_at.is_null(), Profile.organization == organization)
+    there = find_rows(Profile, Profile.deleted_at.is_null(), Profile.organization == organization)
     there.sort(key=lambda row: row["created_at"])
     if len(there) > 1:
         named = ", ".join(f"{row['id']} ({row['name']})" for row in there[:SHOWN_MAX])
@@ -82,19 +82,19 @@ def find_only_profile(organization: str) -> ProfileRow:
 
 def find_key(organization: str | None, named: str) -> ApiKeyRow:
     """Find an API key by id, name or last four characters, in one organization or all."""
-    there = rows_where(ApiKey, _match_organization(ApiKey, organization))
+    there = find_rows(ApiKey, _match_organization(ApiKey, organization))
     return find_one("API key", named, ((row, row["id"], (row["name"], row["last4"])) for row in there))
 
 
 def find_user(organization: str | None, named: str) -> UserRow:
     """Find a user by id or e-mail address."""
-    there = rows_where(User, _match_organization(User, organization))
+    there = find_rows(User, _match_organization(User, organization))
     return find_one("user", named, ((row, row["id"], (row["email"],)) for row in there))
 
 
 def find_account(organization: str | None, named: str) -> AccountRow:
     """Find a connected account by id, display name, handle or platform id."""
-    there = rows_where(Account, Account.disconnected_at.is_null(), _match_organization(Account, organization))
+    there = find_rows(Account, Account.disconnected_at.is_null(), _match_organization(Account, organization))
     return find_one("account", named, ((row, row["id"], _list_account_names(row)) for row in there))
 
 

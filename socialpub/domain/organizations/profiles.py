@@ -8,17 +8,17 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, ApiKey, Organization, Profile, User, the_row
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import post_json
 from socialpub.store.rows import ProfileRow
-from socialpub.store.statements import reading
+from socialpub.store.schema.models import Account, ApiKey, Organization, Profile, User, get_row
 
 # --- Organizations -----------------------------------------------------------------------------------------------
 
@@ -56,13 +56,13 @@ def list_organizations() -> list[dict[str, Any]]:
 
 def describe_organization(organization: str) -> dict[str, Any]:
     """Describe an existing organization: name, tier, and counts of what it has."""
-    row = the_row(Organization, organization)
+    row = get_row(Organization, organization)
     here = Account.organization == organization
     return {
         "id": row["id"],
         "name": row["name"],
         "tier": row["tier"],
-        "createdAt": iso(row["created_at"]),
+        "createdAt": format_iso(row["created_at"]),
         "profiles": Profile.select().where(Profile.organization == organization, Profile.deleted_at.is_null()).count(),
         "users": User.select().where(User.organization == organization).count(),
         "accounts": Account.select().where(here, Account.disconnected_at.is_null()).count(),
@@ -107,7 +107,7 @@ def create(tx: Tx, who: Actor, request: ProfileRequest) -> ActionResult:
     check_organization(organization)
     slug, now = _make_slug(request.name), who.service.now_ms
     if Profile.select().where(Profile.organization == organization, Profile.slug == slug).exists():
-        raise refuse("profile.slug.unique")
+        raise rule_error("profile.slug.unique")
     row: ProfileColumns = {
         "id": who.service.runtime.ids.uuid(),
         "name": request.name,
@@ -125,7 +125,7 @@ def rename(tx: Tx, who: Actor, profile: str, request: ProfileRequest) -> Profile
     slug, now = _make_slug(request.name), who.service.now_ms
     same = (Profile.organization == who.scope.organization) & (Profile.slug == slug) & (Profile.id != profile)
     if Profile.select().where(same).exists():
-        raise refuse("profile.slug.unique")
+        raise rule_error("profile.slug.unique")
     Profile.update(name=request.name, slug=slug, updated_at=now).where(Profile.id == profile).execute()
     renamed: ProfileRow = {**row, "name": request.name, "slug": slug, "updated_at": now}
     return to_body(renamed)
@@ -135,7 +135,7 @@ def delete(tx: Tx, who: Actor, profile: str) -> DeletedBody:
     """Soft-delete a profile and revoke its keys. Raises `profile.delete.not_empty`."""
     row, now = _find_row(who.scope, profile), who.service.now_ms
     if Account.select().where(Account.profile == profile, Account.disconnected_at.is_null()).exists():
-        raise refuse("profile.delete.not_empty")
+        raise rule_error("profile.delete.not_empty")
     # Free the slug for a new profile of this name.
     Profile.update(deleted_at=now, updated_at=now, slug=f"{row['slug']}~{profile}").where(
         Profile.id == profile
@@ -194,8 +194,8 @@ def to_body(row: ProfileColumns) -> ProfileBody:
         "id": row["id"],
         "name": row["name"],
         "slug": row["slug"],
-        "createdAt": iso(row["created_at"]),
-        "updatedAt": iso(row["updated_at"]),
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
     }
 
 
@@ -209,7 +209,7 @@ def list_bodies(scope: Scope) -> list[ProfileBody]:
 
 def has_profile(scope: Scope, profile: str) -> bool:
     """Return whether the organization has this profile."""
-    return sql.first(reading.PROFILE_EXISTS, (profile, scope.organization)) is not None
+    return sql.fetch_one(post_json.HAS_PROFILE, (profile, scope.organization)) is not None
 
 
 def check_profile(scope: Scope, profile: str | None) -> None:

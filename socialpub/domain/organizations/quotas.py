@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import DAY_MS, iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.errors import QuotaUse
 from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import accepting
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
 
 WARN_PERCENT = 80
 
@@ -44,7 +44,7 @@ def get_quota(service: AppContext, tier: str) -> int | None:
 def load_usage(service: AppContext, organization: str, quota: int | None) -> QuotaUsage:
     """Read this month's usage; an unlimited quota is not counted."""
     period = format_month(service.now_ms)
-    used = 0 if quota is None else sql.value(accepting.USED_QUOTA, (organization, period)) or 0
+    used = 0 if quota is None else sql.fetch_value(acceptance.FIND_USED_QUOTA, (organization, period)) or 0
     return QuotaUsage(period, quota, used)
 
 
@@ -54,9 +54,9 @@ def spend(service: AppContext, tx: Tx, organization: str, quota: int | None, cos
     One conditional UPDATE decides, so two requests cannot spend the last post twice. Raises ApiError `quota_exceeded`.
     """
     period = format_month(service.now_ms)
-    taken = sql.first(accepting.TAKE_QUOTA, (organization, period, cost, quota))
+    taken = sql.fetch_one(acceptance.TAKE_QUOTA, (organization, period, cost, quota))
     if taken is None:
-        used = sql.value(accepting.USED_QUOTA, (organization, period)) or 0
+        used = sql.fetch_value(acceptance.FIND_USED_QUOTA, (organization, period)) or 0
         raise _build_exceeded_error(service, QuotaUsage(period, quota, used), cost)
     return [] if quota is None else _cross_thresholds(service, tx, organization, period, quota, taken)
 
@@ -75,7 +75,7 @@ def _build_exceeded_error(service: AppContext, standing: QuotaUsage, cost: int) 
         "cost": cost,
         "resetAt": _format_next_month(service.now_ms),
     }
-    return refuse("billing.posts.monthly_cap", platform_response=detail)
+    return rule_error("billing.posts.monthly_cap", platform_response=detail)
 
 
 def _cross_thresholds(
@@ -90,7 +90,7 @@ def _cross_thresholds(
     if posts >= quota and not exceeded:
         told.append(QuotaThreshold("quota.exceeded", data))
     if told:
-        sql.execute(accepting.TOLD_QUOTA, (int(posts >= quota), organization, period))
+        sql.execute(acceptance.SET_QUOTA_NOTIFIED, (int(posts >= quota), organization, period))
     return told
 
 
@@ -108,4 +108,4 @@ def _format_next_month(now_ms: int) -> str:
     """Return the start of the next month."""
     now = datetime.fromtimestamp(now_ms / 1000, UTC)
     following = datetime(now.year + now.month // 12, now.month % 12 + 1, 1, tzinfo=UTC)
-    return iso(int(following.timestamp() * 1000))
+    return format_iso(int(following.timestamp() * 1000))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urlsplit
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.http import ssrf
-from socialpub.base.http.network import resolvers
+from socialpub.base.http.network import resolver_executor
 from socialpub.domain.context.app_context import AppContext
 
 LOOK_UP_SECONDS = 3.0
@@ -19,7 +19,7 @@ def check_url(service: AppContext, url: str) -> None:
     security, named = service.runtime.settings.security, service.runtime.webhook_policy.named
     reason = ssrf.check_url(url, allow_private=security.allow_private_networks, named=named)
     if reason == ssrf.NOT_HTTPS:
-        raise refuse("webhook.url.scheme")
+        raise rule_error("webhook.url.scheme")
     if reason is not None:
         raise _disallowed(reason)
 
@@ -27,7 +27,7 @@ def check_url(service: AppContext, url: str) -> None:
 def check_webhook(service: AppContext, url: str) -> None:
     """Raise as `check_url`, and for credentials in the URL, which logs would show."""
     if ssrf.has_credentials(url):
-        raise _disallowed(ssrf.CREDENTIALS)
+        raise _disallowed(ssrf.HAS_CREDENTIALS)
     check_url(service, url)
 
 
@@ -40,7 +40,7 @@ async def check_address(service: AppContext, organization: str, url: str) -> Non
     parts, policy = urlsplit(url), service.runtime.webhook_policy
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        asked = resolvers.submit_for(Share(host, organization), policy.resolver, host, port)
+        asked = resolver_executor.submit_for(ShareKey(host, organization), policy.resolver, host, port)
         found = await asyncio.wait_for(asyncio.wrap_future(asked), LOOK_UP_SECONDS)
     except (OSError, UnicodeError, TimeoutError):
         return
@@ -48,15 +48,15 @@ async def check_address(service: AppContext, organization: str, url: str) -> Non
         raise _disallowed("its address is private")
 
 
-def share_of(url: str, organization: str) -> Share:
+def share_of(url: str, organization: str) -> ShareKey:
     """Return the share key of calls to a URL."""
     try:
         host = urlsplit(url).netloc.lower()
     except ValueError:  # accepted under other settings; the call will be refused
         host = ""
-    return Share(host, organization)
+    return ShareKey(host, organization)
 
 
 def _disallowed(reason: str) -> ApiError:
     remedy = "Use a public https address, or ask the operator to add the host to webhooks.allowed_hosts."
-    return refuse("webhook.url.address", f"Events are not sent to this address: {reason}.", remediation=remedy)
+    return rule_error("webhook.url.address", f"Events are not sent to this address: {reason}.", remediation=remedy)

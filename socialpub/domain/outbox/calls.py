@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
 
 log = logging.getLogger("socialpub.webhooks")
@@ -81,7 +81,7 @@ def tell(kind: str, id_: str, type_: str, to: str, attempt: Attempt, next_at: in
         attempt.error or "delivered",
         attempt.status,
         attempt.duration_ms,
-        f", again at {iso(next_at)}" if next_at else "",
+        f", again at {format_iso(next_at)}" if next_at else "",
         extra=_NAMES,
     )
 
@@ -89,7 +89,7 @@ def tell(kind: str, id_: str, type_: str, to: str, attempt: Attempt, next_at: in
 _NAMES = {"names": ("kind", "delivery", "type", "receiver", "outcome", "status", "ms", "again")}
 
 
-def answered(reply: outbound.Response) -> End:
+def answered(reply: outbound.UpstreamResponse) -> End:
     """Classify a response by its status, even if the body was unreadable.
 
     2xx is delivered; 5xx and 429 are retried, not before `Retry-After`; any other status is final.

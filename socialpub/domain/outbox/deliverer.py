@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import Share
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.outbox.calls import Attempt
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
 
 log = logging.getLogger("socialpub.webhooks")
 
@@ -46,7 +46,7 @@ class Errand:
 class Found:
     """Due tasks of a receiver, and the time of the next ones."""
 
-    share: Share = field(default_factory=lambda: Share("", ""))
+    share: ShareKey = field(default_factory=lambda: ShareKey("", ""))
     due: Sequence[Errand] = ()
     next_at: int | None = None
 
@@ -226,7 +226,7 @@ class Deliverer:
         calls.add(errand.number)
         return True
 
-    def _begin(self, receiver: str, share: Share, errand: Errand) -> None:
+    def _begin(self, receiver: str, share: ShareKey, errand: Errand) -> None:
         try:
             self._service.executors.delivering.submit_for(share, self._deliver, receiver, errand)
         except RuntimeError:  # the pool is closed: the server stops

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from socialpub import platforms
-from socialpub.base import faults
-from socialpub.base.compact import dumps
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Pool, Share
+from socialpub.base import fault_injection
+from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
 from socialpub.domain.access import actions, audit_log, idempotency
 from socialpub.domain.access.actor import Actor
@@ -35,12 +35,13 @@ from socialpub.domain.shapes.errors import warning_body
 from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
 from socialpub.platforms.contract import MediaFacts, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
-from socialpub.store import folding, search, sql
-from socialpub.store.db import Tx
-from socialpub.store.jobs.leases import Claim, Work
+from socialpub.store import casefold, search
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.jobs.leases import Claim, JobSpec
+from socialpub.store.queries import acceptance
+from socialpub.store.queries.bulk import SqlRow
 from socialpub.store.rows import AccountRow, MediaRow, PostRow
-from socialpub.store.statements import accepting
-from socialpub.store.statements.rows import Row
 
 Inline = tuple[str, str, str | None]  # inline media: hash, profile of the target, alt text
 _Seen = tuple[lookup.LookedUp, list[Aim], preflight.Logged]
@@ -54,7 +55,7 @@ class _Target(NamedTuple):
 
     aim: Aim
     post: str
-    share: Share
+    share: ShareKey
     warnings: tuple[PublishWarning, ...]
 
 
@@ -68,8 +69,8 @@ class Order(NamedTuple):
     targets: Sequence[_Target]
     stored: Mapping[str, MediaFacts]  # stored inline media by hash
     inline: Mapping[Inline, str]  # ids of their rows, shared by targets of one profile
-    rows: Sequence[Row]  # columns of each post that differ
-    jobs: Sequence[Work]
+    rows: Sequence[SqlRow]  # columns of each post that differ
+    jobs: Sequence[JobSpec]
     results: list[Result]
 
     @property
@@ -136,7 +137,7 @@ def _looked(who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]) -> 
 
 def _aims(who: Actor, request: PublishRequest, looked: lookup.LookedUp) -> list[Aim]:
     if looked.paused and request.scheduled_at is None:
-        raise refuse("service.paused", retry_after=PAUSED_RETRY_SECONDS)
+        raise rule_error("service.paused", retry_after=PAUSED_RETRY_SECONDS)
     return resolve(who.service, request, looked.named)
 
 
@@ -144,9 +145,9 @@ def _check_new(service: AppContext, repeats: Sequence[_Repeat]) -> None:
     """Raise InUseError or JoinError for a repeated request."""
     if not repeats:
         return
-    asked = sql.json_of([[key and key.id, *(ear.bounds if ear else ())] for key, ear in repeats])
+    asked = sql.dump_json([[key and key.id, *(ear.bounds if ear else ())] for key, ear in repeats])
     now = service.now_ms
-    found = sql.loads(sql.value(accepting.BEFORE, (asked, now, now - unheard.WINDOW_MS)))
+    found = sql.load_json(sql.fetch_value(acceptance.FIND_EARLIER_REQUESTS, (asked, now, now - unheard.WINDOW_MS)))
     for (_, ear), (used, same) in zip(repeats, found, strict=True):
         if used:
             raise idempotency.KeyInUseError
@@ -154,9 +155,9 @@ def _check_new(service: AppContext, repeats: Sequence[_Repeat]) -> None:
             raise unheard.JoinError(first)
 
 
-def _admit(service: AppContext, shares: Sequence[Share]) -> None:
+def _admit(service: AppContext, shares: Sequence[ShareKey]) -> None:
     """Raise ApiError `http.busy` if the queue is full; accepted posts are never refused later."""
-    wanted: dict[Pool, int] = {}
+    wanted: dict[FairExecutor, int] = {}
     for share in shares:
         threads = upstreams.choose_executor(service, share)
         wanted[threads] = wanted.get(threads, 0) + 1
@@ -182,7 +183,7 @@ async def _store_inline(
             raise
         return stored
 
-    threads = service.executors.immediate.of(Share(owner=organization))
+    threads = service.executors.immediate.of(ShareKey(owner=organization))
     return await asyncio.get_running_loop().run_in_executor(threads, store)
 
 
@@ -215,9 +216,9 @@ def _order(
         account, notes = target.aim.account["id"], [warning_body(note) for note in target.warnings]
         text = target.aim.draft.text
         if text not in folds:  # shared by most targets of a batch
-            folds[text] = folding.fold_of(text)
+            folds[text] = casefold.fold_for_storage(text)
         rows.append(_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
-        jobs.append(Work(target.post, account, *target.share))
+        jobs.append(JobSpec(target.post, account, *target.share))
         results.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))
     return Order(who, request, ear, batch, targets, stored, media, rows, jobs, results)
 
@@ -232,8 +233,10 @@ def _inline(ref: Ref, profile: str) -> Inline | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
-def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], fold: str, warnings: str) -> Row:
-    """Build a post's own columns, in the order of `accepting.POSTS`."""
+def _row(
+    target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], fold: str, warnings: str
+) -> SqlRow:
+    """Build a post's own columns, in the order of `acceptance.POSTS`."""
     aim, account = target.aim, target.aim.account
     return (
         target.post,
@@ -253,7 +256,7 @@ def _row(target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, 
     )
 
 
-def _begun(row: Row, nonce: int | None) -> Row:
+def _begun(row: SqlRow, nonce: int | None) -> SqlRow:
     """Mark the row as publishing, if its first attempt starts with acceptance (nonce given)."""
     return row if nonce is None else (*row[:_STATUS], "publishing", *row[_STATUS + 1 : -1], nonce)
 
@@ -282,7 +285,7 @@ class _Entry:
     beginning: Beginning | None
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Sequence[SqlRow]:
         """Rows of the posts."""
         if self.beginning is None:
             return self.order.rows
@@ -303,7 +306,7 @@ async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
             body = await _written(order, begin)
     else:
         body = await _written(order, begin)
-    faults.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
+    fault_injection.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
     return body
 
 
@@ -348,7 +351,7 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     at_once = [(entry.beginning, claims[entry.order.batch]) for entry in entries if entry.beginning]
     immediate.take(service, tx, at_once, _inserted(entries, accounts, numbers, now))
     for entry in entries:
-        faults.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
+        fault_injection.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
     return bodies
 
 
@@ -406,7 +409,7 @@ def _take_quota(service: AppContext, tx: Tx, owners: Sequence[_Owner]) -> None:
     for owner in owners:
         cost = sum(len(order.targets) for order in owner.orders)
         owner.crossings = quotas.spend(service, tx, owner.id, owner.found.quota, cost)
-        search.note_order(owner.found.newest, service.now_ms)
+        search.record_clock_skew(owner.found.newest, service.now_ms)
 
 
 def _remember(service: AppContext, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
@@ -418,7 +421,7 @@ def _remember(service: AppContext, tx: Tx, orders: Sequence[Order], bodies: Sequ
         if key := order.who.key:
             answer = batches.answer_of(body) if order.at_ms is not None else None
             rows.append(idempotency.build_row(service, tx, key, answer, batch=order.batch))
-    sql.insert(accepting.REMEMBER, rows)
+    sql.insert(acceptance.INSERT_IDEMPOTENCY, rows)
 
 
 def _keep_media(service: AppContext, tx: Tx, orders: Sequence[Order]) -> None:
@@ -434,9 +437,9 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_Entry], now: i
     """Insert batches and posts; return the surrogate key of each post."""
     orders = [entry.order for entry in entries]
     heads = [(order.batch, order.organization, order.who.request_id, order.at_ms) for order in orders]
-    sql.insert(accepting.BATCHES, heads, (now,))
+    sql.insert(acceptance.INSERT_BATCHES, heads, (now,))
     rows = [row for entry in entries for row in entry.rows]
-    last = sql.insert(accepting.POSTS, rows, (now,))
+    last = sql.insert(acceptance.INSERT_POSTS, rows, (now,))
     assert last is not None, "a batch has posts"
     aims = [(order.at_ms, target.aim) for order in orders for target in order.targets]
     service.lately.said((aim.account["id"], aim.draft.text) for _, aim in aims)
@@ -465,9 +468,9 @@ def _inserted(
 _NOTHING = dict.fromkeys(PostRow.__annotations__)  # in column order
 
 
-def _row_of(row: Row, account: AccountRow, number: int, now: int) -> PostRow:
-    """Build the full post row that `accepting.POSTS` creates for a post published at once."""
-    own = dict(zip(accepting.POST_OWN, row, strict=True))
+def _row_of(row: SqlRow, account: AccountRow, number: int, now: int) -> PostRow:
+    """Build the full post row that `acceptance.POSTS` creates for a post published at once."""
+    own = dict(zip(acceptance.POST_COLUMNS, row, strict=True))
     its = {"number": number, "account": account["id"]}
     its |= {"organization": account["organization"], "profile": account["profile"]}
     begun = {"created_at": now, "updated_at": now, "attempts": 1, "tries": 1, "draft_at": now}

@@ -14,8 +14,8 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.posts import postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter
 from socialpub.domain.shapes.posts import PostBody
-from socialpub.store import sql
-from socialpub.store.statements import calendar, reading
+from socialpub.store.engine import sql
+from socialpub.store.queries import calendar, post_json
 
 LOOKED = 300  # posts created on a day that are scanned for immediate ones
 
@@ -36,8 +36,8 @@ def days(scope: Scope, bounds: Sequence[tuple[int, int]], most: int) -> list[Day
         statement, owner = calendar.DAYS_OF_ORGANIZATION, scope.organization
     else:
         statement, owner = calendar.DAYS_OF_PROFILE, scope.profile
-    given = (sql.json_of(bounds), sql.json_of(accounts), owner, most, LOOKED)
-    found = [_found(*each, most=most) for each in sql.loads(sql.value(statement, given))]
+    given = (sql.dump_json(bounds), sql.dump_json(accounts), owner, most, LOOKED)
+    found = [_found(*each, most=most) for each in sql.load_json(sql.fetch_value(statement, given))]
     posts = _posts([number for one in found for number in one.numbers])
     return [Day([posts[number] for number in one.numbers], one.total, one.is_counted) for one in found]
 
@@ -58,6 +58,6 @@ def _found(total: int, scheduled: list[_Spot], made: list[tuple[int, int | None]
 
 
 def _posts(numbers: list[int]) -> dict[int, PostBody]:
-    shown = sql.value(reading.NAMED, (sql.json_of(numbers),)) or ""
+    shown = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json(numbers),)) or ""
     bodies: list[PostBody] = json.loads(f"[{shown}]")
     return dict(zip(numbers, bodies, strict=True))

@@ -13,9 +13,9 @@ from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 import peewee
 from typing_extensions import TypedDict
 
-from socialpub.base.compact import dumps
 from socialpub.base.errors import is_storage_unavailable
-from socialpub.base.runtime import iso
+from socialpub.base.json_codec import dumps
+from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access import idempotency
 from socialpub.domain.context.app_context import AppContext, wait_for_completion
@@ -23,10 +23,10 @@ from socialpub.domain.shapes.common import some, without_none
 from socialpub.domain.shapes.errors import WarningBody, warning_body
 from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rule_catalog import build_warning
-from socialpub.store import sql
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import publish_runs
 from socialpub.store.rows import PostRow, PostStatus
-from socialpub.store.statements import publishing
 
 log = logging.getLogger("socialpub.batches")
 
@@ -79,20 +79,20 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
 
 def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
     """Build the body of a batch being accepted."""
-    body: BatchBody = {"id": batch, "status": "queued", "createdAt": iso(now), "results": results}
+    body: BatchBody = {"id": batch, "status": "queued", "createdAt": format_iso(now), "results": results}
     if at_ms is not None:
-        body["scheduledAt"] = iso(at_ms)
+        body["scheduledAt"] = format_iso(at_ms)
     return body
 
 
 def batch_body(service: AppContext, batch: str) -> BatchBody:
     """Build the batch body from the current rows."""
-    return _body(batch, sql.first(publishing.BATCH, (batch,)))
+    return _body(batch, sql.fetch_one(publish_runs.FIND_BATCH, (batch,)))
 
 
 def ended_body(service: AppContext, batch: str) -> BatchBody | None:
     """Build the batch body if every target is terminal; None before."""
-    found = sql.first(publishing.ENDED, (batch,))
+    found = sql.fetch_one(publish_runs.FIND_FINISHED_BATCH, (batch,))
     return None if found is None else _body(batch, found)
 
 
@@ -105,7 +105,7 @@ def _alone(post: PostRow) -> BatchBody:
 def _body(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
     created_at, scheduled_at, shown = found
     head: Head = {"id": batch, "created_at": created_at, "scheduled_at": scheduled_at}
-    return body_of(head, [sql.row(Shown, values) for values in sql.loads(shown)])
+    return body_of(head, [sql.to_row(Shown, values) for values in sql.load_json(shown)])
 
 
 def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
@@ -113,11 +113,11 @@ def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
     body: BatchBody = {
         "id": head["id"],
         "status": _batch_status(head, [row["status"] for row in rows]),
-        "createdAt": iso(head["created_at"]),
+        "createdAt": format_iso(head["created_at"]),
         "results": [_result(row) for row in rows],
     }
     if head["scheduled_at"] is not None:
-        body["scheduledAt"] = iso(head["scheduled_at"])
+        body["scheduledAt"] = format_iso(head["scheduled_at"])
     return body
 
 
@@ -140,7 +140,7 @@ def _result(row: Shown) -> Result:
         "accountId": row["account"],
         "platform": row["platform"],
         "postId": row["id"],
-        # In the response an unsettled target is always `publishing`.
+        # In the response an unsettled target is always `publish_runs`.
         "status": "publishing" if unsettled else row["status"],
         "uri": some(row["platform_uri"] or None),
         "cid": some(row["platform_cid"] or None),
@@ -285,4 +285,4 @@ async def afterwards(
 
 def has_ended(batch: str) -> bool:
     """Return whether every target of the batch is terminal."""
-    return bool(sql.value(publishing.HAS_ENDED, (batch,)))
+    return bool(sql.fetch_value(publish_runs.IS_BATCH_FINISHED, (batch,)))

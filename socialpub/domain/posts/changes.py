@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from socialpub.base import faults
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base import fault_injection
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.context import upstreams
@@ -17,9 +17,9 @@ from socialpub.domain.posts import postlog
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import records
 from socialpub.domain.shapes.posts import CanceledBody, PostBody, RescheduleRequest, RetryRequest, SettleRequest
-from socialpub.store.db import Tx
-from socialpub.store.models import Intent, Post
+from socialpub.store.database import Tx
 from socialpub.store.rows import PostRow
+from socialpub.store.schema.models import Intent, Post
 
 
 def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> PostBody:
@@ -37,7 +37,7 @@ def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> Pos
         "reschedule",
         post,
         where=Post.scheduled_at > service.now_ms,
-        data=None if was is None else {"previousScheduledAt": iso(was)},
+        data=None if was is None else {"previousScheduledAt": format_iso(was)},
         request_id=who.request_id,
         scheduled_at=at_ms,
     )
@@ -45,7 +45,7 @@ def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> Pos
         raise _outside_window(row)
     service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.load_share_key(service, row["account"]))
     library.used(service, tx, library.assets_of(json.loads(row["media"])).values(), at_ms)
-    faults.hit("resched.before_commit")
+    fault_injection.hit("resched.before_commit")
     return postlog.one(who.scope, post)
 
 
@@ -56,14 +56,14 @@ def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
     if not post_states.apply(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
         raise _outside_window(row)
     service.jobs.remove(tx, post)
-    faults.hit("cancel.before_commit")
+    fault_injection.hit("cancel.before_commit")
     return {"id": post, "status": "canceled"}
 
 
 def _outside_window(row: PostRow) -> ApiError:
     if row["status"] != "queued":
-        return refuse("post.status", f"The post is `{row['status']}`, not `queued`.")
-    return refuse("post.scheduledAt.window")
+        return rule_error("post.status", f"The post is `{row['status']}`, not `queued`.")
+    return rule_error("post.scheduledAt.window")
 
 
 def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
@@ -72,7 +72,7 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
     check_future(service, at_ms)
     row = postlog.find(who.scope, post)
     if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
-        raise refuse("post.retry.unsettled")
+        raise rule_error("post.retry.unsettled")
     fresh: dict[str, Any] = {
         "error": None,
         "error_code": None,
@@ -86,7 +86,7 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
     }
     name = "retry" if at_ms is None else "retry_at"
     if not post_states.apply(service, tx, name, post, request_id=who.request_id, **fresh):
-        raise refuse("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
+        raise rule_error("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
     due, account = service.now_ms if at_ms is None else at_ms, row["account"]
     service.jobs.put(tx, "publish", post, due, account, upstreams.load_share_key(service, account))
     library.used(service, tx, library.assets_of(json.loads(row["media"])).values(), at_ms)
@@ -98,7 +98,7 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
     service, row = who.service, postlog.find(who.scope, post)
     error = json.loads(row["error"]) if row["error"] else {}
     if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
-        raise refuse("post.settle.status", f"The post is `{row['status']}` and its outcome is known.")
+        raise rule_error("post.settle.status", f"The post is `{row['status']}` and its outcome is known.")
     sent_ms = _sent_ms(post)
     by = json.dumps({"key": who.scope.key, "user": who.scope.user, "published": request.published})
     Intent.update(settled_by=by, settled_at=service.now_ms).where(

@@ -9,8 +9,8 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.posts import postlog
 from socialpub.domain.shapes.posts import PostsQuery
-from socialpub.store import sql
-from socialpub.store.statements import carrying
+from socialpub.store.engine import sql
+from socialpub.store.queries import import_export
 
 PAGE = 200
 Json = dict[str, Any]
@@ -29,9 +29,9 @@ def posts(service: AppContext, scope: Scope, wanted: Json) -> Iterator[Json]:
 
 
 def _page(service: AppContext, scope: Scope, query: PostsQuery) -> Json:
-    page: Json = sql.loads(postlog.page(service, scope, query))
-    ids = sql.json_of([post["id"] for post in page["data"]])
-    options = dict(sql.every(carrying.OPTIONS, (ids, scope.organization)))
+    page: Json = sql.load_json(postlog.page(service, scope, query))
+    ids = sql.dump_json([post["id"] for post in page["data"]])
+    options = dict(sql.fetch_all(import_export.FIND_OPTIONS, (ids, scope.organization)))
     for post in page["data"]:
-        post["options"] = sql.loads(options[post["id"]] or "{}")
+        post["options"] = sql.load_json(options[post["id"]] or "{}")
     return page

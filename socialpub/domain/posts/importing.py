@@ -21,9 +21,9 @@ from socialpub.domain.shapes.common import MEDIA_ID_PATTERN
 from socialpub.domain.shapes.issues import parse_object
 from socialpub.domain.shapes.posts import MediaItem, PublishRequest
 from socialpub.platforms.contract import PublishWarning
-from socialpub.store import sql
+from socialpub.store.engine import sql
+from socialpub.store.queries import import_export
 from socialpub.store.rows import AccountRow
-from socialpub.store.statements import carrying
 
 GIVEN = ("account", "accountId", "platform", "text", "media", "mediaRefs", "scheduledAt", "options", "firstComment")
 RESULTS = frozenset(
@@ -129,7 +129,10 @@ def is_there(wanted: Wanted) -> bool:
     account, organization = wanted.account["id"], wanted.account["organization"]
     same = (account, wanted.request.scheduled_at, wanted.text, organization)
     sources = _sources(wanted.request.media or ())
-    return any(_sources(sql.loads(media or "[]")) == sources for (media,) in sql.every(carrying.SAME, same))
+    return any(
+        _sources(sql.load_json(media or "[]")) == sources
+        for (media,) in sql.fetch_all(import_export.FIND_SAME_POSTS, same)
+    )
 
 
 def _sources(media: Sequence[Any]) -> tuple[str, ...]:

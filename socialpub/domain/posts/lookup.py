@@ -13,9 +13,9 @@ from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
 from socialpub.domain.posts.targets import Named, candidate, media_ids
 from socialpub.domain.shapes.posts import PublishRequest
-from socialpub.store import sql
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
 from socialpub.store.rows import AccountRow
-from socialpub.store.statements import accepting
 
 # --- Before the transaction ------------------------------------------------------------------------------------------
 
@@ -33,17 +33,17 @@ def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> Looke
     profile = scope.profile if request.profile_id is None else request.profile_id
     ids = {target.account_id for target in request.targets}
     platforms = {target.platform for target in request.targets if target.account_id is None}
-    statement = accepting.NAMED if platforms else accepting.NAMED_BY_ID
+    statement = acceptance.FIND_REFERENCES if platforms else acceptance.FIND_REFERENCES_BY_ID
     names = (scope.organization, profile, request.profile_id, _json(platforms), _json(ids))
-    paused, has_profile, named, tier = sql.first(statement, names)
-    connected = {row["id"]: candidate(row) for row in map(_account, sql.loads(named))}
+    paused, has_profile, named, tier = sql.fetch_one(statement, names)
+    connected = {row["id"]: candidate(row) for row in map(_account, sql.load_json(named))}
     held = library.held(scope, media_ids(request))
     standing = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
     return LookedUp(bool(paused), Named(connected, bool(has_profile), held), standing)
 
 
 def _json(names: Collection[str | None]) -> str:
-    return sql.json_of([name for name in names if name is not None])
+    return sql.dump_json([name for name in names if name is not None])
 
 
 def _account(values: list[Any]) -> accounts.KeyedAccountColumns:
@@ -75,14 +75,14 @@ class Owner:
 
 def owner(service: AppContext, organization: str) -> Owner:
     """Load the quota of an organization and the time of its newest post."""
-    tier, newest = sql.first(accepting.OWNER, (organization,))
+    tier, newest = sql.fetch_one(acceptance.FIND_ORGANIZATION, (organization,))
     return Owner(quotas.get_quota(service, tier), newest)
 
 
 def connected(ids: Collection[str]) -> Mapping[str, AccountRow]:
     """Load the connected ones of these accounts, by id."""
-    found = sql.loads(sql.value(accepting.CONNECTED, (sql.json_of(list(ids)),)))
-    rows = [sql.row(AccountRow, values) for values in found]
+    found = sql.load_json(sql.fetch_value(acceptance.FIND_CONNECTED_ACCOUNTS, (sql.dump_json(list(ids)),)))
+    rows = [sql.to_row(AccountRow, values) for values in found]
     return {row["id"]: row for row in rows}
 
 
@@ -90,5 +90,5 @@ def media_there(ids: Collection[str]) -> dict[str, tuple[str, str | None]]:
     """Map the existing ones of these media to organization and profile."""
     if not ids:
         return {}
-    found = sql.loads(sql.value(accepting.MEDIA_THERE, (sql.json_of(list(ids)),)))
+    found = sql.load_json(sql.fetch_value(acceptance.FIND_MEDIA_SCOPES, (sql.dump_json(list(ids)),)))
     return {id_: (organization, profile) for id_, organization, profile in found}

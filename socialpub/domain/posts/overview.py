@@ -22,9 +22,9 @@ from socialpub.domain.server import instance
 from socialpub.domain.shapes.accounts import AccountBody
 from socialpub.domain.shapes.health import PausedReason
 from socialpub.domain.shapes.posts import PostsQuery, RetryRequest
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import overview, reading
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import overview, post_json
 
 DAYS_MS = 7 * 24 * 3600 * 1000
 LATE_MS = 60_000  # beyond this a post is overdue, not merely in progress
@@ -109,10 +109,12 @@ class Overview:
 def look(service: AppContext, scope: Scope) -> Overview:
     """Load the overview of a scope in one read."""
     connected = accounts.list_bodies(scope)
-    late, since = sql.first(overview.LATE, (scope.organization, scope.profile, service.now_ms - LATE_MS))
+    late, since = sql.fetch_one(overview.COUNT_OVERDUE, (scope.organization, scope.profile, service.now_ms - LATE_MS))
     return Overview(
         paused=instance.get_pause_reason(),
-        unknown=_pieces(sql.every(overview.UNKNOWN, (scope.organization, scope.profile, UNKNOWN_MAX))),
+        unknown=_pieces(
+            sql.fetch_all(overview.FIND_UNKNOWN_OUTCOMES, (scope.organization, scope.profile, UNKNOWN_MAX))
+        ),
         causes=_causes(_troubled(service, scope)),
         worries=_worries(scope, connected),
         late=late,
@@ -125,7 +127,7 @@ def look(service: AppContext, scope: Scope) -> Overview:
 
 
 def _steps(scope: Scope) -> Steps:
-    connected, key, published = sql.first(overview.STEPS, (scope.organization,))
+    connected, key, published = sql.fetch_one(overview.FIND_ONBOARDING_STEPS, (scope.organization,))
     return {"connected": bool(connected), "key": bool(key), "published": bool(published)}
 
 
@@ -135,17 +137,17 @@ def _steps(scope: Scope) -> Steps:
 def _troubled(service: AppContext, scope: Scope) -> list[Piece]:
     """Load the newest posts that failed for a known reason."""
     text, owner = (
-        (overview.TROUBLED_OF_ORGANIZATION, scope.organization)
+        (overview.FIND_FAILED_OF_ORGANIZATION, scope.organization)
         if scope.profile is None
-        else (overview.TROUBLED_OF_PROFILE, scope.profile)
+        else (overview.FIND_FAILED_OF_PROFILE, scope.profile)
     )
-    found = _pieces(sql.every(text, (owner, service.now_ms - DAYS_MS, TROUBLES_MAX)))
+    found = _pieces(sql.fetch_all(text, (owner, service.now_ms - DAYS_MS, TROUBLES_MAX)))
     return [piece for piece in found if piece.error.get("rule") != UNKNOWN_RULE]
 
 
 def _pieces(rows: Iterable[Sequence[Any]]) -> list[Piece]:
     return [
-        Piece(id_, account, platform, status, text, sql.loads(error) if error else {}, at)
+        Piece(id_, account, platform, status, text, sql.load_json(error) if error else {}, at)
         for id_, account, platform, status, text, error, at in rows
     ]
 
@@ -180,7 +182,7 @@ def cancel_all(tx: Tx, who: Actor, account: str) -> ActionResult:
     """Cancel up to a hundred queued posts of an account; return `{count}`. Raises `not_found`."""
     accounts.find(who.scope, account)
     canceled = 0
-    for (post,) in sql.every(overview.QUEUED, (account, who.service.now_ms, AT_ONCE)):
+    for (post,) in sql.fetch_all(overview.FIND_QUEUED, (account, who.service.now_ms, AT_ONCE)):
         with contextlib.suppress(ApiError):
             changes.cancel(tx, who, post)
             canceled += 1
@@ -202,7 +204,7 @@ def _worries(scope: Scope, connected: Iterable[AccountBody]) -> list[Worry]:
 
 def waiting(scope: Scope, account: str) -> int:
     """Count the queued posts of an account, up to a limit."""
-    count: int = sql.value(overview.WAITING, (account, scope.organization, WAITING_MAX))
+    count: int = sql.fetch_value(overview.COUNT_WAITING, (account, scope.organization, WAITING_MAX))
     return count
 
 
@@ -211,10 +213,10 @@ def waiting(scope: Scope, account: str) -> int:
 
 def _next(service: AppContext, scope: Scope) -> Any:
     query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": SHOWN})
-    return sql.loads(postlog.page(service, scope, query))["data"]
+    return sql.load_json(postlog.page(service, scope, query))["data"]
 
 
 def _went_out(scope: Scope) -> Any:
-    numbers = sql.every(overview.WENT_OUT, (scope.organization, scope.profile, EVENTS_MAX, SHOWN))
-    named = sql.value(reading.NAMED, (sql.json_of([number for (number,) in numbers]),))
-    return sql.loads(f"[{named or ''}]")
+    numbers = sql.fetch_all(overview.FIND_LAST_PUBLISHED, (scope.organization, scope.profile, EVENTS_MAX, SHOWN))
+    named = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([number for (number,) in numbers]),))
+    return sql.load_json(f"[{named or ''}]")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
@@ -17,11 +17,12 @@ from socialpub.domain.posts import postlog_query, postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
 from socialpub.domain.posts.postlog_schedule import Spot
 from socialpub.domain.shapes.posts import PostBody, PostsQuery
-from socialpub.store import folding, sql
-from socialpub.store.models import Account, Post, the_row
+from socialpub.store import casefold
+from socialpub.store.engine import sql
+from socialpub.store.queries import post_json
 from socialpub.store.rows import AccountRow, PostRow
-from socialpub.store.search import Hit
-from socialpub.store.statements import reading
+from socialpub.store.schema.models import Account, Post, get_row
+from socialpub.store.search import SearchHit
 
 LISTING = "posts"
 SCHEDULE = "posts by schedule"
@@ -49,15 +50,15 @@ def body(row: PostRow, account: AccountRow) -> PostBody:
         "status": row["status"],
         "text": row["text"],
         "mediaRefs": json.loads(row["media"]),
-        "scheduledAt": iso(row["scheduled_at"]),
-        "nextAttemptAt": iso(row["next_attempt_at"]),
-        "publishedAt": iso(row["published_at"]),
+        "scheduledAt": format_iso(row["scheduled_at"]),
+        "nextAttemptAt": format_iso(row["next_attempt_at"]),
+        "publishedAt": format_iso(row["published_at"]),
         "platformUri": row["platform_uri"],
         "platformCid": row["platform_cid"],
         "url": row["url"],
         "warnings": json.loads(row["warnings"]),
-        "createdAt": iso(row["created_at"]),
-        "updatedAt": iso(row["updated_at"]),
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
     }
     if row["error"]:
         shown["error"] = json.loads(row["error"])
@@ -82,12 +83,12 @@ def _unknown() -> ApiError:
 def one(scope: Scope, post: str) -> PostBody:
     """Build the body of a post, as PATCH returns it. Raises ApiError `not_found`."""
     row = find(scope, post)
-    return body(row, the_row(Account, row["account"]))
+    return body(row, get_row(Account, row["account"]))
 
 
 def detail(scope: Scope, post: str) -> bytes:
     """Build the JSON of a post with comment and attempts (`PostDetail`). Raises `not_found`."""
-    found: str | None = sql.value(reading.DETAIL, (post, scope.organization, scope.profile))
+    found: str | None = sql.fetch_value(post_json.FIND_DETAIL, (post, scope.organization, scope.profile))
     if found is None:
         raise _unknown()
     return found.encode()
@@ -122,23 +123,23 @@ Shown = tuple[str, tuple[int, int] | None]
 def _plain(wanted: Filter, limit: int) -> Shown:
     """Read a page without filters: one statement that returns one row."""
     if wanted.profile is None:
-        statement, owner = reading.PAGE_OF_ORGANIZATION, wanted.organization
+        statement, owner = post_json.PAGE_OF_ORGANIZATION, wanted.organization
     else:
-        statement, owner = reading.PAGE_OF_PROFILE, wanted.profile
+        statement, owner = post_json.PAGE_OF_PROFILE, wanted.profile
     after = -_EVER if wanted.after is None else wanted.after
-    shown, more, at, last = sql.first(statement, (owner, after, *(wanted.below or (_EVER, 0)), limit))
+    shown, more, at, last = sql.fetch_one(statement, (owner, after, *(wanted.below or (_EVER, 0)), limit))
     return shown or "", (at, last) if more else None
 
 
 def _filtered(wanted: Filter, query: PostsQuery) -> Shown:
     limit = query.limit
     found = hits(wanted, query, limit + 1)
-    shown = sql.value(reading.NAMED, (sql.json_of([hit.number for hit in found[:limit]]),))
+    shown = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([hit.number for hit in found[:limit]]),))
     last = found[limit - 1][:2] if len(found) > limit else None
     return shown or "", last
 
 
-def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[Hit | Spot]:
+def hits(wanted: Filter, query: PostsQuery, count: int) -> Sequence[SearchHit | Spot]:
     """Find the first `count` posts of the filter, in the order of the query."""
     if query.order == "scheduledAt":
         return postlog_schedule.earliest(wanted, count)
@@ -163,7 +164,7 @@ def filter_of(service: AppContext, scope: Scope, query: PostsQuery) -> Filter:
         query.platform or (),
         query.status or (),
         query.error_code or (),
-        None if query.q is None else folding.fold(query.q),
+        None if query.q is None else casefold.fold(query.q),
         query.after,
         _below(service, scope, query),
         Target(account["id"], account["platform"]) if account else None,

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from socialpub import platforms
-from socialpub.store import search, sql
+from socialpub.store import search
+from socialpub.store.engine import sql
 from socialpub.store.rows import PostStatus
-from socialpub.store.search import PLACE, Condition, Hit, Sought, among, every, whose
+from socialpub.store.search import HIT_COLUMNS, SearchHit, SearchQuery, SqlCondition, in_scope, match_all, match_any
 
 PROBES = 56  # per statement: each platform with each status
 FEW = 20_000  # posts that are scanned rather than searched
@@ -72,7 +73,7 @@ class Schedule:
     above: tuple[int, int] | None = None
 
 
-def newest(wanted: Filter, count: int) -> list[Hit]:
+def newest(wanted: Filter, count: int) -> list[SearchHit]:
     """Find the newest `count` posts of the filter, newest first."""
     if wanted.is_empty:
         return []
@@ -86,15 +87,15 @@ def newest(wanted: Filter, count: int) -> list[Hit]:
 # --- By probes ---------------------------------------------------------------------------------------------------
 
 
-def _probed(wanted: Filter, count: int) -> list[Hit]:
-    hits: list[Hit] = []
-    for statement, values in _statements(wanted, PLACE):
+def _probed(wanted: Filter, count: int) -> list[SearchHit]:
+    hits: list[SearchHit] = []
+    for statement, values in _statements(wanted, HIT_COLUMNS):
         hits += _fetched(statement, values, count)
     return sorted(hits, reverse=True)[:count]
 
 
-def _fetched(statement: str, values: tuple[Any, ...], count: int) -> list[Hit]:
-    return search.hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
+def _fetched(statement: str, values: tuple[Any, ...], count: int) -> list[SearchHit]:
+    return search.find_hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
 
 
 def _are_few(wanted: Filter) -> bool:
@@ -109,7 +110,7 @@ def are_few(statements: Iterable[Statement]) -> bool:
     """Return whether the SELECTs together find at most FEW rows."""
     left = FEW
     for statement, values in statements:
-        left -= sql.value(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1))
+        left -= sql.fetch_value(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1))
         if left < 0:
             return False
     return True
@@ -123,7 +124,7 @@ def _statements(wanted: Filter, columns: str) -> Iterator[Statement]:
     return together(_probes(wanted), columns)
 
 
-def together(conditions: Iterable[Condition], columns: str) -> Iterator[Statement]:
+def together(conditions: Iterable[SqlCondition], columns: str) -> Iterator[Statement]:
     """Combine conditions into SELECTs of at most PROBES probes each."""
     probes = iter(conditions)
     while some := list(itertools.islice(probes, PROBES)):
@@ -133,15 +134,15 @@ def together(conditions: Iterable[Condition], columns: str) -> Iterator[Statemen
         )
 
 
-def _probes(wanted: Filter) -> Iterator[Condition]:
+def _probes(wanted: Filter) -> Iterator[SqlCondition]:
     if wanted.batch is not None:
-        yield every([among("post.batch", [wanted.batch]), *_filters(wanted), *_bounds(wanted), *_text(wanted)])
+        yield match_all([match_any("post.batch", [wanted.batch]), *_filters(wanted), *_bounds(wanted), *_text(wanted)])
         return
     dimensions = _dimensions(wanted)
     owner = [*_owner(wanted), *_account(wanted)] if dimensions else [*_narrowest(wanted)]
     for values in itertools.product(*dimensions.values()):
-        equal = [among(f"post.{name}", [value]) for name, value in zip(dimensions, values, strict=True)]
-        yield every([*owner, *equal, *_bounds(wanted), *_text(wanted)])
+        equal = [match_any(f"post.{name}", [value]) for name, value in zip(dimensions, values, strict=True)]
+        yield match_all([*owner, *equal, *_bounds(wanted), *_text(wanted)])
 
 
 def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
@@ -157,17 +158,17 @@ def _dimensions(wanted: Filter) -> dict[str, Sequence[str]]:
 # --- By text -----------------------------------------------------------------------------------------------------
 
 
-def _read(wanted: Filter, count: int) -> list[Hit]:
+def _read(wanted: Filter, count: int) -> list[SearchHit]:
     """Scan down the log in storage order, which is faster than probes."""
     # An expression keeps SQLite from using an index of the column.
-    unhelped = [among(f"post.{name} || ''", values) for name, values in _chosen(wanted).items()]
-    where = every([*_narrowest(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
-    return _fetched(f"SELECT {PLACE} FROM post WHERE {where.sql}", where.values, count)
+    unhelped = [match_any(f"post.{name} || ''", values) for name, values in _chosen(wanted).items()]
+    where = match_all([*_narrowest(wanted), *unhelped, *_bounds(wanted), *_text(wanted)])
+    return _fetched(f"SELECT {HIT_COLUMNS} FROM post WHERE {where.sql}", where.values, count)
 
 
-def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
+def _searched(wanted: Filter, fold: str, count: int) -> list[SearchHit]:
     chosen = _chosen(wanted)
-    sought = Sought(
+    sought = SearchQuery(
         fold,
         wanted.organization,
         wanted.profile,
@@ -177,18 +178,18 @@ def _searched(wanted: Filter, fold: str, count: int) -> list[Hit]:
         after=wanted.after,
         upto=wanted.below[0] if wanted.below else None,
     )
-    return search.newest(sought, every([*_filters(wanted), *_bounds(wanted)]), count)
+    return search.find_newest(sought, match_all([*_filters(wanted), *_bounds(wanted)]), count)
 
 
 # --- Conditions --------------------------------------------------------------------------------------------------
 
 
-def _filters(wanted: Filter) -> Iterator[Condition]:
-    yield whose("organization", wanted.organization)
+def _filters(wanted: Filter) -> Iterator[SqlCondition]:
+    yield in_scope("organization", wanted.organization)
     if wanted.profile is not None:
-        yield whose("profile", wanted.profile)
+        yield in_scope("profile", wanted.profile)
     yield from _account(wanted)
-    yield from (among(f"post.{name}", values) for name, values in _chosen(wanted).items())
+    yield from (match_any(f"post.{name}", values) for name, values in _chosen(wanted).items())
 
 
 def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
@@ -199,49 +200,49 @@ def _chosen(wanted: Filter) -> dict[str, Sequence[str]]:
     return {name: values for name, values in chosen.items() if values and set(values) != everything[name]}
 
 
-def _owner(wanted: Filter) -> Iterator[Condition]:
+def _owner(wanted: Filter) -> Iterator[SqlCondition]:
     """Yield the narrower condition: a profile belongs to one organization."""
     if wanted.profile is None:
-        yield whose("organization", wanted.organization)
+        yield in_scope("organization", wanted.organization)
     else:
-        yield whose("profile", wanted.profile)
+        yield in_scope("profile", wanted.profile)
 
 
-def _narrowest(wanted: Filter) -> Iterator[Condition]:
+def _narrowest(wanted: Filter) -> Iterator[SqlCondition]:
     """Yield the account condition alone if there is one: it has its own index."""
     if wanted.account is None:
         yield from _owner(wanted)
     else:
-        yield whose("account", wanted.account.id)
+        yield in_scope("account", wanted.account.id)
 
 
-def _account(wanted: Filter) -> Iterator[Condition]:
+def _account(wanted: Filter) -> Iterator[SqlCondition]:
     """Check the account on the row (`+`): the other filters narrow more."""
     if wanted.account is not None:
-        yield whose("account", wanted.account.id, helped=False)
+        yield in_scope("account", wanted.account.id, helped=False)
 
 
-def _bounds(wanted: Filter) -> Iterator[Condition]:
+def _bounds(wanted: Filter) -> Iterator[SqlCondition]:
     yield from scheduled(wanted.schedule, "+post.scheduled_at")
     if wanted.after is not None:
-        yield Condition("post.created_at > ?", (wanted.after,))
+        yield SqlCondition("post.created_at > ?", (wanted.after,))
     if wanted.below is not None:
-        yield Condition("(post.created_at, post.number) < (?, ?)", wanted.below)
+        yield SqlCondition("(post.created_at, post.number) < (?, ?)", wanted.below)
 
 
-def _text(wanted: Filter) -> Iterator[Condition]:
+def _text(wanted: Filter) -> Iterator[SqlCondition]:
     if wanted.text is not None:
-        yield search.containing(wanted.text)
+        yield search.match_text(wanted.text)
 
 
-def scheduled(schedule: Schedule | None, column: str) -> Iterator[Condition]:
+def scheduled(schedule: Schedule | None, column: str) -> Iterator[SqlCondition]:
     """Yield conditions on the scheduled time; a `+` in `column` bypasses its index."""
     if schedule is None:
         return
-    yield Condition(f"{column} IS NOT NULL", ())
+    yield SqlCondition(f"{column} IS NOT NULL", ())
     if schedule.after is not None:
-        yield Condition(f"{column} > ?", (schedule.after,))
+        yield SqlCondition(f"{column} > ?", (schedule.after,))
     if schedule.before is not None:
-        yield Condition(f"{column} < ?", (schedule.before,))
+        yield SqlCondition(f"{column} < ?", (schedule.before,))
     if schedule.above is not None:
-        yield Condition(f"({column}, post.number) > (?, ?)", schedule.above)
+        yield SqlCondition(f"({column}, post.number) > (?, ?)", schedule.above)

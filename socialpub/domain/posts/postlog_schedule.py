@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, get_args
 
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter, Schedule, are_few, scheduled, together
-from socialpub.store import search, sql
-from socialpub.store.models import Account
+from socialpub.store import search
+from socialpub.store.engine import sql
 from socialpub.store.rows import PostStatus
-from socialpub.store.search import PLACE, Condition, Hit, among, every, whose
+from socialpub.store.schema.models import Account
+from socialpub.store.search import HIT_COLUMNS, SearchHit, SqlCondition, in_scope, match_all, match_any
 
 SOUGHT = 2000  # posts sorted in memory
 _STATUSES: tuple[str, ...] = get_args(PostStatus)
@@ -43,14 +44,14 @@ def earliest(wanted: Filter, count: int) -> list[Spot]:
     return sorted(spots)[:count]
 
 
-def newest(wanted: Filter, count: int) -> list[Hit]:
+def newest(wanted: Filter, count: int) -> list[SearchHit]:
     """Find the newest `count` posts within bounds on the scheduled time, newest first."""
     if wanted.is_empty:
         return []
     if wanted.schedule != Schedule() and are_few(together(_probes(wanted), "1")):
-        hits: list[Hit] = []
-        for statement, values in together(_probes(wanted, *_rest(wanted)), PLACE):
-            hits += search.hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
+        hits: list[SearchHit] = []
+        for statement, values in together(_probes(wanted, *_rest(wanted)), HIT_COLUMNS):
+            hits += search.find_hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
         return sorted(hits, reverse=True)[:count]
     return postlog_query.newest(wanted, count)
 
@@ -62,23 +63,23 @@ def _is_sought(wanted: Filter) -> bool:
     return wanted.text is not None and search.is_indexed(wanted.text) and not are_few(together(_probes(wanted), "1"))
 
 
-def _in_order(hits: list[Hit], count: int) -> list[Spot]:
+def _in_order(hits: list[SearchHit], count: int) -> list[Spot]:
     statement = f"SELECT {_SPOT} FROM json_each(?) AS hit CROSS JOIN post ON post.number = hit.value"
-    return _spots(statement, (sql.json_of([hit.number for hit in hits]), count))
+    return _spots(statement, (sql.dump_json([hit.number for hit in hits]), count))
 
 
 def _spots(statement: str, values: tuple[Any, ...]) -> list[Spot]:
-    found = sql.value(
+    found = sql.fetch_value(
         f"SELECT json_group_array(json_array(at, number)) FROM ({statement} ORDER BY 1, 2 LIMIT ?)", values
     )
-    return [Spot._make(row) for row in sql.loads(found)]
+    return [Spot._make(row) for row in sql.load_json(found)]
 
 
-def _probes(wanted: Filter, *rest: Condition) -> Iterator[Condition]:
+def _probes(wanted: Filter, *rest: SqlCondition) -> Iterator[SqlCondition]:
     states = tuple(dict.fromkeys(wanted.statuses)) or _STATUSES
     for account, status in itertools.product(accounts_of(wanted), states):
-        spot = [whose("account", account), among("post.status", [status])]
-        yield every([*spot, *scheduled(wanted.schedule, "post.scheduled_at"), *rest])
+        spot = [in_scope("account", account), match_any("post.status", [status])]
+        yield match_all([*spot, *scheduled(wanted.schedule, "post.scheduled_at"), *rest])
 
 
 def accounts_of(wanted: Filter) -> list[str]:
@@ -93,15 +94,15 @@ def accounts_of(wanted: Filter) -> list[str]:
     return [id for (id,) in query.tuples()]
 
 
-def _rest(wanted: Filter) -> Iterator[Condition]:
+def _rest(wanted: Filter) -> Iterator[SqlCondition]:
     """Yield conditions checked on the row (`+`)."""
     if wanted.batch is not None:
-        yield among("+post.batch", [wanted.batch])
+        yield match_any("+post.batch", [wanted.batch])
     if wanted.error_codes:
-        yield among("+post.error_code", wanted.error_codes)
+        yield match_any("+post.error_code", wanted.error_codes)
     if wanted.after is not None:
-        yield Condition("+post.created_at > ?", (wanted.after,))
+        yield SqlCondition("+post.created_at > ?", (wanted.after,))
     if wanted.below is not None:
-        yield Condition("(+post.created_at, post.number) < (?, ?)", wanted.below)
+        yield SqlCondition("(+post.created_at, post.number) < (?, ?)", wanted.below)
     if wanted.text is not None:
-        yield search.containing(wanted.text)
+        yield search.match_text(wanted.text)

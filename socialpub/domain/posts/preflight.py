@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from socialpub import platforms
 from socialpub.base import http as outbound
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import DAY_MS
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
@@ -35,8 +35,8 @@ from socialpub.domain.shapes.posts import (
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, PostingCap, PublishWarning, RuleContext
 from socialpub.platforms.kit.rule_catalog import RuleFindings, build_warning, find_violations, remove_duplicates
 from socialpub.platforms.kit.rule_catalog import count_text as measured
-from socialpub.store import sql
-from socialpub.store.statements import accepting
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
 
 T = TypeVar("T")
 LIGHT = 4000  # characters in all targets: counted within a few milliseconds
@@ -78,7 +78,7 @@ def _are_short(texts: Sequence[str]) -> bool:
 
 
 async def _aside(service: AppContext, scope: Scope, measure: Callable[[], T]) -> T:
-    threads = service.executors.measuring.of(Share(owner=scope.organization))
+    threads = service.executors.measuring.of(ShareKey(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
 
 
@@ -131,10 +131,10 @@ def _media_errors(service: AppContext, aim: Aim) -> list[ApiError]:
 def _media_error(service: AppContext, aim: Aim, index: int, ref: Ref) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
     if "url" in ref and (reason := outbound.check_url(ref["url"], allow_private=private)):
-        return refuse("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
+        return rule_error("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
     asset = aim.assets.get(ref.get("mediaId", ""))
     if asset and asset["kind"] != ref["kind"]:
-        return refuse(
+        return rule_error(
             "media.kind_mismatch", f"Media item {index + 1} is declared as {ref['kind']}, but it is {asset['kind']}."
         )
     return None
@@ -203,7 +203,7 @@ def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
 
 def _recent(aim: Aim, due_ms: int) -> int:
     values = (aim.account["id"], due_ms - DAY_MS, due_ms, RECENT_MAX)
-    return int(sql.value(accepting.RECENT, values))
+    return int(sql.fetch_value(acceptance.COUNT_RECENT_POSTS, values))
 
 
 def posted_before(service: AppContext, aims: Sequence[Aim]) -> list[str | None]:
@@ -212,8 +212,8 @@ def posted_before(service: AppContext, aims: Sequence[Aim]) -> list[str | None]:
     asked = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
     if not asked:
         return [None] * len(aims)
-    told = sql.value(accepting.REPEATED, (sql.json_of(asked), service.now_ms - DAY_MS))
-    found: dict[tuple[str, str], str | None] = dict(zip(asked, sql.loads(told), strict=True))
+    told = sql.fetch_value(acceptance.FIND_DUPLICATES, (sql.dump_json(asked), service.now_ms - DAY_MS))
+    found: dict[tuple[str, str], str | None] = dict(zip(asked, sql.load_json(told), strict=True))
     return [found.get(sought) for sought in texts]
 
 
@@ -283,7 +283,7 @@ def check_duplicates(aims: Sequence[Aim], before: Sequence[str | None]) -> None:
     Decisive in the transaction that writes the posts.
     """
     if found := _repeats(aims, before):
-        raise refuse("post.duplicate", _told(found[0]), platform_response=found)
+        raise rule_error("post.duplicate", _told(found[0]), platform_response=found)
 
 
 def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[RepeatedText]:
@@ -416,7 +416,7 @@ async def _deep_results(
     batch = f"validate-{service.runtime.ids.uuid()}"
     fetched.owned(batch, scope.organization)
     loop = asyncio.get_running_loop()
-    share = Share(owner=scope.organization)
+    share = ShareKey(owner=scope.organization)
     service.executors.steered.admit(share, len(aims))
     await loop.run_in_executor(service.executors.immediate.of(share), fetched.bring, batch, inline)
     begun = [service.executors.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]

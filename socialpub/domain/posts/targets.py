@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from socialpub import platforms
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
@@ -50,11 +50,11 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inli
     """Check the rules that need no database, in their documented order."""
     _check_shape(request, inline)
     if not request.targets:
-        raise refuse("targets.required")
+        raise rule_error("targets.required")
     if len(request.targets) > TARGETS_MAX:
-        raise refuse("targets.max")
+        raise rule_error("targets.max")
     if request.publish_now and request.scheduled_at is not None:
-        raise refuse("mode_conflict")
+        raise rule_error("mode_conflict")
     if request.publish_now is False and request.scheduled_at is None:
         raise issues.schema_error(
             [issues.issue("value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false")],
@@ -63,7 +63,7 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inli
     if request.scheduled_at is not None:
         _check_scheduled(service, request)
     if request.profile_id is not None and scope.profile not in (None, request.profile_id):
-        raise refuse("profile.scope_mismatch")
+        raise rule_error("profile.scope_mismatch")
 
 
 def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
@@ -98,20 +98,20 @@ def _media_lists(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
 
 def _check_source(path: str, item: MediaItem, inline: library.InlineFiles) -> None:
     if item.sources != 1:
-        raise refuse("media.source", f"{path} names {item.sources} sources.")
+        raise rule_error("media.source", f"{path} names {item.sources} sources.")
     if item.bytes_base64 is not None and item.bytes_base64 not in inline:
-        raise refuse("media.base64_invalid")
+        raise rule_error("media.base64_invalid")
 
 
 def _check_scheduled(service: AppContext, request: PublishRequest) -> None:
     check_future(service, request.scheduled_at)
     if request.first_comment or any([target.first_comment for target in request.targets]):  # noqa: C419 - quicker
-        raise refuse("scheduledAt.no_first_comment")
+        raise rule_error("scheduledAt.no_first_comment")
     for target in request.targets:
         if target.options is not None:
             replies = platforms.platform(target.options.platform).reply_options
             if any(name in options_body(target.options) for name in replies):
-                raise refuse("scheduledAt.no_bluesky_reply")
+                raise rule_error("scheduledAt.no_bluesky_reply")
 
 
 def check_future(service: AppContext, at_ms: int | None) -> None:
@@ -122,9 +122,9 @@ def check_future(service: AppContext, at_ms: int | None) -> None:
             ["scheduledAt"],
             "Must be at least 1 second in the future",
             "a later date-time",
-            str(iso(at_ms)),
+            str(format_iso(at_ms)),
         )
-        raise refuse("scheduledAt.future", platform_response=[problem])
+        raise rule_error("scheduledAt.future", platform_response=[problem])
 
 
 # --- Resolution ----------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.K
             )
     for index, (target, found) in enumerate(pairs):
         if not found:
-            raise refuse(
+            raise rule_error(
                 "target.account.not_connected",
                 f"No {target.platform} account is connected in the scope of this request (target {index}).",
             )
@@ -210,7 +210,7 @@ def _agrees(target: Target, platform: str) -> bool:
 
 def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.KeyedAccountColumns) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
-    return refuse(rule, message)
+    return rule_error(rule, message)
 
 
 def _ambiguous(index: int, target: Target, found: Sequence[accounts.KeyedAccountColumns]) -> ApiError:
@@ -218,7 +218,7 @@ def _ambiguous(index: int, target: Target, found: Sequence[accounts.KeyedAccount
     candidates: AccountCandidates = {
         "candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]
     }
-    return refuse(
+    return rule_error(
         "target.account.ambiguous",
         f"{len(found)} {target.platform} accounts are connected (target {index}).",
         remediation=f"Name one of them by `accountId`: {ids}.",

@@ -13,12 +13,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import sql
-from socialpub.store.db import DbFuture, Tx
-from socialpub.store.statements import accepting, sweeps
+from socialpub.store.database import DbFuture, Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance, maintenance
 
 WINDOW_MS = 5 * 60 * 1000
 SAME_DIGITS = 32  # of a hash: 128 bits
@@ -68,7 +68,7 @@ def _asked(*words: str | None) -> bytes:
 
 def find(service: AppContext, ear: Ear) -> Ear | None:
     """Find the first identical request in the window with an undelivered response."""
-    return first(service, sql.every(accepting.SAME, (*ear.bounds, service.now_ms - WINDOW_MS)))
+    return first(service, sql.fetch_all(acceptance.FIND_UNACKNOWLEDGED, (*ear.bounds, service.now_ms - WINDOW_MS)))
 
 
 def first(service: AppContext, same: Iterable[Sequence[str]]) -> Ear | None:
@@ -88,7 +88,7 @@ def listen(service: AppContext, tx: Tx, ear: Ear, batch: str) -> None:
 
 def listen_all(tx: Tx, owed: Sequence[tuple[Ear, str]], now: int) -> None:
     """Record several pending responses."""
-    sql.insert(accepting.OWE, [(ear.id, batch) for ear, batch in owed], (now,))
+    sql.insert(acceptance.INSERT_UNACKNOWLEDGED, [(ear.id, batch) for ear, batch in owed], (now,))
 
 
 def heard(service: AppContext, ear: Ear) -> None:
@@ -111,13 +111,13 @@ def forget(service: AppContext) -> DbFuture[None] | None:
 
 def _forget(service: AppContext, tx: Tx) -> None:
     if known := service.lost.heard.ids.copy():
-        sql.execute(accepting.HEARD, (sql.json_of(list(known)),))
+        sql.execute(acceptance.DELETE_UNACKNOWLEDGED, (sql.dump_json(list(known)),))
         tx.after_commit(lambda: service.lost.heard.ids.difference_update(known))
 
 
 def purge(service: AppContext, tx: Tx) -> int:
     """Delete expired pending responses; return their number."""
-    return sql.change(sweeps.FORGET_OWED, (service.now_ms - WINDOW_MS,))
+    return sql.update(maintenance.DELETE_UNACKNOWLEDGED, (service.now_ms - WINDOW_MS,))
 
 
 def lost(service: AppContext, ear: Ear) -> None:

@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from socialpub.base.fair import Leave, Share
+from socialpub.base.concurrency.fair_executor import ReleaseCallback, ShareKey
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run, sending
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.domain.publishing.records import Inserted
-from socialpub.store.db import Tx
-from socialpub.store.jobs.leases import Claim, Work
+from socialpub.store.database import Tx
+from socialpub.store.jobs.leases import Claim, JobSpec
 
 log = logging.getLogger("socialpub.publish")
 
@@ -47,9 +47,9 @@ class Beginning:
     """Nonce by post id, for the first post of each held serial group."""
     _held: set[str] = field(default_factory=set)
 
-    def hold(self, works: Sequence[Work]) -> None:
+    def hold(self, works: Sequence[JobSpec]) -> None:
         """Acquire the free serial groups, if all posts can start at once."""
-        shares = [Share(work.host, work.owner) for work in works]
+        shares = [ShareKey(work.host, work.owner) for work in works]
         pools = {upstreams.choose_executor(self.service, share) for share in shares}
         if all(pool.has_room(len(works)) for pool in pools):
             lanes = dict.fromkeys(work.lane for work in works)
@@ -90,9 +90,9 @@ class Targets:
 
     def __init__(self, service: AppContext, fetched: library.Fetched, claims: Sequence[Claim], taken: Taken) -> None:
         self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
-        self._leave: Leave = _stay
+        self._leave: ReleaseCallback = _stay
 
-    def begin(self, leave: Leave) -> None:
+    def begin(self, leave: ReleaseCallback) -> None:
         """Start, once a slot is free."""
         self._leave = leave
         self._next()

@@ -15,20 +15,20 @@ from typing import Any, cast
 
 from typing_extensions import TypedDict, Unpack
 
-from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.observability import redaction
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.errors import warning_body
 from socialpub.platforms.contract import Published, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
-from socialpub.store import sql
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim
-from socialpub.store.models import Intent
+from socialpub.store.queries import publish_runs
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
-from socialpub.store.statements import publishing
+from socialpub.store.schema.models import Intent
 
-RESPONSE_MAX = redact.ANSWER_MAX  # bytes
+RESPONSE_MAX = redaction.RESPONSE_MAX  # bytes
 BOUND_MS = 24 * 3600 * 1000
 TAKEN = "taken"  # outcome of a send that the platform accepted but has not finished
 
@@ -90,7 +90,9 @@ def owned(service: AppContext, snapshot: Snapshot) -> None:
 def check_twins(intent: IntentRow) -> None:
     """Raise TakenError if a post found by content may belong to an intent with the same plan."""
     since, until = intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS
-    if sql.first(publishing.LOST_TWIN, (intent["account"], intent["plan"], intent["id"], since, until)):
+    if sql.fetch_one(
+        publish_runs.FIND_UNSETTLED_DUPLICATE, (intent["account"], intent["plan"], intent["id"], since, until)
+    ):
         raise TakenError(intent["id"])
 
 
@@ -105,7 +107,7 @@ def intend(
     """Record a send before its first mutating byte; the caller has checked the claim."""
     row = _row_of(service, snapshot, step, plan)
     told = (row["post"], row["attempt"], row["account"], step, row["plan"], row["epoch"], row["intent_at"])
-    row["id"], row["number"] = sql.first(publishing.INTEND, told)
+    row["id"], row["number"] = sql.fetch_one(publish_runs.INSERT_INTENT, told)
     add_warnings(tx, row["post"], warnings)
     return row
 
@@ -130,7 +132,7 @@ def _intend_first(service: AppContext, tx: Tx, planned: Sequence[Planned]) -> li
         (snapshot.post["number"], snapshot.account["number"], row["plan"])
         for row, (snapshot, *_) in zip(rows, planned, strict=True)
     ]
-    last = sql.insert(publishing.INTEND_FIRST, kept, (1, "publish", service.jobs.epoch, service.now_ms))
+    last = sql.insert(publish_runs.INSERT_FIRST_INTENTS, kept, (1, "publish", service.jobs.epoch, service.now_ms))
     for row, (_, _, warnings) in zip(rows, planned, strict=True):
         add_warnings(tx, row["post"], warnings)
     first = (last or 0) - len(rows) + 1  # consecutive, because there is only one writer
@@ -166,17 +168,17 @@ def _row_of(service: AppContext, snapshot: Snapshot, step: str, plan: dict[str, 
 
 def open_intent(post: str) -> IntentRow | None:
     """Load the post's intent that may have been sent and is not settled."""
-    found = sql.first(publishing.OPEN_INTENT, (post,))
+    found = sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (post,))
     return found and _row(found)
 
 
 def of_attempt(post: str, attempt: int) -> list[IntentRow]:
     """Load the intents of an attempt in order."""
-    return [_row(found) for found in sql.every(publishing.INTENTS, (post, attempt))]
+    return [_row(found) for found in sql.fetch_all(publish_runs.FIND_INTENTS, (post, attempt))]
 
 
 def _row(values: Sequence[Any]) -> IntentRow:
-    row = sql.row(IntentRow, values)
+    row = sql.to_row(IntentRow, values)
     return {**row, "answered": bool(row["answered"])}
 
 
@@ -208,7 +210,7 @@ class Bound(Container[str]):
 def earlier(intent: IntentRow) -> list[IntentRow]:
     """Load the post's earlier sends that were not refused, newest first."""
     mine = (intent["post"], intent["step"], intent["number"])
-    return [_row(found) for found in sql.every(publishing.EARLIER_INTENTS, mine)]
+    return [_row(found) for found in sql.fetch_all(publish_runs.FIND_EARLIER_INTENTS, mine)]
 
 
 def intend_again(service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
@@ -281,7 +283,7 @@ def close(service: AppContext, tx: Tx, intent: IntentRow, outcome: str, publishe
     """Settle an open intent, binding `published`. Raises TakenError if bound elsewhere."""
     found, remote = published and json.dumps(_published_body(published)), published and remote_of(published.remote_id)
     with _each_its_own():
-        sql.execute(publishing.SETTLE, (outcome, service.now_ms, remote, found, intent["id"]))
+        sql.execute(publish_runs.RECORD_OUTCOME, (outcome, service.now_ms, remote, found, intent["id"]))
 
 
 def close_published(service: AppContext, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
@@ -291,7 +293,7 @@ def close_published(service: AppContext, tx: Tx, settled: Sequence[tuple[IntentR
     """
     rows = [(intent["id"], remote_of(published.remote_id)) for intent, published in settled]
     with _each_its_own():
-        sql.change_all(publishing.SETTLE_PUBLISHED, rows, (service.now_ms,))
+        sql.update_all(publish_runs.RECORD_PUBLISHED, rows, (service.now_ms,))
 
 
 @contextlib.contextmanager
@@ -313,7 +315,9 @@ def remote_of(remote_id: str) -> int:
 
 def is_bound(intent: IntentRow, remote_id: str) -> bool:
     """Return whether the remote post belongs to another post of the account."""
-    return sql.first(publishing.IS_BOUND, (intent["account"], remote_of(remote_id), intent["id"])) is not None
+    return (
+        sql.fetch_one(publish_runs.IS_REMOTE_BOUND, (intent["account"], remote_of(remote_id), intent["id"])) is not None
+    )
 
 
 def _published_body(published: Published) -> dict[str, Any]:
@@ -343,9 +347,9 @@ def capped(value: Any, most: int = RESPONSE_MAX) -> str:
 def add_warnings(tx: Tx, post: str, warnings: Sequence[PublishWarning]) -> None:
     if not warnings:
         return
-    kept = json.loads(sql.value(publishing.WARNINGS, (post,)))
+    kept = json.loads(sql.fetch_value(publish_runs.FIND_WARNINGS, (post,)))
     shown = [
         warning_body(warning) for warning in remove_duplicates((*(PublishWarning(**body) for body in kept), *warnings))
     ]
     if shown != kept:
-        sql.execute(publishing.WARN, (json.dumps(shown, ensure_ascii=False), post))
+        sql.execute(publish_runs.SET_WARNINGS, (json.dumps(shown, ensure_ascii=False), post))

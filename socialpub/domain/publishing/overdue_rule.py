@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import sql
-from socialpub.store.statements import publishing, sweeps
+from socialpub.store.engine import sql
+from socialpub.store.queries import maintenance, publish_runs
 
 GRACE_MIN_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
 NO_LIMIT = -1  # as SQLite has it
@@ -53,22 +53,22 @@ def find_refusal(service: AppContext, post: DuePost, least: int = GRACE_MIN_MS) 
 
 def may_have_sent(post: str) -> bool:
     """Whether something of this post is out, or may be: then it is settled and never ends as overdue."""
-    return sql.first(publishing.MAY_HAVE_SENT, (post,)) is not None
+    return sql.fetch_one(publish_runs.MAY_HAVE_SENT, (post,)) is not None
 
 
 def build_error(service: AppContext, post: DuePost) -> ApiError:
     """The error that a post ends with which is not published any more."""
     due, now = get_due_time(post), service.now_ms
     late, grace = (now - due) // 1000, _get_grace_ms(service) // 1000
-    return refuse(
+    return rule_error(
         "schedule.overdue",
-        f"The post was due at {iso(due)} and could not be sent until {iso(now)}: {late} s late, where "
+        f"The post was due at {format_iso(due)} and could not be sent until {format_iso(now)}: {late} s late, where "
         f"`scheduling.overdue_grace` allows {grace} s.",
     )
 
 
 def list_overdue(at_ms: int, most: int = NO_LIMIT) -> list[DuePost]:
     """Open posts that were due before a time, of which nothing can have been sent; `most` of them, in due order."""
-    found = sql.every(sweeps.OVERDUE, (at_ms, most))
-    rows = (cast(DuePost, dict(zip(sweeps.OVERDUE_COLUMNS, row, strict=True))) for row in found)
+    found = sql.fetch_all(maintenance.FIND_OVERDUE, (at_ms, most))
+    rows = (cast(DuePost, dict(zip(maintenance.OVERDUE_COLUMNS, row, strict=True))) for row in found)
     return [row for row in rows if not post_states.is_completed_remotely(row)]

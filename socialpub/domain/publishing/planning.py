@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from socialpub import platforms
-from socialpub.base.http import UNGUARDED, Client, Request
+from socialpub.base.http import UNGUARDED_POLICY, HttpClient, Request
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import EXPIRY_MARGIN_MS
 from socialpub.domain.context.app_context import AppContext
@@ -78,7 +78,7 @@ class WantedError(Exception):
     """Plan that needs a network call or the account's tokens."""
 
 
-class _NoClient(Client):
+class _NoClient(HttpClient):
     """HTTP client that raises."""
 
     def build_request(self, method: str, url: object, **options: Any) -> Request:
@@ -90,4 +90,4 @@ class _NoTokens:
         raise WantedError(name)
 
 
-_NO_CLIENT, _NO_TOKENS = _NoClient(UNGUARDED), _NoTokens()
+_NO_CLIENT, _NO_TOKENS = _NoClient(UNGUARDED_POLICY), _NoTokens()

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from socialpub.base.compact import dumps
 from socialpub.base.error_codes import ERRORS
-from socialpub.base.errors import ApiError, Outcome, refuse
+from socialpub.base.errors import ApiError, Outcome, rule_error
+from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
 from socialpub.domain.accounts import api_versions, attention, tokens
 from socialpub.domain.context.app_context import AppContext
@@ -30,12 +30,12 @@ from socialpub.domain.publishing.intents import (
 )
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Pending, Published, PublishWarning
-from socialpub.store import ids, sql
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine import id_fields, sql
 from socialpub.store.jobs.leases import Claim
-from socialpub.store.models import Post, row_where
+from socialpub.store.queries import publish_runs
 from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
-from socialpub.store.statements import publishing
+from socialpub.store.schema.models import Post, find_row_where
 
 RETRY_AFTER_MAX = 3600
 _ID, _STATUS = (list(PostRow.__annotations__).index(name) for name in ("id", "status"))
@@ -45,8 +45,8 @@ _ACCOUNT = _POST + len(AccountRow.__annotations__)
 
 def take(service: AppContext, tx: Tx, claims: Sequence[Claim]) -> list[Snapshot | None]:
     """Claim posts; None for one with nothing to do, whose job is then finished."""
-    asked = sql.json_of([(claim.key, claim.claims) for claim in claims])
-    there = {found[_ID]: found for found in sql.loads(sql.value(publishing.TAKE, (asked,)))}
+    asked = sql.dump_json([(claim.key, claim.claims) for claim in claims])
+    there = {found[_ID]: found for found in sql.load_json(sql.fetch_value(publish_runs.FIND_CLAIMED_POSTS, (asked,)))}
     taken = {claim.key: _taken(service, tx, claim, there.get(claim.key)) for claim in claims}
     fresh = [each for each in taken.values() if each and not each.resumed]
     posts = _moved(service, tx, fresh)
@@ -86,7 +86,7 @@ def _taken(service: AppContext, tx: Tx, claim: Claim, found: Sequence[Any] | Non
     if found is None or found[_STATUS] in post_states.TERMINAL_STATES:
         service.jobs.finish(tx, claim)
         return None
-    post, account = sql.row(PostRow, found[:_POST]), sql.row(AccountRow, found[_POST:_ACCOUNT])
+    post, account = sql.to_row(PostRow, found[:_POST]), sql.to_row(AccountRow, found[_POST:_ACCOUNT])
     request_id, organization = found[_ACCOUNT:]
     snapshot = Snapshot(claim, post, account, request_id, organization, _assets(post))
     resumed = post["status"] == "publishing"  # attempt of another run
@@ -123,9 +123,9 @@ def _resumed(snapshot: Snapshot) -> Snapshot:
 def refusal(account: AccountRow) -> ApiError | None:
     """Return the reason why nothing is published to the account; None if it is ready."""
     if account["disconnected_at"] is not None:
-        return refuse("account.disconnected")
+        return rule_error("account.disconnected")
     if account["status"] == "revoked" or account["secret"] is None:
-        return refuse("account.reconnect_required")
+        return rule_error("account.reconnect_required")
     return None
 
 
@@ -164,8 +164,8 @@ def _moved(service: AppContext, tx: Tx, snapshots: Sequence[Snapshot]) -> list[P
 
 def _begin_attempts(service: AppContext, tx: Tx, posts: Sequence[PostRow]) -> None:
     """Insert an attempt for each post."""
-    rows = [(ids.kept(service.runtime.ids.uuid()), post["number"], post["attempts"]) for post in posts]
-    sql.insert(publishing.BEGIN_ATTEMPTS, rows, (service.now_ms,))
+    rows = [(id_fields.encode_id(service.runtime.ids.uuid()), post["number"], post["attempts"]) for post in posts]
+    sql.insert(publish_runs.INSERT_ATTEMPTS, rows, (service.now_ms,))
 
 
 def _end_attempt(service: AppContext, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
@@ -173,7 +173,7 @@ def _end_attempt(service: AppContext, tx: Tx, post: str, number: int, error: Api
     if error:
         answer = None if error.platform_response is None else capped(error.platform_response)
         said = (error.code, error.message, answer)
-    sql.execute(publishing.END_ATTEMPT, (service.now_ms, error is None, *said, post, number))
+    sql.execute(publish_runs.RECORD_ATTEMPT, (service.now_ms, error is None, *said, post, number))
 
 
 # --- Sending ---
@@ -183,10 +183,12 @@ def intend(
     service: AppContext, tx: Tx, snapshot: Snapshot, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning]
 ) -> IntentRow | ApiError:
     """Record a send, or return why it must not happen any more: preparing may take long."""
-    found = sql.first(publishing.ACCOUNT_NOW, (snapshot.claim.key, snapshot.claim.claims, snapshot.account["id"]))
+    found = sql.fetch_one(
+        publish_runs.FIND_ACCOUNT, (snapshot.claim.key, snapshot.claim.claims, snapshot.account["id"])
+    )
     if found is None:
         raise LostClaimError(snapshot.post["id"])
-    account = sql.row(AccountRow, found)
+    account = sql.to_row(AccountRow, found)
     refused = refusal(account) or overdue_rule.find_refusal(service, snapshot.post, overdue_rule.PREPARING_MS)
     return refused or intents.intend(service, tx, snapshot, step, plan, warnings)
 
@@ -281,7 +283,7 @@ def _publish(service: AppContext, tx: Tx, ends: Sequence[_End]) -> None:
     if not post_states.apply_published(service, tx, [_out(end, warned) for end in ends]) and len(ends) > 1:
         raise ApartError
     attempts = [(each.post["id"], each.attempt) for each in snapshots]
-    sql.change_all(publishing.ATTEMPTS_SUCCEEDED, attempts, (service.now_ms,))
+    sql.update_all(publish_runs.RECORD_SUCCESSFUL_ATTEMPTS, attempts, (service.now_ms,))
     attention.clear(service, tx, [each.account["id"] for each in snapshots])
     if not service.jobs.finish_all(tx, [each.claim for each in snapshots]):
         raise LostClaimError(snapshots[0].post["id"])
@@ -293,7 +295,7 @@ def _warned(tx: Tx, end: _End) -> str:
     if not more and not end.snapshot.warned:
         return post["warnings"]
     add_warnings(tx, post["id"], more)
-    return str(sql.value(publishing.WARNINGS, (post["id"],)))
+    return str(sql.fetch_value(publish_runs.FIND_WARNINGS, (post["id"],)))
 
 
 def _out(end: _End, warned: Mapping[str, str]) -> post_states.PublishedUpdate:
@@ -310,7 +312,7 @@ def pending(service: AppContext, tx: Tx, snapshot: Snapshot, found: Pending, int
     if intent:
         close(service, tx, intent, TAKEN)
     at = service.now_ms + int(found.seconds * 1000)
-    sql.execute(publishing.SAVE, (json.dumps(found.saved), at, snapshot.post["id"]))
+    sql.execute(publish_runs.SET_PROGRESS, (json.dumps(found.saved), at, snapshot.post["id"]))
     service.jobs.again(tx, snapshot.claim, at)
 
 
@@ -318,7 +320,7 @@ def later(service: AppContext, tx: Tx, snapshot: Snapshot, seconds: float) -> No
     """Postpone a post for which nothing was done yet."""
     owned(service, snapshot)
     at = service.now_ms + int(seconds * 1000)
-    sql.execute(publishing.LATER, (at, snapshot.post["id"]))
+    sql.execute(publish_runs.SET_DUE_AT, (at, snapshot.post["id"]))
     service.jobs.again(tx, snapshot.claim, at)
 
 
@@ -373,7 +375,7 @@ def _retry_wait(service: AppContext, post: PostRow, error: ApiError) -> int | No
 
 def too_late(service: AppContext, tx: Tx, found: overdue_rule.DuePost) -> None:
     """Fail an overdue post, unless it was rescheduled or is being sent."""
-    post = row_where(Post, Post.id == found["id"], Post.status.in_(post_states.OPEN_STATES))
+    post = find_row_where(Post, Post.id == found["id"], Post.status.in_(post_states.OPEN_STATES))
     if (
         post is None
         or overdue_rule.get_due_time(post) != overdue_rule.get_due_time(found)

@@ -18,10 +18,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, assert_never
 
-from socialpub.base import faults, tracing
+from socialpub.base import fault_injection
+from socialpub.base.concurrency.fair_executor import current_share_key
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import working_for
+from socialpub.base.observability import tracing
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.connector_session import ConnectorSession, StorageError
@@ -53,8 +54,8 @@ from socialpub.domain.publishing.decide import (
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, PublishWarning, Ready, Unknown
 from socialpub.platforms.kit.rule_catalog import build_warning, find_violations
-from socialpub.store import sql
-from socialpub.store.db import DbFuture, Tx
+from socialpub.store.database import DbFuture, Tx
+from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim
 from socialpub.store.rows import IntentRow, PostRow
 
@@ -85,7 +86,7 @@ def go_on(
     `over`: called in any thread after the last write, for callers that do not wait for it; must be quick and not raise.
     """
     if not snapshot.intended:
-        faults.hit("pub.after_claim")
+        fault_injection.hit("pub.after_claim")
     this = _Run(service, fetched, snapshot, over)
     this.watched(this.go)
     return Went(this.sent, is_over=not this.is_left)
@@ -112,7 +113,7 @@ def _plan(service: AppContext, snapshot: Snapshot) -> Ready | None:
 new_nonce = records.new_nonce
 
 
-def _about(snapshot: Snapshot) -> dict[str, tracing.Value]:
+def _about(snapshot: Snapshot) -> dict[str, tracing.AttributeValue]:
     """Build the trace attributes of an attempt."""
     post = snapshot.post
     return {
@@ -143,7 +144,7 @@ class _Run:
     def watched(self, go: Callable[[], None]) -> None:
         """Run steps; any error is recorded or logged."""
         try:
-            with tracing.attempt(self.snapshot.request_id, _about(self.snapshot)):
+            with tracing.trace_attempt(self.snapshot.request_id, _about(self.snapshot)):
                 self._caught(go)
         except LostClaimError:
             log.warning("post %s was taken over by another run", self.snapshot.claim.key)
@@ -173,7 +174,7 @@ class _Run:
             over()
 
     def _through(self, go: Callable[[], None], over: Callable[[], None]) -> None:
-        working_for.set(self.snapshot.claim.share)
+        current_share_key.set(self.snapshot.claim.share)
         try:
             self.watched(go)
         finally:
@@ -218,11 +219,11 @@ class _Run:
             bringing.ring_after(self.service, coming, self.post["id"])
             return
         draft = self._draft()
-        faults.hit("pub.after_media")
+        fault_injection.hit("pub.after_media")
         saved = json.loads(self.post["saved"]) if self.post["saved"] else None
         prepared = self.up.call(lambda up: self.up.connector.prepare(up, draft, saved))
         if isinstance(prepared, Pending):
-            faults.hit("cont.after_create_before_save")
+            fault_injection.hit("cont.after_create_before_save")
             self._write(lambda tx: records.pending(self.service, tx, self.snapshot, prepared))
             return
         self._send(self._intend("publish", prepared.plan, (*self.warnings, *prepared.warnings)))
@@ -260,7 +261,7 @@ class _Run:
         self.sent = True
         bound = intents.Bound(self.service, intent)
         try:
-            return self.up.call(lambda up: self.up.connector.send(up, sql.loads(intent["plan"])), bound=bound)
+            return self.up.call(lambda up: self.up.connector.send(up, sql.load_json(intent["plan"])), bound=bound)
         except ApiError as error:
             return error
 
@@ -285,7 +286,7 @@ class _Run:
 
     def _step(self, intent: IntentRow, finding: Finding) -> None:
         """Execute the step for a finding, and those that follow from it."""
-        class_ = self.up.platform.class_of(sql.loads(intent["plan"]))
+        class_ = self.up.platform.class_of(sql.load_json(intent["plan"]))
         checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
         step = decide(finding, class_, checks, intent, self.service.now_ms)
         match step:
@@ -429,9 +430,9 @@ class _Run:
             error.rule = "account.reconnect_required"
             if error.remediation == ERRORS[error.code].remediation:  # the platform's own advice is better
                 error.remediation = SERVICE_RULES[error.rule].remediation
-        faults.hit("pub.before_result")
+        fault_injection.hit("pub.before_result")
         self._record(lambda tx: records.failed(self.service, tx, self.snapshot, error, intent, outcome))
-        faults.hit("pub.after_result")
+        fault_injection.hit("pub.after_result")
 
     def _uncommented(self, intent: IntentRow | None, error: ApiError, outcome: str = "") -> None:
         published = self.snapshot.published
@@ -472,4 +473,4 @@ def _written(ask: Callable[[], DbFuture[T]]) -> T:
 
 
 def _hit(intent: IntentRow, point: str) -> None:
-    faults.hit(f"{'comment' if intent['step'] == 'comment' else 'pub'}.{point}")
+    fault_injection.hit(f"{'comment' if intent['step'] == 'comment' else 'pub'}.{point}")

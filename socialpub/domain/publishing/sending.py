@@ -6,7 +6,7 @@ import functools
 import logging
 from collections.abc import Callable
 
-from socialpub.base.fair import working_for
+from socialpub.base.concurrency.fair_executor import current_share_key
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.publishing import run
@@ -28,7 +28,7 @@ def begin(service: AppContext, fetched: library.Fetched, claim: Claim, over: Ove
     """
 
     def work() -> None:
-        working_for.set(claim.share)
+        current_share_key.set(claim.share)
         try:
             snapshot = service.write_together(run.take_together, (service, claim)).result()
         except Exception as error:  # noqa: BLE001 - a pool thread has no caller
@@ -54,7 +54,7 @@ def go_on(service: AppContext, fetched: library.Fetched, snapshot: Snapshot, ove
 
 def _run(service: AppContext, fetched: library.Fetched, snapshot: Snapshot, over: Over) -> None:
     """Run a post, in a thread of the executor."""
-    working_for.set(snapshot.claim.share)
+    current_share_key.set(snapshot.claim.share)
     went = run.Went()
     try:
         went = run.go_on(service, fetched, snapshot, functools.partial(over, True))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub import platforms
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain.publishing import intents
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import Absent, Platform, Unknown
@@ -23,7 +23,7 @@ def not_there(platform: Platform) -> ApiError:
 
 def not_seen(snapshot: Snapshot, platform: Platform, intent: IntentRow, found: Absent | Unknown) -> ApiError:
     """Build the error of a lost or ambiguous response, after lookups found nothing."""
-    sent, answer = f"The post was sent to {platform.label} at {iso(intent['sent_at'])}", intents.answer(intent)
+    sent, answer = f"The post was sent to {platform.label} at {format_iso(intent['sent_at'])}", intents.answer(intent)
     if answer is None:
         said = f"{sent}, but no response came. It may be published."
         return _unknown(snapshot.post, snapshot.account, platform, said, found.evidence)
@@ -46,7 +46,7 @@ def told_no_more(post: PostRow, account: AccountRow, error: ApiError) -> ApiErro
 
 def _unknown(post: PostRow, account: AccountRow, platform: Platform, said: str, evidence: Any) -> ApiError:
     name = account["display_name"] or account["platform_account_id"]
-    return refuse(
+    return rule_error(
         "publish.outcome_unknown",
         said,
         remediation=(

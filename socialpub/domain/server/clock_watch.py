@@ -14,7 +14,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import Clock
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 
 log = logging.getLogger("socialpub.clock")
 

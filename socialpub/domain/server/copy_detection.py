@@ -24,11 +24,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from socialpub.base import host, private, troubles
 from socialpub.base.config import Settings
-from socialpub.base.host import FileId, Host
+from socialpub.base.security import private_files
+from socialpub.base.system import host_identity, os_errors
+from socialpub.base.system.host_identity import FileId, HostIdentity
 from socialpub.domain.context.app_context import PendingIntegrityCheck
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -95,13 +96,13 @@ class StartEvidence:
     own: FileId
     database: FileId
     outside: DatabaseGeneration | None
-    host: Host
+    host: HostIdentity
 
     def is_elsewhere(self) -> bool:
         """Another disk, though the machine has not been started anew, and nothing outside vouches for it."""
         now, before = self.database.device, self.state.database.device
         same_boot = bool(self.host.boot) and self.host.boot == self.state.boot
-        return same_boot and host.is_disk(before) and now != before and self.beat != self.outside
+        return same_boot and host_identity.is_disk_device(before) and now != before and self.beat != self.outside
 
     def is_another_machine(self) -> bool:
         return bool(self.host.machine and self.state.machine and self.host.machine != self.state.machine)
@@ -129,7 +130,7 @@ _ELSEWHERE_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
 )
 
 
-def explain_copy(settings: Settings, where: Host, uid: str, beat: DatabaseGeneration) -> str | None:
+def explain_copy(settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration) -> str | None:
     """Why this database may be a copy; None when it is the one that ran last."""
     path = get_state_path(settings)
     state = read_state(path)
@@ -138,8 +139,8 @@ def explain_copy(settings: Settings, where: Host, uid: str, beat: DatabaseGenera
     found = StartEvidence(
         beat,
         state,
-        host.identify(path),
-        host.identify(settings.database_path),
+        host_identity.identify_file(path),
+        host_identity.identify_file(settings.database_path),
         _find_outside_generation(settings, where, uid),
         where,
     )
@@ -178,7 +179,7 @@ def parse_handover(text: str | None, beat: DatabaseGeneration, now: int) -> Hand
 
 
 def explain_copy_after_handover(
-    settings: Settings, where: Host, uid: str, beat: DatabaseGeneration, said: HandoverRecord
+    settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration, said: HandoverRecord
 ) -> str | None:
     """Why a database that was handed over may be a copy all the same; None where it has come to its new place.
 
@@ -187,7 +188,14 @@ def explain_copy_after_handover(
     path, outside = get_state_path(settings), _find_outside_generation(settings, where, uid)
     state, is_there = read_state(path), os.path.realpath(settings.database_path) == said.path
     if is_there and state is not None:
-        found = StartEvidence(beat, state, host.identify(path), host.identify(settings.database_path), outside, where)
+        found = StartEvidence(
+            beat,
+            state,
+            host_identity.identify_file(path),
+            host_identity.identify_file(settings.database_path),
+            outside,
+            where,
+        )
         if not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS):
             raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
     return "it is older than the mark outside its folder" if beat.is_behind(outside) else None
@@ -200,7 +208,7 @@ _HANDED_OVER_MESSAGE = (
 
 
 def save_state(
-    settings: Settings, where: Host, uid: str, beat: DatabaseGeneration, *, outside: bool, doubted: str = ""
+    settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration, *, outside: bool, doubted: str = ""
 ) -> None:
     """Write down what the next start compares. `outside`: also outside the data folder. `doubted`: as of the state."""
     database = settings.database_path
@@ -208,15 +216,17 @@ def save_state(
     known = {
         "beat": beat.number,
         "mark": beat.mark,
-        "database": asdict(host.identify(database)),
+        "database": asdict(host_identity.identify_file(database)),
         "machine": where.machine,
         "boot": where.boot,
-        "kernel": host.kernel(),
+        "kernel": host_identity.get_boot_id(),
         "doubted": doubted,
     }
     with contextlib.suppress(FileNotFoundError):
-        known["log"] = asdict(host.identify(Path(os.path.realpath(wal))))
-    _write_file(get_state_path(settings), lambda fresh: known | {"own": asdict(host.identify(fresh))}, sync=True)
+        known["log"] = asdict(host_identity.identify_file(Path(os.path.realpath(wal))))
+    _write_file(
+        get_state_path(settings), lambda fresh: known | {"own": asdict(host_identity.identify_file(fresh))}, sync=True
+    )
     if outside:
         _write_mark(settings, where, uid, beat)
 
@@ -240,7 +250,7 @@ def find_pending_check(settings: Settings) -> PendingIntegrityCheck | None:
             if state.left == ShutdownRecord.of(settings.database_path)
             else PendingIntegrityCheck("it was changed since", first=True)
         )
-    if state.kernel == host.kernel():
+    if state.kernel == host_identity.get_boot_id():
         return PendingIntegrityCheck("the server was killed, or stopped before it had looked", first=False)
     return PendingIntegrityCheck("the machine went down", first=True)
 
@@ -252,7 +262,7 @@ def save_clean_stop(settings: Settings, beat: int) -> None:
         state, left = read_state(path), ShutdownRecord.of(settings.database_path)
         if state is not None and state.beat == beat and state.left != left:
             known = json.loads(path.read_text(encoding="utf-8")) | {"left": asdict(left)}
-            _write_file(path, lambda fresh: known | {"own": asdict(host.identify(fresh))}, sync=True)
+            _write_file(path, lambda fresh: known | {"own": asdict(host_identity.identify_file(fresh))}, sync=True)
     except (StartError, OSError) as error:
         log.warning("%s could not be written (%s): the next start looks at the whole database", path, error)
 
@@ -284,7 +294,7 @@ def read_state(path: Path) -> InstanceState | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        said = troubles.why(error) or "it is damaged"
+        said = os_errors.describe(error) or "it is damaged"
         raise StartError(f"{path} cannot be read: {said}. Remove it to start paused.") from error
 
 
@@ -292,7 +302,7 @@ def _write_file(path: Path, content: Callable[[Path], Mapping[str, Any]], *, syn
     """Put a small file in its place, whole or not at all, whoever else is doing so."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        with os.fdopen(private.create_anew(fresh), "w", encoding="utf-8") as file:
+        with os.fdopen(private_files.replace(fresh), "w", encoding="utf-8") as file:
             json.dump(content(fresh), file)
             file.flush()
             if sync:
@@ -307,7 +317,7 @@ def _write_file(path: Path, content: Callable[[Path], Mapping[str, Any]], *, syn
 # --- Outside -----------------------------------------------------------------------------------------------------
 
 
-def _find_outside_generation(settings: Settings, where: Host, uid: str) -> DatabaseGeneration | None:
+def _find_outside_generation(settings: Settings, where: HostIdentity, uid: str) -> DatabaseGeneration | None:
     """The newest beat that is known outside the data folder; None where nothing is, or nothing can be read."""
     beats = [
         beat
@@ -317,20 +327,20 @@ def _find_outside_generation(settings: Settings, where: Host, uid: str) -> Datab
     return max(beats, key=lambda beat: beat.number, default=None)
 
 
-def _write_mark(settings: Settings, where: Host, uid: str, beat: DatabaseGeneration) -> None:
+def _write_mark(settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration) -> None:
     """In the first folder that takes it. Not synced: a mark that is lost makes nothing worse."""
     for folder in _list_mark_folders(settings, where):
         try:
-            private.make_folder(folder)
+            private_files.make_folder(folder)
             if folder.stat().st_uid == os.getuid() and not folder.is_symlink():
                 _write_file(_get_mark_path(folder, uid), lambda _: {"beat": beat.number, "mark": beat.mark}, sync=False)
                 _delete_old_marks(folder)
                 return
         except OSError as error:
-            log.debug("no mark in %s: %s", folder, troubles.why(error))
+            log.debug("no mark in %s: %s", folder, os_errors.describe(error))
 
 
-def _list_mark_folders(settings: Settings, where: Host) -> Iterator[Path]:
+def _list_mark_folders(settings: Settings, where: HostIdentity) -> Iterator[Path]:
     """Those that do not travel with the data."""
     homes = {Path(os.path.realpath(home)) for home in (settings.data_dir, settings.database_path.parent)}
     for folder in where.marks:
@@ -377,7 +387,7 @@ def check_files(settings: Settings) -> None:
     wal = Path(os.path.realpath(database) + "-wal")
     if not wal.exists() or state.log == _UNKNOWN_FILE:
         return
-    here, replaced = host.identify(wal), host.identify(database)
+    here, replaced = host_identity.identify_file(wal), host_identity.identify_file(database)
     is_same_log = here.inode is not None and not here.differs(state.log.inode, state.log.born)
     if is_same_log and replaced.differs(state.database.inode, state.database.born):
         raise StartError(

@@ -8,20 +8,21 @@ from __future__ import annotations
 import logging
 import threading
 
-from socialpub.base import faults
-from socialpub.base.crypto import SealError
+from socialpub.base import fault_injection
+from socialpub.base.security.crypto import SealError
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import notification_queue
 from socialpub.domain.server import copy_detection
 from socialpub.domain.shapes.health import PausedReason
-from socialpub.store import snapshot, sql
-from socialpub.store.connections import proxy
-from socialpub.store.db import DbFuture, FencedError, Tx
-from socialpub.store.locks import damaged
-from socialpub.store.models import Account, Instance, the_row
+from socialpub.store.database import DbFuture, FencedError, Tx
+from socialpub.store.engine import sql
+from socialpub.store.engine.locks import damaged_error
+from socialpub.store.engine.sqlite import proxy
+from socialpub.store.queries import authentication, maintenance
 from socialpub.store.rows import InstanceRow
-from socialpub.store.statements import keys, sweeps
+from socialpub.store.schema import snapshot
+from socialpub.store.schema.models import Account, Instance, get_row
 
 log = logging.getLogger("socialpub.jobs")
 
@@ -42,7 +43,7 @@ def take_over(service: AppContext, tx: Tx) -> InstanceRow:
     Instance.insert(id=1).on_conflict_ignore().execute()
     service.runtime.vault.follow(service.runtime.vault.newest)
     load_signing_key(service, tx)
-    row = the_row(Instance, 1)
+    row = get_row(Instance, 1)
     changes = {"epoch": row["epoch"] + 1, "key_id": service.runtime.vault.key_id, "moved": None}
     copied = _find_copy_reason(service, row)
     if copied and row["paused"] in (None, CLOCK):
@@ -50,7 +51,7 @@ def take_over(service: AppContext, tx: Tx) -> InstanceRow:
         changes["paused"] = RESTORED
         notification_queue.enqueue_paused(service, tx, RESTORED)
     Instance.update(**changes).where(Instance.id == 1).execute()
-    return the_row(Instance, 1)
+    return get_row(Instance, 1)
 
 
 def load_signing_key(service: AppContext, tx: Tx) -> None:
@@ -66,23 +67,23 @@ def load_signing_key(service: AppContext, tx: Tx) -> None:
     try:
         vault.sign_with(vault.open(held, SIGNING_KEY_PLACE))
     except SealError as error:
-        raise damaged(service.db.path, f"the secret it signs with: {error}") from error
+        raise damaged_error(service.db.path, f"the secret it signs with: {error}") from error
 
 
 def list_needed_keys() -> set[str]:
     """Within a read: the ids of the master keys that something lasting was sealed with."""
-    return snapshot.keys_needed(proxy.connection())
+    return snapshot.find_required_keys(proxy.connection())
 
 
 def find_key_id() -> str | None:
     """The id of the master key that seals; None before anything is sealed."""
-    found: str | None = sql.value(keys.SEALS)
+    found: str | None = sql.fetch_value(authentication.FIND_MASTER_KEY_ID)
     return found
 
 
 def use_current_key(service: AppContext) -> None:
     """In every transaction, before anything is sealed in it: with the key that the database says (`keys rotate`)."""
-    _use_key(service, sql.value(keys.SEALS))
+    _use_key(service, sql.fetch_value(authentication.FIND_MASTER_KEY_ID))
 
 
 def _use_key(service: AppContext, key: str | None) -> None:
@@ -95,7 +96,7 @@ def _use_key(service: AppContext, key: str | None) -> None:
 
 def check_fence(service: AppContext) -> None:
     """In every transaction: FencedError once another server, or a backup, has taken the place of what we wrote."""
-    epoch, beat, key = sql.first(keys.FENCE)
+    epoch, beat, key = sql.fetch_one(authentication.FIND_OWNER)
     if epoch != service.jobs.epoch:
         raise FencedError("another server has taken over this database; nothing more is written here")
     if beat < service.process.beat:
@@ -111,7 +112,7 @@ def advance_generation(service: AppContext, *, seen: bool = True) -> None:
     """
     with _GENERATION_LOCK:  # a timer and a stop may both be at it: one file, with the newest number
         row = service.write(lambda tx: _increment_generation(service, tx, seen)).result()
-        faults.hit("beat.mid")
+        fault_injection.hit("beat.mid")
         counted = copy_detection.DatabaseGeneration(row["beat"], row["mark"])
         service.process.beat = counted.number
         settings, host = service.runtime.settings, service.runtime.host
@@ -122,7 +123,7 @@ def advance_generation(service: AppContext, *, seen: bool = True) -> None:
 
 
 def _increment_generation(service: AppContext, tx: Tx, seen: bool) -> InstanceRow:
-    row = the_row(Instance, 1)
+    row = get_row(Instance, 1)
     counted = {
         "beat": row["beat"] + 1,
         "mark": service.runtime.entropy(8).hex(),
@@ -130,7 +131,7 @@ def _increment_generation(service: AppContext, tx: Tx, seen: bool) -> InstanceRo
         "seen_at": service.now_ms if seen else row["seen_at"],
     }
     Instance.update(**counted).where(Instance.id == 1).execute()
-    return the_row(Instance, 1)
+    return get_row(Instance, 1)
 
 
 def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
@@ -145,14 +146,14 @@ def _find_copy_reason(service: AppContext, row: InstanceRow) -> str | None:
     said = copy_detection.parse_handover(row["moved"], beat, service.now_ms)
     if said is not None:
         return copy_detection.explain_copy_after_handover(settings, host, row["uid"], beat, said)
-    if sql.value(sweeps.ANY_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
+    if sql.fetch_value(maintenance.FIND_NEWEST_POST) is None and not (row["beat"] > 1 and Account.select().exists()):
         return None
     return copy_detection.explain_copy(settings, host, row["uid"], beat)
 
 
 def hand_over(service: AppContext, tx: Tx) -> copy_detection.HandoverRecord:
     """The database is to run elsewhere: where it is now it starts no more, and its copy starts without a pause."""
-    row = the_row(Instance, 1)
+    row = get_row(Instance, 1)
     said = copy_detection.HandoverRecord.of(
         service.runtime.settings, service.now_ms, copy_detection.DatabaseGeneration(row["beat"], row["mark"])
     )
@@ -176,7 +177,7 @@ def _touch(tx: Tx) -> None:
 
 def get_newest_event_number() -> int:
     """A number that grows with everything that happens: a beat is due when it has (an idle server writes nothing)."""
-    return int(sql.value(sweeps.NEWEST_EVENT) or 0)
+    return int(sql.fetch_value(maintenance.FIND_NEWEST_EVENT) or 0)
 
 
 def pause(service: AppContext, tx: Tx, reason: str) -> None:

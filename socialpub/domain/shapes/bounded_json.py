@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
 
 VALUES_MAX = 15_000  # 25 targets with all that they may have come to 5,000
 DEPTH_MAX = 32
@@ -30,11 +30,11 @@ def load(body: bytes) -> Any:
     """
     body = body.removeprefix(codecs.BOM_UTF8)
     if body.count(b"\\") > ESCAPES_MAX:
-        raise refuse("body.json", f"The body has more than {ESCAPES_MAX:,} backslashes.")
+        raise rule_error("body.json", f"The body has more than {ESCAPES_MAX:,} backslashes.")
     marks = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is left of `"` begins and ends strings
     quotes = marks.count(b'"')
     if quotes > 4 * VALUES_MAX or (_values(marks) > VALUES_MAX and _values(_outside_strings(marks)) > VALUES_MAX):
-        raise refuse("body.json", f"The body has more than {VALUES_MAX:,} values.")
+        raise rule_error("body.json", f"The body has more than {VALUES_MAX:,} values.")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -45,10 +45,10 @@ def load(body: bytes) -> Any:
             "path": [],
             "message": f"Invalid JSON: {error}",
         }
-        raise refuse("body.json", platform_response=[issue]) from error
+        raise rule_error("body.json", platform_response=[issue]) from error
     if 2 * _strings(value, DEPTH_MAX) != quotes:
         name = f"`{_twice(body)}`" if len(body) <= TOLD_MAX else "something"
-        raise refuse("body.json", f"The body names {name} twice in one object.")
+        raise rule_error("body.json", f"The body names {name} twice in one object.")
     return value
 
 
@@ -68,7 +68,7 @@ def _strings(value: Any, depth: int) -> int:
     if not isinstance(value, dict | list):
         return 0
     if not depth:
-        raise refuse("body.json", f"The body is more than {DEPTH_MAX} levels deep.")
+        raise rule_error("body.json", f"The body is more than {DEPTH_MAX} levels deep.")
     if isinstance(value, list):
         return sum([_strings(item, depth - 1) for item in value])
     names = len(value)

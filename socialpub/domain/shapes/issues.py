@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from socialpub import platforms
-from socialpub.base.config import MAILBOX
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.config import EMAIL_PATTERN
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.shapes import bounded_json, hints
 from socialpub.domain.shapes.common import MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
 from socialpub.domain.shapes.notifications import (
@@ -40,7 +40,7 @@ def parse_value(model: type[M], value: Any) -> M:
     """Validate the value of a body. Raises ApiError `validation_failed` with all issues, or rule `targets.max`."""
     is_publishing = issubclass(model, PublishRequest) and isinstance(value, dict)
     if is_publishing and isinstance(targets := value.get("targets"), list) and len(targets) > TARGETS_MAX:
-        raise refuse("targets.max")  # before each of them is looked at
+        raise rule_error("targets.max")  # before each of them is looked at
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -187,7 +187,7 @@ _FORMS = {
     UUID_PATTERN: "a UUID",
     MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits",
     NAME_PATTERN: "more than blanks",
-    MAILBOX: "an e-mail address and nothing else, such as ann@example.com",
+    EMAIL_PATTERN: "an e-mail address and nothing else, such as ann@example.com",
     NTFY_SERVER: "the address of an ntfy server without a path, such as https://ntfy.example.com",
     NTFY_TOPIC: "the name of a topic: up to 64 letters, digits, hyphens or underscores",
     NTFY_TOKEN: "an access token, as ntfy shows it",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, Union
 from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
-from socialpub.base.config import MAILBOX, MAILBOX_MAX
+from socialpub.base.config import EMAIL_MAX, EMAIL_PATTERN
 from socialpub.domain.shapes.common import Address, DateTime, Instant, Maybe, Request, Uuid, absent
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.webhooks import Description
@@ -28,7 +28,7 @@ BOT_TOKEN = r"^[0-9]{1,20}:[A-Za-z0-9_-]{20,100}$"
 CHAT_ID = r"^(-?[0-9]{1,20}|@[A-Za-z0-9_]{1,64})$"
 CHANNEL_ID = r"^nch_[0-9A-Za-z]{22}$"
 ChannelKind = Literal["email", "ntfy", "slack", "discord", "telegram"]
-Mailbox = Annotated[str, StringConstraints(pattern=MAILBOX, max_length=MAILBOX_MAX)]
+Mailbox = Annotated[str, StringConstraints(pattern=EMAIL_PATTERN, max_length=EMAIL_MAX)]
 NtfyServer = Annotated[str, StringConstraints(pattern=NTFY_SERVER, max_length=500)]
 NtfyTopic = Annotated[str, StringConstraints(pattern=NTFY_TOPIC)]
 NtfyToken = Annotated[str, StringConstraints(pattern=NTFY_TOKEN)]

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
-from socialpub.base.fair import Share
-from socialpub.base.runtime import iso
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.outbox import addresses
@@ -29,9 +29,9 @@ from socialpub.domain.outbox.calls import (
 from socialpub.domain.outbox.deliverer import Errand, Found
 from socialpub.domain.shapes.events import WebhookDisabled
 from socialpub.domain.webhooks import endpoints, eventlog, signing
-from socialpub.store import sql
-from socialpub.store.db import Tx
-from socialpub.store.statements import webhooks as statements
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import webhooks as statements
 
 log = logging.getLogger("socialpub.webhooks")
 
@@ -85,7 +85,7 @@ class Receiver:
     secrets: list[str]
 
     @property
-    def share(self) -> Share:
+    def share(self) -> ShareKey:
         """Share key of calls to the endpoint."""
         return addresses.share_of(self.url, self.organization)
 
@@ -95,10 +95,10 @@ class Receiver:
 
 def receiver_now(service: AppContext, endpoint: str) -> Receiver | None:
     """Load an active endpoint; None otherwise."""
-    row = sql.first(statements.ENDPOINT, (endpoint,))
+    row = sql.fetch_one(statements.FIND_ENDPOINT, (endpoint,))
     if row is None:
         return None
-    return receiver_of(service, sql.row(Called, row))
+    return receiver_of(service, sql.to_row(Called, row))
 
 
 def receiver_of(service: AppContext, row: Called) -> Receiver:
@@ -169,18 +169,18 @@ class Webhooks:
 
     def soonest(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
-        return sql.every(statements.NEXT)
+        return sql.fetch_all(statements.FIND_NEXT_DUE)
 
     def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> Found:
         """Implement `Outbox`."""
         to, now = receiver_now(service, receiver), service.now_ms
         if to is None:
             return Found()
-        due = sql.value(statements.DUE, (receiver, now, most, sql.json_of(list(but))))
+        due = sql.fetch_value(statements.FIND_DUE, (receiver, now, most, sql.dump_json(list(but))))
         return Found(
             to.share,
-            [_errand(service, to, Due(*each)) for each in sql.loads(due)],
-            sql.value(statements.NEXT_OF, (receiver, now)),
+            [_errand(service, to, Due(*each)) for each in sql.load_json(due)],
+            sql.fetch_value(statements.FIND_NEXT_DUE_OF_ENDPOINT, (receiver, now)),
         )
 
     def record(
@@ -189,11 +189,11 @@ class Webhooks:
         """Implement `Outbox` with three statements, independent of the number of calls."""
         now = service.now_ms
         ends = [_ended(service, errand.what, attempt) for errand, attempt in calls]
-        sql.change(statements.ENDED, (now, sql.json_of([end.state_row for end in ends])))
-        sql.change(statements.ATTEMPTED, (sql.json_of([row for end in ends for row in end.attempt_rows]),))
+        sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([end.state_row for end in ends])))
+        sql.update(statements.INSERT_ATTEMPTS, (sql.dump_json([row for end in ends for row in end.attempt_rows]),))
         for made in (made for end in ends for made in end.attempt.all):
             if "\0" in (made.response or ""):  # SQLite reads JSON text only up to it
-                sql.change(statements.ANSWERED, (made.response, made.id))
+                sql.update(statements.SET_RESPONSE_BODY, (made.response, made.id))
         _show(service, tx, receiver, [attempt for _, attempt in calls], now)
         tx.after_commit(lambda: _tell_all(receiver, ends))
         return [end.next_at for end in ends]
@@ -249,19 +249,19 @@ def _show(service: AppContext, tx: Tx, endpoint: str, attempts: Sequence[Attempt
     for failed, group in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
         alike = list(group)
         if failed:
-            long = sql.value(statements.FAILED, (alike[-1].error, now, now - GIVEN_UP_MS, endpoint))
+            long = sql.fetch_value(statements.RECORD_FAILURE, (alike[-1].error, now, now - GIVEN_UP_MS, endpoint))
             if any(attempt.status == GONE for attempt in alike):
                 _switch_off(service, tx, endpoint, "The receiver answered 410 (Gone).", now)
             elif long:
                 _switch_off(service, tx, endpoint, f"Every delivery failed for 5 days. {alike[-1].error}", now)
         else:
             by_previous = sum(attempt.before is not None for attempt in alike)
-            sql.change(statements.DELIVERED, (now, by_previous, endpoint))
+            sql.update(statements.RECORD_SUCCESS, (now, by_previous, endpoint))
 
 
 def _switch_off(service: AppContext, tx: Tx, endpoint: str, reason: str, now: int) -> None:
     """Disable an endpoint until its owner enables it; emits `webhook.disabled`."""
-    row = sql.first(statements.SWITCHED_OFF, (reason, now, endpoint))
+    row = sql.fetch_one(statements.DISABLE_ENDPOINT, (reason, now, endpoint))
     if row is None:  # already disabled
         return
     organization, profile, description = row
@@ -271,6 +271,6 @@ def _switch_off(service: AppContext, tx: Tx, endpoint: str, reason: str, now: in
         "profileId": profile,
         "description": description,
         "reason": reason,
-        "disabledAt": iso(now),
+        "disabledAt": format_iso(now),
     }
     events.emit(service, tx, "webhook.disabled", organization, data, profile=profile)

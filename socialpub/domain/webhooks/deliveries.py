@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
@@ -21,10 +21,10 @@ from socialpub.domain.shapes.webhooks import (
     RedeliverRequest,
 )
 from socialpub.domain.webhooks import endpoints, eventlog
-from socialpub.store import sql
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import webhooks as statements
 from socialpub.store.rows import DeliveryStatus
-from socialpub.store.statements import webhooks as statements
 
 LISTING = "webhook-deliveries"
 LOOKED_AT = 2000
@@ -53,10 +53,10 @@ def page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> DeliveryP
     if query.endpoint_id is not None:
         endpoints.find(scope, query.endpoint_id)
     before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
-    till, seen = sql.first(statements.REACH, (scope.organization, before, LOOKED_AT))
-    types, states = sql.json_of(query.type or []), sql.json_of(query.status or [])
+    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, LOOKED_AT))
+    types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
     wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
-    found = [_row(scope.organization, *row) for row in sql.every(statements.PAGE, (*wanted, query.limit + 1))]
+    found = [_row(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, (*wanted, query.limit + 1))]
     looked_to = till if seen == LOOKED_AT else None
     shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
     return {"data": [_body(row) for row in shown], "nextCursor": cursor}
@@ -65,20 +65,20 @@ def page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> DeliveryP
 def detail(scope: Scope, delivery: str) -> DeliveryDetail:
     """Load a delivery with its event and attempts. Raises ApiError `not_found`."""
     row, told = _one(scope, delivery)
-    attempts = [_attempt(*attempt) for attempt in sql.every(statements.ATTEMPTS, (row.number,))]
-    return {**_body(row), "event": sql.loads(eventlog.envelope(told)), "attempts": attempts}
+    attempts = [_attempt(*attempt) for attempt in sql.fetch_all(statements.FIND_ATTEMPTS, (row.number,))]
+    return {**_body(row), "event": sql.load_json(eventlog.envelope(told)), "attempts": attempts}
 
 
 def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
     """Queue a delivery again with all attempts and its event id. Raises ApiError `not_found`."""
     row, _ = _one(who.scope, delivery)
-    sql.change(statements.AGAIN, (who.service.now_ms, delivery))
+    sql.update(statements.RESEND, (who.service.now_ms, delivery))
     tx.after_commit(lambda: who.service.ring_receivers([row.endpoint]))
     return ActionResult(_body(_one(who.scope, delivery)[0]), 202)
 
 
 def _one(scope: Scope, delivery: str) -> tuple[_Row, eventlog.Shown]:
-    found = sql.first(statements.ONE, (delivery, scope.organization, scope.profile))
+    found = sql.fetch_one(statements.FIND_DELIVERY, (delivery, scope.organization, scope.profile))
     if found is None:
         raise ApiError("not_found", "There is no delivery with this id.")
     *columns, data = found
@@ -97,7 +97,7 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
     wanted = request.status or "failed"
     count = 0
     if wanted != "pending":  # already queued
-        count = sql.change(statements.ALL_AGAIN, (who.service.now_ms, row["id"], wanted, request.since))
+        count = sql.update(statements.RESEND_ALL, (who.service.now_ms, row["id"], wanted, request.since))
     tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
     answer: RedeliveredBody = {"count": count}
     return ActionResult(answer, 202, subject=row["id"])
@@ -111,11 +111,11 @@ def _body(row: _Row) -> DeliveryBody:
         "type": row.type,
         "status": row.status,
         "attemptCount": row.attempts,
-        "nextAttemptAt": iso(row.next_attempt_at),
+        "nextAttemptAt": format_iso(row.next_attempt_at),
         "lastStatusCode": row.last_status_code,
         "lastError": row.last_error,
-        "createdAt": iso(row.created_at),
-        "updatedAt": iso(row.updated_at),
+        "createdAt": format_iso(row.created_at),
+        "updatedAt": format_iso(row.updated_at),
     }
 
 
@@ -124,7 +124,7 @@ def _attempt(
 ) -> DeliveryAttempt:
     return {
         "id": id,
-        "startedAt": iso(started_at),
+        "startedAt": format_iso(started_at),
         "durationMs": duration,
         "statusCode": status,
         "error": error,

@@ -6,17 +6,17 @@ import base64
 import json
 from typing import Any
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.outbox import addresses
 from socialpub.domain.shapes.common import DeletedBody
 from socialpub.domain.shapes.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
-from socialpub.store.db import Tx
-from socialpub.store.models import WebhookEndpoint, row_where, rows_where
+from socialpub.store.database import Tx
 from socialpub.store.rows import WebhookEndpointRow
+from socialpub.store.schema.models import WebhookEndpoint, find_row_where, find_rows
 
 PREFIX = "whe_"
 PER_ORGANIZATION = 200
@@ -36,23 +36,23 @@ def body(row: WebhookEndpointRow) -> EndpointBody:
         "description": row["description"],
         "active": bool(row["active"]),
         "profileId": row["profile"],
-        "lastDeliveryAt": iso(row["last_delivery_at"]),
+        "lastDeliveryAt": format_iso(row["last_delivery_at"]),
         "lastFailureReason": row["last_failure_reason"],
-        "previousSecretUntil": iso(row["previous_until"]),
+        "previousSecretUntil": format_iso(row["previous_until"]),
         "previousSecretDeliveries": row["previous_accepted"],
-        "createdAt": iso(row["created_at"]),
-        "updatedAt": iso(row["updated_at"]),
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
     }
 
 
 def listed(scope: Scope) -> list[EndpointBody]:
     """List the endpoints of the scope, oldest first."""
-    return [body(row) for row in rows_where(WebhookEndpoint, _within(scope), order=WebhookEndpoint.id)]
+    return [body(row) for row in find_rows(WebhookEndpoint, _within(scope), order=WebhookEndpoint.id)]
 
 
 def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
     """Load an endpoint of the scope. Raises ApiError `not_found`."""
-    row: WebhookEndpointRow | None = row_where(WebhookEndpoint, _within(scope) & (WebhookEndpoint.id == endpoint))
+    row: WebhookEndpointRow | None = find_row_where(WebhookEndpoint, _within(scope) & (WebhookEndpoint.id == endpoint))
     if row is None:
         raise ApiError("not_found", "There is no webhook endpoint with this id.")
     return row
@@ -75,7 +75,7 @@ def register(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
     addresses.check_webhook(service, request.url)
     here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
     if WebhookEndpoint.select().where(here).count() >= PER_ORGANIZATION:
-        raise refuse(
+        raise rule_error(
             "webhook.endpoints.max",
             f"The organization already has {PER_ORGANIZATION} webhook endpoints, which is the maximum.",
         )

@@ -10,17 +10,17 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from socialpub.base import crypto
-from socialpub.base.compact import dumps
-from socialpub.base.errors import refuse
-from socialpub.base.runtime import iso
+from socialpub.base.errors import rule_error
+from socialpub.base.json_codec import dumps
+from socialpub.base.runtime import format_iso
+from socialpub.base.security import crypto
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import cursors
 from socialpub.domain.organizations import profiles
 from socialpub.domain.shapes.events import EventsQuery
-from socialpub.store import sql
-from socialpub.store.statements import events as statements
+from socialpub.store.engine import sql
+from socialpub.store.queries import events as statements
 
 LISTING = "events"
 PREFIX, WIDTH = "evt_", 22
@@ -44,12 +44,12 @@ def id_of(organization: str, number: int, created_at: int) -> str:
     """
     low = zlib.crc32(organization.encode()) << 42 | number
     value = created_at << 80 | 0x7 << 76 | (low >> 62) << 64 | 0b10 << 62 | low & (1 << 62) - 1
-    return PREFIX + crypto.base62(value, WIDTH)
+    return PREFIX + crypto.encode_base62(value, WIDTH)
 
 
 def _place_of(organization: str, id: str) -> Place | None:
     """Extract number and time from an id; None if it was not computed by `id_of`."""
-    value = crypto.of_base62(id.removeprefix(PREFIX)) if len(id) == len(PREFIX) + WIDTH else None
+    value = crypto.decode_base62(id.removeprefix(PREFIX)) if len(id) == len(PREFIX) + WIDTH else None
     if value is None:
         return None
     place = Place(value & (1 << 42) - 1, value >> 80)
@@ -70,7 +70,7 @@ class Shown(NamedTuple):
 def _shown(organization: str, number: int, type_: int, data: str, created_at: int) -> Shown:
     """Build it from the columns of `statements.PAGE`."""
     id = id_of(organization, number, created_at)
-    return Shown(number, id, statements.TYPE_OF[type_], organization, data, created_at)
+    return Shown(number, id, statements.TYPE_NAMES[type_], organization, data, created_at)
 
 
 def envelope(event: Shown) -> str:
@@ -78,7 +78,7 @@ def envelope(event: Shown) -> str:
     head = {
         "id": event.id,
         "type": event.type,
-        "createdAt": iso(event.created_at),
+        "createdAt": format_iso(event.created_at),
         "organizationId": event.organization,
     }
     return f'{dumps(head)[:-1]},"data":{event.data}}}'
@@ -92,10 +92,10 @@ def page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
     profile = scope.narrowed(query.profile_id)
     profiles.check_profile(scope, query.profile_id)
     after = _after(service, scope, query.cursor) if query.cursor else 0
-    till, seen = sql.first(statements.REACH, (scope.organization, after, LOOKED_AT))
-    types = sql.json_of([statements.TYPES[type_] for type_ in query.type or []])
+    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, after, LOOKED_AT))
+    types = sql.dump_json([statements.TYPE_NUMBERS[type_] for type_ in query.type or []])
     wanted = (after, till or after, scope.organization, profile, types, query.limit + 1)
-    found = [_shown(scope.organization, *row) for row in sql.every(statements.PAGE, wanted)]
+    found = [_shown(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, wanted)]
     shown = found[: query.limit]
     end, goes_on = till or after, seen == LOOKED_AT
     if len(found) > query.limit:
@@ -108,11 +108,11 @@ def page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
 def _after(service: AppContext, scope: Scope, cursor: str) -> int:
     """Return the number to continue after: from a page cursor, END, or an event id."""
     if cursor == END:
-        return sql.value(statements.NEWEST, (scope.organization,)) or 0
+        return sql.fetch_value(statements.FIND_NEWEST, (scope.organization,)) or 0
     if not cursor.startswith(PREFIX):
         return cursors.decode(service, LISTING, scope.organization, cursor)[0]
     place = _place_of(scope.organization, cursor) or (None, None)
-    number: int | None = sql.value(statements.NUMBER, (scope.organization, scope.profile, *place))
+    number: int | None = sql.fetch_value(statements.FIND_NUMBER, (scope.organization, scope.profile, *place))
     if number is None:
-        raise refuse("cursor", "There is no event with this id in the scope.")
+        raise rule_error("cursor", "There is no event with this id in the scope.")
     return number

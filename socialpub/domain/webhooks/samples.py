@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
@@ -16,7 +16,7 @@ from socialpub.domain.outbox.calls import Attempt
 from socialpub.domain.shapes.events import SampleEvent
 from socialpub.domain.shapes.webhooks import TestBody
 from socialpub.domain.webhooks import deliver, endpoints, eventlog
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
 
 log = logging.getLogger("socialpub.webhooks")
 

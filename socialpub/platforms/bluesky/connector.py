@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
-from socialpub.base.runtime import iso
+from socialpub.base.http import UpstreamResponse
+from socialpub.base.runtime import format_iso
 from socialpub.platforms.bluesky import oauth, video
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.bluesky import thread_refs as bluesky_reply
@@ -137,7 +137,7 @@ def revoke(up: Upstream) -> None:
             raise
 
 
-def _tokens(up: Upstream, step: Step, reply: Response, did: str) -> Tokens:
+def _tokens(up: Upstream, step: Step, reply: UpstreamResponse, did: str) -> Tokens:
     session = reply.record()
     access, renew = session.get("accessJwt"), session.get("refreshJwt")
     if not isinstance(access, str) or not isinstance(renew, str) or session.get("did") != did:
@@ -214,7 +214,7 @@ def _plan(up: Upstream, now_ms: int, nonce: int, record: Json) -> Json:
 
 def _record(up: Upstream, text: str, now_ms: int, options: Mapping[str, Any]) -> Json:
     text = bluesky_text.strip_bom(text)
-    record = {"$type": COLLECTION, "text": text, "createdAt": iso(now_ms)}
+    record = {"$type": COLLECTION, "text": text, "createdAt": format_iso(now_ms)}
     return record | _find_presence(langs=options.get("langs"), facets=bluesky_text.build_facets(text, _resolver(up)))
 
 
@@ -313,7 +313,7 @@ def send(up: Upstream, plan: Json) -> Published:
     return _published(up, plan, reply)
 
 
-def _put(up: Upstream, plan: Json) -> Response:
+def _put(up: Upstream, plan: Json) -> UpstreamResponse:
     nsid, auth = "com.atproto.repo.putRecord", up.tokens.access
     body = {**_where(plan), "validate": True, "record": plan["record"], "swapRecord": None}
     return call(up, "send", "POST", find_server_origin(up), nsid, bearer=auth, mutating=True, json=body)
@@ -371,7 +371,7 @@ def _where(plan: Json) -> Json:
     return {name: plan[name] for name in ("repo", "collection", "rkey")}
 
 
-def _published(up: Upstream, plan: Json, reply: Response) -> Published:
+def _published(up: Upstream, plan: Json, reply: UpstreamResponse) -> Published:
     uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
     if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
         raise build_unusable_error(up, "send", reply, mutating=True)

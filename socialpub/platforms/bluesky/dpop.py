@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from socialpub.base.http import Client, Response
+from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.platforms.contract import Json, SigningContext, Upstream
 
 KEY = "dpopKey"  # session key in Tokens.private; absent for app passwords
@@ -79,7 +79,7 @@ def _load_key(key: str) -> ec.EllipticCurvePrivateKey:
 
 def request(
     up: Upstream,
-    http: Client,
+    http: HttpClient,
     key: str,
     method: Literal["GET", "POST"],
     url: str,
@@ -87,13 +87,13 @@ def request(
     access: str = "",
     headers: Mapping[str, str] | None = None,
     **sent: Any,
-) -> Response:
+) -> UpstreamResponse:
     """Send a request with a proof; repeat once if the server wants a nonce and has not acted.
 
-    `sent`: further arguments of `Client.request`; a streamed body must be iterable twice.
+    `sent`: further arguments of `HttpClient.request`; a streamed body must be iterable twice.
     """
     auth = {"Authorization": f"DPoP {access}"} if access else {}
-    reply = Response(0, {}, b"")
+    reply = UpstreamResponse(0, {}, b"")
     for _ in range(2):
         proven = {**auth, **(headers or {}), "DPoP": _proof(up, key, method, url, access)}
         reply = http.request(method, url, headers=proven, **sent)
@@ -119,5 +119,5 @@ def _nonce_of(key: str, url: str) -> str:
     return f"nonce of {parts.scheme}://{parts.netloc} for {hash_text(key)}"
 
 
-def _wants_nonce(reply: Response) -> bool:
+def _wants_nonce(reply: UpstreamResponse) -> bool:
     return reply.status_code in (400, 401) and reply.record().get("error") == "use_dpop_nonce"

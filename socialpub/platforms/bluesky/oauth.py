@@ -12,7 +12,7 @@ from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.bluesky.dpop import (
     KEY,
     hash_text,
@@ -200,7 +200,7 @@ def _session(up: Upstream) -> tuple[AppClient, AuthorizationServer, str]:
     return AppClient(**held["client"], key=held["clientKey"]), AuthorizationServer(**held["server"]), held[KEY]
 
 
-def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: Response, held: Tokens) -> Tokens:
+def _tokens(up: Upstream, step: Literal["login", "refresh"], reply: UpstreamResponse, held: Tokens) -> Tokens:
     body = reply.record()
     access, renew, life = body.get("access_token"), body.get("refresh_token"), body.get("expires_in")
     bound = str(body.get("token_type")).lower() == "dpop"
@@ -267,7 +267,7 @@ def _address(issuer: str, url: object) -> str:
 
 def _post(
     up: Upstream, step: Step, url: str, form: Mapping[str, str], key: str, client: AppClient, issuer: str
-) -> Response:
+) -> UpstreamResponse:
     """POST a signed form and return the 2xx response. Raises on any other."""
     whole = {**form, "client_id": client.id}
     if client.key:
@@ -290,7 +290,7 @@ def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
     return sign_jwt(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
 
 
-def _failure(up: Upstream, step: Step, reply: Response, secrets: tuple[str, ...]) -> ApiError:
+def _failure(up: Upstream, step: Step, reply: UpstreamResponse, secrets: tuple[str, ...]) -> ApiError:
     found = _NAMES.get(error_name(reply) or "")
     if found is None and reply.status_code == 429:
         found = Verdict(Outcome.THROTTLED, "platform_unavailable")

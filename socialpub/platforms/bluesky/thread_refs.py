@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.bluesky.xrpc import (
     LOOKUP_SECONDS,
     NO_PARENT,
@@ -48,7 +48,7 @@ def build_refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
     return {"root": _root(up, reply) or found, "parent": found}
 
 
-def _read(up: Upstream, uri: str) -> Response:
+def _read(up: Upstream, uri: str) -> UpstreamResponse:
     """Read the parent's record from the account's own server, else from the public API."""
     where = dict(zip(("repo", "collection", "rkey"), uri.removeprefix("at://").split("/"), strict=True))
     lost: list[ApiError] = []
@@ -63,7 +63,7 @@ def _read(up: Upstream, uri: str) -> Response:
     raise _to_not_sent_error(up, lost[-1])
 
 
-def _check_parent(up: Upstream, uri: str, reply: Response) -> Response:
+def _check_parent(up: Upstream, uri: str, reply: UpstreamResponse) -> UpstreamResponse:
     """Return the response if it contains the record of that address."""
     found, tail = _parse_ref(reply.record()), uri.removeprefix("at://").partition("/")[2]
     if found is None or not found["uri"].endswith(f"/{tail}") or not isinstance(reply.record().get("value"), dict):
@@ -71,7 +71,7 @@ def _check_parent(up: Upstream, uri: str, reply: Response) -> Response:
     return reply
 
 
-def _root(up: Upstream, reply: Response) -> Json | None:
+def _root(up: Upstream, reply: UpstreamResponse) -> Json | None:
     """Return the parent's root; None if it starts a thread."""
     answers = reply.record()["value"].get("reply")
     if answers is None:

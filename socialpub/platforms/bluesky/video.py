@@ -7,7 +7,7 @@ returns the existing blob, so every step is repeatable.
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.bluesky.blobs import upload
 from socialpub.platforms.bluesky.xrpc import (
     build_response_error,
@@ -152,7 +152,7 @@ def _poll_after_error(up: Upstream, saved: Json, error: ApiError) -> Pending:
     return _poll_later(up, saved | {"misses": saved["misses"] + 1})
 
 
-def _job(reply: Response) -> Json:
+def _job(reply: UpstreamResponse) -> Json:
     """Return the job, wrapped as in the lexicon or flat as the service sends it."""
     body = reply.record()
     inner = body.get("jobStatus")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from socialpub.base import compact
+from socialpub.base import json_codec
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Client, Response
+from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.platforms.bluesky import dpop
 from socialpub.platforms.bluesky.declaration import HOSTS, PLATFORM
 from socialpub.platforms.bluesky.rules import BY_ID
@@ -135,7 +135,7 @@ def parse_origin(url: str) -> str:
     return f"{parts.scheme}://{host}{port}" if known else ""
 
 
-def client_for(up: Upstream, url: str) -> Client:
+def client_for(up: Upstream, url: str) -> HttpClient:
     """Return the client for a URL: trusted for configured hosts, otherwise guarded."""
     trusted = {parse_origin(getattr(up.site, name)) for name in HOSTS}
     return up.http if parse_origin(url) in trusted else up.guarded
@@ -158,10 +158,10 @@ def call(
     mutating: bool = False,
     secrets: tuple[str, ...] = (),
     **sent: Any,
-) -> Response:
+) -> UpstreamResponse:
     """Make an XRPC call and return the 2xx response. Raises others as REPLIES classifies them.
 
-    `sent`: further arguments of `Client.request`; `secrets` are redacted from the error, like the tokens.
+    `sent`: further arguments of `HttpClient.request`; `secrets` are redacted from the error, like the tokens.
     """
     url = f"{host}/xrpc/{nsid}"
     try:
@@ -177,7 +177,7 @@ def call(
 
 def _send(
     up: Upstream, method: Literal["GET", "POST"], url: str, bearer: str | None, headers: dict[str, str], sent: Json
-) -> Response:
+) -> UpstreamResponse:
     key = up.tokens.private.get(dpop.KEY)
     if bearer and key:
         return dpop.request(up, client_for(up, url), key, method, url, access=bearer, headers=headers, **sent)
@@ -190,14 +190,14 @@ build_unusable_error = _ERRORS.unusable
 build_worded_error = _ERRORS.worded
 
 
-def error_name(reply: Response) -> str | None:
+def error_name(reply: UpstreamResponse) -> str | None:
     """Return the name of the XRPC error, if any."""
     name = reply.record().get("error")
     return name if isinstance(name, str) else None
 
 
 def build_response_error(
-    up: Upstream, step: Step, reply: Response, *, mutating: bool = False, secrets: tuple[str, ...] = ()
+    up: Upstream, step: Step, reply: UpstreamResponse, *, mutating: bool = False, secrets: tuple[str, ...] = ()
 ) -> ApiError:
     """Build the error of a response, classified by REPLIES, with secrets redacted."""
     found = classify(REPLIES, step, reply.status_code, error_name(reply), mutating=mutating)
@@ -205,7 +205,7 @@ def build_response_error(
 
 
 def build_classified_error(
-    up: Upstream, step: Step, found: Verdict, reply: Response, secrets: tuple[str, ...]
+    up: Upstream, step: Step, found: Verdict, reply: UpstreamResponse, secrets: tuple[str, ...]
 ) -> ApiError:
     """Build the error of a classified response, with secrets redacted."""
     shown = redact_response(up, reply, *secrets)
@@ -243,13 +243,13 @@ def decode_claims(jwt: str) -> Json:
     """Return the unverified payload of a JWT, or empty (tokens are opaque by specification)."""
     try:
         part = jwt.split(".")[1]
-        value = compact.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        value = json_codec.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (IndexError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def _error_text(reply: Response) -> str:
+def _error_text(reply: UpstreamResponse) -> str:
     return str(reply.record().get("message") or reply.record().get("error_description") or error_name(reply) or "")
 
 

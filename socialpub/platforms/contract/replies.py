@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract.declaration import Platform
 
 
@@ -55,7 +55,7 @@ def classify(replies: Replies, step: str, status: int, name: str | None, *, muta
     return Verdict(Outcome.NOT_SENT, "platform_unavailable")
 
 
-def build_error(platform: Platform, version: str, found: Verdict, reply: Response, message: str) -> ApiError:
+def build_error(platform: Platform, version: str, found: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
     """Build the ApiError of an unsuccessful response, with it unredacted: the caller redacts."""
     body = reply.json()
     raw = body if body is not None else reply.content[:2048].decode("utf-8", "replace")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from socialpub.base.http import Client
+from socialpub.base.http import HttpClient
 from socialpub.platforms.contract.content import ConnectorAccount
 
 
@@ -96,8 +96,8 @@ class Upstream:
     `http` calls configured hosts, `guarded` those named by users or third parties (link cards, a PDS).
     """
 
-    http: Client
-    guarded: Client
+    http: HttpClient
+    guarded: HttpClient
     site: Any  # the platform's own Site subclass
     account: ConnectorAccount
     tokens: Tokens

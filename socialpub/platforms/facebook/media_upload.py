@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.facebook import resumable_upload
 from socialpub.platforms.facebook.declaration import GRAPH
@@ -108,7 +108,7 @@ def _send_next(up: Upstream, draft: Draft, state: VideoUploadSession) -> VideoUp
     return Pending(asdict(replace(found or state, misses=state.misses + 1)), _MISS_WAIT)
 
 
-def _correct_offset(reply: Response) -> Json:
+def _correct_offset(reply: UpstreamResponse) -> Json:
     fault = parse_fault(reply)
     return dict(fault.data) if fault.subcode == _WRONG_OFFSET else {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.kit.api_errors import to_text
@@ -35,7 +35,7 @@ class ResumableUpload:
         return Pending({"upload": asdict(self)}, seconds)
 
 
-def is_wanted(up: Upstream, reply: Response) -> bool:
+def is_wanted(up: Upstream, reply: UpstreamResponse) -> bool:
     """Return whether the refusal says that phased uploads have ended."""
     fault = parse_fault(reply)
     said = not _UNSUPPORTED.isdisjoint(fault.numbers) or any(word in fault.words for word in _WORDS)

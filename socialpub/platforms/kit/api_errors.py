@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
+from socialpub.base.observability import redaction
 from socialpub.platforms.contract import NO_BODY, Platform, Replies, Rule, Upstream, Verdict, build_error
 
 
@@ -17,9 +17,9 @@ def to_text(value: object) -> str:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def redact_response(up: Upstream, reply: Response, *more: str) -> Response:
+def redact_response(up: Upstream, reply: UpstreamResponse, *more: str) -> UpstreamResponse:
     """Redact the secrets of the connection, and `more`, from a response."""
-    return reply.with_content(redact.content(reply.content, (*list_secrets(up), *filter(None, more))))
+    return reply.with_content(redaction.redact_response(reply.content, (*list_secrets(up), *filter(None, more))))
 
 
 def list_secrets(up: Upstream) -> tuple[str, ...]:
@@ -45,12 +45,12 @@ class ErrorFactory:
         version = self.platform.pinned(up.site)
         return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
 
-    def told(self, up: Upstream, step: str, found: Verdict, reply: Response, said: str) -> ApiError:
+    def told(self, up: Upstream, step: str, found: Verdict, reply: UpstreamResponse, said: str) -> ApiError:
         """Build the error of a redacted, classified response, with its text."""
         said = said[:300] or f"it answered with status {reply.status_code}."
         return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
 
-    def worded(self, up: Upstream, found: Verdict, reply: Response, message: str) -> ApiError:
+    def worded(self, up: Upstream, found: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
         """Build the error of a classified response; the text of its rule comes first."""
         if found.rule:
             row = self.rule(found.rule.partition(".")[2])
@@ -58,7 +58,7 @@ class ErrorFactory:
             message = f"{row.message} {message}"
         return build_error(self.platform, self.platform.pinned(up.site), found, reply, message)
 
-    def unusable(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+    def unusable(self, up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
         """Build the error of an incomplete 2xx response, by its row in REPLIES (`NO_BODY`).
 
         Without a row: ambiguous for a mutating call, otherwise not sent. The body is not shown, because it may hold

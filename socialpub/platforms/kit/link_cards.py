@@ -13,7 +13,7 @@ from io import BytesIO
 from urllib.parse import urljoin
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Client, Response
+from socialpub.base.http import HttpClient, UpstreamResponse
 from socialpub.platforms.kit import charset, html_tokens, images
 
 PAGE_SECONDS = 3.0
@@ -53,7 +53,7 @@ class CardPicture:
     content_type: str
 
 
-def fetch(http: Client, url: str) -> LinkCard | None:
+def fetch(http: HttpClient, url: str) -> LinkCard | None:
     """Fetch the card of a page, from its first `PAGE_BYTES`.
 
     None if the page is too slow, not HTML, or has no title in an encoding that fits its bytes.
@@ -68,7 +68,7 @@ def fetch(http: Client, url: str) -> LinkCard | None:
     return LinkCard(title, _first(found, _DESCRIPTION, DESCRIPTION_MAX), _addresses(found, str(reply.url)))
 
 
-def fetch_pictures(http: Client, card: LinkCard) -> Iterator[CardPicture]:
+def fetch_pictures(http: HttpClient, card: LinkCard) -> Iterator[CardPicture]:
     """Yield the usable pictures of a card, fetching each on demand.
 
     Skipped if too slow, too large, damaged, or in no picture format (SVG is none).
@@ -80,7 +80,7 @@ def fetch_pictures(http: Client, card: LinkCard) -> Iterator[CardPicture]:
             yield found
 
 
-def _fetch_picture(http: Client, url: str, seconds: float) -> CardPicture | None:
+def _fetch_picture(http: HttpClient, url: str, seconds: float) -> CardPicture | None:
     data, reply = _download(http, url, PICTURE_BYTES, seconds, whole=True)
     content_type = images.sniffed(data)
     if reply is None or not reply.is_success or reply.unread or content_type is None:
@@ -91,7 +91,9 @@ def _fetch_picture(http: Client, url: str, seconds: float) -> CardPicture | None
         return None
 
 
-def _download(http: Client, url: str, max_bytes: int, seconds: float, *, whole: bool) -> tuple[bytes, Response | None]:
+def _download(
+    http: HttpClient, url: str, max_bytes: int, seconds: float, *, whole: bool
+) -> tuple[bytes, UpstreamResponse | None]:
     """Return the received part of the body, and the response; None without one."""
     into = BytesIO()
     try:
@@ -101,7 +103,7 @@ def _download(http: Client, url: str, max_bytes: int, seconds: float, *, whole: 
     return into.getvalue(), reply
 
 
-def _is_html(reply: Response) -> bool:
+def _is_html(reply: UpstreamResponse) -> bool:
     kind = reply.headers.get("content-type", "text/html").split(";")[0].strip().lower()
     return kind in ("text/html", "application/xhtml+xml", "")
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from socialpub.base import redact
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Client, Response
+from socialpub.base.http import HttpClient, UpstreamResponse
+from socialpub.base.observability import redaction
 from socialpub.platforms.contract import ConfiguredSite, Json, OAuthFlow, Platform, ScopedSite, Site, Tokens, Upstream
 
 _SCOPE_FIELDS = ("scope", "scopes", "permissions")
@@ -60,7 +60,7 @@ def make_challenge(verifier: str) -> str:
 
 
 def exchange(
-    platform: Platform, http: Client, site: Site, code: str, redirect_uri: str, verifier: str, now_ms: int
+    platform: Platform, http: HttpClient, site: Site, code: str, redirect_uri: str, verifier: str, now_ms: int
 ) -> Tokens:
     """Exchange a code for tokens, requiring all required scopes.
 
@@ -106,7 +106,7 @@ def revoke(platform: Platform, up: Upstream, url: str, secrets: Iterable[str] | 
 
 def request_tokens(
     platform: Platform,
-    http: Client,
+    http: HttpClient,
     site: Site,
     form: Mapping[str, str],
     now_ms: int,
@@ -120,7 +120,7 @@ def request_tokens(
     return parse_tokens(platform, reply, now_ms, held=held, hide=_secrets(site, whole, headers))
 
 
-def check_app(platform: Platform, http: Client, site: Site) -> None:
+def check_app(platform: Platform, http: HttpClient, site: Site) -> None:
     """Check that the platform knows the app of `site` (`OAuthFlow.app_check`).
 
     Raises ApiError `platform_not_enabled` if it refuses the app, `platform_unavailable` if that is unclear.
@@ -199,7 +199,7 @@ def _secrets(site: Site, form: Mapping[str, str], headers: Mapping[str, str]) ->
 
 
 def parse_tokens(
-    platform: Platform, reply: Response, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
+    platform: Platform, reply: UpstreamResponse, now_ms: int, *, held: Tokens | None = None, hide: Iterable[str] = ()
 ) -> Tokens:
     """Parse tokens; `private` holds `scopes` and, if given, `refreshExpiresAtMs`.
 
@@ -221,7 +221,7 @@ def parse_tokens(
     return Tokens(access, renewed or (held.refresh if held else None), now_ms + life * 1000 if life else None, private)
 
 
-def _flatten(reply: Response) -> Json:
+def _flatten(reply: UpstreamResponse) -> Json:
     body = reply.record()
     inner = body.get("data")
     if isinstance(inner, list) and inner:
@@ -268,7 +268,7 @@ class OAuthFault:
         return self.name in _MISCONFIGURED or any(word in self.message.lower() for word in _MISCONFIGURED_WORDS)
 
 
-def _parse_fault(reply: Response) -> OAuthFault:
+def _parse_fault(reply: UpstreamResponse) -> OAuthFault:
     body = reply.record()
     inner = body.get("error")
     if isinstance(inner, dict):
@@ -284,7 +284,7 @@ _MESSAGE_FIELDS = ("error_description", "error_message", "message", "detail")
 
 
 def _failure(
-    platform: Platform, reply: Response, fault: OAuthFault, *, hide: Iterable[str], renewing: bool = False
+    platform: Platform, reply: UpstreamResponse, fault: OAuthFault, *, hide: Iterable[str], renewing: bool = False
 ) -> ApiError:
     """Build the error; its code depends on who is at fault: platform, this server or account."""
     hidden = [secret for secret in hide if len(secret) >= 8]
@@ -292,25 +292,32 @@ def _failure(
     refused_app = _row(platform).basic and reply.status_code == 401 and fault.name not in _ABOUT_GRANTS
     if refused_app and renewing and not fault.is_ours:
         # Pinterest answers a refused refresh the same way: comparing with other accounts tells.
-        error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
+        error = _refused(
+            platform, f"{platform.label} refused: {redaction.redact_json(fault.message or fault.name, hidden)}"
+        )
         error.app_in_doubt = True
     elif fault.is_ours or refused_app:
-        error = build_misconfigured_error(platform, redact.value(fault.message or fault.name, hidden))
+        error = build_misconfigured_error(platform, redaction.redact_json(fault.message or fault.name, hidden))
     elif reply.status_code == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
     elif fault.busy or reply.status_code in (408, 425) or reply.status_code >= 500:
         error = _unavailable(platform, "could not answer", Outcome.AMBIGUOUS, reply.retry_after)
     elif 400 <= reply.status_code < 500 or (reply.is_success and fault.name):
-        error = _refused(platform, f"{platform.label} refused: {redact.value(fault.message or fault.name, hidden)}")
+        error = _refused(
+            platform, f"{platform.label} refused: {redaction.redact_json(fault.message or fault.name, hidden)}"
+        )
     else:
         error = _unavailable(platform, "gave an answer that cannot be read", Outcome.AMBIGUOUS)
         error.platform_response = {"status": reply.status_code}  # a partial response may hold a token
         return error
-    error.platform_response = {"status": reply.status_code, "body": redact.value(_visible_response(reply), hidden)}
+    error.platform_response = {
+        "status": reply.status_code,
+        "body": redaction.redact_json(_visible_response(reply), hidden),
+    }
     return error
 
 
-def _visible_response(reply: Response) -> Any:
+def _visible_response(reply: UpstreamResponse) -> Any:
     body = reply.json()
     return body if body is not None else reply.content[:2048].decode("utf-8", "replace")
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Upstream, classify
 from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
 from socialpub.platforms.linkedin.declaration import PHRASES, PLATFORM, REPLIES, STEPS
@@ -28,7 +28,7 @@ def call(
     mutating: bool = False,
     headers: Mapping[str, str] | None = None,
     **sent: Any,
-) -> Response:
+) -> UpstreamResponse:
     """Call `/rest` and return the 2xx response. Raises others as REPLIES classifies them."""
     versioned = {"LinkedIn-Version": PLATFORM.pinned(up.site), "X-Restli-Protocol-Version": "2.0.0"}
     url = f"{up.site.api_base}/rest/{path}"
@@ -57,7 +57,7 @@ def is_page(up: Upstream) -> bool:
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
     found = classify(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
     shown = redact_response(up, reply)
@@ -67,7 +67,7 @@ def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = Fa
     return error
 
 
-def _name(up: Upstream, step: str, reply: Response) -> str | None:
+def _name(up: Upstream, step: str, reply: UpstreamResponse) -> str | None:
     """Return the error's most specific name that has a row in REPLIES at this step."""
     for name in _names(up, reply.record()):
         if (step, reply.status_code, name) in REPLIES or ("*", reply.status_code, name) in REPLIES:
@@ -103,14 +103,14 @@ def _paths(body: Json) -> Iterator[str]:
             yield path
 
 
-def _error_text(reply: Response) -> str:
+def _error_text(reply: UpstreamResponse) -> str:
     body = reply.record()
     said = to_text(body.get("message"))[:300] or f"it answered with status {reply.status_code}."
     places = [path for path in _paths(body) if path not in said]
     return f"{said} ({', '.join(places)})" if places else said
 
 
-def _until_midnight(reply: Response) -> int | None:
+def _until_midnight(reply: UpstreamResponse) -> int | None:
     """Return the seconds until the daily limit resets at midnight UTC; LinkedIn has no header."""
     if reply.status_code != 429 or " DAY limit" not in to_text(reply.record().get("message")):
         return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
@@ -185,7 +185,7 @@ def _list_pages(
     yield None
 
 
-def _is_last(reply: Response, start: int) -> bool:
+def _is_last(reply: UpstreamResponse, start: int) -> bool:
     """Return whether the list ends before `start`; without a total, an empty page ends it."""
     paging = reply.record().get("paging")
     told = paging if isinstance(paging, dict) else {}

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
@@ -140,10 +140,10 @@ def _upload_part(up: Upstream, file: FileSlice, instruction: Json) -> str:
 
 
 def _unexpected_error(up: Upstream) -> ApiError:
-    return build_unusable_error(up, "begin", Response(200, {}, b""))
+    return build_unusable_error(up, "begin", UpstreamResponse(200, {}, b""))
 
 
-def _retry_put(put: Callable[[], Response]) -> Response:
+def _retry_put(put: Callable[[], UpstreamResponse]) -> UpstreamResponse:
     """Repeat a part at once after a lost response: restarting the upload is expensive."""
     for _ in range(PART_TRIES - 1):
         try:
@@ -154,7 +154,7 @@ def _retry_put(put: Callable[[], Response]) -> Response:
     return put()
 
 
-def _put(up: Upstream, url: str, part: FileSlice, headers: dict[str, str]) -> Response:
+def _put(up: Upstream, url: str, part: FileSlice, headers: dict[str, str]) -> UpstreamResponse:
     sent = {"Content-Type": "application/octet-stream", "Content-Length": str(part.size), **headers}
     reply = up.guarded.request("PUT", url, headers=sent, content=part, timeout=UPLOAD_SECONDS)
     if not reply.is_success:
@@ -202,7 +202,7 @@ def _poll_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUp
     return replace(state, waited=state.waited + state.wait, wait=longer, misses=0).later(state.wait)
 
 
-def _timeout_error(up: Upstream, reply: Response) -> ApiError:
+def _timeout_error(up: Upstream, reply: UpstreamResponse) -> ApiError:
     return ApiError(
         "platform_unavailable",
         "LinkedIn has been processing the media for ten minutes.",

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream, Verdict
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.kit.rule_catalog import build_warning
@@ -213,7 +213,7 @@ class _PrepareStep:
         status = to_text(reply.record().get(self.dance.status))
         return self._failed(reply, status) if status in ("ERROR", "EXPIRED") else status
 
-    def _failed(self, reply: Response, status: str) -> Pending:
+    def _failed(self, reply: UpstreamResponse, status: str) -> Pending:
         """Handle a failed container: recreate everything once, where that may help."""
         why = _error_name(self.dance, reply)
         if (status == "EXPIRED" or why in self.dance.again) and self.state.rebuilt < REBUILDS_MAX:
@@ -240,7 +240,7 @@ class _PrepareStep:
         return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 
 
-def fetch_status(dance: ContainerFlow, up: Upstream, container: str) -> Response:
+def fetch_status(dance: ContainerFlow, up: Upstream, container: str) -> UpstreamResponse:
     """Fetch a container's status. Raises ApiError if it has none."""
     fields = f"{dance.status},{dance.detail}"
     reply = dance.graph.call(up, "status", "GET", container, params={"fields": fields})
@@ -249,7 +249,7 @@ def fetch_status(dance: ContainerFlow, up: Upstream, container: str) -> Response
     return reply
 
 
-def _error_name(dance: ContainerFlow, reply: Response) -> str:
+def _error_name(dance: ContainerFlow, reply: UpstreamResponse) -> str:
     """Name a container's error: Threads gives a word, Instagram a sentence with a number."""
     words = to_text(reply.record().get(dance.detail))
     number = re.search(r"\b(22\d{5})\b", words)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from socialpub.base import compact
+from socialpub.base import json_codec
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Replies, ScopedSite, Site, Tokens, Upstream, Verdict, classify
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import ErrorFactory, list_secrets, redact_response, to_text
@@ -134,7 +134,7 @@ class GraphFault:
         return (*pair, *map(str, self.numbers), *group)
 
 
-def parse_fault(reply: Response) -> GraphFault:
+def parse_fault(reply: UpstreamResponse) -> GraphFault:
     """Parse the error of a response, in Graph's form or that of token endpoints."""
     body = reply.record()
     error = body.get("error")
@@ -181,7 +181,7 @@ class GraphApi(ErrorFactory):
         token: str | None = None,
         mutating: bool = False,
         **sent: Any,
-    ) -> Response:
+    ) -> UpstreamResponse:
         """Call and return the 2xx response. Raises others as REPLIES classifies them."""
         reply = self.ask(up, method, path, token=token, **sent)
         if not reply.is_success:
@@ -190,7 +190,9 @@ class GraphApi(ErrorFactory):
             raise self.unusable(up, step, reply)
         return reply
 
-    def ask(self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any) -> Response:
+    def ask(
+        self, up: Upstream, method: Method, path: str, *, token: str | None = None, **sent: Any
+    ) -> UpstreamResponse:
         """Send a request with the token in a header. `path`: below the version, or a whole URL."""
         url = path if "://" in path else self.address(up.site, path)
         bearer = token or up.tokens.access
@@ -198,7 +200,7 @@ class GraphApi(ErrorFactory):
         params = dict(sent.pop("params", None) or {}) | build_proof(up.site, bearer)
         return up.http.request(method, url, headers=headers, params=params or None, **sent)
 
-    def name(self, step: str, reply: Response) -> str | None:
+    def name(self, step: str, reply: UpstreamResponse) -> str | None:
         """Return the error's name in REPLIES at this step, or None."""
         fault = parse_fault(reply)
         phrases = {**self.phrases, **_PHRASES}
@@ -207,7 +209,7 @@ class GraphApi(ErrorFactory):
         rows = self.replies
         return next((name for name in names if (step, 400, name) in rows or ("*", 400, name) in rows), None)
 
-    def verdict(self, step: str, reply: Response, *, mutating: bool) -> Verdict:
+    def verdict(self, step: str, reply: UpstreamResponse, *, mutating: bool) -> Verdict:
         """Classify an unsuccessful response."""
         fault, name = parse_fault(reply), self.name(step, reply)
         found = classify(self.replies, step, 400 if name else reply.status_code, name, mutating=mutating)
@@ -216,7 +218,7 @@ class GraphApi(ErrorFactory):
             return found
         return classify(self.replies, step, 503, None, mutating=mutating)
 
-    def refused(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+    def refused(self, up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
         """Build the error of a response, with secrets redacted."""
         shown = redact_response(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
@@ -234,7 +236,9 @@ class GraphApi(ErrorFactory):
         upstream = error.code == "preflight_failed"
         return replace(error, code="platform_rejected", status=0) if upstream else error
 
-    def id_of(self, up: Upstream, step: str, reply: Response, *, mutating: bool = False, key: str = "id") -> str:
+    def id_of(
+        self, up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False, key: str = "id"
+    ) -> str:
         """Extract an id (text or number in Meta's responses)."""
         found = to_text(reply.record().get(key))
         if not found:
@@ -252,7 +256,7 @@ def build_proof(site: Site, token: str) -> dict[str, str]:
     return {"appsecret_proof": hmac.new(site.client_secret.encode(), token.encode(), hashlib.sha256).hexdigest()}
 
 
-def regain_seconds(reply: Response) -> int | None:
+def regain_seconds(reply: UpstreamResponse) -> int | None:
     """Return the seconds until calls are accepted, from the usage headers; None if not given.
 
     The headers give minutes. Used-up app calls give no time: they are counted over an hour.
@@ -269,9 +273,9 @@ _APP_COUNTS = ("call_count", "total_time", "total_cputime")
 _APP_WINDOW = 3600
 
 
-def _usage(reply: Response, header: str) -> Json:
+def _usage(reply: UpstreamResponse, header: str) -> Json:
     try:
-        found = compact.loads(reply.headers.get(header, ""))
+        found = json_codec.loads(reply.headers.get(header, ""))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -367,6 +371,6 @@ def derive_addresses(values: Any, **paths: str) -> Any:
     return values
 
 
-def list_data(reply: Response) -> Iterator[Json]:
+def list_data(reply: UpstreamResponse) -> Iterator[Json]:
     """Yield the objects of a response's `data`."""
     yield from _rows(reply.record().get("data"))

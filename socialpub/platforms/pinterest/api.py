@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse, retry_after
 from socialpub.platforms.contract import Json, Upstream, Verdict, classify
 from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
 from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES, STEPS
@@ -17,7 +16,7 @@ _ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
 build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
 
 
-def send_request(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> Response:
+def send_request(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> UpstreamResponse:
     """Send a request; `path` is below the version."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"} | dict(sent.pop("headers", {}))
     url = f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}"
@@ -26,7 +25,7 @@ def send_request(up: Upstream, method: Literal["GET", "POST"], path: str, **sent
 
 def call(
     up: Upstream, step: str, method: Literal["GET", "POST"], path: str, *, mutating: bool = False, **sent: Any
-) -> Response:
+) -> UpstreamResponse:
     """Call and return the 2xx response. Raises others as REPLIES classifies them."""
     reply = send_request(up, method, path, **sent)
     if not reply.is_success:
@@ -56,7 +55,7 @@ def list_pages(
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def find_error_name(step: str, reply: Response) -> str | None:
+def find_error_name(step: str, reply: UpstreamResponse) -> str | None:
     """Return the error's name in REPLIES at this step: by its text, else by its code."""
     body = reply.record()
     words = f"{body.get('message', '')} {body.get('message_detail', '')}".lower()
@@ -66,7 +65,7 @@ def find_error_name(step: str, reply: Response) -> str | None:
     return next((name for name in known if {(step, status, name), ("*", status, name)} & set(REPLIES)), None)
 
 
-def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
     found = classify(REPLIES, step, reply.status_code, find_error_name(step, reply), mutating=mutating)
     shown = redact_response(up, reply)
@@ -77,7 +76,7 @@ def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = Fa
     return error
 
 
-def _reset_seconds(reply: Response, found: Verdict) -> int | None:
+def _reset_seconds(reply: UpstreamResponse, found: Verdict) -> int | None:
     """Return the seconds until calls are accepted, from Pinterest's own header."""
-    wait = retry_after.seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
+    wait = retry_after.parse_seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
     return wait if found.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None

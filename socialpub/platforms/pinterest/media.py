@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.kit.uploads import build_form, whole_file
@@ -148,7 +148,7 @@ def _put(up: Upstream, draft: Draft, opened: Json) -> None:
         )
 
 
-def _store_error_text(reply: Response) -> str:
+def _store_error_text(reply: UpstreamResponse) -> str:
     code = reply.content.partition(b"<Code>")[2].partition(b"</Code>")[0][:100].decode("ascii", "replace")
     return f"The store answered {reply.status_code} {code}.".replace(" .", ".")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Upstream, Verdict, classify
 from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response, to_text
 from socialpub.platforms.tiktok.declaration import PLATFORM, REPLIES, STEPS
@@ -17,13 +17,13 @@ _ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
 build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
 
 
-def send_request(up: Upstream, method: str, path: str, **sent: Any) -> Response:
+def send_request(up: Upstream, method: str, path: str, **sent: Any) -> UpstreamResponse:
     """Send a request; `path` is below the version and ends with a slash."""
     headers = {"Authorization": f"Bearer {up.tokens.access}"} | (_JSON if "json" in sent else {})
     return up.http.request(method, f"{up.site.api_base}/{PLATFORM.pinned(up.site)}/{path}", headers=headers, **sent)
 
 
-def data_of(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> Json:
+def data_of(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> Json:
     """Return the envelope's data; HTTP 200 is not enough, the error code must be `ok`."""
     if not reply.is_success or find_error_name(reply) not in ("ok", ""):
         raise build_error(up, step, reply, mutating=mutating)
@@ -36,7 +36,7 @@ def data_of(up: Upstream, step: str, reply: Response, *, mutating: bool = False)
 # --- Errors --------------------------------------------------------------------------------------------------------
 
 
-def find_error_name(reply: Response) -> str:
+def find_error_name(reply: UpstreamResponse) -> str:
     """Return TikTok's name of a response: `ok` or its error; empty if missing."""
     return to_text(_error(reply).get("code"))
 
@@ -50,7 +50,7 @@ def classify_error(step: str, status: int, name: str, *, mutating: bool = False)
     return classify(REPLIES, step, status, None, mutating=mutating)
 
 
-def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = False) -> ApiError:
+def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
     # The upload store gets no token, so its authorization errors are not about the account.
     name = "" if (step, reply.status_code) == ("upload", 401) else find_error_name(reply)
@@ -60,7 +60,7 @@ def build_error(up: Upstream, step: str, reply: Response, *, mutating: bool = Fa
     return _add_retry_info(_ERRORS.told(up, step, found, shown, said))
 
 
-def build_draft_error(up: Upstream, reply: Response, reason: str) -> ApiError:
+def build_draft_error(up: Upstream, reply: UpstreamResponse, reason: str) -> ApiError:
     """Build the error of a failed draft, from TikTok's reason."""
     found = classify_error("failed", 400, reason)
     return _add_retry_info(_ERRORS.worded(up, found, redact_response(up, reply), f"TikTok says: {reason[:100]}."))
@@ -74,6 +74,6 @@ def _add_retry_info(error: ApiError) -> ApiError:
     return error
 
 
-def _error(reply: Response) -> Json:
+def _error(reply: UpstreamResponse) -> Json:
     error = reply.record().get("error")
     return error if isinstance(error, dict) else {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import (
     AccountIdentity,
     Draft,
@@ -158,7 +158,7 @@ def _plan(draft: Draft, state: TiktokUpload, data: Json) -> Json:
     }
 
 
-def _retry_draft(up: Upstream, state: TiktokUpload, reply: Response, reason: str) -> Pending:
+def _retry_draft(up: Upstream, state: TiktokUpload, reply: UpstreamResponse, reason: str) -> Pending:
     """Create another draft, once, if that may help: a failed one never reaches the inbox."""
     if reason in _PULL_FAILURES and not state.rebuilt:
         return TiktokUpload(rebuilt=1).missed()
@@ -167,7 +167,7 @@ def _retry_draft(up: Upstream, state: TiktokUpload, reply: Response, reason: str
     raise error
 
 
-def _wait(up: Upstream, state: TiktokUpload, reply: Response) -> Pending:
+def _wait(up: Upstream, state: TiktokUpload, reply: UpstreamResponse) -> Pending:
     if state.waited + state.wait > PROCESSING_SECONDS_MAX:
         raise build_rule_error(
             up, "publish.pending", Outcome.NOT_SENT, said={"status": reply.status_code, "body": reply.record()}

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Pending, Upstream
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 from socialpub.platforms.tiktok.api import build_error, build_rule_error, build_unusable_error, data_of, send_request
@@ -51,7 +51,7 @@ def plan_chunks(size: int) -> tuple[int, int]:
     return chunk, size // chunk
 
 
-def start(up: Upstream, item: DraftMedia, state: TiktokUpload, reply: Response) -> TiktokUpload:
+def start(up: Upstream, item: DraftMedia, state: TiktokUpload, reply: UpstreamResponse) -> TiktokUpload:
     """Start the progress from the response that opened an upload."""
     data = data_of(up, "video", reply)
     publish, url = data.get("publish_id"), data.get("upload_url")
@@ -102,7 +102,7 @@ def _end(state: TiktokUpload) -> int:
     return state.size if state.size - end < state.chunk else end
 
 
-def _put(up: Upstream, item: DraftMedia, state: TiktokUpload, end: int) -> Response:
+def _put(up: Upstream, item: DraftMedia, state: TiktokUpload, end: int) -> UpstreamResponse:
     part = FileSlice(item.file, state.sent, end)
     headers = {
         "Content-Type": item.content_type,
@@ -149,7 +149,7 @@ def _reopen(up: Upstream, state: TiktokUpload, *, safe: bool) -> Pending:
     return TiktokUpload(rebuilt=state.rebuilt + 1).later(MISS_WAIT)
 
 
-def fetch_status(up: Upstream, publish: str) -> Response:
+def fetch_status(up: Upstream, publish: str) -> UpstreamResponse:
     """Fetch the status of a draft."""
     reply = send_request(up, "POST", "post/publish/status/fetch/", json={"publish_id": publish})
     data_of(up, "status", reply)

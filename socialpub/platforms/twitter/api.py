@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from socialpub.base import retry_after
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse, retry_after
 from socialpub.platforms.contract import NO_BODY, UNNAMED, Json, Replies, Upstream, Verdict, classify
 from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response
 from socialpub.platforms.twitter.declaration import PLATFORM
@@ -104,7 +103,7 @@ class TwitterFault:
     names: tuple[str, ...] = ()  # names in REPLIES, most specific first
 
 
-def parse_fault(reply: Response) -> TwitterFault:
+def parse_fault(reply: UpstreamResponse) -> TwitterFault:
     """Parse the problem of a response; without names if there is none."""
     layers = list(_layers(reply.record()))
     words = "\n".join(str(layer.get(key) or "") for layer in layers for key in _SAID_FIELDS).lower()
@@ -140,7 +139,7 @@ def call(
     also: str | None = None,
     headers: Mapping[str, str] | None = None,
     **sent: Any,
-) -> Response:
+) -> UpstreamResponse:
     """Call and return the 2xx response. Raises others by REPLIES. `also`: additional name."""
     whole = {"Authorization": f"Bearer {up.tokens.access}"} | dict(headers or {})
     reply = up.http.request(method, f"{up.site.api_base}{path}", headers=whole, **sent)
@@ -151,7 +150,7 @@ def call(
     return reply
 
 
-def _build_error(up: Upstream, step: Step, reply: Response, also: str | None, *, mutating: bool) -> ApiError:
+def _build_error(up: Upstream, step: Step, reply: UpstreamResponse, also: str | None, *, mutating: bool) -> ApiError:
     """Build the error of a response, with secrets redacted."""
     shown = redact_response(up, reply)
     fault = parse_fault(shown)
@@ -171,16 +170,16 @@ def _has_row(step: Step, status: int, name: str) -> bool:
     return (step, status, name) in REPLIES or ("*", status, name) in REPLIES
 
 
-def reset_seconds(reply: Response) -> int | None:
+def reset_seconds(reply: UpstreamResponse) -> int | None:
     """Return the seconds until calls are accepted, by the used-up windows; None if not given."""
     windows = ("x-rate-limit", "x-app-limit-24hour", "x-user-limit-24hour")
     used_up = (name for name in windows if reply.headers.get(f"{name}-remaining") == "0")
-    ends = (retry_after.until(reply.headers.get(f"{name}-reset", ""), reply.server_ms) for name in used_up)
+    ends = (retry_after.parse_reset_time(reply.headers.get(f"{name}-reset", ""), reply.server_ms) for name in used_up)
     waits = [wait for wait in ends if wait is not None]
     return max(*waits, 1) if waits else None
 
 
-def data_of(reply: Response) -> Json:
+def data_of(reply: UpstreamResponse) -> Json:
     """Return the object under `data`, or an empty one."""
     data = reply.record().get("data")
     return data if isinstance(data, dict) else {}

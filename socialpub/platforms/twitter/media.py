@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.uploads import FileSlice, build_form, whole_file
 from socialpub.platforms.twitter.api import Step, build_rule_error, build_unusable_error, call, data_of, id_of
@@ -121,7 +121,7 @@ _PHASES: Mapping[str, Callable[[Upstream, Draft, TwitterUploads], TwitterUploads
 # --- Step results ------------------------------------------------------------------------------------------------
 
 
-def _set_id(up: Upstream, state: TwitterUploads, reply: Response) -> TwitterUploads:
+def _set_id(up: Upstream, state: TwitterUploads, reply: UpstreamResponse) -> TwitterUploads:
     data = data_of(reply)
     id, key = id_of(data), data.get("media_key")
     if not id:
@@ -129,7 +129,7 @@ def _set_id(up: Upstream, state: TwitterUploads, reply: Response) -> TwitterUplo
     return replace(state, id=id, key=key if isinstance(key, str) else "", sent=0, begun=state.begun + 1, waited=0.0)
 
 
-def _check_processing(up: Upstream, state: TwitterUploads, reply: Response) -> TwitterUploads | Pending:
+def _check_processing(up: Upstream, state: TwitterUploads, reply: UpstreamResponse) -> TwitterUploads | Pending:
     """Continue with the alt text once processed; without `processing_info` nothing is pending."""
     data = data_of(reply)
     if id_of(data) != state.id:
@@ -185,7 +185,9 @@ def _to(state: TwitterUploads, phase: str) -> TwitterUploads:
 # --- Files and forms ---------------------------------------------------------------------------------------------
 
 
-def _post(up: Upstream, step: Step, path: str, fields: Json, part: FileSlice, kind: str, draft: Draft) -> Response:
+def _post(
+    up: Upstream, step: Step, path: str, fields: Json, part: FileSlice, kind: str, draft: Draft
+) -> UpstreamResponse:
     headers, content = build_form(fields, "media", part, kind, draft.nonce)
     return call(up, step, "POST", path, headers=headers, content=content, timeout=UPLOAD_SECONDS)
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import Json, Upstream
 from socialpub.platforms.kit.text import normalize_nfc
 from socialpub.platforms.twitter.api import build_unusable_error, call, id_of
@@ -60,7 +60,7 @@ def list_recent(up: Upstream, since_ms: int) -> TwitterPostList:
     return TwitterPostList(tuple(found), not _next(reply))
 
 
-def _first_page(up: Upstream, params: Mapping[str, str]) -> tuple[Response, Mapping[str, str]]:
+def _first_page(up: Upstream, params: Mapping[str, str]) -> tuple[UpstreamResponse, Mapping[str, str]]:
     new, old = SPELLINGS
     try:
         return _page(up, {**params, **new}), new
@@ -71,11 +71,11 @@ def _first_page(up: Upstream, params: Mapping[str, str]) -> tuple[Response, Mapp
     return _page(up, {**params, **old}), old
 
 
-def _page(up: Upstream, params: Mapping[str, str]) -> Response:
+def _page(up: Upstream, params: Mapping[str, str]) -> UpstreamResponse:
     return call(up, "settle", "GET", f"/2/users/{up.account.platform_account_id}/tweets", params=params)
 
 
-def _filter_recent(up: Upstream, reply: Response, since_ms: int) -> Iterator[Json]:
+def _filter_recent(up: Upstream, reply: UpstreamResponse, since_ms: int) -> Iterator[Json]:
     body = reply.record()
     data, meta = body.get("data"), body.get("meta")
     if data is None and isinstance(meta, dict) and meta.get("result_count") == 0:
@@ -85,7 +85,7 @@ def _filter_recent(up: Upstream, reply: Response, since_ms: int) -> Iterator[Jso
     yield from (post for post in data if isinstance(post, dict) and id_of(post) and _created_ms(post) >= since_ms)
 
 
-def _next(reply: Response) -> str:
+def _next(reply: UpstreamResponse) -> str:
     meta = reply.record().get("meta")
     token = meta.get("next_token") if isinstance(meta, dict) else None
     return token if isinstance(token, str) else ""

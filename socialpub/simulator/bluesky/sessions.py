@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
-from socialpub.base.runtime import Clock, iso
+from socialpub.base.runtime import Clock, format_iso
 from socialpub.simulator.bluesky import accounts as identities
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.tokens import APP_PASSWORD
@@ -114,7 +114,7 @@ class Sessions:
 
     def _create_app_password(self, request: Request) -> Any:
         account, name = self._account(request), request.input["name"]
-        made = iso(self._clock.now_ms())
+        made = format_iso(self._clock.now_ms())
         secret = identities.app_password(account, name)
         return {"name": name, "password": secret, "createdAt": made, "privileged": False}
 

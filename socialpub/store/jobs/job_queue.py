@@ -21,47 +21,47 @@ from huey.consumer import Consumer, Scheduler
 from huey.exceptions import RetryTask as RetryTask
 from huey.storage import BaseStorage
 
+from socialpub.base.concurrency.fair_executor import FairShareLimiter
 from socialpub.base.errors import ApiError, is_storage_unavailable
-from socialpub.base.fair import Shares
 from socialpub.base.runtime import Clock
-from socialpub.store.db import Database
-from socialpub.store.jobs.leases import WORKERS, Claim, Leases, Times
+from socialpub.store.database import Database
+from socialpub.store.jobs.leases import DEFAULT_SLOTS, Claim, DueTimesReader, JobLeases
 
-AGAIN_SECONDS = 30.0  # a job whose function failed rings again
-CLAIMED_AT_ONCE = 250  # in one transaction
-ROUND_SECONDS = 5.0  # of the scheduler; well below a lease
-TASKS_AT_ONCE = 4  # of those in memory: a backup, the questions about versions, and two that are short
-UNAVAILABLE_SECONDS = 1.0
+RETRY_SECONDS = 30.0  # a job whose function failed rings again
+CLAIMS_MAX = 250  # in one transaction
+SCHEDULER_SECONDS = 5.0  # of the scheduler; well below a lease
+MEMORY_TASKS_MAX = 4  # of those in memory: a backup, the questions about versions, and two that are short
+STORAGE_WAIT_SECONDS = 1.0
 
-_ZERO = datetime(1970, 1, 1)  # noqa: DTZ001 - Huey's times have no zone
-_Leased = tuple[str, Claim]  # its kind, and what was claimed
+_HUEY_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Huey's times have no zone
+_ClaimedJob = tuple[str, Claim]  # its kind, and what was claimed
 
 
-class Jobs(Leases, Huey):  # type: ignore[misc]
+class JobQueue(JobLeases, Huey):  # type: ignore[misc]
     """The queue. `round` is called by the scheduler's thread before it looks at what is on a timer; never raises."""
 
-    def __init__(self, database: Database, clock: Clock, shares: Shares | None = None) -> None:
-        Leases.__init__(self, database, clock, shares)
+    def __init__(self, database: Database, clock: Clock, shares: FairShareLimiter | None = None) -> None:
+        JobLeases.__init__(self, database, clock, shares)
         self.round: Callable[[], None] = lambda: None
         self._answers: dict[str, TaskWrapper] = {}
-        Huey.__init__(self, "socialpub", results=False, storage_class=_Storage, jobs=self)
+        Huey.__init__(self, "socialpub", results=False, storage_class=_JobStorage, jobs=self)
 
     def register(
-        self, kind: str, run: Callable[[Claim], None], places: int = WORKERS, times: Times | None = None
+        self, kind: str, run: Callable[[Claim], None], places: int = DEFAULT_SLOTS, times: DueTimesReader | None = None
     ) -> None:
         """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
         self.reserve(kind, places, times)
-        self._answers[kind] = self.task(name=kind, retries=1, retry_delay=AGAIN_SECONDS)(patient(run))
+        self._answers[kind] = self.task(name=kind, retries=1, retry_delay=RETRY_SECONDS)(retry_without_storage(run))
 
     def create_consumer(self, **options: Any) -> Any:
-        return _Consumer(self, **options)
+        return _JobConsumer(self, **options)
 
     def serialize_task(self, task: Task) -> Task:
         """The task itself: it waits in memory."""
         task.id = task.name  # in the log
         return task
 
-    def deserialize_task(self, data: Task | _Leased) -> Task:
+    def deserialize_task(self, data: Task | _ClaimedJob) -> Task:
         if isinstance(data, Task):
             return data
         kind, claim = data
@@ -96,10 +96,10 @@ class Jobs(Leases, Huey):  # type: ignore[misc]
 
         By monotonic time: what only waits for a while goes on waiting that while, also where the clock was set.
         """
-        return _ZERO + timedelta(seconds=self.clock.monotonic())
+        return _HUEY_EPOCH + timedelta(seconds=self.clock.monotonic())
 
 
-def patient(run: Callable[..., Any]) -> Callable[..., None]:
+def retry_without_storage(run: Callable[..., Any]) -> Callable[..., None]:
     """`run` as a task that is tried again until something can be written, without a word: the store has said it."""
 
     @functools.wraps(run)
@@ -114,7 +114,7 @@ def patient(run: Callable[..., Any]) -> Callable[..., None]:
     return task
 
 
-class Interval:
+class IntervalSchedule:
     """When a periodic task is due, as Huey asks: `first` seconds after it is first asked, and then every `seconds`."""
 
     def __init__(self, seconds: float, first: float = 0.0) -> None:
@@ -130,16 +130,16 @@ class Interval:
         return True
 
 
-class _Storage(BaseStorage):  # type: ignore[misc]
+class _JobStorage(BaseStorage):  # type: ignore[misc]
     """Leased jobs from their table, other tasks from memory. One worker at a time waits, and claims for all."""
 
     blocking = True
 
-    def __init__(self, name: str, jobs: Jobs) -> None:
+    def __init__(self, name: str, jobs: JobQueue) -> None:
         super().__init__(name)
         self.jobs, self.stopping = jobs, False
         self._leader, self._lock = threading.Lock(), threading.Lock()
-        self._ready: deque[_Leased] = deque()
+        self._ready: deque[_ClaimedJob] = deque()
         self._tasks: list[Task] = []
         self._later: list[tuple[datetime, Task]] = []  # with the time at which it is tried again
         self._running: list[Task] = []
@@ -171,7 +171,7 @@ class _Storage(BaseStorage):  # type: ignore[misc]
         if is_waiting:
             self.jobs.bell.ring()
 
-    def dequeue(self) -> Task | _Leased | None:
+    def dequeue(self) -> Task | _ClaimedJob | None:
         """The next claimed job, or the next task in memory; None when the consumer stops."""
         with self._leader:
             while not self.stopping:
@@ -188,7 +188,7 @@ class _Storage(BaseStorage):  # type: ignore[misc]
 
     def _next_task(self) -> Task | None:
         with self._lock:
-            if not self._tasks or len(self._running) >= TASKS_AT_ONCE:
+            if not self._tasks or len(self._running) >= MEMORY_TASKS_MAX:
                 return None
             task = self._tasks.pop(0)
             self._running.append(task)
@@ -198,10 +198,10 @@ class _Storage(BaseStorage):  # type: ignore[misc]
         try:
             self._look()
         except ApiError:  # the log has it; a worker that ended here would write it down again and again
-            self.jobs.bell.wait(UNAVAILABLE_SECONDS)
+            self.jobs.bell.wait(STORAGE_WAIT_SECONDS)
 
     def _look(self) -> None:
-        wanted, wait = self.jobs.due(CLAIMED_AT_ONCE)
+        wanted, wait = self.jobs.due(CLAIMS_MAX)
         if not wanted:
             self.jobs.wait(wait)
             return
@@ -210,7 +210,7 @@ class _Storage(BaseStorage):  # type: ignore[misc]
             self.jobs.bell.wait(0.05)  # somebody else was faster, or nothing can be written
 
 
-class _Scheduler(Scheduler):  # type: ignore[misc]
+class _JobScheduler(Scheduler):  # type: ignore[misc]
     """Huey's scheduler by the clock of this program; stock Huey looks at periodic tasks once a minute of real time."""
 
     def loop(self, now: datetime | None = None) -> None:
@@ -219,13 +219,13 @@ class _Scheduler(Scheduler):  # type: ignore[misc]
             self.huey.enqueue(task)
         if self.periodic:
             self.enqueue_periodic_tasks(now)
-        self.stop_flag.wait(ROUND_SECONDS)
+        self.stop_flag.wait(SCHEDULER_SECONDS)
 
 
-class _Consumer(Consumer):  # type: ignore[misc]
+class _JobConsumer(Consumer):  # type: ignore[misc]
     """Huey's consumer as threads of this process."""
 
-    scheduler_class = _Scheduler
+    scheduler_class = _JobScheduler
 
     def start(self) -> None:
         """Start the threads, and leave signals alone: they are the web server's."""

@@ -7,18 +7,20 @@ from collections import deque
 from collections.abc import Callable
 
 from socialpub.base.runtime import Clock
-from socialpub.store.jobs.worker_slots import NAP_SECONDS
+from socialpub.store.jobs.worker_slots import SLEEP_SECONDS_MAX
 
-Turn = Callable[[bool], None]
+TurnCallback = Callable[[bool], None]
 """Called when the lane is the caller's, with True, or with False when that took too long; short, and must not raise."""
 
 
-class Lanes:
+class SerialGroups:
     """Which lanes are in use, and which rest: one publish at a time for each account."""
 
     def __init__(self, clock: Clock, left: Callable[[], None] = lambda: None) -> None:
         self._clock, self._lock, self._left = clock, threading.Lock(), left
-        self._waiting: dict[str, deque[tuple[float, Turn]]] = {}  # until when each waits, in the order they came in
+        self._waiting: dict[
+            str, deque[tuple[float, TurnCallback]]
+        ] = {}  # until when each waits, in the order they came in
         self._busy: set[str] = set()
         self._rest_until: dict[str, float] = {}
 
@@ -27,7 +29,7 @@ class Lanes:
         with self._lock:
             return self._enter(lane, rested=rested)
 
-    def when_free(self, lane: str, seconds: float, turn: Turn) -> None:
+    def when_free(self, lane: str, seconds: float, turn: TurnCallback) -> None:
         """Call `turn` with True once the lane is the caller's: at once, or in the thread of whoever leaves it.
 
         Whoever comes first is next, and rests are not waited for. With False after `seconds`, or a little later: when
@@ -42,7 +44,7 @@ class Lanes:
 
     def tell_late(self) -> None:
         """Tell those who have waited for too long; to be called now and then."""
-        now, late = self._clock.monotonic(), list[Turn]()
+        now, late = self._clock.monotonic(), list[TurnCallback]()
         with self._lock:
             for lane, waiting in list(self._waiting.items()):
                 late += [turn for until, turn in waiting if until <= now]
@@ -87,5 +89,5 @@ class Lanes:
         now = self._clock.monotonic()
         with self._lock:
             self._rest_until = {lane: until for lane, until in self._rest_until.items() if until > now}
-            soonest = min(self._rest_until.values(), default=now + NAP_SECONDS)
+            soonest = min(self._rest_until.values(), default=now + SLEEP_SECONDS_MAX)
             return self._busy | set(self._rest_until), soonest - now

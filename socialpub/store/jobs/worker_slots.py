@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 
-NAP_SECONDS = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
-_AT_ANY_TIME = float("inf")
+SLEEP_SECONDS_MAX = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
+_NO_DEADLINE = float("inf")
 
 
-class Places:
+class WorkerSlots:
     """How many jobs of each kind may be at work at once, and how many are: no kind takes the place of another."""
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class Places:
             self._taken[kind] -= 1
 
 
-class Bell:
+class WakeupEvent:
     """Wakes the worker that waits for the next due job."""
 
     def __init__(self) -> None:
         self._rung = threading.Event()
-        self._until = _AT_ANY_TIME  # when whoever waits looks anyway
+        self._until = _NO_DEADLINE  # when whoever waits looks anyway
 
     def ring(self) -> None:
         self._rung.set()
@@ -52,7 +52,7 @@ class Bell:
         if at_ms < self._until:
             self._rung.set()
 
-    def wait(self, seconds: float, until_ms: float = _AT_ANY_TIME) -> None:
+    def wait(self, seconds: float, until_ms: float = _NO_DEADLINE) -> None:
         """`until_ms`: what is due from then on need not ring, since it is looked for by then.
 
         While nobody waits every ring is kept, and whoever then begins to wait is woken at once: a job that was put
@@ -60,5 +60,5 @@ class Bell:
         """
         self._until = until_ms
         self._rung.wait(max(0.0, seconds))
-        self._until = _AT_ANY_TIME
+        self._until = _NO_DEADLINE
         self._rung.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from socialpub import platforms
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.accounts import accounts, boards, connect
 from socialpub.domain.context import upstreams

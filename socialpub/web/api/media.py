@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 from sanic.exceptions import SanicException
 from sanic.http import Http
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.access.actions import bind
 from socialpub.domain.media import files, library
@@ -113,7 +113,7 @@ async def receive_form(
     try:
         boundary = parse_boundary(call.request.headers.get("content-type", ""))
         if int(call.request.headers.get("content-length") or 0) > most + FORM_OVERHEAD_BYTES:
-            raise refuse("media.size_max")
+            raise rule_error("media.size_max")
         form = make(boundary, lambda: files.Arriving(files.home(call.service), most))
         async for block in _read_blocks(call):
             await _run_in_pool(call, form.feed, block)
@@ -144,7 +144,7 @@ async def _read_blocks(call: RequestContext) -> AsyncIterator[bytes]:
                 block.clear()
     except TimeoutError:
         close_after_response(call.request)
-        raise refuse("http.timeout") from None
+        raise rule_error("http.timeout") from None
     if block:
         yield bytes(block)
 
@@ -172,7 +172,7 @@ async def _drain_body(call: RequestContext, most: int) -> None:
 
 
 async def _run_in_pool(call: RequestContext, run: Callable[..., T], *arguments: Any) -> T:
-    threads = call.service.executors.immediate.of(Share(owner=call.scope.organization))
+    threads = call.service.executors.immediate.of(ShareKey(owner=call.scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, run, *arguments)
 
 

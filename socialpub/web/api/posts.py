@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import idempotency
 from socialpub.domain.access.actions import bind
@@ -376,7 +376,7 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
     reply = await commit(call, RescheduleRequest, lambda request: bind(call.who, changes.reschedule, post, request))
-    faults.hit("resched.after_commit")
+    fault_injection.hit("resched.after_commit")
     return reply
 
 
@@ -395,7 +395,7 @@ CANCEL = Operation(
 async def cancel(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/posts/{id}."""
     reply = await commit_without_body(call, lambda: bind(call.who, changes.cancel, call.path_value("post_id")))
-    faults.hit("cancel.after_commit")
+    fault_injection.hit("cancel.after_commit")
     return reply
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub import platforms
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.identity import dashboard_session as desks
@@ -388,7 +388,7 @@ def _outcome(states: Sequence[str]) -> str:
 async def receive(call: RequestContext) -> PageUploadForm:
     """The form with a file, which is on the disk, and gone again unless it is kept."""
     if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
-        raise refuse("csrf")
+        raise rule_error("csrf")
     return await media_api.receive_form(
         call, lambda boundary, open_file: PageUploadForm(boundary, open_file, FIELDS_MAX), lambda form: form
     )
@@ -412,7 +412,7 @@ async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) ->
     alt = compose_form.read_field(given, "new-alt")
     try:
         if sent.refused is not None or sent.arriving is None:
-            raise sent.refused or refuse("media.missing_file")
+            raise sent.refused or rule_error("media.missing_file")
         fields = await _fields(call, alt)
         print_ = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
         name = hashlib.sha256(print_).hexdigest()

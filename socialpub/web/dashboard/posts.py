@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts
@@ -104,7 +104,7 @@ def _bound(value: str, zone: str, *, is_end: bool) -> str:
     except (ValueError, OverflowError):
         return value
     at = time_format.parse_local(day, "00:00", zone)
-    return value if at is None else str(iso(at if is_end else at - 1))
+    return value if at is None else str(format_iso(at if is_end else at - 1))
 
 
 def to_view(post: dict[str, Any], now_ms: int) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _state(post: Mapping[str, Any], now_ms: int) -> str:
         return "unknown"
     if post["status"] == "validated" and post["nextAttemptAt"] and "error" in post:
         return "retrying"
-    if post["status"] == "queued" and post["scheduledAt"] < str(iso(now_ms - 60_000)):
+    if post["status"] == "queued" and post["scheduledAt"] < str(format_iso(now_ms - 60_000)):
         return "overdue"
     return str(post["status"])
 
@@ -287,7 +287,7 @@ def _read_time(form: Mapping[str, str]) -> str:
     at = time_format.parse_local(_day(form), form.get("clock", ""), zone)
     if at is None:
         raise ApiError("validation_failed", "Choose a day and a time.")
-    return str(iso(at))
+    return str(format_iso(at))
 
 
 def _day(form: Mapping[str, str]) -> str:

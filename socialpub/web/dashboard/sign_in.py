@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
-from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
+from socialpub.base.security.crypto import SealError
 from socialpub.domain.access import actions, authentication
 from socialpub.domain.access.actor import ActionFunction
 from socialpub.domain.identity import dashboard_session, members, sessions, signin, users

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from socialpub.domain.operations import system_info
-from socialpub.store.statements.gauges import MOST
+from socialpub.store.queries.gauges import COUNT_MAX
 from socialpub.web.dashboard.parts.layout import show
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -14,5 +14,5 @@ async def show_system(call: RequestContext) -> HandlerResponse:
         call,
         "settings/system.html",
         lambda _: {"system": system_info.load_system_info(call.engine, call.scope)},
-        most=MOST,
+        most=COUNT_MAX,
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
+from socialpub.base.security.crypto import SealError
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import ActionBody
 from socialpub.domain.identity import totp

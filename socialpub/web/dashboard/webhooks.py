@@ -7,7 +7,7 @@ from typing import Any, get_args
 from urllib.parse import urlencode
 
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.outbox import addresses
@@ -114,7 +114,7 @@ async def switch(call: RequestContext) -> HandlerResponse:
 async def redeliver_failed(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/redeliver: all that have failed."""
     id = call.path_value("endpoint_id")
-    request = issues.parse_object(RedeliverRequest, {"since": iso(0)})
+    request = issues.parse_object(RedeliverRequest, {"since": format_iso(0)})
     again = await actions.perform(call.who, deliveries.redeliver_since, id, request)
     count = int(str(again["count"]))
     words = {0: "No deliveries failed.", 1: "Redelivering 1 delivery."}.get(count, f"Redelivering {count} deliveries.")

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel
 
 from socialpub import __version__, platforms
-from socialpub.base.config import Section, Settings, help_of, shipped, toml
+from socialpub.base.config import Settings, SettingsSection, find_shipped_directory, format_toml, get_help
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
@@ -132,7 +132,7 @@ STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js
 
 async def serve_static(call: RequestContext) -> HandlerResponse:
     """GET /static/{name}: one of the files in `templates/static`, and nothing else."""
-    files = {file.name: file for file in (shipped("templates") / "static").iterdir()}
+    files = {file.name: file for file in (find_shipped_directory("templates") / "static").iterdir()}
     file = files.get(call.path_value("name"))
     if file is None:
         raise ApiError("not_found", "There is no such file.")
@@ -155,8 +155,8 @@ def _settings_of(section: str, model: type[BaseModel]) -> list[dict[str, Any]]:
         {
             "name": name,
             "variable": f"SOCIALPUB_{section.replace('.', '__')}__{name}".upper(),
-            "default": toml(info.get_default(call_default_factory=True)),
-            "description": help_of(model, name),
+            "default": format_toml(info.get_default(call_default_factory=True)),
+            "description": get_help(model, name),
         }
         for name, info in model.model_fields.items()
     ]
@@ -165,5 +165,7 @@ def _settings_of(section: str, model: type[BaseModel]) -> list[dict[str, Any]]:
 def list_sections() -> dict[str, type[BaseModel]]:
     """The model of every table of the configuration file."""
     tables = {name: info.annotation for name, info in Settings.model_fields.items()}
-    known = {name: model for name, model in tables.items() if isinstance(model, type) and issubclass(model, Section)}
+    known = {
+        name: model for name, model in tables.items() if isinstance(model, type) and issubclass(model, SettingsSection)
+    }
     return known | {f"platforms.{name}": platform.site for name, platform in platforms.PLATFORMS.items()}

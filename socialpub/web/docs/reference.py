@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from socialpub import __version__
-from socialpub.base.config import Webhooks
+from socialpub.base.config import WebhookSettings
 from socialpub.base.errors import ApiError
 from socialpub.web.html import templates
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -93,7 +93,7 @@ async def show_events(call: RequestContext) -> HandlerResponse:
 
 def read_verifier(file: str, header_prefix: str) -> str:
     """The code that checks a signature, for headers that begin with this."""
-    return templates.read_source(f"docs/verifiers/{file}").replace(Webhooks().header_prefix, header_prefix)
+    return templates.read_source(f"docs/verifiers/{file}").replace(WebhookSettings().header_prefix, header_prefix)
 
 
 def _find_document(call: RequestContext) -> OpenApiDocument:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from socialpub import __version__
-from socialpub.base.config import shipped
+from socialpub.base.config import find_shipped_directory
 from socialpub.web.html import time_format
 from socialpub.web.http.handler import HandlerResponse
 
@@ -37,7 +37,7 @@ def environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 
     environment = Environment(
-        loader=FileSystemLoader(shipped("templates")),
+        loader=FileSystemLoader(find_shipped_directory("templates")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from markupsafe import Markup, escape
 
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 
 TIME_UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"))
 _INSTANT = re.compile(r"(\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)")
@@ -23,7 +23,7 @@ Context = Mapping[str, Any]
 
 def to_local(instant: Instant, zone: str) -> datetime:
     """The instant on the clocks of a zone."""
-    text = iso(instant) if isinstance(instant, int) else instant
+    text = format_iso(instant) if isinstance(instant, int) else instant
     return datetime.fromisoformat(text).astimezone(_load_zone(zone))
 
 

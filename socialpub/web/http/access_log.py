@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from socialpub.base import tracing
+from socialpub.base.observability import tracing
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
@@ -45,13 +45,13 @@ def _end_span(request: ServerRequest, status: int) -> None:
     """It says what the line says, but no more of the address than its route."""
     ctx = request.ctx
     path = ctx.route.path if ctx.route else None
-    about: dict[str, tracing.Value] = {
+    about: dict[str, tracing.AttributeValue] = {
         "http.request.method": request.method,
         "http.route": path,
         "socialpub.request": ctx.request_id,
         "socialpub.error": ctx.error.code if ctx.error else None,
     }
-    tracing.end(ctx.span, ctx.request_id, f"{request.method} {path}" if path else request.method, status, about)
+    tracing.end_request(ctx.span, ctx.request_id, f"{request.method} {path}" if path else request.method, status, about)
 
 
 def _path(request: ServerRequest) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.web.http.file_response import has_matching_tag
 from socialpub.web.http.handler import HandlerResponse
 

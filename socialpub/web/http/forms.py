@@ -6,8 +6,8 @@ import json
 import re
 from urllib.parse import parse_qsl, quote_plus
 
-from socialpub.base import compact
-from socialpub.base.errors import refuse
+from socialpub.base import json_codec
+from socialpub.base.errors import rule_error
 from socialpub.domain.context.app_context import AppContext
 from socialpub.web.http import request_headers
 from socialpub.web.http.handler import RequestContext, is_same_token
@@ -24,7 +24,7 @@ def parse(call: RequestContext) -> dict[str, str]:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=most)
     except ValueError as error:
         remedy = "Send the form as this server's page has it."
-        raise refuse("http.request", f"The form has more than {most} fields.", remediation=remedy) from error
+        raise rule_error("http.request", f"The form has more than {most} fields.", remediation=remedy) from error
     return dict(pairs)
 
 
@@ -38,7 +38,7 @@ def parse_verified(call: RequestContext, token: str | None) -> dict[str, str]:
 def check_csrf(call: RequestContext, form: dict[str, str], token: str | None) -> None:
     """ApiError `csrf` unless our own page has sent this form."""
     if not token or not _is_from_our_page(call, form, token):
-        raise refuse("csrf")
+        raise rule_error("csrf")
 
 
 def _is_from_our_page(call: RequestContext, form: dict[str, str], token: str) -> bool:
@@ -59,7 +59,7 @@ def serialize(call: RequestContext) -> str:
 def read_saved(form: str) -> str | None:
     """What a sign-in form brings back of that, where it is in order."""
     try:
-        found = compact.loads(form) if form and _is_small_enough(form) else {}
+        found = json_codec.loads(form) if form and _is_small_enough(form) else {}
     except ValueError:
         return None
     typed = found.get("fields") if isinstance(found, dict) else None

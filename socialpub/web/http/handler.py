@@ -16,11 +16,11 @@ from sanic import Request
 from sanic.compat import Header
 from sanic.exceptions import BadURL
 
-from socialpub.base import crypto
-from socialpub.base.admission import Permit
-from socialpub.base.compact import dumps
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.admission import Permit
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.json_codec import dumps
+from socialpub.base.security import crypto
 from socialpub.domain.access import audit_log, idempotency, rate_limits
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
@@ -132,7 +132,7 @@ class RequestContext:
     @property
     def pool(self) -> Executor:
         """For what takes long, in the caller's share."""
-        return self.service.executors.reading.of(Share(owner=self.scope.organization))
+        return self.service.executors.reading.of(ShareKey(owner=self.scope.organization))
 
     async def read_inline(self, run: Callable[[], T]) -> T:
         """`AppContext.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
@@ -295,7 +295,7 @@ def check_content_type(request: Request, body: bytes) -> None:
     """ApiError `http.request` for a body that does not say it is JSON: no form of another site can say that."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind != "application/json":
-        raise refuse("http.request", "On this address the Content-Type must be application/json.")
+        raise rule_error("http.request", "On this address the Content-Type must be application/json.")
 
 
 def is_malformed(request: ServerRequest) -> bool:
@@ -323,7 +323,9 @@ def parse_query(text: str, model: type[BaseModel]) -> dict[str, Any]:
         pairs = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=QUERY_MAX)
     except ValueError as error:
         remedy = "Leave out what this address does not take."
-        raise refuse("http.request", f"The query has more than {QUERY_MAX} parameters.", remediation=remedy) from error
+        raise rule_error(
+            "http.request", f"The query has more than {QUERY_MAX} parameters.", remediation=remedy
+        ) from error
     for raw, value in pairs:
         match = _INDEXED.fullmatch(raw)
         name = match[1] if match and _is_list(fields.get(match[1])) else raw
@@ -372,4 +374,4 @@ def should_send_html(request: ServerRequest) -> bool:
 
 
 def is_same_token(a: str, b: str) -> bool:
-    return crypto.same(a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass"))
+    return crypto.is_equal(a.encode("utf-8", "surrogatepass"), b.encode("utf-8", "surrogatepass"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sanic.response import BaseHTTPResponse
 
-from socialpub.base import tracing
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
+from socialpub.base.observability import tracing
 from socialpub.domain.access import rate_limits
 from socialpub.domain.context.app_context import AppContext
 from socialpub.web.http import access_log, handler, request_headers
@@ -43,9 +43,9 @@ class Middleware:
         ctx, runtime = request.ctx, self._service.runtime
         ctx.request_id = handler.choose_request_id(self._service, request)
         ctx.began = runtime.clock.monotonic()
-        ctx.span = tracing.begin(ctx.request_id, request.method, request.headers)
+        ctx.span = tracing.start_request(ctx.request_id, request.method, request.headers)
         if ctx.bad_target:
-            raise refuse("http.request")  # it must not be answered as the address that stands in for it
+            raise rule_error("http.request")  # it must not be answered as the address that stands in for it
         request_headers.check_host(self._service, request)
 
     def on_response(self, request: ServerRequest, response: BaseHTTPResponse) -> None:

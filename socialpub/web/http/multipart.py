@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.media import probe
 from socialpub.domain.media.files import Arriving
 
@@ -32,10 +32,10 @@ def parse_boundary(content_type: str) -> bytes:
     """The boundary that a Content-Type names; ApiError `media.content_type`, `media.parse_failed`."""
     kind, options = parse_options_header(content_type if len(content_type) <= TYPE_MAX else "")
     if kind.lower() != b"multipart/form-data":
-        raise refuse("media.content_type")
+        raise rule_error("media.content_type")
     boundary = options.get(b"boundary", b"")
     if not 1 <= len(boundary) <= 70:
-        raise refuse("media.parse_failed", "The Content-Type names no usable boundary.")
+        raise rule_error("media.parse_failed", "The Content-Type names no usable boundary.")
     return boundary
 
 
@@ -81,16 +81,16 @@ class UploadForm:
         try:
             self._parser.write(data)
         except FormParserError as error:
-            raise refuse("media.parse_failed") from error
+            raise rule_error("media.parse_failed") from error
 
     def end(self) -> None:
         """The body is over: is it whole, and was there a file?"""
         if not self._begun:
-            raise refuse("media.empty_body")
+            raise rule_error("media.empty_body")
         if not self._ended:
-            raise refuse("media.parse_failed", "The multipart body is cut short.")
+            raise rule_error("media.parse_failed", "The multipart body is cut short.")
         if self.arriving is None:
-            raise refuse("media.missing_file")
+            raise rule_error("media.missing_file")
         for name in self._strangers:
             self.fields.setdefault(name, "")
 
@@ -99,7 +99,7 @@ class UploadForm:
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > self._parts_max:
-            raise refuse("media.parse_failed", f"The multipart body has more than {self._parts_max} parts.")
+            raise rule_error("media.parse_failed", f"The multipart body has more than {self._parts_max} parts.")
         self._part = _UploadPart()
 
     def _end_header(self) -> None:
@@ -111,12 +111,12 @@ class UploadForm:
         part = self._part
         _, options = parse_options_header(part.headers.get("content-disposition", ""))
         if b"name" not in options:
-            raise refuse("media.parse_failed", "A part of the multipart body has no name.")
+            raise rule_error("media.parse_failed", "A part of the multipart body has no name.")
         part.name = options[b"name"].decode("utf-8", "replace")
         part.declared = _declared_type(part.headers.get("content-type", ""))
         if part.name == FILE_FIELD:
             if self.arriving is not None:
-                raise refuse("media.single_file")
+                raise rule_error("media.single_file")
             self.arriving = self._open_file()
         elif b"filename" in options:
             part.skipped = True
@@ -131,7 +131,9 @@ class UploadForm:
         elif not part.skipped:
             self._text += end - start
             if self._text > FIELDS_MAX:
-                raise refuse("media.parse_failed", f"The fields beside the file have more than {FIELDS_MAX:,} bytes.")
+                raise rule_error(
+                    "media.parse_failed", f"The fields beside the file have more than {FIELDS_MAX:,} bytes."
+                )
             part.text += data[start:end]
 
     def _sniff(self, arriving: Arriving) -> None:
@@ -139,15 +141,17 @@ class UploadForm:
         self._part.sniffed = True
         found = probe.sniff(arriving.head)
         if found is None:
-            raise refuse("media.type_unsupported")
+            raise rule_error("media.type_unsupported")
         if self._part.declared not in (*_UNDECLARED, found):
-            raise refuse("media.type_mismatch", f"The part is declared as {self._part.declared}, but it is {found}.")
+            raise rule_error(
+                "media.type_mismatch", f"The part is declared as {self._part.declared}, but it is {found}."
+            )
 
     def _close(self) -> None:
         part = self._part
         if part.name == FILE_FIELD and self.arriving is not None:
             if not self.arriving.size:
-                raise refuse("media.empty_body")
+                raise rule_error("media.empty_body")
             if not part.sniffed:
                 self._sniff(self.arriving)
         elif not part.skipped:

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from socialpub.base.admission import Pacer
-from socialpub.base.errors import refuse
-from socialpub.base.fair import BUSY_RETRY_SECONDS
+from socialpub.base.concurrency.admission import Pacer
+from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS
+from socialpub.base.errors import rule_error
 from socialpub.web.http.etags import apply_if_none_match
 from socialpub.web.http.handler import HandlerResponse
 
@@ -58,7 +58,7 @@ class PageCache:
         now = asyncio.get_running_loop().time()
         wait = self._pace.wait("", now, 0)
         if wait > WAIT_MAX:
-            raise refuse("http.busy", retry_after=BUSY_RETRY_SECONDS)
+            raise rule_error("http.busy", retry_after=BUSY_RETRY_SECONDS)
         self._pace.wait("", now, size)
         await asyncio.sleep(wait)
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sanic import Request
 from sanic.http import Http
 
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.media import inline_files
 from socialpub.domain.media.files import Arriving
@@ -58,7 +58,7 @@ class ByteBudget:
                 message = "Too many bytes of this organization's requests are on their way."
                 raise ApiError("rate_limited", message, retry_after=BUSY_RETRY_SECONDS)
             if self.used + count > self._most:
-                raise refuse("http.busy", retry_after=BUSY_RETRY_SECONDS)
+                raise rule_error("http.busy", retry_after=BUSY_RETRY_SECONDS)
             self._used[whose] += count
 
     def give(self, whose: str, count: int) -> None:
@@ -164,7 +164,7 @@ def check_content_encoding(request: Request) -> None:
     if codings and stream.request_body and request.headers.get("content-length") != "0":
         told = ascii(", ".join(sorted(codings)))[1:-1][:ENCODINGS_SHOWN_MAX]
         message = f"The body has the Content-Encoding {told}, and this server unpacks none."
-        raise refuse("http.content_encoding", message, headers={"Accept-Encoding": "identity"})
+        raise rule_error("http.content_encoding", message, headers={"Accept-Encoding": "identity"})
 
 
 # --- Reading -----------------------------------------------------------------------------------------------------
@@ -203,13 +203,13 @@ async def _read_chunk(request: Request, stream: Http, ends: float) -> bytes:
             return await stream.read() or b""
     except TimeoutError:
         close_after_response(request)
-        raise refuse("http.timeout") from None
+        raise rule_error("http.timeout") from None
 
 
 def make_size_error(most: int, remedy: str | None = None) -> ApiError:
     """ApiError `http.body_size`, which names what is taken."""
     message = f"The body is larger than this address accepts: {_format_size(most)}."
-    return refuse("http.body_size", message, remediation=remedy)
+    return rule_error("http.body_size", message, remediation=remedy)
 
 
 def _format_size(count: int) -> str:

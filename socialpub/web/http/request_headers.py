@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from sanic import Request
 
-from socialpub.base.config import bare_address, proxies
-from socialpub.base.errors import refuse
+from socialpub.base.config import parse_networks, strip_port
+from socialpub.base.errors import rule_error
 from socialpub.domain.context.app_context import AppContext
 
 SESSION_COOKIE = "socialpub_session"
@@ -101,7 +101,7 @@ def _peer_address(request: Request) -> Address | None:
 def _parse_address(text: str) -> Address | None:
     """An address, with a port or without, of IPv4 even where it is written as IPv6; None for anything else."""
     try:
-        found = ipaddress.ip_address(bare_address(text).partition("%")[0])
+        found = ipaddress.ip_address(strip_port(text).partition("%")[0])
     except ValueError:
         return None
     return getattr(found, "ipv4_mapped", None) or found
@@ -111,7 +111,7 @@ def _is_trusted(trusted: tuple[str, ...], address: Address) -> bool:
     return any(address in network for network in _trusted_networks(trusted))
 
 
-_trusted_networks = functools.cache(proxies)
+_trusted_networks = functools.cache(parse_networks)
 
 
 # --- Which host, whose page ------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def check_host(service: AppContext, request: Request) -> None:
     if named == [host]:
         return  # as nearly everybody writes it
     if len(named) != 1 or not (_is_same_host(named[0], ours) or is_local(request, named[0])):
-        raise refuse("http.host", f"This server is {host}; the request is for another host.")
+        raise rule_error("http.host", f"This server is {host}; the request is for another host.")
 
 
 @functools.lru_cache(1)

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 from socialpub import __version__
-from socialpub.base.compact import dumps
-from socialpub.base.config import Limits
+from socialpub.base.config import RateLimitSettings
 from socialpub.base.error_codes import ERRORS
+from socialpub.base.json_codec import dumps
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.shapes.common import Narrowing, NoQuery
@@ -56,7 +56,7 @@ class OpenApiDocument:
         return dumps(self.document)
 
 
-def build(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str, header_prefix: str) -> Json:
+def build(routes: Sequence[Route], base_url: str, limits: RateLimitSettings, cookie: str, header_prefix: str) -> Json:
     """The whole document. `header_prefix`: what the names of a delivery's own headers begin with."""
     documented = [route for route in routes if route.says]
     return {
@@ -80,7 +80,7 @@ def build(routes: Sequence[Route], base_url: str, limits: Limits, cookie: str, h
 # --- Operations --------------------------------------------------------------------------------------------------
 
 
-def _paths(routes: Sequence[Route], limits: Limits) -> Json:
+def _paths(routes: Sequence[Route], limits: RateLimitSettings) -> Json:
     paths: Json = {}
     for route in routes:
         paths.setdefault(public_path(route.path), {})[route.method.lower()] = _operation(route, limits)
@@ -99,7 +99,7 @@ def _public_part(part: str) -> str:
     return "{id}" if name.endswith("_id") else f"{{{name}}}"
 
 
-def _operation(route: Route, limits: Limits) -> Json:
+def _operation(route: Route, limits: RateLimitSettings) -> Json:
     said = route.says
     assert said is not None, "a page is in no reference"
     operation: Json = {
@@ -119,7 +119,7 @@ def _operation(route: Route, limits: Limits) -> Json:
     return operation
 
 
-def _rate_limit_text(route: Route, limits: Limits) -> str:
+def _rate_limit_text(route: Route, limits: RateLimitSettings) -> str:
     if not route.api:
         return ""
     who = "client address" if route.guard == "open" else "key"

@@ -12,7 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core import core_schema
 
 from socialpub import platforms
-from socialpub.base import docstrings
+from socialpub.base import field_docs
 from socialpub.base.error_codes import ERRORS
 from socialpub.domain.events.events import EVENTS
 from socialpub.domain.shapes.accounts import Descriptor
@@ -69,11 +69,11 @@ class _SchemaGenerator(GenerateJsonSchema):
         made, model = super().model_schema(schema), schema["cls"]
         aliases = {name: field.alias or name for name, field in model.model_fields.items()}
         return _add_field_descriptions(
-            made, {aliases[name]: text for name, text in docstrings.of(model).items() if name in aliases}
+            made, {aliases[name]: text for name, text in field_docs.read(model).items() if name in aliases}
         )
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        return _add_field_descriptions(super().typed_dict_schema(schema), docstrings.of(schema["cls"]))
+        return _add_field_descriptions(super().typed_dict_schema(schema), field_docs.read(schema["cls"]))
 
 
 def _add_field_descriptions(schema: JsonSchemaValue, descriptions: dict[str, str]) -> JsonSchemaValue:

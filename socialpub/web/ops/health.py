@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 
-from socialpub.base.compact import dumps
-from socialpub.base.errors import refuse
-from socialpub.base.runtime import key_trouble
+from socialpub.base.errors import rule_error
+from socialpub.base.json_codec import dumps
+from socialpub.base.runtime import find_key_problem
 from socialpub.domain.accounts import accounts
 from socialpub.domain.background.engine import HEARTBEAT_SECONDS
 from socialpub.domain.context.app_context import AppContext
@@ -60,7 +60,7 @@ async def readyz(call: RequestContext) -> HandlerResponse:
     if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
         why = "the scheduler is not responding"
     if why:
-        raise refuse("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
+        raise rule_error("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
     silent = [found.name for found in service.upstream.breakers.open() if found.name in service.sites]
     state: ReadyBody = {
         "status": "ok",
@@ -82,4 +82,4 @@ def _is_write_check_needed(service: AppContext) -> bool:
 
 def _find_problem(service: AppContext, named: bool, key: str) -> str | None:
     settings = service.runtime.settings
-    return files.trouble(settings.data_dir, named) or key_trouble(settings, key)
+    return files.trouble(settings.data_dir, named) or find_key_problem(settings, key)

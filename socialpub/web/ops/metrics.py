@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from socialpub.base.errors import ApiError, refuse
-from socialpub.base.metrics import REGISTRY
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.observability.metrics import REGISTRY
 from socialpub.domain.operations.gauges import build_gauges
 from socialpub.web.http import handler, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -46,7 +46,7 @@ def _check_access(call: RequestContext) -> None:
     if presented is None and _is_local(call):
         return
     if presented is None and request_headers.is_client_unnamed(call.service, call.request):
-        raise refuse("metrics.unforwarded")
+        raise rule_error("metrics.unforwarded")
     raise ApiError(
         "unauthenticated", "Metrics are served to this machine only, or with the token in server.metrics_token."
     )

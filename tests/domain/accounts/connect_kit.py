@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from socialpub import platforms
-from socialpub.base.crypto import digest
+from socialpub.base.security.crypto import digest
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, OAuthServer, find_server
 from socialpub.simulator.registry import FAKES
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, ConnectAttempt, Session, User
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, ConnectAttempt, Session, User
 from tests.kit import Api, Person, Server, unused
 
 OAUTH = [name for name in FAKES if platforms.PLATFORMS[name].oauth is not None]

@@ -14,7 +14,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import token_refresh, tokens
 from socialpub.platforms.contract import Tokens
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.domain.accounts.connect_kit import Office, open_office
 from tests.domain.accounts.test_connect_bluesky import BASE, TOKEN, Desk, open_desk
 from tests.kit import Server, breathe, iso

@@ -17,8 +17,8 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.contract import Tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, Event
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, Event
 from tests.domain.accounts.refresh_kit import Holder, at_the_lab
 from tests.kit import Clock, Person, Server, unused
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.domain.accounts import api_versions, version_checks
 from socialpub.platforms.contract import Site, VersionProbe
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import VersionAsked
+from socialpub.store.schema.models import VersionCheck
 from tests.commands.test_backup import command
 from tests.domain.accounts.test_versions import told
 from tests.kit import Person, Server
@@ -43,7 +43,7 @@ def look(server: Server, seconds: float = 600) -> list[dict[str, Any]]:
     """A look after so long; what it has written down."""
     server.skip(seconds)
     version_checks.check_due(server.service, lambda: False)
-    return server.rows(VersionAsked)
+    return server.rows(VersionCheck)
 
 
 def calls(server: Server) -> list[str]:
@@ -65,19 +65,19 @@ def test_a_version_that_lives_is_asked_for_once_a_day_and_so_is_the_next(
     look(server, 7200)
     assert len(calls(server)) == 4
     assert told(server) == []
-    assert len(server.rows(VersionAsked)) == 1
+    assert len(server.rows(VersionCheck)) == 1
 
 
 def test_a_server_asks_by_itself_ten_minutes_after_its_start(
     make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.05)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.05)
     server = make_server(platforms={NAME: {"api_base": lab.origin(NAME)}}, publishing={"version_checks": True})
     server.connect(server.person("Ann"), NAME)
     server.skip(590)
     assert not calls(server)
     server.skip(10)
-    assert wait_for(lambda: server.rows(VersionAsked), 30)
+    assert wait_for(lambda: server.rows(VersionCheck), 30)
 
 
 def test_a_restart_asks_no_sooner(served: Callable[..., tuple[Server, Person]]) -> None:
@@ -161,28 +161,28 @@ def test_a_silent_platform_is_asked_again_the_next_day(served: Callable[..., tup
 @pytest.mark.parametrize(
     ("call", "reply", "heard"),
     [
-        (VersionProbe("{version}/me"), Response(200, {}, b"{}"), "good"),
-        (VersionProbe("{version}/me"), Response(401, {}, b""), "good"),
-        (VersionProbe("{version}/me"), Response(429, {}, b""), "good"),
-        (VersionProbe("{version}/me"), Response(404, {}, b""), "ended"),
-        (VersionProbe("rest/me"), Response(404, {}, b""), "good"),
-        (VersionProbe("rest/me"), Response(410, {}, b""), "ended"),
-        (VersionProbe("rest/me"), Response(426, {}, b""), "ended"),
-        (VersionProbe("rest/me"), Response(502, {}, b""), "unknown"),
+        (VersionProbe("{version}/me"), UpstreamResponse(200, {}, b"{}"), "good"),
+        (VersionProbe("{version}/me"), UpstreamResponse(401, {}, b""), "good"),
+        (VersionProbe("{version}/me"), UpstreamResponse(429, {}, b""), "good"),
+        (VersionProbe("{version}/me"), UpstreamResponse(404, {}, b""), "ended"),
+        (VersionProbe("rest/me"), UpstreamResponse(404, {}, b""), "good"),
+        (VersionProbe("rest/me"), UpstreamResponse(410, {}, b""), "ended"),
+        (VersionProbe("rest/me"), UpstreamResponse(426, {}, b""), "ended"),
+        (VersionProbe("rest/me"), UpstreamResponse(502, {}, b""), "unknown"),
         (
             VersionProbe("{version}/me", served="facebook-api-version"),
-            Response(200, {"facebook-api-version": "v9"}, b""),
+            UpstreamResponse(200, {"facebook-api-version": "v9"}, b""),
             "good",
         ),
         (
             VersionProbe("{version}/me", served="facebook-api-version"),
-            Response(200, {"facebook-api-version": "v22.0"}, b""),
+            UpstreamResponse(200, {"facebook-api-version": "v22.0"}, b""),
             "ended",
         ),
-        (VersionProbe("{version}/me", served="facebook-api-version"), Response(200, {}, b""), "good"),
+        (VersionProbe("{version}/me", served="facebook-api-version"), UpstreamResponse(200, {}, b""), "good"),
     ],
 )
-def test_what_an_answer_says_of_the_version(call: VersionProbe, reply: Response, heard: str) -> None:
+def test_what_an_answer_says_of_the_version(call: VersionProbe, reply: UpstreamResponse, heard: str) -> None:
     assert version_checks.judge_response(call, "v9", reply)[0] == heard
 
 

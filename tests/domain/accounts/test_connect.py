@@ -13,13 +13,13 @@ import httpx
 import pytest
 
 from socialpub import platforms
-from socialpub.base import crypto
+from socialpub.base.security import crypto
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import connect, tokens
 from socialpub.domain.identity import users
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.db import Tx
-from socialpub.store.models import Session
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Session
 from tests.domain.accounts.connect_kit import APP, CONNECTING, OAUTH, Office, open_office, sign_in
 from tests.kit import UNKNOWN_ID, Server, error_of
 

@@ -15,8 +15,8 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.accounts import client_metadata, token_refresh, tokens
 from socialpub.domain.server import instance
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, ConnectAttempt, Instance
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, ConnectAttempt, Instance
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Person, Server, breathe, error_of
 from tests.platforms.bluesky.bluesky_kit import BOB, DID

@@ -15,7 +15,7 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Board
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.domain.accounts.connect_kit import Office, open_office, sign_in
 from tests.kit import UNKNOWN_ID, Server, error_of, iso, unused
 from tests.web.world import picture

@@ -10,7 +10,7 @@ import pytest
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.domain.accounts.refresh_kit import Holder, at_the_lab
 from tests.kit import Server
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
-from socialpub.base.compact import dumps
+from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response, Unread
+from socialpub.base.http import UnreadReason, UpstreamResponse
+from socialpub.base.json_codec import dumps
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import tokens
@@ -24,7 +24,7 @@ from socialpub.domain.background import recovery
 from socialpub.domain.context.app_context import close_context
 from socialpub.domain.operations import key_rotation
 from socialpub.platforms.contract import RefreshPolicy
-from socialpub.store.models import Account, Instance
+from socialpub.store.schema.models import Account, Instance
 from tests.domain.accounts.tokens_kit import NAME, Home, open_home
 from tests.oauth_kit import Sent, reply_of
 
@@ -43,7 +43,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         return made[-1]
 
     yield home
-    faults.plan("")
+    fault_injection.plan("")
     for one in made:
         close_context(one.service)
 
@@ -58,7 +58,7 @@ def executed_but_lost(home: Home) -> None:
     """The next call is executed by the platform, and its answer never comes."""
     real = home.upstream.wire.request
 
-    def once(method: str, url: str, **kinds: Any) -> Response:
+    def once(method: str, url: str, **kinds: Any) -> UpstreamResponse:
         home.upstream.wire.request = real  # type: ignore[method-assign]
         real(method, url, **kinds)
         raise LOST
@@ -140,7 +140,7 @@ def test_a_network_failure_ends_no_account_and_the_next_try_succeeds(make: Make,
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_an_overloaded_platform_ends_no_account(make: Make, status: int) -> None:
     home = make()
-    home.upstream.wire.planned = [Response(status, {}, b"<html>")]
+    home.upstream.wire.planned = [UpstreamResponse(status, {}, b"<html>")]
     assert refused(home).code == "platform_unavailable"
     assert home.row()["status"] == "active"
 
@@ -157,28 +157,28 @@ def test_a_lost_answer_is_asked_for_again_where_that_is_harmless(make: Make) -> 
     assert home.row()["renewal_at"] is None
 
 
-def executed_but_unread(home: Home, unread: Unread) -> None:
+def executed_but_unread(home: Home, unread: UnreadReason) -> None:
     """The next call is executed by the platform, and of its answer only the status and the headers arrive."""
     real = home.upstream.wire.request
 
-    def once(method: str, url: str, **kinds: Any) -> Response:
+    def once(method: str, url: str, **kinds: Any) -> UpstreamResponse:
         home.upstream.wire.request = real  # type: ignore[method-assign]
         found = real(method, url, **kinds)
-        return Response(found.status_code, found.headers, unread=unread)
+        return UpstreamResponse(found.status_code, found.headers, unread=unread)
 
     home.upstream.wire.request = once  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("unread", Unread)
-def test_tokens_that_were_not_read_are_asked_for_again_where_that_is_harmless(make: Make, unread: Unread) -> None:
+@pytest.mark.parametrize("unread", UnreadReason)
+def test_tokens_that_were_not_read_are_asked_for_again_where_that_is_harmless(make: Make, unread: UnreadReason) -> None:
     home = make(GRACEFUL, refreshing="same")
     executed_but_unread(home, unread)
     home.renewed()
     assert (home.calls, home.is_alive(), home.row()["renewal_at"]) == (2, True, None)
 
 
-@pytest.mark.parametrize("unread", Unread)
-def test_tokens_that_were_not_read_and_may_be_used_up_are_not_asked_for_again(make: Make, unread: Unread) -> None:
+@pytest.mark.parametrize("unread", UnreadReason)
+def test_tokens_that_were_not_read_and_may_be_used_up_are_not_asked_for_again(make: Make, unread: UnreadReason) -> None:
     home = make(refreshing="fatal")
     before = home.held()
     executed_but_unread(home, unread)
@@ -220,10 +220,10 @@ def test_a_call_that_was_never_sent_does_not_wipe_out_an_older_mark(make: Make) 
 def test_a_crash_in_any_step_costs_a_graceful_platform_nothing(make: Make, point: str) -> None:
     home = make(GRACEFUL, refreshing="same")
     stale = home.held()
-    faults.plan(f"{point}=raise")
-    with pytest.raises(faults.FaultInjectedError):
+    fault_injection.plan(f"{point}=raise")
+    with pytest.raises(fault_injection.InjectedFaultError):
         home.renewed()
-    faults.plan("")
+    fault_injection.plan("")
     home.crash()
     home.renewed(stale)
     assert home.is_alive()
@@ -238,10 +238,10 @@ def test_a_crash_costs_a_strict_platform_at_most_one_reconnection_that_is_told(
 ) -> None:
     home = make(refreshing="fatal")
     stale = home.held()
-    faults.plan(f"{point}=raise")
-    with pytest.raises(faults.FaultInjectedError):
+    fault_injection.plan(f"{point}=raise")
+    with pytest.raises(fault_injection.InjectedFaultError):
         home.renewed()
-    faults.plan("")
+    fault_injection.plan("")
     home.crash()
     if survives:
         home.renewed(stale)
@@ -257,12 +257,12 @@ def test_a_crash_costs_a_strict_platform_at_most_one_reconnection_that_is_told(
 def test_tokens_that_cannot_be_written_are_kept_and_written_later_without_another_call(make: Make) -> None:
     home = make(refreshing="fatal")
     stale = home.held()
-    faults.plan("db.commit=enospc@2-3")  # the first commit is the intent
+    fault_injection.plan("db.commit=enospc@2-3")  # the first commit is the intent
     fresh = home.renewed()
     assert home.held() == stale
     assert tokens.save_unsaved(home.service) == 1
     assert home.renewed(stale) == fresh
-    faults.plan("")
+    fault_injection.plan("")
     assert tokens.save_unsaved(home.service) == 0
     assert home.held() == fresh
     assert home.calls == 1
@@ -271,9 +271,9 @@ def test_tokens_that_cannot_be_written_are_kept_and_written_later_without_anothe
 
 def test_tokens_that_are_renewed_before_they_could_be_written_are_replaced_in_the_row(make: Make) -> None:
     home = make(refreshing="fatal")
-    faults.plan("db.commit=enospc@2")
+    fault_injection.plan("db.commit=enospc@2")
     unwritten = home.renewed()
-    faults.plan("")
+    fault_injection.plan("")
     fresh = home.renewed(unwritten)
     assert home.held() == fresh != unwritten
     assert home.is_alive()
@@ -281,9 +281,9 @@ def test_tokens_that_are_renewed_before_they_could_be_written_are_replaced_in_th
 
 def test_who_writes_what_could_not_be_written_does_not_wait_for_a_renewal_that_is_under_way(make: Make) -> None:
     home = make(refreshing="fatal")
-    faults.plan("db.commit=enospc@2")
+    fault_injection.plan("db.commit=enospc@2")
     home.renewed()
-    faults.plan("")
+    fault_injection.plan("")
     with concurrent.futures.ThreadPoolExecutor(1) as pool, home.service.upstream.renewals[home.account].lock:
         saving = pool.submit(tokens.save_unsaved, home.service)
         done, _ = concurrent.futures.wait([saving], timeout=5)
@@ -294,7 +294,7 @@ def test_who_writes_what_could_not_be_written_does_not_wait_for_a_renewal_that_i
 
 def test_without_a_place_to_write_the_intent_nothing_is_sent(make: Make) -> None:
     home = make()
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     assert refused(home).rule == "storage.unavailable"
     assert home.calls == 0
 
@@ -305,7 +305,7 @@ def test_a_new_consent_in_between_is_not_overwritten(make: Make) -> None:
     home.upstream.wire.planned = []
     real = home.upstream.wire.request
 
-    def slow(method: str, url: str, **kinds: Any) -> Response:
+    def slow(method: str, url: str, **kinds: Any) -> UpstreamResponse:
         answer = real(method, url, **kinds)
         home.connect(later)
         return answer
@@ -320,7 +320,7 @@ def test_a_refusal_does_not_end_an_account_that_was_connected_again_meanwhile(ma
     later = home.issue()
     real = home.upstream.wire.request
 
-    def slow(method: str, url: str, **kinds: Any) -> Response:
+    def slow(method: str, url: str, **kinds: Any) -> UpstreamResponse:
         answer = reply_of(home.upstream.server.manners.refused("invalid_grant", "gone"))
         home.connect(later)
         return answer
@@ -416,8 +416,8 @@ def test_who_waits_for_another_process_goes_when_this_one_ends(make: Make) -> No
     assert home.calls == 0
 
 
-@pytest.mark.parametrize("planned", [None, Response(503, {}, b"")])
-def test_a_renewal_that_has_ended_is_claimed_no_more(make: Make, planned: Response | None) -> None:
+@pytest.mark.parametrize("planned", [None, UpstreamResponse(503, {}, b"")])
+def test_a_renewal_that_has_ended_is_claimed_no_more(make: Make, planned: UpstreamResponse | None) -> None:
     home = make(refreshing="fatal")
     if planned:
         home.upstream.wire.planned = [planned]
@@ -440,7 +440,7 @@ def test_a_rotation_of_the_master_key_meanwhile_loses_no_new_tokens(make: Make) 
     home = make(refreshing="fatal")
     before, real = home.row()["secret"], home.upstream.wire.request
 
-    def once(method: str, url: str, **kinds: Any) -> Response:
+    def once(method: str, url: str, **kinds: Any) -> UpstreamResponse:
         home.upstream.wire.request = real  # type: ignore[method-assign]
         reply = real(method, url, **kinds)
         actions.perform_sync(build_operator(home.service, "test"), key_rotation.start)
@@ -473,7 +473,7 @@ def test_no_token_stands_in_the_database_the_log_an_event_or_an_error(
     seen.append(home.renewed())
     home.upstream.server.end_tokens(None, access=True, refresh=True)
     echo = {"error": "invalid_grant", "error_description": f"{seen[1].refresh} of {seen[1].access} is dead"}
-    home.upstream.wire.planned = [Response(400, {}, json.dumps(echo).encode())]
+    home.upstream.wire.planned = [UpstreamResponse(400, {}, json.dumps(echo).encode())]
     error = refused(home)
     assert "[hidden]" in str(error.platform_response)
     database = b"".join(path.read_bytes() for path in tmp_path.glob("socialpub.db*"))

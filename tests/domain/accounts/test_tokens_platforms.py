@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import pytest
 
-from socialpub.base import faults
-from socialpub.base.errors import ApiError, refuse
+from socialpub.base import fault_injection
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.accounts import tokens
 from socialpub.simulator.server import SimulatorThread
 from tests.domain.accounts.refresh_kit import Holder, at_bluesky_by_oauth, at_the_lab
@@ -97,7 +97,7 @@ def holder(way: str, make_server: Make, lab: SimulatorThread, monkeypatch: pytes
         yield at_bluesky_by_oauth(make_server, lab, monkeypatch)
     else:
         yield at_the_lab(make_server, lab, monkeypatch, way.partition(" ")[0], **WAYS[way].who)
-    faults.plan("")
+    fault_injection.plan("")
 
 
 def each(names: list[str] | None = None) -> pytest.MarkDecorator:
@@ -271,10 +271,10 @@ def test_a_process_that_dies_while_it_renews_breaks_no_account_in_silence(holder
     row = WAYS[way]
     assert row.due is not None
     holder.until(row.due + 1)
-    faults.plan(f"{point}=raise")
-    with pytest.raises(faults.FaultInjectedError):
+    fault_injection.plan(f"{point}=raise")
+    with pytest.raises(fault_injection.InjectedFaultError):
         holder.renewed()
-    faults.plan("")
+    fault_injection.plan("")
     holder.crash()
     assert (holder.row()["renewal_at"] is None) == (point == "tok.after_commit")
     if point not in CUT_OFF or row.meanwhile == LIVES:
@@ -316,7 +316,7 @@ def test_new_tokens_that_cannot_be_written_are_used_and_written_later_and_not_as
 
 
 def no_space(*_: Any) -> None:
-    raise refuse("storage.unavailable")
+    raise rule_error("storage.unavailable")
 
 
 # --- Many at once ----------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
 from socialpub.domain.accounts import tokens
 from socialpub.domain.server import instance
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.kit import Person, Server, breathe, iso
 
 KILL = """
@@ -31,7 +31,7 @@ from socialpub.domain.server import instance
 from socialpub.domain.context.app_context import open_context
 from socialpub.domain.background import periodic_tasks
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 
 path, origin, account = sys.argv[1:]
 settings = Settings(
@@ -99,7 +99,7 @@ def test_a_server_renews_before_a_scheduled_post_is_due(server: Server, alice: P
 
 
 def no_space(*_: Any) -> None:
-    raise refuse("storage.unavailable")
+    raise rule_error("storage.unavailable")
 
 
 def test_tokens_that_could_not_be_written_are_written_at_the_latest_when_the_server_stops(
@@ -119,7 +119,7 @@ def test_tokens_that_could_not_be_written_are_written_at_the_latest_when_the_ser
 def test_tokens_that_could_not_be_written_are_written_soon_also_while_publishing_is_paused(
     make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.02)
     server = make_server()
     alice = server.person("Alice")
     server.connect_bluesky(alice)

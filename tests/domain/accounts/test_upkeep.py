@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.fair import Share
 from socialpub.domain.accounts import accounts, token_refresh, tokens
 from socialpub.domain.context.app_context import close_context
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.platforms.contract import RefreshPolicy as Row
-from socialpub.store.models import Account
+from socialpub.store.schema.models import Account
 from tests.domain.accounts.tokens_kit import DAY_MS, HOURS, NAME, Home, open_home
 
 Make = Callable[..., Home]
@@ -33,7 +33,7 @@ class Now(concurrent.futures.Executor):
         done.set_result(fn(*args, **kwargs))
         return done
 
-    def submit_for(self, share: Share, fn: Callable[..., Any], /, *args: Any) -> concurrent.futures.Future[Any]:
+    def submit_for(self, share: ShareKey, fn: Callable[..., Any], /, *args: Any) -> concurrent.futures.Future[Any]:
         return self.submit(fn, *args)
 
 
@@ -47,7 +47,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         return made[-1]
 
     yield home
-    faults.plan("")
+    fault_injection.plan("")
     for one in made:
         close_context(one.service)
 
@@ -176,9 +176,9 @@ def test_what_could_not_be_written_is_written_by_the_next_look(make: Make) -> No
     home = make(HOURS)
     home.skip(7200)
     home.post_due(60)
-    faults.plan("db.commit=enospc@2")
+    fault_injection.plan("db.commit=enospc@2")
     assert look(home) == 1
-    faults.plan("")
+    fault_injection.plan("")
     assert not home.is_alive()
     assert look(home) == 0
     assert home.is_alive()
@@ -189,9 +189,9 @@ def test_a_bug_in_one_renewal_does_not_stop_the_others(make: Make, monkeypatch: 
     home.skip(7200)
     home.post_due(60)
     upkeep = token_refresh.TokenRefresher(home.service)
-    faults.plan("tok.after_intent=raise")
+    fault_injection.plan("tok.after_intent=raise")
     upkeep.look()
-    faults.plan("")
+    fault_injection.plan("")
     home.skip(61)
     upkeep.look()
     assert home.is_alive()

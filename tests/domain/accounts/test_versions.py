@@ -11,7 +11,7 @@ import pytest
 from socialpub import platforms
 from socialpub.domain.accounts import api_versions
 from socialpub.domain.shapes.common import parse_instant
-from socialpub.store.models import Account, Event
+from socialpub.store.schema.models import Account, Event
 from tests.kit import Person, Server
 
 DAY = 86_400

@@ -22,9 +22,9 @@ from socialpub.domain.shapes.profiles import OrganizationRequest
 from socialpub.platforms.contract import AccountIdentity, OAuthFlow, RefreshPolicy, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from socialpub.store import db
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, Batch, Event, Instance, Post
+from socialpub.store.database import Tx
+from socialpub.store.schema import migration
+from socialpub.store.schema.models import Account, Batch, Event, Instance, Post
 from tests.oauth_kit import HOST, SetClock, Stage, stage
 
 NAME = "twitter"  # any will do: its declaration is replaced
@@ -143,7 +143,7 @@ def open_home(folder: Path, patch: pytest.MonkeyPatch, upkeep: RefreshPolicy = H
         publishing={"threads": 64},
         platforms={NAME: {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "token_url": f"{HOST}/token"}},
     )
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     runtime = Runtime(settings, load_vault(settings), clock=upstream.clock, client=lambda *_: upstream.wire)
     home = Home(open_context(runtime), upstream)
     home.connect()

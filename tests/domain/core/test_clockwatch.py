@@ -32,7 +32,7 @@ def lab(upstream: Clock) -> Iterator[SimulatorThread]:
 @pytest.fixture
 def server(make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch) -> Server:
     """With short rounds, and no platform but the lab's to ask for the time."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.1)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.1)
     monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.1)
     others = {name: {"enabled": False} for name in CONNECTORS}
     return make_server(platforms=others | {"bluesky": {"api_base": lab.origin("bluesky")}})

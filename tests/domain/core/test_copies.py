@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import host
-from socialpub.base.host import Host
+from socialpub.base.system import host_identity
+from socialpub.base.system.host_identity import HostIdentity
 from socialpub.domain.server import copy_detection, instance
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import Instance
+from socialpub.store.schema.models import Instance
 from tests.domain.engine.test_recovery import paused, ready, resume, schedule, status
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
@@ -30,7 +30,7 @@ from tests.soak.world import wait_for
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server whose rounds are short."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.2)
 
 
 @dataclass
@@ -80,7 +80,7 @@ def place(server: Server, alice: Person, tmp_path: Path) -> Place:
     server.home.mkdir()
     for path in files:
         path.rename(server.home / path.name)
-    server.host = Host("machine", "boot", (tmp_path / "marks",))
+    server.host = HostIdentity("machine", "boot", (tmp_path / "marks",))
     server.start()
     alice.api = server.api(alice.key)
     post = schedule(server, alice, "once", seconds=60)
@@ -126,19 +126,19 @@ def folder_linked(place: Place) -> None:
 
 def rebooted(place: Place) -> None:
     """Another boot, and the disk got another number."""
-    place.server.host = Host("machine", "another boot", place.server.host.marks)
+    place.server.host = HostIdentity("machine", "another boot", place.server.host.marks)
     on_another_disk(place)
 
 
 def renumbered_in_a_container(place: Place) -> None:
     """A new container on the same volume: no machine, no boot, an empty folder of marks, another device."""
-    place.server.host = Host(marks=(place.home.with_name("new container"),))
+    place.server.host = HostIdentity(marks=(place.home.with_name("new container"),))
     on_another_disk(place)
 
 
 def into_a_container(place: Place) -> None:
     """What ran on the machine itself runs in a container now."""
-    place.server.host = Host(marks=place.server.host.marks)
+    place.server.host = HostIdentity(marks=place.server.host.marks)
 
 
 def no_outside(place: Place) -> None:
@@ -238,12 +238,12 @@ def removed_and_restored(place: Place) -> None:
 
 def restored_without_marks(place: Place) -> None:
     """The same in a new container."""
-    place.server.host = Host(marks=(place.home.with_name("new container"),))
+    place.server.host = HostIdentity(marks=(place.home.with_name("new container"),))
     removed_and_restored(place)
 
 
 def restored_over_without_marks(place: Place) -> None:
-    place.server.host = Host(marks=(place.home.with_name("new container"),))
+    place.server.host = HostIdentity(marks=(place.home.with_name("new container"),))
     restored_over(place)
 
 
@@ -278,7 +278,7 @@ def rolled_back(place: Place) -> None:
 
 def another_machine(place: Place) -> None:
     """A snapshot of the volume, or the disk itself, in another machine."""
-    place.server.host = Host("another machine", "another boot", (place.home.with_name("its marks"),))
+    place.server.host = HostIdentity("another machine", "another boot", (place.home.with_name("its marks"),))
 
 
 def snapshot_mounted_beside(place: Place) -> None:
@@ -310,7 +310,7 @@ PAUSED = [
 def rolled_back_in_a_container(place: Place) -> None:
     """A snapshot of the volume put back, and the container made anew: nothing is left that knows better."""
     rolled_back(place)
-    renumbered = Host(marks=(place.home.with_name("new container"),))
+    renumbered = HostIdentity(marks=(place.home.with_name("new container"),))
     place.server.host = renumbered
 
 
@@ -407,7 +407,7 @@ def test_only_so_many_marks_are_kept_outside(place: Place) -> None:
 
 def test_marks_inside_the_data_folder_would_travel_with_it(place: Place) -> None:
     inside, outside = place.home / "state", place.home.with_name("outside")
-    place.server.host = Host(marks=(inside, outside))
+    place.server.host = HostIdentity(marks=(inside, outside))
     place.start()
     assert not inside.exists()
     assert len(list(outside.iterdir())) == 1
@@ -445,15 +445,15 @@ def test_two_beats_at_the_same_moment_leave_a_whole_file(place: Place, monkeypat
     def leave(beat: copy_detection.DatabaseGeneration) -> None:
         copy_detection.save_state(settings, place.server.host, "uid", beat, outside=True)
 
-    def identify(path: Path) -> host.FileId:
+    def identify(path: Path) -> host_identity.FileId:
         if beats and path.name.startswith("instance.state."):  # the first one's file is open, and not yet in its place
             other = threading.Thread(target=leave, args=(beats.pop(0),))
             other.start()
             other.join()
         return host_identify(path)
 
-    host_identify = host.identify
-    monkeypatch.setattr(host, "identify", identify)
+    host_identify = host_identity.identify_file
+    monkeypatch.setattr(host_identity, "identify_file", identify)
     leave(beats.pop())
     state = copy_detection.read_state(place.state)
     assert state is not None
@@ -498,12 +498,12 @@ def test_an_equal_count_with_another_mark_is_a_copy(place: Place, where: str) ->
 @pytest.mark.parametrize("variable", ["container", "KUBERNETES_SERVICE_HOST"])
 def test_in_a_container_neither_machine_nor_boot_is_known(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, "x")
-    assert (host.this_host().machine, host.this_host().boot) == ("", "")
+    assert (host_identity.identify_host().machine, host_identity.identify_host().boot) == ("", "")
 
 
 def test_the_machine_is_known_by_a_hash_of_its_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(host, "_in_container", lambda: False)
-    found = host.this_host()
+    monkeypatch.setattr(host_identity, "_is_container", lambda: False)
+    found = host_identity.identify_host()
     own = Path("/etc/machine-id")
     assert bool(found.machine) == (own.exists() and bool(own.read_text().strip()))
     assert not own.exists() or not found.machine or found.machine not in own.read_text()
@@ -511,18 +511,18 @@ def test_the_machine_is_known_by_a_hash_of_its_id(monkeypatch: pytest.MonkeyPatc
 
 def test_marks_go_where_the_system_keeps_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
-    assert host.this_host().marks[0] == Path("/somewhere/socialpub")
+    assert host_identity.identify_host().marks[0] == Path("/somewhere/socialpub")
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", "/home/alice")
-    assert host.this_host().marks[0] == Path("/home/alice/.local/state/socialpub")
+    assert host_identity.identify_host().marks[0] == Path("/home/alice/.local/state/socialpub")
 
 
 def test_a_file_that_gets_the_number_of_a_removed_one_was_born_later(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("one")
-    before = host.identify(path)
+    before = host_identity.identify_file(path)
     path.rename(tmp_path / "moved")
-    assert not host.identify(tmp_path / "moved").differs(before.inode, before.born)
+    assert not host_identity.identify_file(tmp_path / "moved").differs(before.inode, before.born)
     (tmp_path / "moved").unlink()
     path.write_text("two")
-    assert host.identify(path).differs(before.inode, before.born)
+    assert host_identity.identify_file(path).differs(before.inode, before.born)

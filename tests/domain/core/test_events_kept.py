@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from socialpub.base.compact import dumps
+from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
 from socialpub.domain.events import events
+from socialpub.store.queries.events import DEFAULT_DATA, FULL_DATA, TYPE_NUMBERS
 from socialpub.store.rows import PostRow
-from socialpub.store.statements.events import DATA, TYPES, USUAL
 
 _text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
 _odd = st.sampled_from(['":0', '"":0', "\\", "\x01\x1f\x7f", "'", "\u2028", 'https://a.example/ü?q="1"', "%"])
@@ -56,8 +56,8 @@ def read(post: dict[str, Any], kept: events.EncodedEventData, of: int | None, ty
         post = post | {"account": 1, "profile": 1}
         connection.execute(f"INSERT INTO post VALUES (7, {', '.join('?' * len(post))})", tuple(post.values()))
         connection.execute("CREATE TABLE event (post, type, scheduled_at, data, created_at)")
-        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (of, TYPES[type_], *kept, at))
-        found = connection.execute(f"SELECT {DATA} FROM event LEFT JOIN post ON post.number = event.post")
+        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (of, TYPE_NUMBERS[type_], *kept, at))
+        found = connection.execute(f"SELECT {FULL_DATA} FROM event LEFT JOIN post ON post.number = event.post")
         return str(found.fetchone()[0])
 
 
@@ -70,7 +70,7 @@ def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict
     assert read(post, kept, 7, type_, post["updated_at"]) == dumps(data)
 
 
-@pytest.mark.parametrize("type_", USUAL)
+@pytest.mark.parametrize("type_", DEFAULT_DATA)
 @settings(max_examples=20, deadline=None)
 @given(post=posts)
 def test_what_the_row_of_a_post_tells_is_not_stored(type_: str, post: dict[str, Any]) -> None:
@@ -87,5 +87,5 @@ def test_what_is_of_no_post_is_stored() -> None:
 
 
 def test_every_type_has_a_number_of_its_own() -> None:
-    assert set(TYPES) == set(events.EVENTS)
-    assert list(TYPES.values()) == list(range(1, len(TYPES) + 1))
+    assert set(TYPE_NUMBERS) == set(events.EVENTS)
+    assert list(TYPE_NUMBERS.values()) == list(range(1, len(TYPE_NUMBERS) + 1))

@@ -13,7 +13,7 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.commands import cli
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import close_context, open_context
-from socialpub.store.locks import StartError
+from socialpub.store.engine.locks import StartError
 from tests.domain.core import test_copies as happened
 from tests.domain.core.test_copies import Place, brisk, cloned, place
 from tests.domain.engine.test_recovery import ready

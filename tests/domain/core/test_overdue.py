@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.publishing import overdue_rule, records
 from socialpub.platforms.contract import Pending
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.db import Tx
-from socialpub.store.models import Attempt, Intent, Job
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Attempt, Intent, Job
 from tests.domain.publishing.protocol_kit import Protocol, taken_by_hand
 from tests.kit import Clock, Person, Server, iso
 from tests.soak import fakes
@@ -26,7 +26,7 @@ Make = Callable[..., Server]
 @pytest.fixture(autouse=True)
 def no_faults() -> Iterator[None]:
     yield
-    faults.plan("")
+    fault_injection.plan("")
 
 
 def schedule(server: Server, person: Person, seconds: float = 60, account: str = "") -> str:
@@ -98,7 +98,7 @@ def old_and_failed(server: Server, person: Person) -> str:
 def test_the_clock_of_a_retry_starts_with_the_retry(server: Server, alice: Person) -> None:
     """Also where the server stops while the new attempt is under way."""
     post = old_and_failed(server, alice)
-    faults.plan("pub.after_claim=raise@1")
+    fault_injection.plan("pub.after_claim=raise@1")
     retry(server, alice, post)
     dies_after_the_claim(server, post, 1)
     server.stop()
@@ -110,7 +110,7 @@ def test_the_clock_of_a_retry_starts_with_the_retry(server: Server, alice: Perso
 
 def test_a_retry_is_overdue_in_its_turn(server: Server, alice: Person) -> None:
     post = old_and_failed(server, alice)
-    faults.plan("pub.after_claim=raise@1")
+    fault_injection.plan("pub.after_claim=raise@1")
     retry(server, alice, post)
     dies_after_the_claim(server, post, 1)
     due = server.rows(id=post)[0]["due_at"]
@@ -146,7 +146,7 @@ def test_a_settled_post_counts_from_its_retry(server: Server, alice: Person) -> 
     server.lab.lab.faults.clear()
     server.skip(7200)
     assert alice.api.post(f"/v1/posts/{post}/settle", json={"published": False}).status_code == 200
-    faults.plan("pub.after_claim=raise@1")
+    fault_injection.plan("pub.after_claim=raise@1")
     retry(server, alice, post)
     dies_after_the_claim(server, post, 2)
     server.restart(alice)
@@ -164,7 +164,7 @@ def test_the_wait_for_the_next_attempt_is_no_lateness(make_server: Make) -> None
     waiting = server.wait(post, "validated", "failed")
     assert waiting["due_at"] == waiting["next_attempt_at"] > waiting["scheduled_at"] + 500_000
     server.restart(alice)
-    faults.plan("pub.after_claim=raise@1")
+    fault_injection.plan("pub.after_claim=raise@1")
     server.skip(601)
     dies_after_the_claim(server, post, 2)
     server.restart(alice)
@@ -211,14 +211,14 @@ def test_a_process_that_slept_while_it_prepared_a_post_does_not_send_it(
         assert isinstance(server.lab.lab.clock, Clock), "a lab whose clock a test moves"
         server.lab.lab.clock.skip(7200)
 
-    monkeypatch.setitem(faults._ACTIONS, "raise", slept)
-    faults.plan("pub.after_media=raise@1")
+    monkeypatch.setitem(fault_injection._ACTIONS, "raise", slept)
+    fault_injection.plan("pub.after_media=raise@1")
     post = schedule(server, alice)
     server.skip(60)
     row = server.wait(post, "published", "failed")
     assert (row["status"], error(row)["rule"], posts(server)) == ("failed", "schedule.overdue", 0)
     assert server.rows(Job, key=post) == []
-    faults.plan("")
+    fault_injection.plan("")
     retry(server, alice, post)
     assert server.wait(post, "published", "failed")["status"] == "published"
 
@@ -227,8 +227,8 @@ def test_an_upload_takes_what_it_takes(make_server: Make, monkeypatch: pytest.Mo
     server = make_server(scheduling={"overdue_grace": 0})
     alice = server.person("Alice")
     server.connect_bluesky(alice)
-    monkeypatch.setitem(faults._ACTIONS, "raise", lambda: server.clock.skip(240))
-    faults.plan("pub.after_media=raise@1")
+    monkeypatch.setitem(fault_injection._ACTIONS, "raise", lambda: server.clock.skip(240))
+    fault_injection.plan("pub.after_media=raise@1")
     post = schedule(server, alice)
     server.skip(60)
     assert server.wait(post, "published", "failed")["status"] == "published"

@@ -6,7 +6,7 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http.circuit_breakers import ENOUGH
+from socialpub.base.http.circuit_breakers import FAILURES_TO_OPEN
 from socialpub.domain.context import upstreams
 from tests.kit import Server
 from tests.odd_answers import ODD, OddServer
@@ -21,7 +21,7 @@ def test_only_a_body_that_does_not_come_in_time_counts_as_silence(server: Server
     runtime = server.service.runtime
     wrap = upstreams.build_breaker(server.service, "bluesky")
     with runtime.open_http(runtime.http_policy(guarded=False), wrap) as http:
-        for _ in range(ENOUGH):
+        for _ in range(FAILURES_TO_OPEN):
             http.request("GET", url, timeout=0.2 if name == LATE else 30)
     upstream.close()
     assert server.service.upstream.breakers.may_call("bluesky") == (name != LATE)
@@ -30,14 +30,14 @@ def test_only_a_body_that_does_not_come_in_time_counts_as_silence(server: Server
 def test_an_upstream_that_is_held_back_is_not_called(server: Server) -> None:
     called: list[str] = []
 
-    def answer(request: outbound.Request) -> outbound.Response:
+    def answer(request: outbound.Request) -> outbound.UpstreamResponse:
         called.append(str(request.url))
-        return outbound.Response(200)
+        return outbound.UpstreamResponse(200)
 
     transport = upstreams.build_breaker(server.service, "bluesky")(outbound.MockTransport(answer))
-    with outbound.Client(outbound.UNGUARDED, transport=transport) as http:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY, transport=transport) as http:
         assert http.request("GET", "http://bluesky.test/").is_success
-        for _ in range(ENOUGH):
+        for _ in range(FAILURES_TO_OPEN):
             server.service.upstream.breakers.unanswered("bluesky")
         with pytest.raises(ApiError) as caught:
             http.request("GET", "http://bluesky.test/")

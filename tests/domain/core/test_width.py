@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.config import Publishing
-from socialpub.base.fair import Share, Shares
+from socialpub.base.concurrency.fair_executor import FairShareLimiter, ShareKey
+from socialpub.base.config import PublishingSettings
 from socialpub.domain.context.app_context import CONCURRENCY_MIN, limit_concurrency
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.jobs.job_queue import CLAIMED_AT_ONCE
+from socialpub.store.jobs.job_queue import CLAIMS_MAX
 from socialpub.store.jobs.leases import Claim
 from tests.domain.publishing.protocol_kit import Protocol
 from tests.kit import Clock, iso
@@ -27,12 +27,12 @@ from tests.soak.world import wait_for
 BURST, BATCH = 300, 25  # accounts with a post each, and how many of them in a request
 LIMITS = """
 import json, resource
-from socialpub.base import host
+from socialpub.base.system import host_identity
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-before = host.descriptors()
-host.take_descriptors()
-print(json.dumps([before, host.descriptors(), hard, host.DESCRIPTORS_MOST]))
+before = host_identity.get_file_limit()
+host_identity.raise_file_limit()
+print(json.dumps([before, host_identity.get_file_limit(), hard, host_identity.FILE_LIMIT_MAX]))
 """
 
 
@@ -40,10 +40,10 @@ print(json.dumps([before, host.descriptors(), hard, host.DESCRIPTORS_MOST]))
 
 
 def test_a_thousand_posts_of_one_organization_to_one_platform_find_a_place() -> None:
-    for places in (Publishing().workers, Publishing().threads):
-        shares = Shares(places)
-        assert sum(shares.try_enter(Share("platform", "greedy")) for _ in range(2000)) == 1000
-        assert sum(shares.try_enter(Share("another", "modest")) for _ in range(2000)) == 334
+    for places in (PublishingSettings().workers, PublishingSettings().threads):
+        shares = FairShareLimiter(places)
+        assert sum(shares.try_enter(ShareKey("platform", "greedy")) for _ in range(2000)) == 1000
+        assert sum(shares.try_enter(ShareKey("another", "modest")) for _ in range(2000)) == 334
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def three() -> Iterator[SimulatorThread]:
 @pytest.fixture
 def server(tmp_path: Path, three: SimulatorThread, wall: Clock) -> Iterator[Protocol]:
     three.lab.reset()
-    server = Protocol(tmp_path, three, wall, {"publishing": {"workers": Publishing().workers}})
+    server = Protocol(tmp_path, three, wall, {"publishing": {"workers": PublishingSettings().workers}})
     server.start()
     server.furnish()
     yield server
@@ -155,7 +155,7 @@ def test_a_burst_is_claimed_in_few_transactions_and_is_under_way_at_once(
     assert wait_for(lambda: gate.inside == BURST, 60), gate.inside
     assert crew.threads == BURST
     assert sum(claims) == BURST
-    assert len(claims) <= -(-BURST // CLAIMED_AT_ONCE) + 1
+    assert len(claims) <= -(-BURST // CLAIMS_MAX) + 1
     gate.open.set()
     assert wait_for(lambda: {row["status"] for row in server.rows()} == {"published"}, 120)
     assert wait_for(lambda: not server.service.jobs.held(), 30)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.config import Settings
-from socialpub.base.runtime import Runtime, SystemClock, iso, load_vault
+from socialpub.base.runtime import Runtime, SystemClock, format_iso, load_vault
 from socialpub.domain.access.actor import Actor, build_operator
 from socialpub.domain.accounts import accounts
 from socialpub.domain.background.engine import BackgroundEngine
@@ -21,7 +21,8 @@ from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import accept, batches
 from socialpub.domain.shapes import posts
 from socialpub.domain.shapes.profiles import OrganizationRequest
-from socialpub.store import db
+from socialpub.store import database
+from socialpub.store.schema import migration
 
 HOUR = 3600
 
@@ -47,7 +48,7 @@ def main(folder: str, origin: str, handle: str, password: str) -> None:
             "platforms": {"bluesky": {"api_base": origin}},
         }
     )
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     service = open_context(Runtime(settings, load_vault(settings), clock=clock))
     engine = BackgroundEngine(service)
     engine.start()
@@ -65,7 +66,7 @@ def _furnish(service: AppContext, handle: str, password: str) -> tuple[Actor, st
     identity, tokens = accounts.login(service, "bluesky", {"handle": handle, "password": password})
     who = build_operator(service, "posts.publish")
 
-    def write(tx: db.Tx) -> tuple[Actor, str]:
+    def write(tx: database.Tx) -> tuple[Actor, str]:
         here = who.within(profiles.create_organization(tx, who, OrganizationRequest(name="Acme"))["id"])
         profile, organization = profiles.list_bodies(here.scope)[0]["id"], here.scope.organization
         row, _ = accounts.connect(service, tx, organization, profile, "bluesky", identity, tokens)
@@ -78,7 +79,7 @@ async def _schedule(service: AppContext, who: Actor, account: str) -> dict[str, 
     body = {
         "text": "without a web server",
         "targets": [{"accountId": account}],
-        "scheduledAt": iso(service.now_ms + HOUR * 1000),
+        "scheduledAt": format_iso(service.now_ms + HOUR * 1000),
     }
     request = posts.PublishRequest.model_validate(body)
     return dict(await accept.commit(await accept.prepare(who, request, None, {})))

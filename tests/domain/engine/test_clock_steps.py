@@ -15,7 +15,7 @@ from socialpub.domain.background import publishing_gate
 from socialpub.domain.server import clock_watch, instance
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.jobs import job_queue
-from socialpub.store.models import Idempotency, Job
+from socialpub.store.schema.models import IdempotencyRecord, Job
 from tests.kit import Clock, Person, Server, iso
 from tests.soak.world import wait_for
 
@@ -114,7 +114,7 @@ class World:
 
 @pytest.fixture
 def world(make_server: Callable[..., Server], upstream: Clock, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.1)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.1)
     monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.1)
     server = make_server(publishing={"retry_waits": [600.0]}, scheduling={"overdue_spacing": 0})
     alice = server.person("Alice")
@@ -211,10 +211,10 @@ def test_two_minutes_less_one_second_are_no_doubt(world: World) -> None:
 
 
 def test_an_answer_that_was_cut_off_is_completed_whatever_the_clock_says(world: World) -> None:
-    forget = Idempotency.update(status=None, body=None)
+    forget = IdempotencyRecord.update(status=None, body=None)
     world.server.service.write(lambda tx: forget.execute()).result()
     world.steps(-10 * HOUR, "start")
-    assert wait_for(lambda: world.server.rows(Idempotency)[0]["status"] is not None, 10)
+    assert wait_for(lambda: world.server.rows(IdempotencyRecord)[0]["status"] is not None, 10)
     assert world.now("once", key="k")["id"] == world.answer["id"]
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.fair import Share
+from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.domain.background.job_kinds import JOB_KINDS, JobKind
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store import sql
-from socialpub.store.connections import proxy
+from socialpub.store.engine import sql
+from socialpub.store.engine.sqlite import proxy
 from socialpub.store.jobs.leases import Claim
 from tests.kit import Person, Server, iso
 from tests.soak.world import wait_for
@@ -113,7 +113,7 @@ def test_a_post_that_comes_due_finds_a_place_while_all_places_of_another_kind_ar
     backlog(server, kind.name)
     taken = [claim for _ in range(3) for _, claim in jobs.claim(jobs.due(100)[0])]
     assert [claim.kind for claim in taken] == [kind.name] * kind.places(server.service.runtime.settings)
-    share = Share("bluesky", alice.organization)
+    share = ShareKey("bluesky", alice.organization)
     server.service.write(lambda tx: jobs.put(tx, "publish", "due", jobs.clock.now_ms(), alice.bluesky, share)).result()
     assert [claim.key for claim in jobs.due(1)[0]] == ["due"]
     for claim in taken:

@@ -8,7 +8,7 @@ import pytest
 
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.leases import LEASE_MS
-from socialpub.store.models import Job
+from socialpub.store.schema.models import Job
 from tests.domain.publishing.protocol_kit import taken_by_hand
 from tests.kit import Person, Server, breathe
 
@@ -16,7 +16,7 @@ from tests.kit import Person, Server, breathe
 def test_the_lease_of_a_post_that_is_being_sent_is_renewed(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.05)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.05)
     server.restart(alice)
     with server.lab.lab.lock:  # the platform does nothing while the test holds it: the send has no answer
         body = {"text": "slow", "targets": [{"accountId": alice.bluesky}]}

@@ -21,7 +21,7 @@ from tests.soak.world import wait_for
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server whose rounds are short."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.2)
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from huey.api import Huey
 from huey.consumer import Consumer, Scheduler
 from huey.storage import BaseStorage
 
-from socialpub.base import metrics
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
+from socialpub.base.observability import metrics
 from socialpub.store.jobs import job_queue
-from socialpub.store.jobs.job_queue import TASKS_AT_ONCE, Interval, patient
+from socialpub.store.jobs.job_queue import MEMORY_TASKS_MAX, IntervalSchedule, retry_without_storage
 from tests.kit import Server, breathe, iso
 from tests.soak.world import wait_for
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def brisk(make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server whose rounds are short."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.02)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.02)
     return make_server()
 
 
@@ -35,7 +35,7 @@ def failures(task: str) -> float:
 
 def test_a_task_runs_each_time_its_interval_has_passed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs, ran = server.service.jobs, threading.Semaphore(0)
-    jobs.periodic_task(Interval(3600, first=60), name="hourly")(ran.release)
+    jobs.periodic_task(IntervalSchedule(3600, first=60), name="hourly")(ran.release)
     clock = server.clock.monotonic()
     monkeypatch.setattr(server.clock, "monotonic", lambda: clock)
 
@@ -59,7 +59,7 @@ def test_a_task_that_fails_is_counted_and_tried_again_after_its_delay(
         raise ValueError("a bug")
 
     before = failures("failing")
-    brisk.service.jobs.periodic_task(Interval(86_400), name="failing", retries=2, retry_delay=600)(fail)
+    brisk.service.jobs.periodic_task(IntervalSchedule(86_400), name="failing", retries=2, retry_delay=600)(fail)
     for number in (1, 2, 3):
         assert wait_for(lambda number=number: len(tries) == number, 20)
         brisk.skip(601)
@@ -76,9 +76,11 @@ def test_a_task_is_tried_until_something_can_be_written(brisk: Server, caplog: p
     def write() -> None:
         tries.append(1)
         if len(tries) < 5:
-            raise refuse("storage.unavailable")
+            raise rule_error("storage.unavailable")
 
-    brisk.service.jobs.periodic_task(Interval(86_400), name="writing", retries=1, retry_delay=0.01)(patient(write))
+    brisk.service.jobs.periodic_task(IntervalSchedule(86_400), name="writing", retries=1, retry_delay=0.01)(
+        retry_without_storage(write)
+    )
     assert wait_for(lambda: len(tries) == 5, 20)
     assert "Traceback" not in caplog.text
 
@@ -110,9 +112,9 @@ def test_a_due_post_goes_out_while_tasks_take_all_their_places(brisk: Server) ->
 
     alice = brisk.person("Alice")
     brisk.connect_bluesky(alice)
-    for number in range(TASKS_AT_ONCE + 2):
-        brisk.service.jobs.periodic_task(Interval(86_400), name=f"long {number}")(long)
-    for _ in range(TASKS_AT_ONCE):
+    for number in range(MEMORY_TASKS_MAX + 2):
+        brisk.service.jobs.periodic_task(IntervalSchedule(86_400), name=f"long {number}")(long)
+    for _ in range(MEMORY_TASKS_MAX):
         assert begun.acquire(timeout=20)
     try:
         due = iso(brisk.clock.now_ms() + 3_600_000)
@@ -129,10 +131,10 @@ def test_a_due_post_goes_out_while_tasks_take_all_their_places(brisk: Server) ->
 
 def test_the_one_private_name_of_huey_is_its_clock_and_one_file_knows_huey() -> None:
     pairs = (
-        (job_queue.Jobs, Huey),
-        (job_queue._Storage, BaseStorage),
-        (job_queue._Scheduler, Scheduler),
-        (job_queue._Consumer, Consumer),
+        (job_queue.JobQueue, Huey),
+        (job_queue._JobStorage, BaseStorage),
+        (job_queue._JobScheduler, Scheduler),
+        (job_queue._JobConsumer, Consumer),
     )
     private = {
         name for ours, theirs in pairs for name in vars(ours) if re.match("_[^_]", name) and hasattr(theirs, name)

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.commands import cli
 from socialpub.domain.background import periodic_tasks, publishing_gate, recovery
 from socialpub.domain.server import instance
+from socialpub.store.engine.locks import StartError
 from socialpub.store.jobs import job_queue
-from socialpub.store.locks import StartError
-from socialpub.store.models import Idempotency, Instance, Job
+from socialpub.store.schema.models import IdempotencyRecord, Instance, Job
 from tests.kit import Clock, Person, Server, error_of, iso
 from tests.soak.world import wait_for
 
@@ -29,10 +29,10 @@ DAYS_MS = 48 * 3600 * 1000
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A server whose rounds are short."""
-    monkeypatch.setattr(job_queue, "ROUND_SECONDS", 0.2)
+    monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 0.2)
     monkeypatch.setattr(publishing_gate, "PROBE_SECONDS", 0.2)
     yield
-    faults.plan("")
+    fault_injection.plan("")
 
 
 def schedule(server: Server, person: Person, text: str = "later", seconds: float = 3600) -> str:
@@ -113,7 +113,7 @@ def test_recovery_may_die_and_begin_again(server: Server, alice: Person) -> None
     post = schedule(server, alice, seconds=60)
     leased = Job.update(epoch=1, visible_at=server.clock.now_ms() + 10**9).where(Job.key == post)
     server.service.write(lambda tx: leased.execute()).result()
-    faults.plan("recover.mid=raise@1-3")
+    fault_injection.plan("recover.mid=raise@1-3")
     for _ in range(3):
         with pytest.raises(RuntimeError):
             recovery.recover(server.service)
@@ -126,13 +126,13 @@ def test_recovery_may_die_and_begin_again(server: Server, alice: Person) -> None
 def test_an_answer_whose_request_could_not_write_it_is_completed_by_the_sweep(server: Server, alice: Person) -> None:
     body = {"text": "answer", "targets": [{"accountId": alice.bluesky}]}
     alice.api.publish(body, key="k")
-    forget = Idempotency.update(status=None, body=None)
+    forget = IdempotencyRecord.update(status=None, body=None)
     server.service.write(lambda tx: forget.execute()).result()
     periodic_tasks.sweep(server.service, server.engine.fetched)
     assert server.rows(Job) == []  # its request may still be at work
     server.skip(recovery.INTERRUPTED_MS / 1000 + 1)
     periodic_tasks.sweep(server.service, server.engine.fetched)
-    assert wait_for(lambda: server.rows(Idempotency)[0]["status"] == 200, 10)
+    assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"] == 200, 10)
     assert alice.api.publish(body, key="k").json()["status"] == "published"
 
 

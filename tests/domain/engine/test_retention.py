@@ -8,7 +8,7 @@ import pytest
 
 from socialpub.domain.background import retention
 from socialpub.domain.background.retention import HistoryRetention
-from socialpub.store.models import Attempt, Event, Intent
+from socialpub.store.schema.models import Attempt, Event, Intent
 from tests.kit import Person, Server, iso
 
 DAY = 86_400.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.domain.background.retention import HistoryRetention
-from socialpub.store.models import Notification
+from socialpub.store.schema.models import Notification
 from tests.chats import CHANNELS, add
 from tests.kit import Person, Server, breathe
 from tests.sink import Sink, listening

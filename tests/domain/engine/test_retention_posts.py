@@ -11,8 +11,9 @@ from socialpub.base import config
 from socialpub.base.config import ConfigError, Settings
 from socialpub.domain.background import post_retention
 from socialpub.domain.background.retention import HISTORY_TABLES, HistoryRetention
-from socialpub.store import search, sql
-from socialpub.store.models import Attempt, Batch, Intent, Media, Post
+from socialpub.store import search
+from socialpub.store.engine import sql
+from socialpub.store.schema.models import Attempt, Batch, Intent, Media, Post
 from tests.hooks import ended, register
 from tests.kit import Person, Server, error_of, iso
 from tests.media_kit import picture
@@ -59,7 +60,7 @@ def texts(server: Server) -> set[str]:
 
 
 def count(server: Server, table: str) -> int:
-    return int(server.service.read(lambda: sql.value(f"SELECT count(*) FROM {table}")).result())
+    return int(server.service.read(lambda: sql.fetch_value(f"SELECT count(*) FROM {table}")).result())
 
 
 def test_a_post_past_its_time_goes_with_all_that_hangs_on_it(server: Server, alice: Person) -> None:
@@ -75,7 +76,7 @@ def test_a_post_past_its_time_goes_with_all_that_hangs_on_it(server: Server, ali
     answer = alice.api.get(f"/v1/posts/{post}")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
     assert [shown["text"] for shown in alice.api.get("/v1/posts").json()["data"]] == ["the newest"]
-    assert server.service.read(lambda: sql.every("PRAGMA foreign_key_check")).result() == []
+    assert server.service.read(lambda: sql.fetch_all("PRAGMA foreign_key_check")).result() == []
 
 
 def test_a_failed_and_a_canceled_post_go_too(server: Server, alice: Person) -> None:
@@ -150,7 +151,7 @@ def test_posts_wait_while_there_are_many_events_to_forget(
 def test_what_is_gone_is_not_in_the_index_of_the_search(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "SLICE", 2)
+    monkeypatch.setattr(search, "INDEX_BATCH", 2)
     monkeypatch.setattr(post_retention, "READ_BATCH", 3)
     monkeypatch.setattr(post_retention, "POSTS_PER_WRITE", 2)
     for number in range(12):

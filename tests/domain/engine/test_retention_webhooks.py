@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.domain.background.retention import HistoryRetention
-from socialpub.store.models import Event, WebhookAttempt, WebhookDelivery
+from socialpub.store.schema.models import Event, WebhookAttempt, WebhookDelivery
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
 from tests.kit import Person, Server, breathe
 from tests.sink import Sink, listening

@@ -15,7 +15,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.background import periodic_tasks
 from socialpub.domain.background.periodic_tasks import PeriodicTasks
 from socialpub.store import search
-from socialpub.store.models import Account, Idempotency, Job, Post
+from socialpub.store.schema.models import Account, IdempotencyRecord, Job, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server, iso
 from tests.soak.world import wait_for
@@ -122,7 +122,7 @@ def test_kept_answers_are_forgotten_in_slices(server: Server, alice: Person, mon
     service = server.service
     assert service.write(functools.partial(idempotency.purge, now=service.now_ms)).result() == 2
     periodic_tasks.sweep(service, server.engine.fetched)
-    assert server.rows(Idempotency) == []
+    assert server.rows(IdempotencyRecord) == []
 
 
 def searched(person: Person) -> list[set[str]]:
@@ -135,13 +135,13 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_tasks, "INDEX_BATCHES", 2)
-    monkeypatch.setattr(search, "SLICE", 20)
+    monkeypatch.setattr(search, "INDEX_BATCH", 20)
     posts = schedule(server, alice)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])
     keep = server.engine.periodic
     for filed in (40, 80, 120, 140, 140):
         keep.file_posts()
-        assert server.service.read(search.filed).result() == (filed, len(posts))
+        assert server.service.read(search.get_progress).result() == (filed, len(posts))
         assert all(found == set(posts) for found in searched(alice))
 
 
@@ -149,7 +149,7 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_tasks, "ANALYZE_POSTS", 25)
-    monkeypatch.setattr(search, "SLICE", 20)
+    monkeypatch.setattr(search, "INDEX_BATCH", 20)
     monkeypatch.setattr(periodic_tasks, "INDEX_BACKLOG_MAX", 60)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])  # its runs would come in between
     keep = PeriodicTasks(
@@ -160,7 +160,7 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     def filed() -> int:
         keep.file_posts()
         assert all(found == set(posts) for found in searched(alice))
-        return int(server.service.read(search.filed).result().texts)
+        return int(server.service.read(search.get_progress).result().texts)
 
     assert filed() == 20
     posts += schedule(server, alice, 1)
@@ -171,6 +171,6 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
 
 
 def test_a_server_files_in_each_round(server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "SLICE", 20)
+    monkeypatch.setattr(search, "INDEX_BATCH", 20)
     schedule(server, alice, 1)
-    assert wait_for(lambda: server.service.read(search.filed).result() == (20, 25), 20)
+    assert wait_for(lambda: server.service.read(search.get_progress).result() == (20, 25), 20)

@@ -9,7 +9,7 @@ import pytest
 
 from socialpub.domain.background.retention import HistoryRetention
 from socialpub.domain.media import library
-from socialpub.store.models import Media
+from socialpub.store.schema.models import Media
 from tests.kit import Person, Server, error_of, iso
 from tests.media_kit import picture
 from tests.soak.world import wait_for

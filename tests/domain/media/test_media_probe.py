@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from socialpub.base.concurrency.fair_executor import FairExecutor
 from socialpub.base.errors import ApiError
-from socialpub.base.fair import Pool
 from socialpub.domain.media import probe
 from socialpub.platforms.contract import MediaFacts
 from tests.hostile_media import BOMBS, FILES, Maker, commented, scans
@@ -208,7 +208,7 @@ def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: py
     heavy, small, done = threading.Event(), tmp_path / "small", []
     small.write_bytes(picture("PNG"))
     (tmp_path / "heavy").write_bytes(scans(20))
-    ask, readers = probe._ask, Pool(3, "tested")
+    ask, readers = probe._ask, FairExecutor(3, "tested")
 
     def slow(path: Path, content_type: str) -> dict[str, object]:
         if path.name == "heavy":

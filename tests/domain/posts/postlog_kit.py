@@ -9,9 +9,9 @@ from typing import Any
 from peewee import fn
 
 from socialpub.domain.context.app_context import AppContext
-from socialpub.store import folding, search
-from socialpub.store.db import Tx
-from socialpub.store.models import Account, Batch, Organization, Post, Profile
+from socialpub.store import casefold, search
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account, Batch, Organization, Post, Profile
 
 Row = dict[str, Any]
 NOON = 1_795_176_000_000  # 2026-11-20T12:00:00Z
@@ -26,7 +26,7 @@ def add(service: AppContext, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
         for row in whole:
             Batch.insert(id=row["batch"], organization=row["organization"], created_at=0).on_conflict_ignore().execute()
             newest = Post.select(fn.MAX(Post.created_at)).where(Post.organization == row["organization"]).scalar()
-            search.note_order(newest, row["created_at"])
+            search.record_clock_skew(newest, row["created_at"])
             row["number"] = Post.insert(**row).execute()
 
     service.write(write).result()
@@ -34,9 +34,9 @@ def add(service: AppContext, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
 
 def file(service: AppContext, posts: int) -> None:
-    """Put so many posts into the search's indexes, `search.SLICE` in a write."""
-    for _ in range(posts // search.SLICE):
-        service.write(lambda tx: search.file_some()).result()
+    """Put so many posts into the search's indexes, `search.INDEX_BATCH` in a write."""
+    for _ in range(posts // search.INDEX_BATCH):
+        service.write(lambda tx: search.index_batch()).result()
 
 
 def _whole(service: AppContext, given: Mapping[str, Any]) -> Row:
@@ -51,7 +51,7 @@ def _whole(service: AppContext, given: Mapping[str, Any]) -> Row:
         "options": "{}",
         "created_at": NOON + next(_steps),
     } | dict(given)
-    return made | {"text_fold": folding.fold_of(made["text"]), "updated_at": made["created_at"]}
+    return made | {"text_fold": casefold.fold_for_storage(made["text"]), "updated_at": made["created_at"]}
 
 
 def owner(service: AppContext, organization: str, profile: str) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from socialpub.domain.events import cursors
-from socialpub.store.models import Post
+from socialpub.store.schema.models import Post
 from tests.domain.posts import postlog_kit as kit
 from tests.kit import UNKNOWN_ID, Person, Server, error_of, iso
 

@@ -14,8 +14,9 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, folding, search
-from socialpub.store.models import Post
+from socialpub.store import casefold, database, search
+from socialpub.store.schema import migration
+from socialpub.store.schema.models import Post
 from tests.domain.posts import postlog_kit as kit
 
 WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p01"}
@@ -23,7 +24,7 @@ WHERE: dict[str, Any] = {"organization": "0190-org-aaa", "profile": "0190-one-p0
 
 def _open(path: Path) -> AppContext:
     settings = Settings(database={"url": str(path)})
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     return open_context(Runtime(settings, load_vault(settings)))
 
 
@@ -37,7 +38,7 @@ def service(tmp_path: Path) -> Iterator[AppContext]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of two posts."""
-    monkeypatch.setattr(search, "SLICE", 2)
+    monkeypatch.setattr(search, "INDEX_BATCH", 2)
 
 
 def _add(service: AppContext, *texts: str, times: tuple[int, ...] = ()) -> list[int]:
@@ -56,13 +57,15 @@ def _found(service: AppContext, text: str, count: int = 50) -> list[int]:
 
 
 def _disorder(service: AppContext) -> int:
-    found = service.read(lambda: db.proxy.execute_sql("SELECT disorder FROM post_search_order").fetchall()).result()
+    found = service.read(
+        lambda: database.proxy.execute_sql("SELECT disorder FROM post_search_order").fetchall()
+    ).result()
     ((disorder,),) = found
     return int(disorder)
 
 
 def _sql(service: AppContext, statement: str) -> None:
-    service.write(lambda tx: db.proxy.execute_sql(statement)).result()
+    service.write(lambda tx: database.proxy.execute_sql(statement)).result()
 
 
 def test_a_post_is_found_from_the_transaction_on_that_wrote_it(service: AppContext) -> None:
@@ -73,15 +76,15 @@ def test_a_post_is_found_from_the_transaction_on_that_wrote_it(service: AppConte
 def test_a_slice_that_was_rolled_back_is_filed_again(service: AppContext, small: None) -> None:
     posts = _add(service, "first", "second", "third", "fourth")
 
-    def fail(tx: db.Tx) -> None:
-        assert search.file_some()
+    def fail(tx: database.Tx) -> None:
+        assert search.index_batch()
         raise LookupError
 
     with pytest.raises(LookupError):
         service.write(fail).result()
-    assert service.read(search.filed).result() == (0, 4)
+    assert service.read(search.get_progress).result() == (0, 4)
     kit.file(service, 4)
-    assert service.read(search.filed).result() == (4, 4)
+    assert service.read(search.get_progress).result() == (4, 4)
     assert [_found(service, text) for text in ("second", "ir", "x")] == [[posts[1]], [posts[2], posts[0]], []]
 
 
@@ -110,16 +113,16 @@ def test_the_index_finds_texts_and_the_rows_those_shorter_than_a_trigram(service
 def test_a_folded_text_is_kept_only_where_sqlite_cannot_tell_it(service: AppContext, text: str, kept: str) -> None:
     (post,) = _add(service, text)
     assert service.read(lambda: [row["text_fold"] for row in Post.select().dicts()]).result() == [kept]
-    assert _found(service, folding.fold(text)) == [post]
+    assert _found(service, casefold.fold(text)) == [post]
 
 
 def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: AppContext, small: None) -> None:
     posts = _add(service, *["needle"] * 5)
-    assert service.write(lambda tx: search.file_some()).result()
-    assert service.read(search.filed).result() == (2, 5)
-    assert service.write(lambda tx: search.file_some()).result()
-    assert not service.write(lambda tx: search.file_some()).result()
-    assert service.read(search.filed).result() == (4, 5)
+    assert service.write(lambda tx: search.index_batch()).result()
+    assert service.read(search.get_progress).result() == (2, 5)
+    assert service.write(lambda tx: search.index_batch()).result()
+    assert not service.write(lambda tx: search.index_batch()).result()
+    assert service.read(search.get_progress).result() == (4, 5)
     assert (_found(service, "needle"), _found(service, "e")) == (posts[::-1], posts[::-1])
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.compact import dumps
 from socialpub.base.config import Settings
-from socialpub.base.runtime import Runtime, iso, load_vault
+from socialpub.base.json_codec import dumps
+from socialpub.base.runtime import Runtime, format_iso, load_vault
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog
@@ -25,10 +25,10 @@ from socialpub.domain.shapes.posts import (
     PostPage,
     PostsQuery,
 )
-from socialpub.store import db
-from socialpub.store.folding import fold
-from socialpub.store.models import Account, Attempt, Post, rows_where, the_row
+from socialpub.store.casefold import fold
 from socialpub.store.rows import AttemptRow, PostRow
+from socialpub.store.schema import migration
+from socialpub.store.schema.models import Account, Attempt, Post, find_rows, get_row
 from tests.domain.posts import postlog_kit as kit
 
 ORGANIZATION = "01900000-0000-7000-8000-00000000a001"
@@ -46,7 +46,7 @@ RESPONSES = [None, {"error": "x" * 3000, "n": [1, 2.5, None, True]}, "text", [],
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     path: Path = tmp_path_factory.mktemp("made") / "socialpub.db"
-    db.migrate(path)
+    migration.migrate(path)
     settings = Settings.model_validate({"database": {"url": str(path)}})
     service = open_context(Runtime(settings, load_vault(settings)))
     furnish(service, random.Random(13))
@@ -123,8 +123,8 @@ def attempt_body(row: AttemptRow) -> AttemptBody:
     return {
         "id": row["id"],
         "attemptNumber": row["number"],
-        "startedAt": iso(row["started_at"]),
-        "finishedAt": iso(row["finished_at"]),
+        "startedAt": format_iso(row["started_at"]),
+        "finishedAt": format_iso(row["finished_at"]),
         "succeeded": row["succeeded"],
         "errorCode": row["error_code"],  # type: ignore[typeddict-item]
         "errorMessage": row["error_message"],
@@ -137,8 +137,8 @@ def expected(row: PostRow) -> PostDetail:
     comment: PostedComment | None = None
     if row["first_comment"]:
         comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
-    attempts = [attempt_body(found) for found in rows_where(Attempt, Attempt.post == row["id"], order=Attempt.number)]
-    return {**postlog.body(row, the_row(Account, row["account"])), "firstComment": comment, "attempts": attempts}
+    attempts = [attempt_body(found) for found in find_rows(Attempt, Attempt.post == row["id"], order=Attempt.number)]
+    return {**postlog.body(row, get_row(Account, row["account"])), "firstComment": comment, "attempts": attempts}
 
 
 def compact(made: bytes) -> str:
@@ -173,7 +173,7 @@ def test_a_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow]) -
         page = json.loads(one_page(service, cursor))
         shown += map(dumps, page["data"])
         cursor = page["nextCursor"]
-    bodies = service.read(lambda: [postlog.body(row, the_row(Account, row["account"])) for row in rows]).result()
+    bodies = service.read(lambda: [postlog.body(row, get_row(Account, row["account"])) for row in rows]).result()
     assert len(rows) == ROWS
     assert shown == list(map(dumps, bodies))
 
@@ -201,7 +201,7 @@ def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[Po
 
     fitting = [row for row in rows if fits(row)]
     assert fitting
-    bodies = service.read(lambda: [postlog.body(row, the_row(Account, row["account"])) for row in fitting]).result()
+    bodies = service.read(lambda: [postlog.body(row, get_row(Account, row["account"])) for row in fitting]).result()
     assert json.loads(made)["data"] == bodies[:200]
 
 

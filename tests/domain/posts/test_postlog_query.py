@@ -19,9 +19,10 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog_query
 from socialpub.domain.posts.postlog_query import Filter
-from socialpub.store import db, search
-from socialpub.store.folding import fold
-from socialpub.store.search import Hit
+from socialpub.store import database, search
+from socialpub.store.casefold import fold
+from socialpub.store.schema import migration
+from socialpub.store.search import SearchHit
 from tests.domain.posts import postlog_kit as kit
 
 ORGANIZATIONS = ("0190-org-aaa", "0190-org-bbb")
@@ -81,14 +82,14 @@ def _random_row(dice: random.Random, number: int) -> dict[str, Any]:
 def filed(request: pytest.FixtureRequest) -> Iterator[int]:
     """How many posts are in the search's index."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(search, "SLICE", 3)
+        patched.setattr(search, "INDEX_BATCH", 3)
         yield request.param
 
 
 @pytest.fixture(scope="module")
 def service(filed: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     settings = Settings(database={"url": str(tmp_path_factory.mktemp("postlog") / "socialpub.db")})
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     opened = open_context(Runtime(settings, load_vault(settings)))
     yield opened
     close_context(opened)
@@ -127,7 +128,7 @@ def _read_all(rows: list[dict[str, Any]], wanted: Filter) -> list[int]:
     ]
 
 
-def _newest(service: AppContext, wanted: Filter, count: int) -> list[Hit]:
+def _newest(service: AppContext, wanted: Filter, count: int) -> list[SearchHit]:
     return service.read(lambda: postlog_query.newest(wanted, count)).result()
 
 
@@ -178,7 +179,7 @@ def test_a_page_is_what_reading_every_row_gives(
     count: int,
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
-    monkeypatch.setattr(search, "FEW", candidates)
+    monkeypatch.setattr(search, "CANDIDATES_MAX", candidates)
     monkeypatch.setattr(postlog_query, "PROBES", probes)
     found = _newest(service, wanted, count)
     assert [hit.number for hit in found] == _read_all(rows, wanted)[:count]
@@ -226,7 +227,7 @@ def test_no_combination_of_filters_reads_every_row_or_sorts(
     service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int, apart: int
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", few)
-    monkeypatch.setattr(search, "FEW", few)
+    monkeypatch.setattr(search, "CANDIDATES_MAX", few)
     for choice in COMBINATIONS[::apart]:
         steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
         bad = [step for step in steps if re.match(r"SCAN post$|SCAN post |.*TEMP B-TREE", step)]
@@ -287,7 +288,7 @@ def test_a_narrow_index_tells_status_and_error_code_before_the_row_is_read(
     service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postlog_query, "FEW", -1)
-    monkeypatch.setattr(search, "FEW", -1)
+    monkeypatch.setattr(search, "CANDIDATES_MAX", -1)
     steps = _plan(service, Filter(ORGANIZATIONS[0], text="aaab", statuses=["failed"], error_codes=["internal_error"]))
     assert steps[-2].startswith("SEARCH state USING COVERING INDEX post_number_status_error_code (number=?"), steps
     assert steps[-1].startswith("SEARCH post USING INTEGER PRIMARY KEY"), steps
@@ -301,7 +302,7 @@ def _plan(service: AppContext, wanted: Filter) -> list[str]:
     """The steps of every statement that the query runs."""
 
     def explain() -> list[str]:
-        connection = db.proxy.connection()
+        connection = database.proxy.connection()
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
         postlog_query.newest(wanted, 51)

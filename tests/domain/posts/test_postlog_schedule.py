@@ -21,8 +21,9 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.posts import postlog_query, postlog_schedule
 from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
-from socialpub.store import db
-from socialpub.store.folding import fold
+from socialpub.store import database
+from socialpub.store.casefold import fold
+from socialpub.store.schema import migration
 from tests.domain.posts import postlog_kit as kit
 from tests.domain.posts.test_postlog import fill, listed, pages, refused
 from tests.kit import UNKNOWN_ID, Person, Server, error_of, iso
@@ -71,7 +72,7 @@ def test_an_account_is_listed_by_its_id(alice: Person, two: dict[str, list[str]]
 def test_a_disconnected_account_still_has_its_posts(server: Server, alice: Person, two: dict[str, list[str]]) -> None:
     account, posts = list(two.items())[1]
     server.service.write(
-        lambda tx: db.proxy.execute_sql("UPDATE account SET disconnected_at = 1 WHERE id = ?", (account,))
+        lambda tx: database.proxy.execute_sql("UPDATE account SET disconnected_at = 1 WHERE id = ?", (account,))
     ).result()
     assert listed(alice, f"accountId={account}") == posts[::-1]
     assert alice.api.get(f"/v1/accounts/{account}").status_code == 404
@@ -199,7 +200,7 @@ def test_others_see_nothing_of_it(server: Server, alice: Person, bob: Person, ch
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     settings = Settings(database={"url": str(tmp_path_factory.mktemp("schedule") / "socialpub.db")})
-    db.migrate(settings.database_path)
+    migration.migrate(settings.database_path)
     opened = open_context(Runtime(settings, load_vault(settings)))
     yield opened
     close_context(opened)
@@ -362,7 +363,7 @@ def _plan(service: AppContext, ask: Callable[[], object]) -> list[str]:
     """The steps of every statement about posts."""
 
     def explain() -> list[str]:
-        connection = db.proxy.connection()
+        connection = database.proxy.connection()
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
         ask()

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from socialpub.platforms.kit.text import split_clusters
-from socialpub.store.folding import fold
+from socialpub.store.casefold import fold
 from tests.domain.posts.test_postlog import fill, listed, refused
 from tests.kit import Person, Server
 

@@ -10,9 +10,9 @@ from socialpub.base.config import Settings
 from socialpub.domain.publishing import run
 from socialpub.domain.publishing.intents import Snapshot
 from socialpub.platforms.contract import AccountIdentity, Tokens
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
 from socialpub.store.jobs.leases import Claim
-from socialpub.store.models import Intent, Job, Post
+from socialpub.store.schema.models import Intent, Job, Post
 from tests.kit import Person, Server, iso, unused
 from tests.soak import fakes
 from tests.soak.world import CLASSES, wait_for

@@ -16,10 +16,10 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.posts import accept, lookup
 from socialpub.domain.publishing import records
 from socialpub.domain.publishing.intents import Snapshot
-from socialpub.store.connections import failed, unavailable
-from socialpub.store.db import Tx
+from socialpub.store.database import Tx
+from socialpub.store.engine.sqlite import failed_future, unavailable_error
 from socialpub.store.jobs.leases import Claim
-from socialpub.store.models import Account, Attempt, Intent, Job, Post
+from socialpub.store.schema.models import Account, Attempt, Intent, Job, Post
 from tests.kit import Person, Server, breathe, iso
 from tests.media_kit import picture
 from tests.soak.world import wait_for
@@ -133,7 +133,7 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
     def full(kind: Any, what: Any) -> Any:
         if kind is records.sent and len(refused) < 2:
             refused.append(what.snapshot.post["id"])
-            return failed(unavailable("the disk is full"))
+            return failed_future(unavailable_error("the disk is full"))
         return write_together(kind, what)
 
     monkeypatch.setattr(service, "write_together", full)

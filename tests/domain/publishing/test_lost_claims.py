@@ -13,8 +13,8 @@ from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.publishing import intents, records, run
 from socialpub.domain.publishing.intents import LostClaimError, Snapshot
 from socialpub.platforms.contract import Pending, Published, PublishWarning
-from socialpub.store.db import Tx
-from socialpub.store.models import Job
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Job
 from tests.domain.publishing.protocol_kit import taken_by_hand
 from tests.kit import Person, Server, untouched
 

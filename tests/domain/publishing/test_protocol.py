@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.base.http import client
 from socialpub.domain.publishing import run as publish
 from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.simulator.faults import FAULT_KINDS
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Attempt, Idempotency, Intent, Job
+from socialpub.store.schema.models import Attempt, IdempotencyRecord, Intent, Job
 from tests.domain.publishing.protocol_kit import CLASSES, Protocol
 from tests.kit import Clock, error_of, iso
 from tests.soak import fakes
@@ -42,7 +42,7 @@ def server(tmp_path: Path, three: SimulatorThread, wall: Clock, monkeypatch: pyt
     server.start()
     server.furnish()
     yield server
-    faults.plan("")
+    fault_injection.plan("")
     server.stop()
     assert isinstance(three.lab.clock, Clock)
     three.lab.clock.right()
@@ -263,9 +263,9 @@ def test_a_result_is_kept_until_it_can_be_written(
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "full disk")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     assert wait_for(lambda: server.ledger("full disk"), 5, 0.01)
-    faults.plan("db.commit=enospc@1-4")
+    fault_injection.plan("db.commit=enospc@1-4")
     assert server.ended(post)["status"] == "published"
     assert (len(server.ledger("full disk")), server.sends(platform)) == (1, 1)
 
@@ -273,7 +273,7 @@ def test_a_result_is_kept_until_it_can_be_written(
 @pytest.mark.parametrize("platform", CLASSES)
 def test_nothing_is_sent_while_its_intent_cannot_be_written(server: Protocol, platform: str) -> None:
     post = later(server, platform, "no intent")
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     server.skip(60)
     assert not wait_for(lambda: server.sends(platform), 2)
     with server.alice.api.expecting_failure():
@@ -281,7 +281,7 @@ def test_nothing_is_sent_while_its_intent_cannot_be_written(server: Protocol, pl
     assert (refused.status_code, error_of(refused)["rule"]) == (503, "storage.unavailable")
     assert refused.headers["Retry-After"] == "5"
     assert server.alice.api.get(f"/v1/posts/{post}").json()["status"] == "queued"
-    faults.plan("")
+    fault_injection.plan("")
     assert server.ended(post)["status"] == "published"
     assert len(server.ledger("no intent")) == 1
 
@@ -293,7 +293,7 @@ def test_a_bug_neither_loses_nor_doubles(server: Protocol, platform: str, point:
     """On Bluesky a mention is looked up before anything is written down; without one, the claim is the intent."""
     if platform == "bluesky" and text == "bug" and point in ("pub.after_claim", "pub.after_media"):
         point = "pub.after_intent"
-    faults.plan(f"{point}=raise@1")
+    fault_injection.plan(f"{point}=raise@1")
     post = schedule(server, platform, text)
     if point == "pub.after_claim":  # the worker's own: the job rings again
         assert wait_for(lambda: server.post(post)["status"] == "publishing", 10)
@@ -330,7 +330,7 @@ def _die(run: Any, intent: Any, **_: Any) -> None:
 
 def test_a_batch_that_was_not_accepted_keeps_no_account(server: Protocol) -> None:
     account = server.alice.accounts["bluesky"]["id"]
-    faults.plan("now.before_commit=raise@1")
+    fault_injection.plan("now.before_commit=raise@1")
     with server.alice.api.expecting_failure():
         assert server.alice.api.publish({"text": "refused", "targets": [{"accountId": account}]}).status_code == 500
     assert server.service.jobs.lanes.closed()[0] == set()
@@ -365,12 +365,12 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, p
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "found later")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
-    faults.plan("db.commit=enospc")
+    fault_injection.plan("db.commit=enospc")
     assert wait_for(lambda: server.ledger("found later"), 5, 0.01)
     server.service.process.stopping.set()
     assert wait_for(lambda: not server.service.jobs.held(), 10)
     server.stop()
-    faults.plan("")
+    fault_injection.plan("")
     server.away(seconds)
     assert server.ended(post)["status"] == "published"
     assert (len(server.ledger("found later")), server.sends(platform)) == (1, 1)
@@ -379,12 +379,12 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(server: Protocol, p
 def test_an_answer_that_was_cut_off_is_completed_once_the_batch_is_settled(server: Protocol) -> None:
     server.fault("plain", "delay:0.5")
     body = {"text": "cut off", "targets": [{"accountId": server.alice.accounts["plain"]["id"]}]}
-    faults.plan("now.after_commit=raise@1")
+    fault_injection.plan("now.after_commit=raise@1")
     with server.alice.api.expecting_failure():
         assert server.alice.api.publish(body, key="k").status_code == 500
     server.restart(server.alice)
-    faults.plan("")
-    assert wait_for(lambda: server.rows(Idempotency)[0]["status"], 20)
+    fault_injection.plan("")
+    assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"], 20)
     again = server.alice.api.publish(body, key="k")
     assert (again.status_code, again.headers["Idempotency-Replayed"]) == (200, "true")
     assert again.json()["results"][0]["status"] == "published"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.base.http import client
 from socialpub.domain.publishing import intents
 from socialpub.simulator.faults import FAULT_KINDS
-from socialpub.store.models import Intent
+from socialpub.store.schema.models import Intent
 from tests.kit import Person, Server
 from tests.soak.world import wait_for
 
@@ -22,7 +22,7 @@ DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
 def short(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(client, "CALL_SECONDS", 1.0)
     yield
-    faults.plan("")
+    fault_injection.plan("")
 
 
 def publish(person: Person) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def test_a_comment_that_is_refused_is_a_warning(server: Server, alice: Person) -
 
 @pytest.mark.parametrize("point", ["after_intent", "after_reply", "before_result"])
 def test_a_bug_around_the_comment_doubles_neither(server: Server, alice: Person, point: str) -> None:
-    faults.plan(f"comment.{point}=raise@1")
+    fault_injection.plan(f"comment.{point}=raise@1")
     result = publish(alice)
     assert result["status"] == "published"
     assert ledger(server) == [("post", "main"), ("comment", "comment")]
@@ -64,16 +64,16 @@ def test_a_bug_around_the_comment_doubles_neither(server: Server, alice: Person,
 @pytest.mark.parametrize("point", ["comment.after_intent", "comment.after_reply"])
 def test_a_restart_between_post_and_comment_sends_the_post_once(server: Server, alice: Person, point: str) -> None:
     """The process ends at this point, as far as the rows can tell: the result cannot be written any more."""
-    faults.plan(f"{point}=enospc@1")
+    fault_injection.plan(f"{point}=enospc@1")
     publish(alice)
-    faults.plan("")
+    fault_injection.plan("")
     server.restart(alice)
     assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 15)
     assert ledger(server) == [("post", "main"), ("comment", "comment")]
 
 
 def test_a_bug_between_post_and_comment_never_calls_the_post_failed(server: Server, alice: Person) -> None:
-    faults.plan("pub.after_result=raise@1")
+    fault_injection.plan("pub.after_result=raise@1")
     result = publish(alice)
     assert (result["status"], result["uri"]) == ("published", server.lab.lab.ledger.posts()[0].remote_id)
     assert [warning["code"] for warning in result["warnings"]] == ["first_comment_failed"]

@@ -16,7 +16,7 @@ from socialpub.domain.publishing.intents import LostClaimError
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Intent
+from socialpub.store.schema.models import Intent
 from tests.kit import Person, Server, iso, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 from tests.soak.world import wait_for

@@ -11,7 +11,7 @@ from socialpub.platforms.contract import AccountIdentity, Json, Published, Token
 from socialpub.platforms.twitter import connector as twitter
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Intent
+from socialpub.store.schema.models import Intent
 from tests.kit import Person, Server, unused
 
 NAMES = ("facebook", "linkedin", "twitter")

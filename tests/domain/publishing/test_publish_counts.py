@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from socialpub.store.models import Post
-from socialpub.store.statements import (
+from socialpub.store.queries import (
+    api_versions,
     billing,
-    claiming,
-    forgetting,
+    due_jobs,
     gauges,
+    maintenance,
     notifications,
-    searching,
-    sweeps,
-    versions,
+    post_retention,
+    search_index,
     webhooks,
 )
-from socialpub.store.statements.keys import FENCE
+from socialpub.store.queries.authentication import FIND_OWNER
+from socialpub.store.schema.models import Post
 from tests.counting import Counting, Work
 from tests.kit import Person, Server, breathe, iso
 
@@ -29,8 +29,8 @@ EACH = 9  # statements for each target, beside the one that keeps the answer
 ACCEPTED = 3  # of them, those that are not asked after the transaction that accepts it, which need not read it
 CLAIMED = 1  # the change of the row, where the acceptance has not inserted it as claimed
 LOOKED = 1  # whether it was the last of its batch, which is known where there is no other
-OTHERS = (billing, claiming, forgetting, gauges, notifications, searching, sweeps, versions, webhooks)
-LOOKS = {FENCE, *(text for module in OTHERS for text in vars(module).values() if isinstance(text, str))}
+OTHERS = (billing, due_jobs, post_retention, gauges, notifications, search_index, maintenance, api_versions, webhooks)
+LOOKS = {FIND_OWNER, *(text for module in OTHERS for text in vars(module).values() if isinstance(text, str))}
 """What workers, transactions and timers ask, whether or not something is published."""
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from socialpub.base import faults
+from socialpub.base import fault_injection
 from socialpub.domain.accounts import accounts, tokens
 from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Intent, Job
+from socialpub.store.schema.models import Intent, Job
 from tests.domain.accounts.refresh_kit import Holder, at_the_lab
 from tests.domain.accounts.test_attention import TOKENS, answers, graph
 from tests.kit import Server
@@ -26,7 +26,7 @@ def holder(
     way: str, make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Holder]:
     yield at_the_lab(make_server, lab, monkeypatch, way)
-    faults.plan("")
+    fault_injection.plan("")
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_an_account_that_is_revoked_while_a_post_is_prepared_is_not_asked_to_pub
     def over() -> None:
         service.write(lambda tx: tokens.mark_revoked(service, tx, holder.account, "over")).result()
 
-    monkeypatch.setitem(faults._ACTIONS, "raise", over)
-    faults.plan("pub.after_media=raise@1")
+    monkeypatch.setitem(fault_injection._ACTIONS, "raise", over)
+    fault_injection.plan("pub.after_media=raise@1")
     (row,) = holder.publish()
     assert (row["status"], json.loads(row["error"])["rule"]) == ("rejected", "account.reconnect_required")
     assert calls(holder) == []
@@ -140,9 +140,9 @@ def test_an_account_that_is_revoked_while_a_post_is_prepared_is_not_asked_to_pub
 def test_a_refusal_of_tokens_that_were_replaced_meanwhile_ends_the_post_and_not_the_account(
     holder: Holder, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(faults._ACTIONS, "raise", lambda: connected_again(holder))
+    monkeypatch.setitem(fault_injection._ACTIONS, "raise", lambda: connected_again(holder))
     answers(holder, TOKENS[way])
-    faults.plan("pub.before_result=raise@1")
+    fault_injection.plan("pub.before_result=raise@1")
     (row,) = holder.publish()
     assert (row["status"], json.loads(row["error"])["rule"]) == ("rejected", "account.reconnect_required")
     assert (holder.status(), holder.told()) == ("active", [])

@@ -11,9 +11,9 @@ from unittest import mock
 import pytest
 
 from socialpub.domain.publishing import records, run
-from socialpub.store import sql
-from socialpub.store.models import Attempt, Intent, Post
-from socialpub.store.statements.keys import FENCE
+from socialpub.store.engine import sql
+from socialpub.store.queries.authentication import FIND_OWNER
+from socialpub.store.schema.models import Attempt, Intent, Post
 from tests.counting import Counting
 from tests.kit import Person, Server, breathe, iso
 
@@ -81,7 +81,7 @@ def test_many_results_take_the_statements_of_one(
     with counting.while_() as done:
         answer = published(server, alice, accounts, lambda: None)
     assert {result["status"] for result in answer["results"]} == {"published"}
-    assert len([text for text in done.unasked.within if text != FENCE]) <= RESULT + BATCH, done
+    assert len([text for text in done.unasked.within if text != FIND_OWNER]) <= RESULT + BATCH, done
     assert {row["status"] for row in server.rows(Post)} == {"published"}
     assert {(row["succeeded"], row["platform_response"]) for row in server.rows(Attempt)} == {(True, None)}
     assert {(row["outcome"], row["plan"]) for row in server.rows(Intent)} == {("ok", "")}

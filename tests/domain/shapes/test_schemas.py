@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.shapes import issues
 from socialpub.domain.shapes.common import parse_instant, parse_upper
 from socialpub.domain.shapes.posts import PublishRequest
@@ -24,7 +24,7 @@ MINUTES = st.integers(-23 * 60 - 59, 23 * 60 + 59)
 
 @given(st.integers(0, LAST))
 def test_an_instant_is_read_as_it_is_written(ms: int) -> None:
-    assert parse_instant(str(iso(ms))) == ms
+    assert parse_instant(str(format_iso(ms))) == ms
 
 
 @given(st.datetimes(datetime(1971, 1, 1), datetime(9998, 1, 1)), MINUTES)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import ConnectorAccount, Tokens, Upstream
 from tests.platforms import upstream_kit
@@ -31,7 +31,7 @@ def jwt(**claims: Any) -> str:
     return f"eyJhbGciOiJIUzI1NiJ9.{body}.sig"
 
 
-def refusal(status: int, name: str, message: str = "said so", **headers: str) -> Response:
+def refusal(status: int, name: str, message: str = "said so", **headers: str) -> UpstreamResponse:
     return answer(status, {"error": name, "message": message}, **headers)
 
 
@@ -59,10 +59,10 @@ def upstream(
     )
 
 
-def look(nsid: str, reply: Response | ApiError, host: str = PDS, **sent: Any) -> Call:
+def look(nsid: str, reply: UpstreamResponse | ApiError, host: str = PDS, **sent: Any) -> Call:
     """A GET that is not waited for long."""
     return xrpc("GET", nsid, reply, host, timeout=10.0, **sent)
 
 
-def xrpc(method: str, nsid: str, reply: Response | ApiError, host: str = PDS, **sent: Any) -> Call:
+def xrpc(method: str, nsid: str, reply: UpstreamResponse | ApiError, host: str = PDS, **sent: Any) -> Call:
     return Call(method, f"{host}/xrpc/{nsid}", reply, **sent)

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from socialpub.base.http import CALL_SECONDS, Response
+from socialpub.base.http import CALL_SECONDS, UpstreamResponse
 from tests.platforms.bluesky.bluesky_kit import CID, DID, PDS, PLC, PUBLIC
 from tests.platforms.upstream_kit import NOW, Line, answer
 
@@ -92,7 +92,7 @@ class Network(Line):
     servers: list[Any] = field(default_factory=lambda: [ISSUER])
     sub: str = DID
     granted: str = SCOPE
-    faults: dict[str, Response | Exception] = field(default_factory=dict)  # by URL: instead of the answer, once
+    faults: dict[str, UpstreamResponse | Exception] = field(default_factory=dict)  # by URL: instead of the answer, once
     calls: list[tuple[str, str]] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
     nonces: dict[str, str] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Network(Line):
         data: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] | None = None,
         timeout: float = CALL_SECONDS,
-    ) -> Response:
+    ) -> UpstreamResponse:
         self.calls.append((method, url))
         host = "{0.scheme}://{0.netloc}".format(urlsplit(url))
         body = json if content is None else content if isinstance(content, bytes) else b"".join(content)
@@ -126,7 +126,7 @@ class Network(Line):
         if isinstance(fault, Exception):
             raise fault
         reply = fault or reply
-        return Response(
+        return UpstreamResponse(
             reply.status_code, {**reply.headers, "dpop-nonce": self.nonces.get(host, "nonce-0")}, reply.content
         )
 
@@ -148,7 +148,7 @@ class Network(Line):
 
     def _answer(
         self, method: str, url: str, host: str, headers: dict[str, str], form: dict[str, str], body: Any
-    ) -> Response:
+    ) -> UpstreamResponse:
         if method == "POST":
             jkt = self._proven(method, url, host, headers)
             if host == ISSUER:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.base.errors import ApiError, Outcome, refuse
-from socialpub.base.http import Response
+from socialpub.base.errors import ApiError, Outcome, rule_error
+from socialpub.base.http import UpstreamResponse
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.xrpc import client_for, parse_origin
@@ -27,7 +27,7 @@ def document(pds: Any = PDS, also: Any = (f"at://{HANDLE}",), did: str = DID, **
     return {"id": did, "alsoKnownAs": list(also), "service": [entry]}
 
 
-def resolving(reply: Response | ApiError, host: str = PUBLIC, handle: str = HANDLE) -> Call:
+def resolving(reply: UpstreamResponse | ApiError, host: str = PUBLIC, handle: str = HANDLE) -> Call:
     return look(RESOLVE, reply, host, params={"handle": handle})
 
 
@@ -39,11 +39,11 @@ def directory(body: Any, status: int = 200) -> Call:
     return Call("GET", f"{PLC}/{DID}", answer(status, body))
 
 
-def session(reply: Response | ApiError, host: str = PDS) -> Call:
+def session(reply: UpstreamResponse | ApiError, host: str = PDS) -> Call:
     return xrpc("POST", CREATE, reply, host, json={"identifier": DID, "password": PASSWORD})
 
 
-def profile(reply: Response | ApiError) -> Call:
+def profile(reply: UpstreamResponse | ApiError) -> Call:
     return xrpc("GET", "app.bsky.actor.getProfile", reply, PUBLIC, params={"actor": DID})
 
 
@@ -85,7 +85,7 @@ def test_a_handle_is_taken_as_people_type_it(typed: str) -> None:
 @pytest.mark.parametrize(
     "reply", [refusal(502, "UpstreamFailure"), LOST, answer(200, {}), answer(200, {"displayName": ""})]
 )
-def test_without_a_profile_the_handle_is_the_name(reply: Response | ApiError) -> None:
+def test_without_a_profile_the_handle_is_the_name(reply: UpstreamResponse | ApiError) -> None:
     up = upstream([resolved(), directory(document()), profile(reply)], [session(answer(200, SESSION))])
     assert log_in(up)[0].display_name == HANDLE
 
@@ -101,7 +101,7 @@ def test_what_is_no_handle_is_refused_without_a_call(typed: str) -> None:
 
 
 @pytest.mark.parametrize("first", [refusal(400, "HandleNotFound"), answer(200, {"did": "nonsense"}), LOST, UNREACHED])
-def test_what_the_public_view_does_not_know_the_configured_server_may(first: Response | ApiError) -> None:
+def test_what_the_public_view_does_not_know_the_configured_server_may(first: UpstreamResponse | ApiError) -> None:
     up = upstream(
         [resolving(first), resolved(host=SERVICE), directory(document()), profile(LOST)],
         [session(answer(200, SESSION))],
@@ -110,7 +110,7 @@ def test_what_the_public_view_does_not_know_the_configured_server_may(first: Res
 
 
 @pytest.mark.parametrize("second", [refusal(400, "HandleNotFound"), LOST])
-def test_a_handle_that_nobody_knows_is_refused(second: Response | ApiError) -> None:
+def test_a_handle_that_nobody_knows_is_refused(second: UpstreamResponse | ApiError) -> None:
     error = refused(upstream([resolving(refusal(400, "HandleNotFound")), resolving(second, SERVICE)]))
     assert (error.code, error.message) == ("platform_auth_failed", f"Bluesky knows no account @{HANDLE}.")
 
@@ -215,7 +215,7 @@ def test_a_server_that_is_configured_is_called_without_the_guard() -> None:
 
 
 def test_a_server_that_the_guard_refuses_is_explained() -> None:
-    closed = refuse(
+    closed = rule_error(
         "media.url.disallowed", "This server does not call https://pds.example.com: its address is private."
     )
     error = refused(upstream([resolved(), directory(document())], [session(closed)]))
@@ -239,7 +239,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("reply", "code", "advice"), REFUSALS)
-def test_a_refused_login_says_what_to_do(reply: Response, code: str, advice: str) -> None:
+def test_a_refused_login_says_what_to_do(reply: UpstreamResponse, code: str, advice: str) -> None:
     error = refused(upstream([resolved(), directory(document())], [session(reply)]))
     assert error.code == code
     assert advice in error_body(error, "")["remediation"]
@@ -317,7 +317,7 @@ ENDED = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome"), ENDED)
 def test_only_a_clear_no_to_a_refresh_asks_for_a_new_connection(
-    reply: Response | ApiError, code: str, outcome: Outcome
+    reply: UpstreamResponse | ApiError, code: str, outcome: Outcome
 ) -> None:
     up = upstream(guarded=[xrpc("POST", RENEW, reply, headers=BEARER)])
     with pytest.raises(ApiError) as caught:
@@ -335,14 +335,14 @@ def test_without_a_refresh_token_a_refresh_asks_for_a_new_connection_and_an_end_
 
 
 @pytest.mark.parametrize("reply", [answer(200, b""), refusal(400, "ExpiredToken"), refusal(400, "InvalidToken")])
-def test_ending_a_session_that_is_over_is_fine(reply: Response) -> None:
+def test_ending_a_session_that_is_over_is_fine(reply: UpstreamResponse) -> None:
     up = upstream(guarded=[xrpc("POST", END, reply, headers=BEARER)])
     bluesky.revoke(up)
     finished(up)
 
 
 @pytest.mark.parametrize("reply", [refusal(500, "InternalServerError"), LOST])
-def test_ending_a_session_may_fail(reply: Response | ApiError) -> None:
+def test_ending_a_session_may_fail(reply: UpstreamResponse | ApiError) -> None:
     with pytest.raises(ApiError):
         bluesky.revoke(upstream(guarded=[xrpc("POST", END, reply, headers=BEARER)]))
 

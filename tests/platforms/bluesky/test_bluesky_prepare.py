@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response, Unread
+from socialpub.base.http import UnreadReason, UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, Published, PublishWarning, Ready
 from socialpub.platforms.kit.images import remove_metadata
@@ -38,7 +38,7 @@ def picture(tmp_path: Path, name: str = "a.png", orientation: int = 1, kind: str
     return DraftMedia("image", facts=facts, path=path, **item)
 
 
-def uploading(item: DraftMedia, reply: Response | ApiError) -> Call:
+def uploading(item: DraftMedia, reply: UpstreamResponse | ApiError) -> Call:
     assert item.facts is not None
     content_type = item.facts.content_type
     return xrpc(
@@ -100,7 +100,7 @@ def test_languages_and_facets_go_into_the_record() -> None:
     }
 
 
-def resolving(handle: str, reply: Response | ApiError) -> Call:
+def resolving(handle: str, reply: UpstreamResponse | ApiError) -> Call:
     return look("com.atproto.identity.resolveHandle", reply, params={"handle": handle})
 
 
@@ -123,7 +123,7 @@ def test_a_mention_is_looked_up_once_at_the_accounts_server() -> None:
         answer(200, "<html>"),
     ],
 )
-def test_a_mention_that_is_not_known_stays_text(reply: Response) -> None:
+def test_a_mention_that_is_not_known_stays_text(reply: UpstreamResponse) -> None:
     made = record(
         draft("@no.test @bob.test"), resolving("no.test", reply), resolving("bob.test", answer(200, {"did": BOB}))
     )
@@ -131,7 +131,7 @@ def test_a_mention_that_is_not_known_stays_text(reply: Response) -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, refusal(502, "UpstreamFailure")])
-def test_when_looking_up_fails_the_other_mentions_are_not_waited_for(reply: Response | ApiError) -> None:
+def test_when_looking_up_fails_the_other_mentions_are_not_waited_for(reply: UpstreamResponse | ApiError) -> None:
     assert mentioned(record(draft("@no.test @bob.test"), resolving("no.test", reply))) == []
 
 
@@ -207,7 +207,7 @@ def test_more_than_four_images_make_a_gallery_where_every_image_has_a_shape(tmp_
     }
 
 
-def describing(reply: Response | ApiError) -> Call:
+def describing(reply: UpstreamResponse | ApiError) -> Call:
     return look("com.atproto.server.describeServer", reply)
 
 
@@ -220,7 +220,7 @@ def describing(reply: Response | ApiError) -> Call:
     ],
 )
 def test_a_file_that_is_too_large_for_the_server_is_told_what_the_server_takes(
-    tmp_path: Path, described: Response, said: str
+    tmp_path: Path, described: UpstreamResponse, said: str
 ) -> None:
     item = picture(tmp_path)
     refused = refusal(413, "PayloadTooLarge", "request entity too large")
@@ -246,7 +246,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule", "stale"), REFUSED)
 def test_an_upload_that_fails_stops_the_post_before_anything_is_public(
-    tmp_path: Path, reply: Response, code: str, outcome: Outcome, rule: str | None, stale: bool
+    tmp_path: Path, reply: UpstreamResponse, code: str, outcome: Outcome, rule: str | None, stale: bool
 ) -> None:
     item = picture(tmp_path)
     cap = [describing(LOST)] if rule else []
@@ -266,10 +266,12 @@ WITH_THUMB = HTML + b"<meta property=og:image content=/b.png>"
 
 
 def page(content: bytes, status: int = 200) -> Download:
-    return Download(URL, Response(status, {"content-type": "text/html"}, b""), content, 1024 * 1024, 3.0, whole=False)
+    return Download(
+        URL, UpstreamResponse(status, {"content-type": "text/html"}, b""), content, 1024 * 1024, 3.0, whole=False
+    )
 
 
-def thumb(content: bytes, reply: Response | ApiError | None = None) -> Download:
+def thumb(content: bytes, reply: UpstreamResponse | ApiError | None = None) -> Download:
     return Download(THUMB, reply or answer(200, b""), content, 1_000_000, 2.0)
 
 
@@ -296,8 +298,8 @@ def test_a_page_that_gives_no_card_is_a_warning_and_the_post_goes_on() -> None:
     assert URL in ready.warnings[0].message
 
 
-@pytest.mark.parametrize("reply", [Response(200, {}, b"", unread=Unread.TOO_LARGE), answer(404, b"")])
-def test_a_picture_that_cannot_be_used_is_a_warning_and_the_card_has_none(reply: Response | ApiError) -> None:
+@pytest.mark.parametrize("reply", [UpstreamResponse(200, {}, b"", unread=UnreadReason.TOO_LARGE), answer(404, b"")])
+def test_a_picture_that_cannot_be_used_is_a_warning_and_the_card_has_none(reply: UpstreamResponse | ApiError) -> None:
     ready = prepared(draft(URL), page(WITH_THUMB), thumb(b"x", reply))
     assert ready.plan["record"]["embed"] == card()
     assert ready.warnings == (
@@ -318,7 +320,7 @@ def test_a_picture_that_the_server_refuses_is_a_warning_too(tmp_path: Path) -> N
     [refusal(400, "ExpiredToken"), refusal(401, "AccountTakedown"), refusal(500, "InternalServerError"), LOST],
 )
 def test_a_picture_that_could_not_be_sent_is_tried_again_with_the_post(
-    tmp_path: Path, reply: Response | ApiError
+    tmp_path: Path, reply: UpstreamResponse | ApiError
 ) -> None:
     item = picture(tmp_path)
     with pytest.raises(ApiError):

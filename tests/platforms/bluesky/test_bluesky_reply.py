@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, Ready
 from tests.platforms.bluesky.bluesky_kit import BOB, CID, PDS, PUBLIC, Call, look, refusal, upstream
@@ -21,7 +21,7 @@ FOLLOWS = answer(200, PARENT | {"value": {"text": "x", "reply": {"root": ROOT, "
 GONE = refusal(400, "RecordNotFound", "Could not locate record")
 
 
-def looking(reply: Response | ApiError, host: str = PDS, repo: str = BOB) -> Call:
+def looking(reply: UpstreamResponse | ApiError, host: str = PDS, repo: str = BOB) -> Call:
     where = {"repo": repo, "collection": "app.bsky.feed.post", "rkey": "3n2qaial32p6v"}
     return look("com.atproto.repo.getRecord", reply, host, params=where)
 
@@ -76,13 +76,17 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("reply", UNREADABLE)
-def test_a_parent_that_the_own_server_cannot_read_is_read_from_the_public_view(reply: Response | ApiError) -> None:
+def test_a_parent_that_the_own_server_cannot_read_is_read_from_the_public_view(
+    reply: UpstreamResponse | ApiError,
+) -> None:
     found = reply_of(TO_PARENT, looking(reply), looking(FOLLOWS, PUBLIC))
     assert found == {"root": ROOT, "parent": PARENT}
 
 
 @pytest.mark.parametrize("reply", UNREADABLE)
-def test_a_parent_that_nobody_can_read_stops_the_post_before_anything_is_public(reply: Response | ApiError) -> None:
+def test_a_parent_that_nobody_can_read_stops_the_post_before_anything_is_public(
+    reply: UpstreamResponse | ApiError,
+) -> None:
     error = refused(looking(reply), looking(reply, PUBLIC))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
     assert "could not be read, so its thread is not known" in error.message

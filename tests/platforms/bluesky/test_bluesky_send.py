@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.domain.shapes.errors import error_body
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Absent, Draft, Published, Unknown
@@ -23,12 +23,12 @@ LOST = ApiError("platform_unavailable", outcome=Outcome.AMBIGUOUS)
 UNREACHED = ApiError("platform_unavailable", outcome=Outcome.NOT_SENT)
 
 
-def put(reply: Response | ApiError) -> Call:
+def put(reply: UpstreamResponse | ApiError) -> Call:
     body = WHERE | {"validate": True, "record": RECORD, "swapRecord": None}
     return xrpc("POST", "com.atproto.repo.putRecord", reply, headers=AUTH, json=body)
 
 
-def get(reply: Response | ApiError) -> Call:
+def get(reply: UpstreamResponse | ApiError) -> Call:
     return xrpc("GET", "com.atproto.repo.getRecord", reply, params=WHERE)
 
 
@@ -89,7 +89,7 @@ MATRIX = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule", "stale"), MATRIX)
 def test_every_answer_to_a_write_is_sorted(
-    reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None, stale: bool
+    reply: UpstreamResponse | ApiError, code: str, outcome: Outcome, rule: str | None, stale: bool
 ) -> None:
     with pytest.raises(ApiError) as caught:
         send(put(reply))
@@ -166,7 +166,7 @@ def test_another_record_under_the_key_is_a_conflict() -> None:
         refusal(400, "RecordNotFound"),
     ],
 )
-def test_a_record_under_the_key_that_cannot_be_read_leaves_it_open(reply: Response | ApiError) -> None:
+def test_a_record_under_the_key_that_cannot_be_read_leaves_it_open(reply: UpstreamResponse | ApiError) -> None:
     with pytest.raises(ApiError) as caught:
         send(put(SWAP), get(reply))
     assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
@@ -175,7 +175,7 @@ def test_a_record_under_the_key_that_cannot_be_read_leaves_it_open(reply: Respon
 # --- Looking ----------------------------------------------------------------------------------------------------------
 
 
-def settle(reply: Response | ApiError, *more: Call) -> Published | Absent | Unknown:
+def settle(reply: UpstreamResponse | ApiError, *more: Call) -> Published | Absent | Unknown:
     up = upstream(guarded=[get(reply), *more])
     found = bluesky.settle(up, PLAN, NOW)
     finished(up)
@@ -207,7 +207,7 @@ def test_another_record_under_the_key_cannot_be_settled_by_looking_again() -> No
 @pytest.mark.parametrize(
     "reply", [LOST, UNREACHED, refusal(500, "InternalServerError"), refusal(429, "RateLimitExceeded"), answer(200, "")]
 )
-def test_a_comparison_without_an_answer_is_worth_another_look(reply: Response | ApiError) -> None:
+def test_a_comparison_without_an_answer_is_worth_another_look(reply: UpstreamResponse | ApiError) -> None:
     found = settle(OTHER, put(reply))
     assert isinstance(found, Unknown)
     assert not found.final
@@ -237,7 +237,7 @@ def test_a_comparison_with_an_expired_token_asks_for_a_new_one() -> None:
         answer(200, b""),
     ],
 )
-def test_everything_else_is_unknown_and_worth_another_look(reply: Response | ApiError) -> None:
+def test_everything_else_is_unknown_and_worth_another_look(reply: UpstreamResponse | ApiError) -> None:
     found = settle(reply)
     assert isinstance(found, Unknown)
     assert not found.final
@@ -277,6 +277,6 @@ def test_under_a_reply_the_first_comment_stays_in_the_thread() -> None:
 
 def test_a_link_in_the_first_comment_has_its_card() -> None:
     url = "https://example.com/a"
-    page = Download(url, Response(200, {}, b""), b"<title>T</title>", 1024 * 1024, 3.0, whole=False)
+    page = Download(url, UpstreamResponse(200, {}, b""), b"<title>T</title>", 1024 * 1024, 3.0, whole=False)
     external = {"uri": url, "title": "T", "description": ""}
     assert comment(PLAN, url, page)["record"]["embed"] == {"$type": "app.bsky.embed.external", "external": external}

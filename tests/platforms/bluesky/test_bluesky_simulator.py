@@ -42,10 +42,10 @@ def simulator() -> Iterator[SimulatorThread]:
 def stranger(simulator: SimulatorThread) -> Iterator[Upstream]:
     """A line to the fake network before anybody logged in."""
     site = bluesky.PLATFORM.site(api_base=simulator.origin("bluesky"), video_service="")
-    policy = outbound.UNGUARDED
+    policy = outbound.UNGUARDED_POLICY
     with (
-        outbound.Client(policy) as http,
-        outbound.Client(outbound.Policy(guarded=True, resolver=outbound.resolve)) as guarded,
+        outbound.HttpClient(policy) as http,
+        outbound.HttpClient(outbound.ConnectionPolicy(guarded=True, resolver=outbound.resolve)) as guarded,
     ):
         yield Upstream(http, guarded, site, ConnectorAccount(""), Tokens(""))
 

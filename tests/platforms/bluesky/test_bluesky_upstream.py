@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Request, Response
+from socialpub.base.http import Request, UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.rules import BY_ID
 from socialpub.platforms.bluesky.xrpc import error_name
@@ -157,7 +157,7 @@ GIF = b"GIF89a\x01\x00\x01\x00\x00\x00\x00\x3b"
 class Answering(Script):
     """A network where every handle resolves, every blob is taken and every page has a card."""
 
-    def request(self, method: str, url: str, **sent: Any) -> Response:
+    def request(self, method: str, url: str, **sent: Any) -> UpstreamResponse:
         name = url.rsplit("/", 1)[1]
         if name == "com.atproto.repo.uploadBlob":
             mime = sent["headers"]["Content-Type"]
@@ -166,9 +166,9 @@ class Answering(Script):
             return answer(200, {"blob": blob})
         return answer(200, {"did": BOB})
 
-    def download(self, url: str, into: Any, **sent: Any) -> Response:
+    def download(self, url: str, into: Any, **sent: Any) -> UpstreamResponse:
         into.write(GIF if sent["whole"] else b"<title>T</title>")
-        return Response(200, {}, b"", request=Request("GET", "https://a.example/"))
+        return UpstreamResponse(200, {}, b"", request=Request("GET", "https://a.example/"))
 
 
 def made(draft: Draft, comment: bool = False, **site: Any) -> Json:
@@ -259,11 +259,11 @@ def recordings() -> dict[str, list[Json]]:
     return cases
 
 
-def recorded(case: str) -> Response:
+def recorded(case: str) -> UpstreamResponse:
     found = recordings()[case][0]
     body = found.get("body")
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return Response(found["status"], found.get("headers", {}), raw)
+    return UpstreamResponse(found["status"], found.get("headers", {}), raw)
 
 
 SORTED = [
@@ -320,7 +320,7 @@ class Replaying(Script):
         super().__init__()
         self.reply = recorded(case)
 
-    def request(self, method: str, url: str, **sent: Any) -> Response:
+    def request(self, method: str, url: str, **sent: Any) -> UpstreamResponse:
         return self.reply
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, Pending, Ready
 from tests.platforms.bluesky.bluesky_kit import AUTH, DID, VIDEO, Call, jwt, look, refusal, upstream, xrpc
@@ -33,7 +33,7 @@ def draft(item: DraftMedia) -> Draft:
     return Draft("look", (item,), now_ms=NOW, nonce=NONCE)
 
 
-def granting(method: str, token: str, reply: Response | None = None, **params: str) -> Call:
+def granting(method: str, token: str, reply: UpstreamResponse | None = None, **params: str) -> Call:
     sent = {"lxm": method} | params
     return xrpc(
         "GET", "com.atproto.server.getServiceAuth", reply or answer(200, {"token": token}), headers=AUTH, params=sent
@@ -49,12 +49,12 @@ def second_token(**params: str) -> Call:
     return granting("com.atproto.repo.uploadBlob", SECOND, **sent)
 
 
-def limits(reply: Response) -> Call:
+def limits(reply: UpstreamResponse) -> Call:
     headers = {"Authorization": f"Bearer {FIRST}"}
     return xrpc("GET", "app.bsky.video.getUploadLimits", reply, VIDEO, headers=headers)
 
 
-def uploading(reply: Response | ApiError) -> Call:
+def uploading(reply: UpstreamResponse | ApiError) -> Call:
     return xrpc(
         "POST",
         "app.bsky.video.uploadVideo",
@@ -67,7 +67,7 @@ def uploading(reply: Response | ApiError) -> Call:
     )
 
 
-def polling(reply: Response | ApiError) -> Call:
+def polling(reply: UpstreamResponse | ApiError) -> Call:
     return xrpc("GET", "app.bsky.video.getJobStatus", reply, VIDEO, params={"jobId": "job-1"})
 
 
@@ -84,11 +84,11 @@ def prepare(
         finished(up)
 
 
-def upload(item: DraftMedia, reply: Response | ApiError) -> Ready | Pending:
+def upload(item: DraftMedia, reply: UpstreamResponse | ApiError) -> Ready | Pending:
     return prepare(item, [first_token(), second_token()], [limits(ALLOWED), uploading(reply)])
 
 
-def poll(item: DraftMedia, reply: Response | ApiError, **saved: Any) -> Ready | Pending:
+def poll(item: DraftMedia, reply: UpstreamResponse | ApiError, **saved: Any) -> Ready | Pending:
     return prepare(item, [], [polling(reply)], SAVED | saved)
 
 
@@ -114,17 +114,17 @@ EMBED = {
     ],
     ids=["flat", "wrapped", "already there"],
 )
-def test_a_video_that_is_ready_at_once_goes_into_the_record(item: DraftMedia, reply: Response) -> None:
+def test_a_video_that_is_ready_at_once_goes_into_the_record(item: DraftMedia, reply: UpstreamResponse) -> None:
     assert embed(upload(item, reply)) == EMBED
 
 
 @pytest.mark.parametrize("reply", [answer(200, RUNNING), answer(200, {"jobStatus": RUNNING})])
-def test_a_video_that_is_being_processed_is_waited_for(item: DraftMedia, reply: Response) -> None:
+def test_a_video_that_is_being_processed_is_waited_for(item: DraftMedia, reply: UpstreamResponse) -> None:
     assert upload(item, reply) == Pending({"job": "job-1", "waited": 2.0, "wait": 3.0, "misses": 0}, 2.0)
 
 
 @pytest.mark.parametrize("reply", [answer(200, DONE), answer(200, {"jobStatus": DONE})])
-def test_once_it_is_processed_it_goes_into_the_record(item: DraftMedia, reply: Response) -> None:
+def test_once_it_is_processed_it_goes_into_the_record(item: DraftMedia, reply: UpstreamResponse) -> None:
     assert embed(poll(item, reply)) == EMBED
 
 
@@ -172,7 +172,7 @@ def test_a_finished_job_without_a_video_is_refused(item: DraftMedia) -> None:
     "reply", [LOST, answer(502, "<html>"), answer(200, "<html>"), refusal(429, "RateLimitExceeded")]
 )
 def test_a_poll_without_an_answer_is_made_again_five_times_in_a_row_at_most(
-    item: DraftMedia, reply: Response | ApiError
+    item: DraftMedia, reply: UpstreamResponse | ApiError
 ) -> None:
     assert poll(item, reply) == Pending({"job": "job-1", "waited": 5.0, "wait": 4.5, "misses": 1}, 3.0)
     with pytest.raises(ApiError) as caught:
@@ -205,7 +205,7 @@ def test_an_account_that_may_not_upload_is_told_why_before_the_upload(item: Draf
 
 
 @pytest.mark.parametrize("reply", [answer(500, "<html>"), answer(200, "<html>"), refusal(404, "MethodNotImplemented")])
-def test_limits_that_cannot_be_read_do_not_stop_the_upload(item: DraftMedia, reply: Response) -> None:
+def test_limits_that_cannot_be_read_do_not_stop_the_upload(item: DraftMedia, reply: UpstreamResponse) -> None:
     found = prepare(item, [first_token(), second_token()], [limits(reply), uploading(answer(200, DONE))])
     assert embed(found) == EMBED
 
@@ -227,7 +227,9 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("reply", "code", "rule"), REFUSALS)
-def test_a_refused_upload_is_sorted(item: DraftMedia, reply: Response | ApiError, code: str, rule: str | None) -> None:
+def test_a_refused_upload_is_sorted(
+    item: DraftMedia, reply: UpstreamResponse | ApiError, code: str, rule: str | None
+) -> None:
     with pytest.raises(ApiError) as caught:
         upload(item, reply)
     assert (caught.value.code, caught.value.rule) == (code, rule)
@@ -256,7 +258,7 @@ def test_a_grant_without_a_token_stops_the_upload(item: DraftMedia, body: Any) -
     assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
 
 
-def straight(reply: Response) -> Call:
+def straight(reply: UpstreamResponse) -> Call:
     headers = AUTH | {"Content-Type": "video/mp4", "Content-Length": "5"}
     return xrpc("POST", "com.atproto.repo.uploadBlob", reply, headers=headers, content=b"video", timeout=UPLOAD_SECONDS)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
@@ -54,7 +54,7 @@ def send(plan: dict[str, Any], *calls: Call) -> Published | Pending:
         finished(up)
 
 
-def feed(form: dict[str, str], reply: Response | ApiError) -> Call:
+def feed(form: dict[str, str], reply: UpstreamResponse | ApiError) -> Call:
     return Call("POST", f"{HOST}/1784/feed", reply, params=FIELDS, data=form)
 
 
@@ -91,7 +91,7 @@ def form_with(fields: dict[str, str], name: str, kind: str, content: bytes) -> t
     return AUTH | {"Content-Type": kind, "Content-Length": str(len(body))}, body
 
 
-def photo(content: bytes, reply: Response | ApiError, alt: str = "") -> Call:
+def photo(content: bytes, reply: UpstreamResponse | ApiError, alt: str = "") -> Call:
     fields = {"published": "false"} | ({"alt_text_custom": alt} if alt else {})
     headers, body = form_with(fields, "source", "image/jpeg", content)
     return Call("POST", f"{HOST}/1784/photos", reply, headers=headers, content=body, timeout=UPLOAD_SECONDS)
@@ -135,7 +135,11 @@ PHOTOS = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), PHOTOS)
 def test_an_image_that_is_not_taken_stops_the_post_before_anything_is_public(
-    pictures: tuple[DraftMedia, DraftMedia], reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None
+    pictures: tuple[DraftMedia, DraftMedia],
+    reply: UpstreamResponse | ApiError,
+    code: str,
+    outcome: Outcome,
+    rule: str | None,
 ) -> None:
     with pytest.raises(ApiError) as caught:
         prepared(draft("hello", pictures[1]), photo(b"second", reply))
@@ -190,7 +194,7 @@ MATRIX = [
 @pytest.mark.parametrize("kind", ["feed", "video"])
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), MATRIX)
 def test_every_answer_to_the_public_call_is_sorted(
-    reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None, kind: str
+    reply: UpstreamResponse | ApiError, code: str, outcome: Outcome, rule: str | None, kind: str
 ) -> None:
     plan, calls = (PLAN, [feed({"message": "hello"}, reply)]) if kind == "feed" else (FILM, [finish(reply)])
     refused = outcome is Outcome.REJECTED and code != "platform_auth_failed"
@@ -215,13 +219,13 @@ WATCH = "https://www.facebook.com/1784/videos/71/"
 SHOWN = Published("71", WATCH, None, WATCH)
 
 
-def started(reply: Response | ApiError | None = None) -> Call:
+def started(reply: UpstreamResponse | ApiError | None = None) -> Call:
     body = {"upload_session_id": "70", "video_id": "71", "start_offset": "0", "end_offset": "500000"}
     form = {"upload_phase": "start", "file_size": str(len(CONTENT))}
     return Call("POST", VIDEOS, reply or answer(200, body), data=form)
 
 
-def piece(start: int, end: int, reply: Response | ApiError) -> Call:
+def piece(start: int, end: int, reply: UpstreamResponse | ApiError) -> Call:
     fields = {"upload_phase": "transfer", "upload_session_id": "70", "start_offset": str(start)}
     headers, body = form_with(fields, "video_file_chunk", "video/mp4", CONTENT[start:end])
     return Call("POST", VIDEOS, reply, headers=headers, content=body, timeout=UPLOAD_SECONDS)
@@ -231,16 +235,16 @@ def offsets(start: int, end: int) -> dict[str, str]:
     return {"start_offset": str(start), "end_offset": str(end)}
 
 
-def finish(reply: Response | ApiError, message: str = "hello") -> Call:
+def finish(reply: UpstreamResponse | ApiError, message: str = "hello") -> Call:
     form = {"upload_phase": "finish", "upload_session_id": "70"}
     return Call("POST", VIDEOS, reply, data=form | ({"description": message} if message else {}))
 
 
-def seen(reply: Response | ApiError) -> Call:
+def seen(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{HOST}/71", reply, params=SEEN)
 
 
-def film_state(word: str, publishing: str = "not_started", **more: Any) -> Response:
+def film_state(word: str, publishing: str = "not_started", **more: Any) -> UpstreamResponse:
     status = {"video_status": word, "publishing_phase": {"status": publishing}, **more.pop("phases", {})}
     return answer(200, {"id": "71", "status": status, **more})
 
@@ -293,7 +297,7 @@ def test_an_upload_follows_facebooks_correction_of_its_place(film: DraftMedia) -
         answer(200, offsets(0, 500_000)),
     ],
 )
-def test_an_upload_that_does_not_get_on_is_given_up(film: DraftMedia, reply: Response | ApiError) -> None:
+def test_an_upload_that_does_not_get_on_is_given_up(film: DraftMedia, reply: UpstreamResponse | ApiError) -> None:
     found = prepared(draft("hello", film), started(), piece(0, 500_000, reply))
     for _ in range(4):
         assert isinstance(found, Pending)
@@ -313,7 +317,9 @@ def test_an_upload_that_does_not_get_on_is_given_up(film: DraftMedia, reply: Res
         (graph(100, message="No permission to publish the video"), "platform_auth_failed", None),
     ],
 )
-def test_a_video_that_is_refused_stops_the_post(film: DraftMedia, reply: Response, code: str, rule: str | None) -> None:
+def test_a_video_that_is_refused_stops_the_post(
+    film: DraftMedia, reply: UpstreamResponse, code: str, rule: str | None
+) -> None:
     for calls in ([started(reply)], [started(), piece(0, 500_000, reply)]):
         with pytest.raises(ApiError) as caught:
             prepared(draft("hello", film), *calls)
@@ -328,12 +334,12 @@ FILE = f"{HOST}/upload:9"
 BY_HANDLE = {"kind": "handle", "handle": "h9", "message": "hello", "link": "", "photos": []}
 
 
-def opening(reply: Response | ApiError | None = None) -> Call:
+def opening(reply: UpstreamResponse | ApiError | None = None) -> Call:
     form = {"file_name": "video", "file_length": str(len(CONTENT)), "file_type": "video/mp4"}
     return Call("POST", f"{HOST}/app-1/uploads", reply or answer(200, {"id": "upload:9"}), data=form)
 
 
-def bytes_from(start: int, reply: Response | ApiError) -> Call:
+def bytes_from(start: int, reply: UpstreamResponse | ApiError) -> Call:
     headers = OAUTH | {"file_offset": str(start), "Content-Length": str(len(CONTENT) - start)}
     return Call("POST", FILE, reply, headers=headers, content=CONTENT[start:], timeout=UPLOAD_SECONDS)
 
@@ -344,7 +350,7 @@ def offset(at: Any) -> Call:
 
 @pytest.mark.parametrize("refusal", [OVER, graph(12), graph(2500, status=404)])
 def test_without_phases_the_file_goes_up_whole_and_is_published_by_its_handle(
-    film: DraftMedia, refusal: Response
+    film: DraftMedia, refusal: UpstreamResponse
 ) -> None:
     ready = prepared(draft("hello", film), started(refusal), opening(), bytes_from(0, answer(200, {"h": "h9"})))
     assert ready == Ready(BY_HANDLE)
@@ -389,7 +395,7 @@ def test_the_last_step_is_taken_and_the_video_is_looked_at() -> None:
     assert send(silent, finish(answer(200, {"success": True}), "")) == Pending(TAKEN, 1.0)
 
 
-def asked(reply: Response | ApiError, **more: Any) -> Ready | Pending:
+def asked(reply: UpstreamResponse | ApiError, **more: Any) -> Ready | Pending:
     return prepared(draft("hello"), seen(reply), saved={"taken": TAKEN["taken"] | more})
 
 
@@ -405,7 +411,7 @@ NOT_YET = [
 
 
 @pytest.mark.parametrize("reply", NOT_YET)
-def test_a_video_is_pending_until_it_is_both_ready_and_published(reply: Response) -> None:
+def test_a_video_is_pending_until_it_is_both_ready_and_published(reply: UpstreamResponse) -> None:
     found = asked(reply)
     assert found == Pending({"taken": TAKEN["taken"] | {"waited": 1.0, "wait": 1.6}}, 1.0)
 
@@ -433,7 +439,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("reply", "words"), FAILURES)
-def test_a_video_that_comes_to_nothing_ends_with_facebooks_words(reply: Response, words: str) -> None:
+def test_a_video_that_comes_to_nothing_ends_with_facebooks_words(reply: UpstreamResponse, words: str) -> None:
     with pytest.raises(ApiError) as caught:
         asked(reply)
     error = caught.value
@@ -460,7 +466,7 @@ def test_the_waits_grow_to_a_minute_and_end_after_an_hour() -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, UNREACHED, graph(2), answer(500, b""), graph(100, 33), graph(4)])
-def test_a_look_that_fails_is_made_again(reply: Response | ApiError) -> None:
+def test_a_look_that_fails_is_made_again(reply: UpstreamResponse | ApiError) -> None:
     assert asked(reply) == Pending({"taken": TAKEN["taken"] | {"waited": 1.0, "wait": 1.6, "misses": 1}}, 1.0)
     with pytest.raises(ApiError) as caught:
         asked(reply, misses=8)
@@ -586,7 +592,7 @@ def test_a_list_without_an_end_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, graph(190), graph(4), answer(500, b""), answer(200, {"data": 7})])
-def test_a_look_that_fails_is_no_absence(reply: Response | ApiError) -> None:
+def test_a_look_that_fails_is_no_absence(reply: UpstreamResponse | ApiError) -> None:
     call = Call("GET", f"{HOST}/1784/published_posts", reply, params=LISTED)
     assert isinstance(settle(PLAN, call), Unknown)
     assert isinstance(settle(FILM, seen(reply if reply is LOST else graph(190))), Unknown)
@@ -612,7 +618,7 @@ def test_a_look_that_fails_is_no_absence(reply: Response | ApiError) -> None:
         (answer(200, {"id": "71"}), Unknown),
     ],
 )
-def test_a_video_is_looked_at_under_its_id(reply: Response, expected: Any) -> None:
+def test_a_video_is_looked_at_under_its_id(reply: UpstreamResponse, expected: Any) -> None:
     found = settle(FILM, seen(reply))
     assert found == expected if isinstance(expected, Published) else isinstance(found, expected)
 
@@ -633,7 +639,7 @@ SCOPES = ["pages_show_list", "pages_read_engagement", "pages_manage_posts"]
 BUSINESS = [*SCOPES, "business_management"]
 
 
-def exchange(reply: Response | ApiError = LONG) -> Call:
+def exchange(reply: UpstreamResponse | ApiError = LONG) -> Call:
     return Call("GET", TOKEN_URL, reply, headers={"Accept": "application/json"}, params=EXCHANGE)
 
 
@@ -687,13 +693,13 @@ def test_a_login_offers_the_pages_on_which_it_may_create_content() -> None:
     )
 
 
-def portfolios(*ids: str, reply: Response | ApiError | None = None) -> Call:
+def portfolios(*ids: str, reply: UpstreamResponse | ApiError | None = None) -> Call:
     body = {"data": [{"id": id, "name": f"Portfolio {id}"} for id in ids]}
     params = {"fields": "id,name", "limit": "100"}
     return Call("GET", f"{HOST}/me/businesses", reply or answer(200, body), headers=USER, params=params)
 
 
-def held(portfolio: str, kind: str, *rows: dict[str, Any], reply: Response | ApiError | None = None) -> Call:
+def held(portfolio: str, kind: str, *rows: dict[str, Any], reply: UpstreamResponse | ApiError | None = None) -> Call:
     """The Pages of a portfolio, which tells no tasks."""
     told = [{name: row[name] for name in row if name != "tasks"} for row in rows]
     params = {"fields": "id,name,access_token,category", "limit": "100"}
@@ -778,7 +784,7 @@ def refreshed(*calls: Call) -> Tokens:
         finished(up)
 
 
-def alive(reply: Response | ApiError) -> Call:
+def alive(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{HOST}/1784", reply, params={"fields": "id"})
 
 
@@ -816,14 +822,14 @@ def test_when_the_login_is_over_the_pages_token_goes_on_as_long_as_it_works() ->
 
 
 @pytest.mark.parametrize("reply", [LOST, UNREACHED, graph(2), graph(4), answer(500, b""), answer(200, "<html>")])
-def test_a_refresh_that_is_only_disturbed_revokes_nothing(reply: Response | ApiError) -> None:
+def test_a_refresh_that_is_only_disturbed_revokes_nothing(reply: UpstreamResponse | ApiError) -> None:
     with pytest.raises(ApiError) as caught:
         refreshed(exchange(reply))
     assert caught.value.code == "platform_unavailable"
     assert "user-token-1" not in json.dumps(caught.value.platform_response)
 
 
-def revoked(reply: Response | ApiError) -> None:
+def revoked(reply: UpstreamResponse | ApiError) -> None:
     call = Call("DELETE", f"{HOST}/42/permissions", reply, headers={"Authorization": "Bearer user-token-1"})
     up = upstream(facebook.PLATFORM, call, tokens=TOKENS)
     facebook.revoke(up)

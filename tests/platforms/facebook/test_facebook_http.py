@@ -12,7 +12,7 @@ import pytest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Intent, Post
+from socialpub.store.schema.models import Intent, Post
 from tests.kit import Person, Server, breathe, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 from tests.platforms.meta.test_meta_http import inline

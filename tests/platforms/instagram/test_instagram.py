@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
@@ -41,27 +41,27 @@ def draft(*items: DraftMedia, text: str = "hello", **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW)
 
 
-def quota(reply: Response | None = None) -> Call:
+def quota(reply: UpstreamResponse | None = None) -> Call:
     row = {"quota_usage": 3, "config": {"quota_total": 50, "quota_duration": 86_400}}
     found = reply or answer(200, {"data": [row]})
     return Call("GET", f"{API}/1784/content_publishing_limit", found, params={"fields": "quota_usage,config"})
 
 
-def make(form: dict[str, str], reply: Response | ApiError | str = "900") -> Call:
+def make(form: dict[str, str], reply: UpstreamResponse | ApiError | str = "900") -> Call:
     made = answer(200, {"id": reply}) if isinstance(reply, str) else reply
     return Call("POST", f"{API}/1784/media", made, data=form)
 
 
-def ask(status: str | Response | ApiError = "FINISHED", id: str = "900", words: str = "") -> Call:
+def ask(status: str | UpstreamResponse | ApiError = "FINISHED", id: str = "900", words: str = "") -> Call:
     body = answer(200, {"id": id, "status_code": status, "status": words}) if isinstance(status, str) else status
     return Call("GET", f"{API}/{id}", body, params={"fields": "status_code,status"})
 
 
-def publish(reply: Response | ApiError) -> Call:
+def publish(reply: UpstreamResponse | ApiError) -> Call:
     return Call("POST", f"{API}/1784/media_publish", reply, data={"creation_id": "900"})
 
 
-def posts(reply: Response | ApiError) -> Call:
+def posts(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{API}/1784/media", reply, params=LISTED)
 
 
@@ -171,7 +171,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("reply", "code", "rule", "tries"), REFUSED)
-def test_what_stops_a_container_is_sorted(reply: Response | ApiError, code: str, rule: str | None, tries: int) -> None:
+def test_what_stops_a_container_is_sorted(
+    reply: UpstreamResponse | ApiError, code: str, rule: str | None, tries: int
+) -> None:
     with pytest.raises(ApiError) as caught:
         walked(draft(image()), *[make(FORM, reply) for _ in range(tries)])
     assert (caught.value.code, caught.value.rule) == (code, rule)
@@ -214,7 +216,7 @@ def send(*calls: Call) -> Published:
         finished(up)
 
 
-def look(reply: Response | ApiError) -> Call:
+def look(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{API}/555", reply, params={"fields": "permalink,shortcode"})
 
 
@@ -248,7 +250,7 @@ MATRIX = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), MATRIX)
 def test_every_answer_to_publishing_is_sorted(
-    reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None
+    reply: UpstreamResponse | ApiError, code: str, outcome: Outcome, rule: str | None
 ) -> None:
     with pytest.raises(ApiError) as caught:
         send(publish(reply))
@@ -275,7 +277,7 @@ def settle(*calls: Call, text: str = "hello") -> Published | Absent | Unknown:
     return found
 
 
-def page(*found: dict[str, Any]) -> Response:
+def page(*found: dict[str, Any]) -> UpstreamResponse:
     return answer(200, {"data": list(found)})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response, Unread
+from socialpub.base.http import UnreadReason, UpstreamResponse
 from tests.platforms.upstream_kit import Download, Script
 
 URL = "https://example.com/a"
@@ -12,12 +12,12 @@ PAGE_BYTES = 1024 * 1024
 
 def page(
     content: bytes | str,
-    reply: Response | ApiError | None = None,
+    reply: UpstreamResponse | ApiError | None = None,
     content_type: str = "text/html",
-    unread: Unread | None = None,
+    unread: UnreadReason | None = None,
     at: str = "",
 ) -> Script:
     """A client that downloads this page, once; `at`: where redirects led."""
     raw = content if isinstance(content, bytes) else content.encode()
-    found = reply or Response(200, {"content-type": content_type}, b"", unread=unread)
+    found = reply or UpstreamResponse(200, {"content-type": content_type}, b"", unread=unread)
     return Script([Download(URL, found, raw, PAGE_BYTES, 3.0, whole=False, at=at)])

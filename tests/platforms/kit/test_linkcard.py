@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response, Unread
+from socialpub.base.http import UnreadReason, UpstreamResponse
 from socialpub.platforms.kit.link_cards import CardPicture, LinkCard, fetch, fetch_pictures
 from tests.platforms.kit.cards import PAGE_BYTES, URL, page
 from tests.platforms.upstream_kit import Download, Script, answer
@@ -106,26 +106,26 @@ def test_what_is_no_page_has_no_card(content_type: str) -> None:
 
 @pytest.mark.parametrize("status", [204, 404, 500])
 def test_only_a_page_that_is_there_has_a_card(status: int) -> None:
-    with page("" if status == 204 else "<title>T</title>", Response(status, {}, b"")) as http:
+    with page("" if status == 204 else "<title>T</title>", UpstreamResponse(status, {}, b"")) as http:
         assert fetch(http, URL) is None
 
 
-@pytest.mark.parametrize("unread", Unread)
-def test_a_page_that_was_cut_off_behind_its_title_has_a_card(unread: Unread) -> None:
+@pytest.mark.parametrize("unread", UnreadReason)
+def test_a_page_that_was_cut_off_behind_its_title_has_a_card(unread: UnreadReason) -> None:
     cut = "<title>T</title><meta property='og:image' content='/b.png'><body>" + "x" * 100
     with page(cut, unread=unread) as http:
         assert fetch(http, URL) == LinkCard("T", "", ("https://example.com/b.png",))
 
 
 def test_a_character_cut_off_at_the_end_takes_nothing_away() -> None:
-    with page("<title>T</title><p>é".encode()[:-1], unread=Unread.TOO_LARGE) as http:
+    with page("<title>T</title><p>é".encode()[:-1], unread=UnreadReason.TOO_LARGE) as http:
         assert fetch(http, URL) == LinkCard("T")
 
 
 def test_a_page_in_an_unknown_content_encoding_is_read_as_it_came() -> None:
     """Servers send `Content-Encoding: utf-8`; what is really packed holds no title."""
     for content, expected in ((b"<title>T</title>", LinkCard("T")), (bytes(range(256)) * 9, None)):
-        with page(content, unread=Unread.UNDECODABLE) as http:
+        with page(content, unread=UnreadReason.UNDECODABLE) as http:
             assert fetch(http, URL) == expected
 
 
@@ -230,7 +230,7 @@ THUMBS = tuple(f"https://example.com/{number}.png" for number in range(1, 5))
 FINE = CardPicture(png(), "image/png")
 
 
-def shown(*given: tuple[bytes, Response | ApiError], seconds: tuple[float, ...], of: int) -> list[CardPicture]:
+def shown(*given: tuple[bytes, UpstreamResponse | ApiError], seconds: tuple[float, ...], of: int) -> list[CardPicture]:
     """The pictures of a card that names `of`, which are downloaded so."""
     downloads = [
         Download(url, reply, content, 1_000_000, wait)
@@ -253,8 +253,8 @@ UNUSABLE = {
     "nothing": (b"", answer(200, b"")),
     "404": (png(), answer(404, b"")),
     "unreachable": (b"", LOST),
-    "cut off": (png()[:40], Response(200, {}, b"", unread=Unread.BROKEN)),
-    "too large": (png(), Response(200, {}, b"", unread=Unread.TOO_LARGE)),
+    "cut off": (png()[:40], UpstreamResponse(200, {}, b"", unread=UnreadReason.BROKEN)),
+    "too large": (png(), UpstreamResponse(200, {}, b"", unread=UnreadReason.TOO_LARGE)),
     "damaged": (b"\xff\xd8\xff\xe1", answer(200, b"")),
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia, MediaFacts, Tokens, Upstream
 from socialpub.platforms.linkedin import connector as linkedin
 from tests.platforms import upstream_kit
@@ -22,7 +22,7 @@ VERSIONED = {**AUTH, "LinkedIn-Version": "202609", "X-Restli-Protocol-Version": 
 FINDER = {**VERSIONED, "X-RestLi-Method": "FINDER"}
 
 
-def said(status: int, code: str, message: str = "said so", **more: Any) -> Response:
+def said(status: int, code: str, message: str = "said so", **more: Any) -> UpstreamResponse:
     """A refusal in LinkedIn's shape; `headers` among `more` go into the reply."""
     headers = more.pop("headers", {})
     return answer(status, {"status": status, "code": code, "message": message} | more, **headers)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, Ready, Tokens, Unknown, Upstream
 from socialpub.platforms.linkedin import connector as linkedin
 from tests.platforms.linkedin.linkedin_kit import (
@@ -42,24 +42,24 @@ def plan(**body: Any) -> dict[str, Any]:
     return {"body": post(**body)}
 
 
-def open_image(owner: str = PERSON, urn: str = IMAGE, reply: Response | ApiError | None = None) -> Call:
+def open_image(owner: str = PERSON, urn: str = IMAGE, reply: UpstreamResponse | ApiError | None = None) -> Call:
     value = {"uploadUrlExpiresAt": NOW + 1, "uploadUrl": STORE, "image": urn}
     asked = {"initializeUploadRequest": {"owner": owner}}
     return Call("POST", f"{REST}/images", reply or answer(200, {"value": value}), params=BEGIN, json=asked)
 
 
-def put_image(content: bytes = b"a jpeg", reply: Response | ApiError | None = None) -> Call:
+def put_image(content: bytes = b"a jpeg", reply: UpstreamResponse | ApiError | None = None) -> Call:
     headers = {**BYTES, "Content-Length": str(len(content)), **AUTH}
     return Call("PUT", STORE, reply or answer(201), headers, content=content, timeout=UPLOAD_SECONDS)
 
 
-def put_part(number: int, content: bytes, reply: Response | ApiError | None = None) -> Call:
+def put_part(number: int, content: bytes, reply: UpstreamResponse | ApiError | None = None) -> Call:
     headers = {**BYTES, "Content-Length": str(len(content))}
     there = reply or answer(200, etag=f'"e{number}"')
     return Call("PUT", f"{STORE}/{number}?sig=1", there, headers, content=content, timeout=UPLOAD_SECONDS)
 
 
-def status(kind: str, urn: str, reply: Response | ApiError | str) -> Call:
+def status(kind: str, urn: str, reply: UpstreamResponse | ApiError | str) -> Call:
     told = answer(200, {"id": urn, "status": reply}) if isinstance(reply, str) else reply
     return Call("GET", f"{REST}/{kind}/{urn.replace(':', '%3A')}", told)
 
@@ -176,7 +176,7 @@ def open_video(size: int, *parts: tuple[int, int]) -> Call:
     return Call("POST", f"{REST}/videos", reply, params=BEGIN, json={"initializeUploadRequest": asked})
 
 
-def finish(*parts: str, reply: Response | ApiError | None = None) -> Call:
+def finish(*parts: str, reply: UpstreamResponse | ApiError | None = None) -> Call:
     asked = {"finalizeUploadRequest": {"video": VIDEO, "uploadToken": "", "uploadedPartIds": list(parts)}}
     params = {"action": "finalizeUpload"}
     return Call("POST", f"{REST}/videos", reply or answer(200), params=params, json=asked)
@@ -214,7 +214,7 @@ def test_a_part_whose_answer_was_lost_is_sent_again_to_its_address(tmp_path: Pat
 
 
 @pytest.mark.parametrize("reply", [said(400, "EXPIRED_UPLOAD_URL"), answer(404, "<html>"), UNREACHED])
-def test_an_upload_that_broke_off_is_begun_anew(tmp_path: Path, reply: Response | ApiError) -> None:
+def test_an_upload_that_broke_off_is_begun_anew(tmp_path: Path, reply: UpstreamResponse | ApiError) -> None:
     content = draft("look", video(tmp_path / "v", b"0123"))
     later = pending(prepared(upstream(open_video(4, (0, 3)), put_part(0, b"0123", reply)), content))
     again = (open_video(4, (0, 3)), put_part(0, b"0123"), finish("e0"), status("videos", VIDEO, "AVAILABLE"))
@@ -250,7 +250,7 @@ BROKEN = [LOST, UNREACHED, answer(500, "oops"), answer(200, "<html>"), answer(20
 
 @pytest.mark.parametrize("reply", BROKEN)
 def test_an_upload_that_does_not_open_is_tried_again_and_then_given_up(
-    tmp_path: Path, reply: Response | ApiError
+    tmp_path: Path, reply: UpstreamResponse | ApiError
 ) -> None:
     content, saved = draft("hello", image(tmp_path / "a")), None
     for _ in range(3):
@@ -269,7 +269,7 @@ def test_an_upload_that_does_not_open_is_tried_again_and_then_given_up(
         (said(429, "TOO_MANY_REQUESTS"), "platform_unavailable", False),
     ],
 )
-def test_a_refused_upload_ends_the_attempt(tmp_path: Path, reply: Response, code: str, stale: bool) -> None:
+def test_a_refused_upload_ends_the_attempt(tmp_path: Path, reply: UpstreamResponse, code: str, stale: bool) -> None:
     error = failure(upstream(open_image(reply=reply)), draft("hello", image(tmp_path / "a")))
     assert (error.code, error.stale_token) == (code, stale)
 
@@ -277,7 +277,7 @@ def test_a_refused_upload_ends_the_attempt(tmp_path: Path, reply: Response, code
 # --- The post --------------------------------------------------------------------------------------------------------
 
 
-def create(reply: Response | ApiError, **body: Any) -> Call:
+def create(reply: UpstreamResponse | ApiError, **body: Any) -> Call:
     return Call("POST", f"{REST}/posts", reply, json=post(**body))
 
 
@@ -290,7 +290,7 @@ def test_the_post_is_known_by_a_header(urn: str) -> None:
 
 
 DAILY = "Resource level throttle APPLICATION_AND_MEMBER DAY limit for calls to this resource is reached."
-SENDS: list[tuple[str, Response | ApiError, Outcome, str, str | None]] = [
+SENDS: list[tuple[str, UpstreamResponse | ApiError, Outcome, str, str | None]] = [
     ("timeout", LOST, Outcome.AMBIGUOUS, "platform_unavailable", None),
     ("no connection", UNREACHED, Outcome.NOT_SENT, "platform_unavailable", None),
     ("500", said(500, "INTERNAL_SERVER_ERROR"), Outcome.AMBIGUOUS, "platform_unavailable", None),
@@ -343,7 +343,7 @@ SENDS: list[tuple[str, Response | ApiError, Outcome, str, str | None]] = [
     ("reply", "outcome", "code", "rule"), [row[1:] for row in SENDS], ids=[row[0] for row in SENDS]
 )
 def test_every_answer_to_the_post_has_its_meaning(
-    reply: Response | ApiError, outcome: Outcome, code: str, rule: str | None
+    reply: UpstreamResponse | ApiError, outcome: Outcome, code: str, rule: str | None
 ) -> None:
     up = upstream(create(reply))
     with pytest.raises(ApiError) as caught:
@@ -405,7 +405,9 @@ def own(urn: str = SHARE, at: int = NOW, **changes: Any) -> dict[str, Any]:
     return {**post(author=PAGE), "id": urn, **stamps, **changes}
 
 
-def look(*posts: dict[str, Any], start: int = 0, total: int | None = None, reply: Response | None = None) -> Call:
+def look(
+    *posts: dict[str, Any], start: int = 0, total: int | None = None, reply: UpstreamResponse | None = None
+) -> Call:
     params = {"q": "author", "author": PAGE, "sortBy": "LAST_MODIFIED", "start": str(start), "count": "25"}
     paging = {"start": start, "count": 25, "links": [], "total": len(posts) if total is None else total}
     there = reply or answer(200, {"elements": list(posts), "paging": paging})
@@ -476,7 +478,7 @@ def test_a_token_that_may_not_list_never_will() -> None:
 
 
 @pytest.mark.parametrize("reply", [said(401, "EXPIRED_ACCESS_TOKEN"), said(500, "X"), answer(200, "<html>")])
-def test_a_look_that_failed_is_told_as_an_error(reply: Response) -> None:
+def test_a_look_that_failed_is_told_as_an_error(reply: UpstreamResponse) -> None:
     with pytest.raises(ApiError):
         settled(look(reply=reply))
 

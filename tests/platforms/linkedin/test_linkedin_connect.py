@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import AccountIdentity, ConnectorAccount, OfferedAccount, Tokens, Upstream
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.linkedin import connector as linkedin
@@ -105,7 +105,7 @@ def test_a_login_that_offers_nothing_is_refused(scopes: tuple[str, ...], calls: 
         (answer(200, {"name": "Ann"}), "platform_unavailable"),
     ],
 )
-def test_a_member_who_cannot_be_told_is_not_connected(reply: Response, code: str) -> None:
+def test_a_member_who_cannot_be_told_is_not_connected(reply: UpstreamResponse, code: str) -> None:
     with pytest.raises(ApiError) as caught:
         linkedin.identify(upstream(Call("GET", USERINFO, reply, AUTH), tokens=held(*PERSON_SCOPES)), NOW)
     assert caught.value.code == code
@@ -163,13 +163,13 @@ def test_only_a_lab_stands_in_for_linkedins_other_host(base: str, token_url: str
 
 
 @pytest.fixture
-def http() -> Iterator[outbound.Client]:
-    with outbound.Client(outbound.UNGUARDED) as client:
+def http() -> Iterator[outbound.HttpClient]:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as client:
         yield client
 
 
 def signed_in(
-    lab: SimulatorThread, http: outbound.Client, **wanted: Any
+    lab: SimulatorThread, http: outbound.HttpClient, **wanted: Any
 ) -> tuple[Upstream, tuple[OfferedAccount, ...]]:
     """Somebody new, who has said yes on LinkedIn's page."""
     made = lab.lab.add_account("linkedin", handle=f"ann{len(vars(lab.lab.fake('linkedin'))['people'].by_id)}", **wanted)
@@ -183,7 +183,7 @@ def signed_in(
     return up, linkedin.identify(up, NOW)
 
 
-def test_a_member_connects_and_ends_it(lab: SimulatorThread, http: outbound.Client) -> None:
+def test_a_member_connects_and_ends_it(lab: SimulatorThread, http: outbound.HttpClient) -> None:
     up, (ann,) = signed_in(lab, http, displayName="Ann Ant")
     assert ann.identity == AccountIdentity(up.account.platform_account_id, "Ann Ant")
     assert (ann.tokens.refresh, ann.tokens.expires_at_ms) == (None, NOW + 60 * 86_400_000)
@@ -193,7 +193,7 @@ def test_a_member_connects_and_ends_it(lab: SimulatorThread, http: outbound.Clie
     assert (caught.value.code, caught.value.stale_token) == ("platform_auth_failed", False)
 
 
-def test_a_member_connects_pages(lab: SimulatorThread, http: outbound.Client) -> None:
+def test_a_member_connects_pages(lab: SimulatorThread, http: outbound.HttpClient) -> None:
     _, found = signed_in(lab, http, displayName="Ann", pages=2)
     assert [(each.kind, each.identity.display_name) for each in found] == [
         ("person", "Ann"),
@@ -202,7 +202,7 @@ def test_a_member_connects_pages(lab: SimulatorThread, http: outbound.Client) ->
     ]
 
 
-def test_a_vetted_app_renews_its_tokens(lab: SimulatorThread, http: outbound.Client) -> None:
+def test_a_vetted_app_renews_its_tokens(lab: SimulatorThread, http: outbound.HttpClient) -> None:
     up, (ann,) = signed_in(lab, http, vetted=True)
     assert ann.tokens.private["refreshExpiresAtMs"] == NOW + 365 * 86_400_000
     lab.lab.end_tokens("linkedin", up.account.platform_account_id)
@@ -211,7 +211,7 @@ def test_a_vetted_app_renews_its_tokens(lab: SimulatorThread, http: outbound.Cli
     assert linkedin.identify(replace(up, tokens=again), NOW)[0].identity == ann.identity
 
 
-def test_an_app_that_is_not_vetted_has_nothing_to_renew_by(lab: SimulatorThread, http: outbound.Client) -> None:
+def test_an_app_that_is_not_vetted_has_nothing_to_renew_by(lab: SimulatorThread, http: outbound.HttpClient) -> None:
     up, (ann,) = signed_in(lab, http)
     with pytest.raises(ApiError) as caught:
         linkedin.refresh(replace(up, tokens=ann.tokens), NOW)

@@ -12,14 +12,16 @@ from typing import Any
 
 from PIL import Image
 
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import ConnectorAccount, DraftMedia, MediaFacts, Platform, Tokens, Upstream
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
 
 STAMP = "2026-11-20T09:10:12+0000"
 
 
-def graph(code: int, subcode: int | None = None, message: str = "said so", status: int = 400, **more: Any) -> Response:
+def graph(
+    code: int, subcode: int | None = None, message: str = "said so", status: int = 400, **more: Any
+) -> UpstreamResponse:
     """A refusal in Graph's shape; `headers` among `more` go into the reply."""
     headers = more.pop("headers", {})
     error = {"message": message, "type": "OAuthException", "code": code, "fbtrace_id": "A"}

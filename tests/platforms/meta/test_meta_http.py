@@ -11,7 +11,7 @@ import pytest
 
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Post
+from socialpub.store.schema.models import Post
 from tests.kit import Person, Server, breathe, unused
 from tests.platforms.meta.meta_kit import jpeg, mp4
 

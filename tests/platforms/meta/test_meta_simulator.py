@@ -87,7 +87,7 @@ def line(
     request: pytest.FixtureRequest,
     simulator: SimulatorThread,
     clock: SetClock,
-    client: outbound.Client,
+    client: outbound.HttpClient,
     files: tuple[str, Path],
 ) -> Line:
     return Line(request.param, simulator, clock, alices(request.param, simulator, client), files)
@@ -166,7 +166,7 @@ def test_small_pages_are_all_read(line: Line) -> None:
 
 
 def signed_in(
-    name: str, simulator: SimulatorThread, client: outbound.Client, clock: SetClock, chosen: Any = None
+    name: str, simulator: SimulatorThread, client: outbound.HttpClient, clock: SetClock, chosen: Any = None
 ) -> tuple[OfferedAccount, ...]:
     """The whole dance, as the browser and the server do it. `chosen`: settings that differ from the lab's."""
     platform, site = MODULES[name].PLATFORM, chosen or site_of(name, simulator)
@@ -184,7 +184,7 @@ def signed_in(
     return found
 
 
-def test_a_login_leads_to_an_account_that_publishes(line: Line, client: outbound.Client) -> None:
+def test_a_login_leads_to_an_account_that_publishes(line: Line, client: outbound.HttpClient) -> None:
     (one,) = signed_in(line.name, line.simulator, client, line.clock)
     assert one.identity.platform_account_id == line.up.account.platform_account_id
     assert (one.tokens.expires_at_ms is None) == (line.name == "facebook")
@@ -219,7 +219,7 @@ def test_a_permission_that_was_taken_back_ends_everything(line: Line) -> None:
         assert (caught.value.code, caught.value.outcome) == ("platform_auth_failed", Outcome.REJECTED)
 
 
-def test_a_declined_permission_is_noticed(line: Line, client: outbound.Client) -> None:
+def test_a_declined_permission_is_noticed(line: Line, client: outbound.HttpClient) -> None:
     server = line.fake.pages.server if line.name == "facebook" else line.fake.people.tokens.server
     server.consent.without = frozenset({line.module.PLATFORM.oauth.required[-1]})
     with pytest.raises(ApiError) as caught:
@@ -230,7 +230,7 @@ def test_a_declined_permission_is_noticed(line: Line, client: outbound.Client) -
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
 @pytest.mark.parametrize("portfolio", ["owned", "client"])
 def test_the_pages_of_a_business_portfolio_are_offered_and_publish(
-    line: Line, client: outbound.Client, portfolio: str
+    line: Line, client: outbound.HttpClient, portfolio: str
 ) -> None:
     made = line.simulator.lab.add_account("facebook", handle="eve", pages=2, portfolio=portfolio)
     first, second = signed_in("facebook", line.simulator, client, line.clock)
@@ -245,7 +245,7 @@ def test_the_pages_of_a_business_portfolio_are_offered_and_publish(
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
 def test_without_the_permission_for_portfolios_the_owner_is_told_what_is_missing(
-    line: Line, client: outbound.Client
+    line: Line, client: outbound.HttpClient
 ) -> None:
     line.simulator.lab.add_account("facebook", handle="eve", portfolio="owned")
     line.fake.pages.server.consent.without = frozenset({"business_management"})
@@ -259,7 +259,7 @@ def test_without_the_permission_for_portfolios_the_owner_is_told_what_is_missing
 
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
-def test_a_page_of_a_portfolio_that_was_not_assigned_is_named(line: Line, client: outbound.Client) -> None:
+def test_a_page_of_a_portfolio_that_was_not_assigned_is_named(line: Line, client: outbound.HttpClient) -> None:
     made = line.simulator.lab.add_account("facebook", handle="eve", portfolio="owned")
     pages = line.fake.pages.pages
     pages[made["platformAccountId"]] = replace(pages[made["platformAccountId"]], assigned=False)
@@ -268,7 +268,7 @@ def test_a_page_of_a_portfolio_that_was_not_assigned_is_named(line: Line, client
 
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
-def test_a_login_by_a_configuration_asks_for_no_scopes(line: Line, client: outbound.Client) -> None:
+def test_a_login_by_a_configuration_asks_for_no_scopes(line: Line, client: outbound.HttpClient) -> None:
     line.fake.pages.configurations["77"] = facebook.PLATFORM.oauth.scopes  # type: ignore[union-attr]
     site = site_of("facebook", line.simulator).model_copy(update={"config_id": "77"})
     (one,) = signed_in("facebook", line.simulator, client, line.clock, site)
@@ -406,7 +406,7 @@ def test_a_video_goes_up_in_pieces_and_goes_on_after_a_lost_answer(line: Line) -
 
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
-def test_disconnecting_ends_the_tokens_of_every_page(line: Line, client: outbound.Client) -> None:
+def test_disconnecting_ends_the_tokens_of_every_page(line: Line, client: outbound.HttpClient) -> None:
     (one,) = signed_in("facebook", line.simulator, client, line.clock)
     line.up = replace(line.up, tokens=one.tokens)
     facebook.revoke(line.up)

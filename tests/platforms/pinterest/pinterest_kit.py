@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import ConnectorAccount, Tokens, Upstream
 from socialpub.platforms.pinterest.connector import PLATFORM
 from tests.platforms.upstream_kit import SITE, Call, Script, answer
@@ -18,7 +18,7 @@ DEFAULT = {"defaultBoardId": BOARD, "defaultBoardName": "Summer recipes"}
 
 def said(
     status: int, code: int, message: str = "no", headers: Mapping[str, str] | None = None, **more: str
-) -> Response:
+) -> UpstreamResponse:
     """A refusal in Pinterest's shape."""
     return answer(status, {"code": code, "message": message, **more}, **dict(headers or {}))
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS, Response
+from socialpub.base.http import CALL_SECONDS, UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
@@ -60,7 +60,7 @@ def file(folder: Path, name: str, content: bytes, kind: str = "image/jpeg", alt:
     )
 
 
-def creating(body: Any, reply: Response | ApiError, timeout: float = CALL_SECONDS) -> Call:
+def creating(body: Any, reply: UpstreamResponse | ApiError, timeout: float = CALL_SECONDS) -> Call:
     content = json.dumps(body).encode()
     headers = AUTH | {"Content-Type": "application/json", "Content-Length": str(len(content))}
     return Call("POST", f"{HOST}/pins", reply, headers=headers, content=content, timeout=timeout)
@@ -170,11 +170,11 @@ OPENED = answer(201, {"media_id": MEDIA, "media_type": "video", "upload_url": ST
 XML = b"<?xml version='1.0'?><Error><Code>EntityTooLarge</Code><Signature>secret</Signature></Error>"
 
 
-def register(reply: Response | ApiError) -> Call:
+def register(reply: UpstreamResponse | ApiError) -> Call:
     return Call("POST", f"{HOST}/media", reply, json={"media_type": "video"})
 
 
-def put(content: bytes, reply: Response | ApiError) -> Call:
+def put(content: bytes, reply: UpstreamResponse | ApiError) -> Call:
     """The signed form, then the file; without a token (the store refuses a call with two kinds of credentials)."""
     start = f"--{BOUNDARY}\r\nContent-Disposition: form-data; name="
     fields = "".join(f'{start}"{name}"\r\n\r\n{value}\r\n' for name, value in FORM.items())
@@ -184,11 +184,11 @@ def put(content: bytes, reply: Response | ApiError) -> Call:
     return Call("POST", STORE, reply, headers=headers, content=body, timeout=UPLOAD_SECONDS)
 
 
-def status(reply: Response | ApiError) -> Call:
+def status(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{HOST}/media/{MEDIA}", reply)
 
 
-def state(name: str) -> Response:
+def state(name: str) -> UpstreamResponse:
     return answer(200, {"media_id": MEDIA, "media_type": "video", "status": name})
 
 
@@ -258,7 +258,7 @@ BROKEN_REGISTERS = [
 
 @pytest.mark.parametrize("reply", BROKEN_REGISTERS)
 def test_an_upload_that_does_not_open_is_tried_again_and_then_told(
-    film: DraftMedia, reply: Response | ApiError
+    film: DraftMedia, reply: UpstreamResponse | ApiError
 ) -> None:
     again = prepared(draft(film), register(reply))
     assert again == Pending(progress(media="", misses=1), 5.0)
@@ -272,7 +272,7 @@ def test_an_upload_that_does_not_open_is_tried_again_and_then_told(
 
 @pytest.mark.parametrize("reply", [answer(400, XML), answer(403, XML), answer(503, b""), LOST, UNREACHED])
 def test_bytes_that_do_not_arrive_go_into_a_new_upload_and_are_then_given_up(
-    film: DraftMedia, reply: Response | ApiError
+    film: DraftMedia, reply: UpstreamResponse | ApiError
 ) -> None:
     store = (put(b"film" * 100_000, reply),)
     again = prepared(draft(film), register(OPENED), store=store)
@@ -288,7 +288,7 @@ def test_bytes_that_do_not_arrive_go_into_a_new_upload_and_are_then_given_up(
 
 @pytest.mark.parametrize("reply", [said(500, 500), said(404, 404), answer(200, "<html>"), state("puzzled"), LOST])
 def test_a_status_that_cannot_be_read_is_asked_for_again_and_then_given_up(
-    film: DraftMedia, reply: Response | ApiError
+    film: DraftMedia, reply: UpstreamResponse | ApiError
 ) -> None:
     again = prepared(draft(film), status(reply), saved=progress(waited=9.0))
     assert again == Pending(progress(waited=9.0, misses=1), 5.0)
@@ -342,7 +342,7 @@ COVER = "Invalid request: cover_image_url or cover_image_content_type is require
 REFUSED, AUTHED, GONE = "platform_rejected", "platform_auth_failed", "platform_unavailable"
 R, A, T = Outcome.REJECTED, Outcome.AMBIGUOUS, Outcome.THROTTLED
 
-ANSWERS: list[tuple[str, Response | ApiError, str, str | None, Outcome]] = [
+ANSWERS: list[tuple[str, UpstreamResponse | ApiError, str, str | None, Outcome]] = [
     ("fetched", said(400, 1, "'x' does not match '^\\d+$'"), REFUSED, None, R),
     ("fetched", said(400, 1, REACH), GONE, "pinterest.image_url.reachable", R),
     ("several_fetched", said(400, 1, REACH), GONE, "pinterest.image_url.reachable", R),
@@ -387,15 +387,15 @@ ANSWERS: list[tuple[str, Response | ApiError, str, str | None, Outcome]] = [
 
 @pytest.mark.parametrize(("step", "reply", "code", "rule", "outcome"), ANSWERS)
 def test_every_answer_to_a_pin_means_what_the_table_says(
-    step: str, reply: Response | ApiError, code: str, rule: str | None, outcome: Outcome
+    step: str, reply: UpstreamResponse | ApiError, code: str, rule: str | None, outcome: Outcome
 ) -> None:
     plan = PLAN | {"source": SOURCES[step]}
     with pytest.raises(ApiError) as caught:
         send(plan, creating({**PLAN["pin"], "media_source": SOURCES[step]}, reply))
     error = caught.value
     assert (error.code, error.rule, error.outcome) == (code, rule, outcome)
-    assert error.stale_token == (isinstance(reply, Response) and reply.record().get("code") == 2)
-    if isinstance(reply, Response) and not reply.is_success:
+    assert error.stale_token == (isinstance(reply, UpstreamResponse) and reply.record().get("code") == 2)
+    if isinstance(reply, UpstreamResponse) and not reply.is_success:
         assert error.platform_response["status"] == reply.status_code
         assert (error.platform, error.platform_version) == ("pinterest", "v5")
     if rule or code == AUTHED:
@@ -521,7 +521,7 @@ def test_what_lies_behind_too_many_pages_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("reply", [said(500, 500), said(404, 40), answer(200, "<html>"), answer(200, {}), LOST])
-def test_a_board_that_cannot_be_read_says_nothing(reply: Response | ApiError) -> None:
+def test_a_board_that_cannot_be_read_says_nothing(reply: UpstreamResponse | ApiError) -> None:
     found = settled(replace(look(), reply=reply))
     assert isinstance(found, Unknown)
     assert not found.final
@@ -565,7 +565,7 @@ def test_a_login_is_one_account(body: dict[str, Any], who: AccountIdentity, kind
         (said(429, 8), GONE),
     ],
 )
-def test_a_login_that_says_nobodys_name_is_no_account(reply: Response, code: str) -> None:
+def test_a_login_that_says_nobodys_name_is_no_account(reply: UpstreamResponse, code: str) -> None:
     with pytest.raises(ApiError) as caught:
         pinterest.identify(upstream(replace(ME, reply=reply)), NOW)
     assert caught.value.code == code
@@ -574,7 +574,7 @@ def test_a_login_that_says_nobodys_name_is_no_account(reply: Response, code: str
 BASIC = {"Accept": "application/json", "Authorization": "Basic YXBwLTE6YXBwLXNlY3JldC0x"}
 
 
-def renewal(reply: Response | ApiError) -> Call:
+def renewal(reply: UpstreamResponse | ApiError) -> Call:
     form = {"grant_type": "refresh_token", "refresh_token": "refresh-token-1"}
     return Call("POST", f"{HOST}/oauth/token", reply, headers=BASIC, data=form)
 
@@ -602,7 +602,7 @@ def test_a_refresh_gives_a_new_pair() -> None:
         (said(500, 500), GONE, A),
     ],
 )
-def test_a_refresh_that_fails_says_whose_fault_it_is(reply: Response, code: str, outcome: Outcome) -> None:
+def test_a_refresh_that_fails_says_whose_fault_it_is(reply: UpstreamResponse, code: str, outcome: Outcome) -> None:
     with pytest.raises(ApiError) as caught:
         pinterest.refresh(upstream(renewal(reply)), NOW)
     assert (caught.value.code, caught.value.outcome) == (code, outcome)
@@ -679,7 +679,7 @@ def test_all_boards_are_listed_whatever_page_they_are_on() -> None:
 @pytest.mark.parametrize(
     ("reply", "code"), [(said(401, 2), AUTHED), (answer(200, "<html>"), GONE), (said(500, 500), GONE)]
 )
-def test_boards_that_cannot_be_listed_are_an_error(reply: Response, code: str) -> None:
+def test_boards_that_cannot_be_listed_are_an_error(reply: UpstreamResponse, code: str) -> None:
     with pytest.raises(ApiError) as caught:
         pinterest.boards(upstream(replace(listing(), reply=reply)))
     assert caught.value.code == code

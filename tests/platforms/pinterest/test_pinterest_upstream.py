@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError
-from socialpub.base.http import CALL_SECONDS, Client, Response
+from socialpub.base.http import CALL_SECONDS, HttpClient, UpstreamResponse
 from socialpub.platforms.contract import (
     ConnectorAccount,
     Draft,
@@ -84,7 +84,7 @@ def resolved(node: dict[str, Any]) -> dict[str, Any]:
 class Checked(Line):
     """Calls the fake, and checks what goes there and what comes back."""
 
-    http: Client
+    http: HttpClient
     base: str
     seen: list[str] = field(default_factory=list)
 
@@ -99,7 +99,7 @@ class Checked(Line):
         data: Mapping[str, str] | None = None,
         content: bytes | Iterable[bytes] | None = None,
         timeout: float = CALL_SECONDS,
-    ) -> Response:
+    ) -> UpstreamResponse:
         body = content if content is None or isinstance(content, bytes) else b"".join(content)
         reply = self.http.request(
             method, url, headers=headers, params=params, json=json, data=data, content=body, timeout=timeout
@@ -108,7 +108,9 @@ class Checked(Line):
             self._check(method, url.removeprefix(self.base), params, data or json or _parsed(body), reply)
         return reply
 
-    def _check(self, method: str, path: str, params: Mapping[str, str] | None, body: Any, reply: Response) -> None:
+    def _check(
+        self, method: str, path: str, params: Mapping[str, str] | None, body: Any, reply: UpstreamResponse
+    ) -> None:
         about = operation(method, path)
         self.seen.append(about["operationId"])
         known = {each["name"]: each["schema"] for each in map(resolved, about.get("parameters", ()))}
@@ -133,7 +135,7 @@ def up(lab: SimulatorThread) -> Iterator[Upstream]:
     origin = lab.origin("pinterest")
     site = PLATFORM.site(api_base=origin, client_id=CLIENT_ID, client_secret=CLIENT_SECRET)
     who = ConnectorAccount(made["platformAccountId"], "Alice", made["extra"])
-    with outbound.Client(outbound.UNGUARDED) as http:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
         checked = Checked(http, f"{origin}/v5")
         yield Upstream(checked, checked, site, who, Tokens(made["accessToken"], made["refreshToken"]))
 

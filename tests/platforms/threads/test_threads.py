@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
@@ -56,7 +56,7 @@ def draft(text: str = "hello", *items: DraftMedia, **options: Any) -> Draft:
     return Draft(text, items=items, options=options, now_ms=NOW)
 
 
-def quota(used: int = 3, reply: Response | None = None, fields: str = "quota_usage,config") -> Call:
+def quota(used: int = 3, reply: UpstreamResponse | None = None, fields: str = "quota_usage,config") -> Call:
     usage, config = fields.split(",")
     row = {usage: used, config: {"quota_total": 250, "quota_duration": 86_400}}
     return Call(
@@ -64,25 +64,25 @@ def quota(used: int = 3, reply: Response | None = None, fields: str = "quota_usa
     )
 
 
-def make(form: dict[str, str], reply: Response | ApiError | str = "900") -> Call:
+def make(form: dict[str, str], reply: UpstreamResponse | ApiError | str = "900") -> Call:
     made = answer(200, {"id": reply}) if isinstance(reply, str) else reply
     return Call("POST", f"{API}/1784/threads", made, data=form)
 
 
-def ask(status: str | Response | ApiError = "FINISHED", id: str = "900", **more: str) -> Call:
+def ask(status: str | UpstreamResponse | ApiError = "FINISHED", id: str = "900", **more: str) -> Call:
     body = answer(200, {"id": id, "status": status, **more}) if isinstance(status, str) else status
     return Call("GET", f"{API}/{id}", body, params=STATUS)
 
 
-def publish(reply: Response | ApiError) -> Call:
+def publish(reply: UpstreamResponse | ApiError) -> Call:
     return Call("POST", f"{API}/1784/threads_publish", reply, data={"creation_id": "900"})
 
 
-def look(reply: Response | ApiError, id: str = "555") -> Call:
+def look(reply: UpstreamResponse | ApiError, id: str = "555") -> Call:
     return Call("GET", f"{API}/{id}", reply, params={"fields": "permalink,shortcode"})
 
 
-def posts(reply: Response | ApiError, edge: str = "threads", **more: str) -> Call:
+def posts(reply: UpstreamResponse | ApiError, edge: str = "threads", **more: str) -> Call:
     return Call("GET", f"{API}/1784/{edge}", reply, params=LISTED | more)
 
 
@@ -164,7 +164,7 @@ def test_a_quota_that_is_nearly_used_up_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("reply", [graph(1), graph(10), answer(200, {"data": []}), answer(200, "<html>")])
-def test_a_quota_that_cannot_be_read_stops_nobody_unless_the_account_may_not_publish(reply: Response) -> None:
+def test_a_quota_that_cannot_be_read_stops_nobody_unless_the_account_may_not_publish(reply: UpstreamResponse) -> None:
     if b'"code": 10' in reply.content:
         with pytest.raises(ApiError) as caught:
             threads.prepare(upstream(threads.PLATFORM, quota(reply=reply)), draft(), None)
@@ -187,8 +187,8 @@ PASSING = [LOST, UNREACHED, graph(2), graph(100, is_transient=True), answer(503,
 
 
 @pytest.mark.parametrize("reply", PASSING)
-def test_making_and_asking_are_tried_again_after_what_passes(reply: Response | ApiError) -> None:
-    if isinstance(reply, Response) and reply.is_success:
+def test_making_and_asking_are_tried_again_after_what_passes(reply: UpstreamResponse | ApiError) -> None:
+    if isinstance(reply, UpstreamResponse) and reply.is_success:
         up = upstream(threads.PLATFORM, quota(), make(TEXT), ask(reply), ask(), ask())
     else:
         up = upstream(threads.PLATFORM, quota(), make(TEXT, reply), make(TEXT), ask(reply), ask(), ask())
@@ -234,7 +234,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("reply", "code", "rule", "tries"), REFUSED)
-def test_what_stops_a_container_is_sorted(reply: Response | ApiError, code: str, rule: str | None, tries: int) -> None:
+def test_what_stops_a_container_is_sorted(
+    reply: UpstreamResponse | ApiError, code: str, rule: str | None, tries: int
+) -> None:
     up = upstream(threads.PLATFORM, quota(), *[make(TEXT, reply) for _ in range(tries)])
     with pytest.raises(ApiError) as caught:
         walked(up, draft())
@@ -305,7 +307,7 @@ def test_the_container_is_published_by_one_call_and_its_address_read() -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, graph(190), graph(100, 33), answer(200, {}), answer(200, "<html>")])
-def test_a_post_whose_address_cannot_be_read_is_published_all_the_same(reply: Response | ApiError) -> None:
+def test_a_post_whose_address_cannot_be_read_is_published_all_the_same(reply: UpstreamResponse | ApiError) -> None:
     assert send(publish(answer(200, {"id": "555"})), look(reply)) == Published("555")
 
 
@@ -336,7 +338,7 @@ MATRIX = [
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), MATRIX)
 def test_every_answer_to_publishing_is_sorted(
-    reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None
+    reply: UpstreamResponse | ApiError, code: str, outcome: Outcome, rule: str | None
 ) -> None:
     with pytest.raises(ApiError) as caught:
         send(publish(reply))
@@ -364,7 +366,7 @@ def settle(
     return found
 
 
-def page(*found: dict[str, Any], after: str = "") -> Response:
+def page(*found: dict[str, Any], after: str = "") -> UpstreamResponse:
     paging = {"paging": {"cursors": {"after": after}, "next": "https://x/?access_token=t"}} if after else {}
     return answer(200, {"data": list(found), **paging})
 
@@ -422,7 +424,7 @@ def test_a_container_that_ended_otherwise_is_unknown_unless_its_post_is_there(st
 
 
 @pytest.mark.parametrize("reply", [LOST, graph(100, 33), graph(190), answer(200, "<html>"), answer(500, b"")])
-def test_a_status_that_cannot_be_read_is_worth_another_look(reply: Response | ApiError) -> None:
+def test_a_status_that_cannot_be_read_is_worth_another_look(reply: UpstreamResponse | ApiError) -> None:
     assert settle(ask(reply), posts(page(OURS))) == POST
     for listed in (page(), LOST, answer(200, {"data": "x"})):
         found = settle(ask(reply), posts(listed))
@@ -447,11 +449,11 @@ BEARER = {"Authorization": "Bearer long-token"}
 ALL = ["threads_basic", "threads_content_publish", "threads_manage_replies"]
 
 
-def granted(*scopes: str) -> Response:
+def granted(*scopes: str) -> UpstreamResponse:
     return answer(200, {"data": {"type": "USER", "is_valid": True, "scopes": list(scopes), "user_id": "1784"}})
 
 
-def login(told: Response | ApiError, *more: Call) -> Upstream:
+def login(told: UpstreamResponse | ApiError, *more: Call) -> Upstream:
     """A fresh login whose token is exchanged, and asked about by name (`told`)."""
     return upstream(
         threads.PLATFORM,
@@ -487,7 +489,7 @@ PROFILE = Call(
     ],
 )
 def test_a_login_offers_its_one_profile_with_a_token_for_sixty_days_and_the_scopes_that_are_told(
-    told: Response | ApiError, scopes: list[str]
+    told: UpstreamResponse | ApiError, scopes: list[str]
 ) -> None:
     up = login(told, PROFILE)
     tokens = Tokens("long-token", "long-token", ENDS, {"scopes": scopes})
@@ -514,11 +516,11 @@ def refresh(*calls: Call) -> Tokens:
         finished(up)
 
 
-def renewal(reply: Response | ApiError) -> Call:
+def renewal(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{HOST}/refresh_access_token", reply, headers=JSON, params=RENEW)
 
 
-def me(reply: Response | ApiError) -> Call:
+def me(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{API}/me", reply, params={"fields": "id"})
 
 
@@ -540,7 +542,7 @@ def test_a_token_is_renewed_by_itself() -> None:
     ],
 )
 def test_only_a_token_that_is_over_asks_for_a_new_connection(
-    reply: Response | ApiError, alive: Response | None, code: str
+    reply: UpstreamResponse | ApiError, alive: UpstreamResponse | None, code: str
 ) -> None:
     with pytest.raises(ApiError) as caught:
         refresh(renewal(reply), *([me(alive)] if alive else []))

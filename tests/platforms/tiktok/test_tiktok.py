@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms import CATALOGUE
 from socialpub.platforms.contract import (
     CONTAINER,
@@ -48,11 +48,11 @@ SCOPES = ["user.info.basic", "user.info.profile", "video.upload"]
 OPEN = {"source_info": {"source": "FILE_UPLOAD", "video_size": 5, "chunk_size": 5, "total_chunk_count": 1}}
 
 
-def ok(**data: Any) -> Response:
+def ok(**data: Any) -> UpstreamResponse:
     return answer(200, {"data": data, "error": {"code": "ok", "message": "", "log_id": "L"}})
 
 
-def no(status: int, code: str, **headers: str) -> Response:
+def no(status: int, code: str, **headers: str) -> UpstreamResponse:
     body = {"data": {}, "error": {"code": code, "message": "said so, access-token-1", "log_id": "L"}}
     return answer(status, body, **headers)
 
@@ -101,15 +101,17 @@ def photos(**options: str) -> Draft:
 JSON = AUTH | {"Content-Type": "application/json; charset=UTF-8"}
 
 
-def init(reply: Response | ApiError, body: dict[str, Any] = OPEN) -> Call:
+def init(reply: UpstreamResponse | ApiError, body: dict[str, Any] = OPEN) -> Call:
     return Call("POST", f"{API}/post/publish/inbox/video/init/", reply, JSON, json=body)
 
 
-def ask(reply: Response | ApiError, id: str = ID) -> Call:
+def ask(reply: UpstreamResponse | ApiError, id: str = ID) -> Call:
     return Call("POST", f"{API}/post/publish/status/fetch/", reply, JSON, json={"publish_id": id})
 
 
-def put(reply: Response | ApiError, first: int = 0, end: int = 5, total: int = 5, kind: str = "video/mp4") -> Call:
+def put(
+    reply: UpstreamResponse | ApiError, first: int = 0, end: int = 5, total: int = 5, kind: str = "video/mp4"
+) -> Call:
     headers = {
         "Content-Type": kind,
         "Content-Length": str(end - first),
@@ -118,7 +120,7 @@ def put(reply: Response | ApiError, first: int = 0, end: int = 5, total: int = 5
     return Call("PUT", PUT_URL, reply, headers, content=end - first, timeout=UPLOAD_SECONDS)
 
 
-def content(reply: Response | ApiError, info: dict[str, str] = HELLO) -> Call:
+def content(reply: UpstreamResponse | ApiError, info: dict[str, str] = HELLO) -> Call:
     return Call("POST", f"{API}/post/publish/content/init/", reply, JSON, json=opening(info)["photos"])
 
 
@@ -242,7 +244,7 @@ def test_a_draft_in_the_inbox_is_success_without_another_call() -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, UNREACHED, answer(500, "<html>"), answer(200, "<html>"), answer(200, '{"da')])
-def test_opening_an_upload_is_repeated_since_it_shows_nothing(small: Draft, reply: Response | ApiError) -> None:
+def test_opening_an_upload_is_repeated_since_it_shows_nothing(small: Draft, reply: UpstreamResponse | ApiError) -> None:
     assert prepared(small, None, init(reply)) == Pending(vars(TiktokUpload(misses=1)), 5)
     error = refused(small, vars(TiktokUpload(misses=3)), init(reply))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
@@ -259,7 +261,7 @@ def test_bytes_go_to_tiktoks_own_hosts_only(small: Draft, url: str) -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, UNREACHED, answer(500), answer(503), answer(429), answer(416)])
-def test_after_a_lost_part_tiktok_is_asked_how_far_it_is(small: Draft, reply: Response | ApiError) -> None:
+def test_after_a_lost_part_tiktok_is_asked_how_far_it_is(small: Draft, reply: UpstreamResponse | ApiError) -> None:
     assert prepared(small, kept(), put(reply)) == Pending(kept(unsure=True, misses=1), 5)
     refusal = refused(small, kept(misses=3), put(reply))
     assert (refusal.code, refusal.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
@@ -332,7 +334,7 @@ def test_photos_are_opened_with_their_texts_and_pulled_by_tiktok() -> None:
         answer(200, {"data": {"publish_id": PHOTO_ID}}),
     ],
 )
-def test_photos_whose_answer_is_unclear_may_be_in_the_inbox(reply: Response | ApiError) -> None:
+def test_photos_whose_answer_is_unclear_may_be_in_the_inbox(reply: UpstreamResponse | ApiError) -> None:
     error = unsent(content(reply))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
 
@@ -454,7 +456,7 @@ def test_half_an_hour_without_an_end_is_told_and_the_draft_stays_the_same(small:
 
 
 @pytest.mark.parametrize("reply", [LOST, UNREACHED, answer(500), answer(200, "<html>"), answer(200, '{"da')])
-def test_a_status_that_cannot_be_read_is_asked_for_again(small: Draft, reply: Response | ApiError) -> None:
+def test_a_status_that_cannot_be_read_is_asked_for_again(small: Draft, reply: UpstreamResponse | ApiError) -> None:
     assert prepared(small, kept(sent=5), ask(reply)) == Pending(kept(sent=5, misses=1), 5)
     error = refused(small, kept(sent=5, misses=3), ask(reply))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
@@ -470,7 +472,7 @@ def test_a_draft_that_tiktok_does_not_know_any_more_is_not_made_again(small: Dra
 # --- Connecting ----------------------------------------------------------------------------------------------------
 
 
-def me(fields: str, reply: Response) -> Call:
+def me(fields: str, reply: UpstreamResponse) -> Call:
     return Call("GET", f"{API}/user/info/", reply, params={"fields": fields})
 
 
@@ -488,7 +490,7 @@ def test_a_creator_who_does_not_show_the_profile_is_connected_without_a_user_nam
 
 
 @pytest.mark.parametrize("reply", [ok(), ok(user={}), answer(200, "<html>"), no(401, "access_token_invalid")])
-def test_an_account_without_an_id_is_not_connected(reply: Response) -> None:
+def test_an_account_without_an_id_is_not_connected(reply: UpstreamResponse) -> None:
     with pytest.raises(ApiError):
         tiktok.identify(upstream(me("open_id,display_name,username", reply)), NOW)
 
@@ -521,7 +523,7 @@ def test_an_error_with_status_200_is_no_refresh() -> None:
 
 
 @pytest.mark.parametrize("reply", [answer(200, ""), answer(200, {})])
-def test_revoking_names_the_app_and_its_secret(reply: Response) -> None:
+def test_revoking_names_the_app_and_its_secret(reply: UpstreamResponse) -> None:
     form = {"token": "access-token-1"} | FORM
     up = upstream(Call("POST", f"{API}/oauth/revoke/", reply, {"Accept": "application/json"}, data=form))
     tiktok.revoke(up)

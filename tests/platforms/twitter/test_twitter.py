@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.base.http import Response
+from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
@@ -173,7 +173,9 @@ PASSING = [LOST, UNREACHED, problem(503), answer(500, "<html>"), answer(503, b""
 
 
 @pytest.mark.parametrize("reply", PASSING)
-def test_every_step_of_an_upload_is_tried_again_after_what_passes(film: DraftMedia, reply: Response | ApiError) -> None:
+def test_every_step_of_an_upload_is_tried_again_after_what_passes(
+    film: DraftMedia, reply: UpstreamResponse | ApiError
+) -> None:
     up = upstream(
         *(initialize(len(FILM), reply), initialize(len(FILM))),
         *(append(0, FILM[:MIB], reply), append(0, FILM[:MIB])),
@@ -199,7 +201,7 @@ def test_a_segment_that_cannot_be_sent_is_given_up_after_four_tries(film: DraftM
 
 
 @pytest.mark.parametrize("reply", [problem(404, kind="resource-not-found"), invalid("bytes do not match")])
-def test_an_upload_that_x_has_lost_is_begun_anew_once(tmp_path: Path, reply: Response) -> None:
+def test_an_upload_that_x_has_lost_is_begun_anew_once(tmp_path: Path, reply: UpstreamResponse) -> None:
     clip = item(tmp_path / "v.mp4", "video/mp4", b"film")
     first = [initialize(4), append(0, b"film"), finalize(reply)]
     second = [initialize(4, made("72")), append(0, b"film", id="72"), finalize(id="72")]
@@ -302,13 +304,13 @@ def test_a_post_of_an_account_without_a_name_has_an_address_too() -> None:
 
 @pytest.mark.parametrize(("reply", "code", "outcome", "rule"), MATRIX)
 def test_every_answer_to_publishing_is_sorted(
-    reply: Response | ApiError, code: str, outcome: Outcome, rule: str | None
+    reply: UpstreamResponse | ApiError, code: str, outcome: Outcome, rule: str | None
 ) -> None:
     with pytest.raises(ApiError) as caught:
         sent(create({"text": "hello"}, reply))
     error = caught.value
     assert (error.code, error.outcome, error.rule) == (code, outcome, rule)
-    assert error.stale_token == (isinstance(reply, Response) and reply.status_code == 401)
+    assert error.stale_token == (isinstance(reply, UpstreamResponse) and reply.status_code == 401)
     assert error.retryable == (rule not in ("twitter.credits.exhausted", "twitter.app.not_enrolled"))
     assert isinstance(reply, ApiError) or error.platform_response["status"] == reply.status_code
 
@@ -357,12 +359,14 @@ NEW = {"post.fields": "attachments,created_at,entities,note_post,text", "expansi
 OLD = {"tweet.fields": "attachments,created_at,entities,note_tweet,referenced_tweets,text"}
 
 
-def look(reply: Response | ApiError, start: str = "2026-11-20T09:08:09Z", fields: Any = NEW, **more: str) -> Call:
+def look(
+    reply: UpstreamResponse | ApiError, start: str = "2026-11-20T09:08:09Z", fields: Any = NEW, **more: str
+) -> Call:
     params = {"max_results": "100", "start_time": start, "exclude": "retweets", **fields, **more}
     return Call("GET", f"{API}/2/users/1500/tweets", reply, params=params)
 
 
-def listed(*posts: dict[str, Any], **meta: Any) -> Response:
+def listed(*posts: dict[str, Any], **meta: Any) -> UpstreamResponse:
     return answer(200, {"data": list(posts), "meta": {"result_count": len(posts), **meta}})
 
 
@@ -479,10 +483,10 @@ def test_a_list_that_may_not_be_read_is_unknown_for_good() -> None:
 
 
 @pytest.mark.parametrize("reply", [LOST, problem(503), problem(402), problem(429), problem(401), answer(200, "<html>")])
-def test_a_list_that_cannot_be_read_now_is_looked_at_later(reply: Response | ApiError) -> None:
+def test_a_list_that_cannot_be_read_now_is_looked_at_later(reply: UpstreamResponse | ApiError) -> None:
     with pytest.raises(ApiError) as caught:
         settled(look(reply))
-    assert caught.value.stale_token == (isinstance(reply, Response) and reply.status_code == 401)
+    assert caught.value.stale_token == (isinstance(reply, UpstreamResponse) and reply.status_code == 401)
 
 
 # --- Duplicates ------------------------------------------------------------------------------------------------------
@@ -502,7 +506,7 @@ def test_a_duplicate_is_refused_and_told_as_one() -> None:
 BASIC = {"Accept": "application/json", "Authorization": "Basic YXBwLTE6YXBwLXNlY3JldC0x"}
 
 
-def me(reply: Response | ApiError) -> Call:
+def me(reply: UpstreamResponse | ApiError) -> Call:
     return Call("GET", f"{API}/2/users/me", reply, params={"user.fields": "name,subscription_type,username"})
 
 
@@ -515,13 +519,13 @@ def test_a_login_offers_its_one_account(given: str | None, kept: str) -> None:
 
 
 @pytest.mark.parametrize("reply", [answer(200, {}), answer(200, {"data": {"id": "1500"}}), answer(200, "<html>"), LOST])
-def test_a_login_that_does_not_say_whose_it_is_offers_nothing(reply: Response | ApiError) -> None:
+def test_a_login_that_does_not_say_whose_it_is_offers_nothing(reply: UpstreamResponse | ApiError) -> None:
     with pytest.raises(ApiError) as caught:
         twitter.identify(upstream(me(reply)), NOW)
     assert caught.value.code == "platform_unavailable"
 
 
-def refreshing(reply: Response | ApiError) -> Call:
+def refreshing(reply: UpstreamResponse | ApiError) -> Call:
     form = {"grant_type": "refresh_token", "refresh_token": "refresh-token-1"}
     return Call("POST", f"{API}/2/oauth2/token", reply, BASIC, data=form)
 
@@ -545,7 +549,7 @@ def test_a_refresh_brings_a_new_pair_of_tokens() -> None:
         (LOST, U),
     ],
 )
-def test_a_refresh_that_fails_is_sorted(reply: Response | ApiError, code: str) -> None:
+def test_a_refresh_that_fails_is_sorted(reply: UpstreamResponse | ApiError, code: str) -> None:
     with pytest.raises(ApiError) as caught:
         twitter.refresh(upstream(refreshing(reply)), NOW)
     assert caught.value.code == code

@@ -51,7 +51,7 @@ class Line(line_kit.Line):
 
 
 @pytest.fixture
-def line(simulator: SimulatorThread, clock: SetClock, client: outbound.Client, tmp_path: Path) -> Line:
+def line(simulator: SimulatorThread, clock: SetClock, client: outbound.HttpClient, tmp_path: Path) -> Line:
     return Line("twitter", simulator, clock, alices("twitter", simulator, client), tmp_path)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from socialpub.base.errors import ApiError
-from socialpub.base.http import UPLOAD_SECONDS, Response
+from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia, MediaFacts, Tokens, Upstream
 from socialpub.platforms.twitter import connector as twitter
 from tests.platforms.upstream_kit import AUTH, BOUNDARY, NONCE, NOW, SITE, Call, Script, answer
@@ -37,20 +37,22 @@ def item(path: Path, kind: str, content: bytes, alt: str | None = None, frames: 
 # --- Calls and answers ---------------------------------------------------------------------------------------------
 
 
-def problem(status: int, detail: str = "said so", title: str = "Forbidden", kind: str = "", **headers: str) -> Response:
+def problem(
+    status: int, detail: str = "said so", title: str = "Forbidden", kind: str = "", **headers: str
+) -> UpstreamResponse:
     """A problem document; `kind` is the last part of its type."""
     type = f"https://api.x.com/2/problems/{kind}" if kind else "about:blank"
     return answer(status, {"title": title, "detail": detail, "type": type, "status": status}, **headers)
 
 
-def invalid(message: str, status: int = 400) -> Response:
+def invalid(message: str, status: int = 400) -> UpstreamResponse:
     """What X says in the inner error."""
     kind = "https://api.x.com/2/problems/invalid-request"
     body = {"errors": [{"message": message, "parameters": {"x": ["y"]}}], "title": "Invalid Request", "type": kind}
     return answer(status, body | {"detail": "One or more parameters to your request was invalid."})
 
 
-def _form(path: str, fields: Mapping[str, str], kind: str, content: bytes, reply: Response | ApiError) -> Call:
+def _form(path: str, fields: Mapping[str, str], kind: str, content: bytes, reply: UpstreamResponse | ApiError) -> Call:
     texts = "".join(
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
         for name, value in fields.items()
@@ -64,45 +66,49 @@ def _form(path: str, fields: Mapping[str, str], kind: str, content: bytes, reply
     return Call("POST", f"{API}{path}", reply, headers, content=body, timeout=UPLOAD_SECONDS)
 
 
-def made(id: str, **more: Any) -> Response:
+def made(id: str, **more: Any) -> UpstreamResponse:
     """The answer to most steps of an upload."""
     return answer(200, {"data": {"id": id, "media_key": f"3_{id}", "expires_after_secs": 86_400, **more}})
 
 
-def processing(state: str, id: str = "71", **more: Any) -> Response:
+def processing(state: str, id: str = "71", **more: Any) -> UpstreamResponse:
     return made(id, processing_info={"state": state, **more})
 
 
-def one_shot(content: bytes, reply: Response | ApiError, kind: str = "image/jpeg") -> Call:
+def one_shot(content: bytes, reply: UpstreamResponse | ApiError, kind: str = "image/jpeg") -> Call:
     return _form("/2/media/upload", {"media_category": "tweet_image"}, kind, content, reply)
 
 
 def initialize(
-    total: int, reply: Response | ApiError | None = None, kind: str = "video/mp4", category: str = "tweet_video"
+    total: int, reply: UpstreamResponse | ApiError | None = None, kind: str = "video/mp4", category: str = "tweet_video"
 ) -> Call:
     body = {"media_type": kind, "total_bytes": total, "media_category": category}
     return Call("POST", f"{API}/2/media/upload/initialize", reply or made("71"), json=body)
 
 
 def append(
-    index: int, content: bytes, reply: Response | ApiError | None = None, kind: str = "video/mp4", id: str = "71"
+    index: int,
+    content: bytes,
+    reply: UpstreamResponse | ApiError | None = None,
+    kind: str = "video/mp4",
+    id: str = "71",
 ) -> Call:
     done = answer(204, b"") if reply is None else reply
     return _form(f"/2/media/upload/{id}/append", {"segment_index": str(index)}, kind, content, done)
 
 
-def finalize(reply: Response | ApiError | None = None, id: str = "71") -> Call:
+def finalize(reply: UpstreamResponse | ApiError | None = None, id: str = "71") -> Call:
     return Call("POST", f"{API}/2/media/upload/{id}/finalize", reply or made(id))
 
 
-def status(reply: Response | ApiError, id: str = "71") -> Call:
+def status(reply: UpstreamResponse | ApiError, id: str = "71") -> Call:
     return Call("GET", f"{API}/2/media/upload", reply, params={"command": "STATUS", "media_id": id})
 
 
-def describe(alt: str, reply: Response | ApiError | None = None, id: str = "71") -> Call:
+def describe(alt: str, reply: UpstreamResponse | ApiError | None = None, id: str = "71") -> Call:
     body = {"id": id, "metadata": {"alt_text": {"text": alt}}}
     return Call("POST", f"{API}/2/media/metadata", reply or answer(200, {"data": {"id": id}}), json=body)
 
 
-def create(body: Mapping[str, Any], reply: Response | ApiError) -> Call:
+def create(body: Mapping[str, Any], reply: UpstreamResponse | ApiError) -> Call:
     return Call("POST", f"{API}/2/tweets", reply, json=dict(body))

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.accounts import accounts, tokens
 from socialpub.domain.identity import signin
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.db import Tx
-from socialpub.store.models import Account
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Account
 from tests.domain.accounts.connect_kit import Office, open_office, sign_in
 from tests.kit import Api, Person, Server, error_of
 
@@ -35,7 +35,7 @@ def schedule(server: Server, alice: Person, count: int, minutes: int = 60) -> li
     made = []
     for number in range(count):
         body = {"text": f"later {number}", "targets": [{"accountId": alice.bluesky}]}
-        body["scheduledAt"] = iso(server.clock.now_ms() + minutes * 60_000)
+        body["scheduledAt"] = format_iso(server.clock.now_ms() + minutes * 60_000)
         made.append(alice.api.post("/v1/posts", json=body).json()["results"][0]["postId"])
     return made
 

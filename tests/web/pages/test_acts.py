@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.domain.access import audit_log_query
 from socialpub.domain.access.actor import build_operator
-from socialpub.store.models import ApiKey, Audit, User
+from socialpub.store.schema.models import ApiKey, AuditEntry, User
 from tests.kit import Person, Server
 from tests.web.pages.test_members import CAROL, XSS, id_of, invite, join, joined
 from tests.web.pages.test_settings import TOO_LATE, send
@@ -49,7 +49,7 @@ def act(server: Server, alice: Person, **values: object) -> None:
         "address": "203.0.113.9",
         "request_id": "r",
     }
-    server.service.write(lambda tx: Audit.insert(**(row | values)).execute()).result()
+    server.service.write(lambda tx: AuditEntry.insert(**(row | values)).execute()).result()
 
 
 def test_what_was_published_links_to_its_posts(server: Server, owner: httpx.Client, alice: Person) -> None:
@@ -65,10 +65,10 @@ def test_what_was_published_links_to_its_posts(server: Server, owner: httpx.Clie
 
 
 def test_opening_a_page_to_connect_is_no_act(server: Server, owner: httpx.Client) -> None:
-    before = len(server.rows(Audit))
+    before = len(server.rows(AuditEntry))
     for _ in range(3):
         assert owner.get("/connect/bluesky").status_code == 200
-    assert len(server.rows(Audit)) == before
+    assert len(server.rows(AuditEntry)) == before
 
 
 def test_what_people_keys_and_the_operator_do_stands_there(server: Server, owner: httpx.Client, alice: Person) -> None:

@@ -16,7 +16,7 @@ from socialpub.domain.accounts import token_refresh, tokens
 from socialpub.domain.identity import signin
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.models import Audit, PlatformApp
+from socialpub.store.schema.models import AuditEntry, PlatformApp
 from tests.domain.accounts.connect_kit import OAUTH, Office, open_office, sign_in
 from tests.domain.accounts.test_upkeep import Now
 from tests.kit import Api, Server, error_of
@@ -183,7 +183,7 @@ def test_each_act_leaves_a_row_of_who_did_it_to_what(open_: Open) -> None:
     type_in(office)
     send(office.browser, "/settings/apps/threads/check")
     send(office.browser, "/settings/apps/threads/remove")
-    acts = [row for row in office.server.rows(Audit) if "/settings/apps" in row["verb"]]
+    acts = [row for row in office.server.rows(AuditEntry) if "/settings/apps" in row["verb"]]
     assert [row["verb"].partition(" ")[2].rpartition(">")[2] for row in acts] == ["", "/check", "/remove"]
     assert {row["subject"] for row in acts} == {"threads"}
     assert {row["user"] is None for row in acts} == {False}

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from socialpub.domain.posts import agenda
-from socialpub.store.models import User
+from socialpub.store.schema.models import User
 from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
 from tests.domain.posts.test_postlog import fill

@@ -14,7 +14,7 @@ import pytest
 from socialpub.domain.events.notification_queue import DEFAULT_TYPES
 from socialpub.domain.shapes.events import EVENT_DATA
 from socialpub.domain.shapes.notifications import PAUSED
-from socialpub.store.models import NotificationChannel
+from socialpub.store.schema.models import NotificationChannel
 from socialpub.web.dashboard.notifications import KINDS, TYPES
 from tests.chats import ACCESS, CHANNELS, CHATS, DISCORD, SLACK, TOKEN, TOPIC, texts
 from tests.domain.accounts.connect_kit import sign_in

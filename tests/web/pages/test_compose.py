@@ -14,7 +14,7 @@ import pytest
 
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.kit.options import list_fields
-from socialpub.store.models import Account, Batch, Media, Post
+from socialpub.store.schema.models import Account, Batch, Media, Post
 from tests.domain.accounts.connect_kit import Office, open_office, sign_in
 from tests.kit import UNKNOWN_ID, UNKNOWN_MEDIA, Api, Server
 from tests.web.pages.test_posts import HTML, XSS, page_of_notice

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.base.runtime import iso
-from socialpub.store.db import Tx
-from socialpub.store.models import Post
+from socialpub.base.runtime import format_iso
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import Post
 from tests.browser import worlds
 from tests.browser.screenshots import views
 from tests.browser.worlds import DAY_MS, World
@@ -128,7 +128,7 @@ def write(world: World, api: httpx.Client) -> None:
     ntfy = {"kind": "ntfy", "url": world.lab.url, "topic": "posts"}
     channel = {"to": ntfy, "description": WORDS["channel"]}
     api.post("/v1/notification-channels", json=channel).raise_for_status()
-    later = iso(world.service.now_ms + DAY_MS)
+    later = format_iso(world.service.now_ms + DAY_MS)
     files = [{"mediaId": media, "kind": "image"}]
     comment = {"text": WORDS["comment"]}
     post(api, ("bluesky", "pinterest"), WORDS["scheduled"], scheduledAt=later, media=files)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from socialpub.store.models import WebhookDelivery, WebhookEndpoint
+from socialpub.store.schema.models import WebhookDelivery, WebhookEndpoint
 from tests.domain.accounts.connect_kit import sign_in
 from tests.hooks import ENDPOINTS, ended, register
 from tests.kit import Api

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from socialpub.base.crypto import digest
+from socialpub.base.security.crypto import digest
 from socialpub.domain.identity import members, signin, users
-from socialpub.store.models import Audit, Device, FormerUser, Invitation, Session, User
+from socialpub.store.schema.models import AuditEntry, Device, Invitation, RemovedUser, Session, User
 from tests.kit import UNKNOWN_ID, Person, Server
 from tests.mailroom import Mailroom, delivering
 from tests.web.pages.test_settings import asks_for_password, send
@@ -303,7 +303,7 @@ def test_a_removed_members_sessions_end_at_once(server: Server, owner: httpx.Cli
     assert server.rows(Device, user=member) == []
     assert sign_in(server.api(), CAROL).status_code == 401
     assert server.api().get(open_link).status_code == 404
-    assert [row["email"] for row in server.rows(FormerUser)] == [CAROL]
+    assert [row["email"] for row in server.rows(RemovedUser)] == [CAROL]
     assert join(server, invite(owner)).status_code == 303  # and may come back
     assert send(owner, f"{PATH}/{member}/remove").status_code == 404
 
@@ -359,7 +359,7 @@ def test_every_act_leaves_its_row_and_no_secret(server: Server, owner: httpx.Cli
     member = id_of(server, CAROL)
     send(owner, f"{PATH}/{member}", role="admin")
     send(owner, f"{PATH}/{member}/remove")
-    rows = [row for row in server.rows(Audit) if row["organization"] == alice.organization]
+    rows = [row for row in server.rows(AuditEntry) if row["organization"] == alice.organization]
     verbs = [row["verb"] for row in sorted(rows, key=lambda row: int(row["number"]))]
     assert verbs == [
         "POST /login",

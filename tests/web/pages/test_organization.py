@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.store.models import Organization
+from socialpub.store.schema.models import Organization
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Person, Server, untouched
 from tests.web.pages.test_settings import TOO_LATE, asks_for_password, send

@@ -9,7 +9,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.background import recovery
 from socialpub.domain.posts import overview
 from socialpub.domain.server import instance
-from socialpub.store.models import Account, Post
+from socialpub.store.schema.models import Account, Post
 from tests.domain.accounts.connect_kit import sign_in
 from tests.kit import Api, Server
 from tests.web.pages.test_settings import asks_for_password

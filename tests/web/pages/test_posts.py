@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from socialpub.store.models import Attempt, Intent, Post, User
+from socialpub.store.schema.models import Attempt, Intent, Post, User
 from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
 from tests.domain.posts import postlog_kit as kit

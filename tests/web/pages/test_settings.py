@@ -10,7 +10,7 @@ import pytest
 
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.identity import signin
-from socialpub.store.models import Account, ApiKey, Profile
+from socialpub.store.schema.models import Account, ApiKey, Profile
 from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
 from tests.domain.accounts.connect_kit import sign_in

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from socialpub import platforms
-from socialpub.base.host import mounts
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
+from socialpub.base.system.host_identity import list_mounts
 from socialpub.domain.server import instance
 from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
@@ -86,7 +86,7 @@ def test_every_platform_has_its_version_and_one_that_ends_soon_or_has_ended_says
         assert platform.label in found
         assert platform.version in found  # of the one with an older version: what this program knows
     assert f"{version} from the settings" in found
-    assert ("Ended" in found) is (over <= iso(server.clock.now_ms())[:10])
+    assert ("Ended" in found) is (over <= format_iso(server.clock.now_ms())[:10])
 
 
 def test_an_upstream_that_does_not_answer_is_named(alone: Callable[..., tuple[Server, Api]]) -> None:
@@ -127,7 +127,7 @@ def test_the_page_and_the_overview_cost_the_same_however_many_posts_there_are(
 def test_a_network_file_system_is_warned_of(server: Server, alice: Person) -> None:
     line = f"36 35 0:50 / {server.home} rw - nfs4 server:/export rw\n"
     server.stop()
-    server.host = replace(server.host, mounts=mounts(line))
+    server.host = replace(server.host, mounts=list_mounts(line))
     server.start()
     assert "lies on a network file system (nfs4): SQLite's locks do not hold there" in words(
         sign_in(server, alice.organization)

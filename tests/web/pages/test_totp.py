@@ -12,7 +12,7 @@ import pytest
 
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.identity import signin, totp
-from socialpub.store.models import Device, RecoveryCode, Session, User
+from socialpub.store.schema.models import Device, RecoveryCode, Session, User
 from socialpub.web.dashboard import sign_in as people
 from socialpub.web.dashboard import totp as pages
 from tests.kit import Person, Server

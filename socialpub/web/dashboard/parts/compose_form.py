@@ -13,7 +13,7 @@ from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import iso
+from socialpub.base.runtime import format_iso
 from socialpub.domain.identity import dashboard_session as desks
 from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.kit.options import list_fields
@@ -138,7 +138,7 @@ def _parse_due(form: Mapping[str, str], now_ms: int) -> str:
         raise _time_error("Choose a day and a time.")
     if at > now_ms + SCHEDULE_MAX_MS:
         raise _time_error("This is more than five years away. Check the year.")
-    return str(iso(at))
+    return str(format_iso(at))
 
 
 def _time_error(message: str) -> ApiError:

@@ -14,8 +14,8 @@ from typing import Any
 
 from peewee import PeeweeException
 
-from socialpub.base.crypto import SealError
 from socialpub.base.errors import ApiError
+from socialpub.base.security.crypto import SealError
 from socialpub.domain.access import actions, authentication
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext

@@ -1,0 +1,1 @@
+"""Threads, executors and admission: what may run, how much at once, in which order."""

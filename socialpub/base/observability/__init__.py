@@ -1,0 +1,1 @@
+"""Logging, redaction, metrics and traces."""

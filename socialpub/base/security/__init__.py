@@ -1,0 +1,1 @@
+"""Encryption, the master key file and private files."""

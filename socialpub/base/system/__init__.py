@@ -1,0 +1,1 @@
+"""The operating system: host, files, sockets, memory, event loops, the one-file build."""

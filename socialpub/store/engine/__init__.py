@@ -1,0 +1,1 @@
+"""SQLite connections: one writer thread, reader threads, file locks and file checks."""

@@ -1,0 +1,198 @@
+"""A publish request: what it names, what the log says of that, and the rows of its batch.
+
+Rows of many values are bound one by one (`rows.py`): out of a JSON list SQLite would parse each row again for each of
+its columns.
+"""
+
+from socialpub.store import rows
+from socialpub.store.queries.bulk import BulkInsert
+from socialpub.store.queries.id_columns import select_column, select_number
+
+_ACCOUNT_COLUMNS = (
+    "number, id, organization, profile, platform, platform_account_id, display_name, status, ends_at, extra, created_at"
+)
+
+_BY_ID = f"""
+    SELECT {_ACCOUNT_COLUMNS} FROM account
+    WHERE id IN (SELECT value FROM json_each(?5)) AND +organization = ?1 AND disconnected_at IS NULL
+        AND (?2 IS NULL OR profile = ?2)
+"""
+_BY_PLATFORM = f"""
+    SELECT {_ACCOUNT_COLUMNS} FROM (SELECT value AS wanted FROM json_each(?4)) CROSS JOIN account ON platform = wanted
+    WHERE organization = ?1 AND disconnected_at IS NULL AND (?2 IS NULL OR profile = ?2)
+"""
+
+
+def _select_references(accounts: str) -> str:
+    return f"""
+    SELECT
+    (SELECT paused FROM instance WHERE id = 1),
+    EXISTS (SELECT 1 FROM profile WHERE id = ?3 AND organization = ?1 AND deleted_at IS NULL),
+    (SELECT json_group_array(json_array(
+        json_array({select_number("organization", "found.organization")}, {select_number("profile", "found.profile")}, number),
+        id, organization, profile, platform, platform_account_id, display_name, ends_at, extra
+    )) FROM ({accounts} ORDER BY created_at, id) AS found),
+    (SELECT tier FROM organization WHERE id = ?1)
+"""
+
+
+# ?1 organization, ?2 a profile to look in (or null), ?3 the profile that is named, ?4 platforms, ?5 ids. An account
+# comes with the numbers of its organization, its profile and its own.
+FIND_REFERENCES = _select_references(f"{_BY_ID} UNION {_BY_PLATFORM}")
+FIND_REFERENCES_BY_ID = _select_references(_BY_ID)  # where no target names a platform
+
+# `size_bytes > 0` names the index that answers it.
+SUM_MEDIA_BYTES = """
+    SELECT COALESCE(SUM(size_bytes), 0) FROM media WHERE organization = ?1 AND deleted_at IS NULL AND size_bytes > 0
+"""
+
+# `+`: SQLite is to go by the ids, and would read all that the organization has.
+FIND_MEDIA = f"""
+    SELECT {", ".join(rows.MediaRow.__annotations__)} FROM media
+    WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
+"""
+
+TOUCH_MEDIA = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?))"
+
+# States are named, and not those that are left out: the index of scheduled posts has their times for each state.
+
+# Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
+_ACCOUNT_NUMBER = select_number("account", "?1")
+_ACCOUNT_NUMBERS = "(SELECT number FROM account WHERE id = ?1 UNION ALL SELECT number FROM account WHERE platform = ?3)"
+FIND_RECENT_HISTORY = f"""
+    SELECT
+    (SELECT json_group_array(at) FROM (
+        SELECT created_at AS at FROM post
+        WHERE account IN {_ACCOUNT_NUMBERS}
+            AND scheduled_at IS NULL AND created_at > ?2 AND status NOT IN ('canceled', 'rejected')
+        UNION ALL
+        SELECT scheduled_at FROM post
+        WHERE account IN {_ACCOUNT_NUMBERS}
+            AND scheduled_at > ?2 AND status IN ('queued', 'validated', 'publishing', 'published', 'failed')
+    )),
+    (SELECT json_group_array(text) FROM post WHERE account = {_ACCOUNT_NUMBER} AND created_at > ?2)
+"""
+
+# Of each [account, text]: the newest post since ?2 with it that is out, may be, or will be.
+FIND_DUPLICATES = """
+    WITH sought (account, text) AS MATERIALIZED (
+        SELECT (SELECT number FROM account WHERE id = value ->> 0), value ->> 1 FROM json_each(?1)
+    )
+    SELECT json_group_array((
+        SELECT id FROM post
+        WHERE account = sought.account AND created_at > ?2 AND text = sought.text AND (
+            status NOT IN ('canceled', 'failed', 'rejected')
+            OR json_extract(error, '$.rule') = 'publish.outcome_unknown'
+        )
+        ORDER BY created_at DESC LIMIT 1
+    )) FROM sought
+"""
+
+# Posts to an account that go out after ?2 and up to ?3, as many as ?4 of each kind.
+COUNT_RECENT_POSTS = f"""
+    SELECT
+    (SELECT count(*) FROM (
+        SELECT 1 FROM post
+        WHERE account = {_ACCOUNT_NUMBER} AND scheduled_at IS NULL AND created_at > ?2 AND created_at <= ?3
+            AND status <> 'canceled'
+        LIMIT ?4
+    )) + (SELECT count(*) FROM (
+        SELECT 1 FROM post WHERE account = {_ACCOUNT_NUMBER} AND scheduled_at > ?2 AND scheduled_at <= ?3
+            AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected')
+        LIMIT ?4
+    ))
+"""
+
+# Of each of ?1, [id of a key, bounds of the ids of the same requests]: whether the key was used by ?2, and the same
+# requests since ?3.
+FIND_EARLIER_REQUESTS = """
+    SELECT json_group_array(json_array(
+        EXISTS (SELECT 1 FROM idempotency AS kept
+            WHERE kept.id = asked.value ->> 0 AND (kept.ends_at > ?2 OR kept.status IS NULL)),
+        json((SELECT json_group_array(json_array(id, batch)) FROM (
+            SELECT id, batch FROM owed
+            WHERE id BETWEEN asked.value ->> 1 AND asked.value ->> 2 AND created_at > ?3 ORDER BY created_at
+        )))
+    )) FROM json_each(?1) AS asked
+"""
+# Those of these accounts that are there, each with all its columns.
+FIND_CONNECTED_ACCOUNTS = f"""
+    SELECT json_group_array(json_array({", ".join(select_column("account", name) for name in rows.AccountRow.__annotations__)}))
+    FROM account WHERE id IN (SELECT value FROM json_each(?1)) AND disconnected_at IS NULL
+"""
+# Of each of these media that is there, its organization and profile.
+FIND_MEDIA_SCOPES = """
+    SELECT json_group_array(json_array(id, organization, profile)) FROM media
+    WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NULL
+"""
+# Of an organization its tier, and when its newest post was made.
+FIND_ORGANIZATION = """
+    SELECT
+        tier,
+        (SELECT created_at FROM post WHERE post.organization = organization.number ORDER BY created_at DESC LIMIT 1)
+    FROM organization WHERE id = ?
+"""
+
+# One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.
+TAKE_QUOTA = """
+    INSERT INTO usage (organization, period, posts, warned, exceeded)
+    SELECT ?1, ?2, ?3, 0, 0 WHERE ?4 IS NULL OR ?3 <= ?4
+    ON CONFLICT (organization, period) DO UPDATE SET posts = posts + excluded.posts
+        WHERE ?4 IS NULL OR posts + excluded.posts <= ?4
+    RETURNING posts, warned, exceeded
+"""
+FIND_USED_QUOTA = "SELECT posts FROM usage WHERE organization = ? AND period = ?"
+SET_QUOTA_NOTIFIED = "UPDATE usage SET warned = 1, exceeded = ? WHERE organization = ? AND period = ?"
+FIND_TIER = "SELECT tier FROM organization WHERE id = ? AND deleted_at IS NULL"
+
+# A record of the same id that has lapsed is replaced.
+INSERT_IDEMPOTENCY = BulkInsert(
+    "INSERT OR REPLACE INTO idempotency "
+    "(id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at)",
+    own=9,
+)
+
+INSERT_UNACKNOWLEDGED = BulkInsert("INSERT OR REPLACE INTO owed (id, batch, created_at)", own=2, shared=1)
+DELETE_UNACKNOWLEDGED = "DELETE FROM owed WHERE id IN (SELECT value FROM json_each(?))"
+FIND_UNACKNOWLEDGED = "SELECT id, batch FROM owed WHERE id BETWEEN ? AND ? AND created_at > ? ORDER BY created_at"
+FIND_IDEMPOTENCY = """
+    SELECT id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at FROM idempotency
+    WHERE id = ? AND (ends_at > ? OR status IS NULL)
+"""
+SET_IDEMPOTENCY_RESPONSE = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
+
+INSERT_BATCHES = BulkInsert(  # the organization by its number
+    "INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1
+)
+
+# Organization, profile and account by their numbers. Shared is when it was accepted. The last that is a post's own is
+# its nonce: where there is one, its first attempt has begun.
+POST_COLUMNS = (
+    "id",
+    "organization",
+    "profile",
+    "account",
+    "platform",
+    "batch",
+    "position",
+    "status",
+    "text",
+    "text_fold",
+    "media",
+    "options",
+    "first_comment",
+    "warnings",
+    "scheduled_at",
+    "draft_nonce",
+)
+INSERT_POSTS = BulkInsert(
+    f"INSERT INTO post ({', '.join(POST_COLUMNS)}, created_at, updated_at, attempts, tries, draft_at)",
+    own=len(POST_COLUMNS),
+    shared=1,
+    values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
+)
+# Shared are the kind, and the claims and the epoch of whoever holds them from the start.
+INSERT_JOBS = BulkInsert("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)
+INSERT_AUDIT = BulkInsert(
+    "INSERT INTO audit (verb, organization, key, user, subject, address, request_id, at)", own=7, shared=1
+)

@@ -1,0 +1,37 @@
+"""What is due, and who takes it: jobs as leases."""
+
+# The first due jobs of a kind, off one end of the index by kind and time, except those of these lanes, keys, hosts and
+# owners.
+FIND_DUE = """
+    SELECT json_group_array(json_array(key, claims, lane, host, owner)) FROM (
+        SELECT key, claims, lane, host, owner FROM job
+        WHERE kind = ?1 AND visible_at <= ?2
+            AND lane NOT IN (SELECT value FROM json_each(?3)) AND key NOT IN (SELECT value FROM json_each(?4))
+            AND host NOT IN (SELECT value FROM json_each(?5)) AND owner NOT IN (SELECT value FROM json_each(?6))
+        ORDER BY visible_at, key LIMIT ?7
+    )
+"""
+# Of these kinds: whether one is due, and when the next one is that is not yet.
+FIND_NEXT_DUE = """
+    SELECT
+        max(EXISTS (SELECT 1 FROM job WHERE job.kind = known.value AND job.visible_at <= ?2)),
+        min((SELECT min(job.visible_at) FROM job WHERE job.kind = known.value AND job.visible_at > ?2))
+    FROM json_each(?1) AS known
+"""
+
+# Of `[[key, claims], …]` those that nobody has claimed since they were seen, and their kinds.
+FIND_CLAIMABLE = """
+    SELECT json_group_object(job.key, job.kind) FROM json_each(?1) AS wanted
+    CROSS JOIN job ON job.key = wanted.value ->> 0
+    WHERE job.claims = wanted.value ->> 1 AND job.visible_at <= ?2
+"""
+CLAIM = """
+    UPDATE job SET visible_at = ?, claims = claims + 1, epoch = ? WHERE key IN (SELECT value FROM json_each(?))
+"""
+RENEW_LEASES = "UPDATE job SET visible_at = ? WHERE key IN (SELECT value FROM json_each(?)) AND epoch = ?"
+
+# When posts were to go out: not `due_at`, which also says when to ask about what is being prepared.
+FIND_POST_TIMES = """
+    SELECT json_group_object(id, coalesce(next_attempt_at, scheduled_at)) FROM post
+    WHERE id IN (SELECT value FROM json_each(?))
+"""

@@ -1,0 +1,147 @@
+"""What is looked for at a start, in every sweep and by periodic tasks: of rows that are open, or past their time.
+
+Each goes off one end of an index that holds nothing else, so that it costs the same after a million posts.
+"""
+
+from socialpub.store.queries.id_columns import select_column, select_number
+
+_ACCOUNT_NUMBER = select_number("account", "?")
+IS_OPEN = "status IN ('queued', 'validated', 'publishing')"  # as the partial indexes of `post` have it, word for word
+DUE_AT = "coalesce(due_at, scheduled_at, created_at)"
+OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at", "created_at")
+
+# --- Posts ---------------------------------------------------------------------------------------------------------
+
+FIND_OVERDUE = f"""
+    SELECT {", ".join(select_column("post", column) for column in OVERDUE_COLUMNS)} FROM post
+    WHERE {IS_OPEN} AND {DUE_AT} < ? AND NOT EXISTS (
+        SELECT 1 FROM intent WHERE intent.post = post.number AND (intent.outcome IS NULL OR intent.outcome = 'ok')
+    )
+    ORDER BY {DUE_AT}, number LIMIT ?
+"""
+FIND_WITHOUT_JOB = f"""
+    SELECT id, {select_column("post", "account")}, {DUE_AT} FROM post
+    WHERE {IS_OPEN} AND {DUE_AT} < ? AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = post.id)
+    ORDER BY {DUE_AT} LIMIT ?
+"""
+FIND_DUE_ACCOUNTS = f"SELECT {select_column('post', 'account')} FROM post WHERE {IS_OPEN} AND {DUE_AT} <= ?"
+FIND_POST_WITH_MEDIA = (
+    f"SELECT id FROM post WHERE {IS_OPEN} AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1"
+)
+FIND_WAITING = f"""
+    SELECT id, platform, saved FROM post
+    WHERE account = {_ACCOUNT_NUMBER} AND {IS_OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
+    ORDER BY number LIMIT ?
+"""
+COUNT_WAITING = f"""
+    SELECT count(*) FROM post
+    WHERE account = {_ACCOUNT_NUMBER} AND {IS_OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?
+"""
+# Of an account: being published, or sent with an outcome that is not known yet.
+COUNT_IN_FLIGHT = f"""
+    SELECT count(*) FROM post WHERE account = {_ACCOUNT_NUMBER} AND {IS_OPEN} AND (
+        status = 'publishing'
+        OR EXISTS (SELECT 1 FROM intent WHERE intent.post = post.number AND intent.outcome IS NULL)
+    )
+"""
+FIND_NEWEST_POST = "SELECT max(number) FROM post"
+
+# --- Answers -------------------------------------------------------------------------------------------------------
+
+FIND_INTERRUPTED_REQUESTS = """
+    SELECT batch FROM idempotency
+    WHERE status IS NULL AND batch IS NOT NULL AND abs(created_at - ?) >= ?
+    AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = 'answer:' || idempotency.batch)
+"""
+FIND_UNANSWERED_REQUEST = "SELECT id FROM idempotency WHERE batch = ? AND status IS NULL"
+DELETE_IDEMPOTENCY = """
+    DELETE FROM idempotency
+    WHERE id IN (SELECT id FROM idempotency WHERE ends_at <= ? AND status IS NOT NULL ORDER BY ends_at LIMIT ?)
+"""
+
+DELETE_UNACKNOWLEDGED = "DELETE FROM owed WHERE created_at <= ?"  # there are few: most are heard at once
+
+# --- Signs of life -------------------------------------------------------------------------------------------------
+
+FIND_NEWEST_EVENT = "SELECT max(number) FROM event"
+FIND_NEWEST_EVENT_TIME = "SELECT created_at FROM event WHERE number = (SELECT max(number) FROM event)"
+
+# --- What is over --------------------------------------------------------------------------------------------------
+
+# Organization by organization, each by its index; the last is nobody's.
+DELETE_AUDIT = """
+    DELETE FROM audit WHERE number IN (
+        WITH RECURSIVE whose (id) AS (
+            SELECT min(organization) FROM audit
+            UNION ALL
+            SELECT (SELECT min(organization) FROM audit WHERE organization > whose.id) FROM whose WHERE id IS NOT NULL
+        )
+        SELECT audit.number FROM whose CROSS JOIN audit ON audit.organization IS whose.id AND audit.at < ? LIMIT ?
+    )
+"""
+
+# --- History, in parts: the rows after ?1 up to ?2, of those what is older than ?3 ------------------------------------
+
+FIND_EVENT_RANGE = """
+    SELECT max(place), min(at) FROM (
+        SELECT number AS place, created_at AS at FROM event WHERE number > ? ORDER BY number LIMIT ?
+    )
+"""
+FIND_INTENT_RANGE = """
+    SELECT max(place), min(at) FROM (
+        SELECT rowid AS place, intent_at AS at FROM intent WHERE rowid > ? ORDER BY rowid LIMIT ?
+    )
+"""
+FIND_ATTEMPT_RANGE = """
+    SELECT max(place), min(at) FROM (
+        SELECT rowid AS place, started_at AS at FROM attempt WHERE rowid > ? ORDER BY rowid LIMIT ?
+    )
+"""
+FIND_NOTIFICATION_RANGE = """
+    SELECT max(place), min(at) FROM (
+        SELECT number AS place, created_at AS at FROM notification WHERE number > ? ORDER BY number LIMIT ?
+    )
+"""
+_IS_EXPIRED_DELIVERY = """event > ?1 AND event <= ?2 AND created_at < ?3
+    AND (status <> 'pending' OR endpoint IN (SELECT id FROM webhook_endpoint WHERE deleted_at IS NOT NULL))"""
+DELETE_WEBHOOK_ATTEMPTS = (
+    f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT number FROM webhook_delivery WHERE {_IS_EXPIRED_DELIVERY})"
+)
+DELETE_DELIVERIES = f"DELETE FROM webhook_delivery WHERE {_IS_EXPIRED_DELIVERY}"
+# Not the newest, whose number the next would get again.
+DELETE_EVENTS = f"""
+    DELETE FROM event
+    WHERE number > ?1 AND number <= ?2 AND created_at < ?3 AND number < (SELECT max(number) FROM event)
+    AND NOT EXISTS (SELECT 1 FROM post WHERE post.number = event.post AND {IS_OPEN})
+    AND NOT EXISTS (SELECT 1 FROM webhook_delivery WHERE webhook_delivery.event = event.number)
+"""
+DELETE_NOTIFICATIONS = """
+    DELETE FROM notification
+    WHERE number > ?1 AND number <= ?2 AND created_at < ?3
+    AND (status <> 'pending' OR channel IN (
+        SELECT id FROM notification_channel WHERE deleted_at IS NOT NULL OR NOT active
+    ))
+"""
+DELETE_INTENTS = """
+    DELETE FROM intent
+    WHERE rowid > ?1 AND rowid <= ?2 AND intent_at < ?3
+    AND EXISTS (SELECT 1 FROM post WHERE post.number = intent.post AND post.status = 'published')
+    AND NOT EXISTS (
+        SELECT 1 FROM intent AS other
+        WHERE other.post = intent.post AND (other.outcome IS NULL OR other.outcome = 'unknown')
+    )
+"""
+DELETE_ATTEMPTS = """
+    DELETE FROM attempt
+    WHERE rowid > ?1 AND rowid <= ?2 AND started_at < ?3
+    AND EXISTS (SELECT 1 FROM post WHERE post.number = attempt.post AND post.status = 'published')
+    AND NOT EXISTS (SELECT 1 FROM intent WHERE intent.post = attempt.post AND intent.attempt = attempt.number)
+"""
+
+# --- Jobs and media ------------------------------------------------------------------------------------------------
+
+RELEASE_LEASES = "UPDATE job SET visible_at = ?, epoch = NULL WHERE epoch IS NOT NULL"
+FIND_UNUSED_MEDIA = "SELECT id, sha256 FROM media WHERE deleted_at IS NULL AND used_at < ? ORDER BY used_at LIMIT ?"
+TOUCH_MEDIA = "UPDATE media SET used_at = ? WHERE id = ?"
+SET_MEDIA_DELETED = "UPDATE media SET deleted_at = ? WHERE id = ?"
+FIND_SMALLEST_MEDIA = "SELECT min(size_bytes) FROM media WHERE deleted_at IS NULL"

@@ -1,0 +1,66 @@
+"""Posts past their time, and what only they needed: found off the oldest end of each table, deleted by their keys."""
+
+from socialpub.store.queries.id_columns import select_number
+from socialpub.store.queries.maintenance import IS_OPEN
+
+# --- Posts -----------------------------------------------------------------------------------------------------------
+
+# The posts (numbers) that old events belong to: of the first ?2 events there are; and how old the newest of those is.
+FIND_OLD_EVENTS = """
+    SELECT json_group_array(DISTINCT post) FILTER (WHERE post IS NOT NULL AND at < ?1), max(at), count(*) FROM (
+        SELECT post, created_at AS at FROM event WHERE number > 0 ORDER BY number LIMIT ?2
+    )
+"""
+FIND_POST_RANGE = """
+    SELECT max(place), min(at) FROM (
+        SELECT number AS place, created_at AS at FROM post WHERE number > ? ORDER BY number LIMIT ?
+    )
+"""
+# Of a batch that stays: one of its posts is younger than ?1, open, not known to be out or not, told of by an event that
+# is still there (?2, JSON), or the newest of all, whose number the next would get again.
+_IS_RETAINED = f"""
+    EXISTS (
+        SELECT 1 FROM post AS other WHERE other.batch = post.batch AND (
+            other.updated_at >= ?1 OR other.{IS_OPEN} OR other.number IN (SELECT value FROM json_each(?2))
+            OR other.number = (SELECT max(number) FROM post)
+            OR EXISTS (
+                SELECT 1 FROM intent WHERE intent.post = other.number
+                AND (intent.outcome IS NULL OR intent.outcome = 'unknown' AND intent.settled_by IS NULL)
+            )
+        )
+    ) OR EXISTS (
+        SELECT 1 FROM idempotency WHERE idempotency.batch = post.batch AND idempotency.status IS NULL
+    )
+"""
+# Among the posts after ?3 up to ?4.
+FIND_EXPIRED_BATCHES = f"""
+    SELECT batch, count(*) FROM post WHERE number > ?3 AND number <= ?4 AND NOT ({_IS_RETAINED})
+    GROUP BY batch ORDER BY min(number)
+"""
+# Of the batches in ?3 (JSON), which may have changed meanwhile.
+FIND_EXPIRED_POSTS = f"""
+    SELECT json_group_array(post.number), json_group_array(DISTINCT post.batch)
+    FROM json_each(?3) AS asked CROSS JOIN post ON post.batch = asked.value WHERE NOT ({_IS_RETAINED})
+"""
+_LISTED = "(SELECT value FROM json_each(?))"
+DELETE_ATTEMPTS = f"DELETE FROM attempt WHERE post IN {_LISTED}"
+DELETE_INTENTS = f"DELETE FROM intent WHERE post IN {_LISTED}"
+DELETE_POSTS = f"DELETE FROM post WHERE number IN {_LISTED}"
+DELETE_BATCHES = f"DELETE FROM batch WHERE id IN {_LISTED}"
+
+# --- Media -----------------------------------------------------------------------------------------------------------
+
+# That were deleted before ?3, after a place: only posts from before then can name them, and of those few are left.
+FIND_DELETED_MEDIA = """
+    SELECT deleted_at, rowid FROM media
+    WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at < ?3
+    ORDER BY deleted_at, rowid LIMIT ?4
+"""
+DELETE_MEDIA_ROWS = f"""
+    DELETE FROM media WHERE rowid IN (SELECT value FROM json_each(?)) AND deleted_at IS NOT NULL AND NOT EXISTS (
+        SELECT 1 FROM post
+        WHERE post.organization = {select_number("organization", "media.organization")}
+        AND post.created_at <= media.deleted_at
+        AND (instr(post.media, media.id) > 0 OR instr(post.options, media.id) > 0)
+    )
+"""

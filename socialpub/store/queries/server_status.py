@@ -1,0 +1,53 @@
+"""What `socialpub status` reads: off the ends of indexes that hold only what is open or in trouble, and never further
+than it counts.
+"""
+
+from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN
+
+COUNT_MAX = 1000  # counted of anything: more is told as this many
+ACCOUNT_NAME = "coalesce(account.display_name, account.platform_account_id)"
+
+FIND_NEXT_DUE = f"""
+    SELECT post.id, post.platform, {ACCOUNT_NAME}, {DUE_AT.replace("created_at", "post.created_at")} FROM post
+    CROSS JOIN account ON account.number = post.account
+    WHERE {IS_OPEN.replace("status", "post.status")} AND {DUE_AT.replace("created_at", "post.created_at")} > ?1
+    ORDER BY {DUE_AT.replace("created_at", "post.created_at")} LIMIT ?2
+"""
+# How many posts that have not begun were due before a time, and when the first of them was.
+COUNT_OVERDUE = f"""
+    SELECT count(*), min(due) FROM (
+        SELECT {DUE_AT} AS due FROM post
+        WHERE {IS_OPEN} AND {DUE_AT} < ?1 AND status IN ('queued', 'validated') ORDER BY {DUE_AT} LIMIT {COUNT_MAX}
+    )
+"""
+# How many are on their way, of those that are due first: before a time.
+COUNT_PUBLISHING = f"""
+    SELECT coalesce(sum(status = 'publishing'), 0) FROM (
+        SELECT status FROM post WHERE {IS_OPEN} AND {DUE_AT} < ?1 ORDER BY {DUE_AT} LIMIT {COUNT_MAX}
+    )
+"""
+# What failed or was refused since a time, by its cause: how many there are, and the newest of them.
+FIND_FAILURES = f"""
+    SELECT told.platform, {ACCOUNT_NAME}, told.code, told.rule, count(*), told.id, max(told.updated_at) FROM (
+        SELECT post.id, post.platform, post.account, post.updated_at,
+            coalesce(json_extract(post.error, '$.code'), '') AS code,
+            coalesce(json_extract(post.error, '$.rule'), '') AS rule
+        FROM organization CROSS JOIN post
+        WHERE post.organization = organization.number AND post.status IN ('failed', 'rejected') AND post.updated_at > ?1
+        LIMIT {COUNT_MAX}
+    ) AS told CROSS JOIN account ON account.number = told.account
+    GROUP BY told.account, told.code, told.rule ORDER BY count(*) DESC LIMIT ?2
+"""
+COUNT_UNKNOWN_OUTCOMES = f"""
+    SELECT count(*) FROM (
+        SELECT 1 FROM account
+        CROSS JOIN intent ON intent.account = account.number AND intent.outcome = 'unknown'
+        CROSS JOIN post ON post.number = intent.post
+        WHERE intent.settled_by IS NULL AND intent.step = 'publish' AND post.status = 'failed' LIMIT {COUNT_MAX}
+    )
+"""
+FIND_PROBLEM_ACCOUNTS = f"""
+    SELECT id, platform, {ACCOUNT_NAME}, status, attention, ends_at FROM account
+    WHERE disconnected_at IS NULL AND (status <> 'active' OR attention IS NOT NULL) ORDER BY created_at LIMIT ?1
+"""
+FIND_LAST_SEEN = "SELECT seen_at FROM instance WHERE id = 1"

@@ -1,0 +1,128 @@
+"""Endpoints, and deliveries as an outbox: written with the event, taken by endpoint in the order of their times."""
+
+from socialpub.store.queries.events import FULL_DATA
+
+
+# For whom an event is: the endpoints and channels of its organization (or profile) that want its type.
+def select_receivers(organization: str) -> str:
+    """Whom the organization that a parameter names has told to be told."""
+    return f"""
+    SELECT id, profile, events, 0 AS is_channel FROM webhook_endpoint
+    WHERE organization = {organization} AND active AND deleted_at IS NULL
+    UNION ALL
+    SELECT id, profile, events, 1 FROM notification_channel
+    WHERE organization = {organization} AND active AND deleted_at IS NULL
+"""
+
+
+FIND_RECEIVERS = select_receivers("?1")
+
+# Of a JSON list of [id, endpoint, organization, profile, event, type, post, now].
+INSERT_DELIVERIES = """
+    INSERT INTO webhook_delivery (id, endpoint, organization, profile, event, type, post, status, attempts, tries,
+        next_attempt_at, created_at, updated_at)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, 'pending', 0, 0,
+        value ->> 7, value ->> 7, value ->> 7
+    FROM json_each(?)
+"""
+
+# What is due of one endpoint, but for the numbers ?4, in the order of its times, with all that a call needs: as JSON.
+FIND_DUE = f"""
+    SELECT json_group_array(json_array(
+        d.number, d.id, d.type, d.post, d.tries, event.number, d.organization, {FULL_DATA},
+        event.created_at, coalesce(event.request_id, batch.request_id)
+    ))
+    FROM (
+        SELECT number, id, type, post, tries, event, organization FROM webhook_delivery
+        WHERE endpoint = ?1 AND status = 'pending' AND next_attempt_at <= ?2
+            AND number NOT IN (SELECT value FROM json_each(?4))
+        ORDER BY next_attempt_at, number LIMIT ?3
+    ) AS d CROSS JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
+    LEFT JOIN batch ON batch.id = post.batch
+"""
+
+# Endpoints that something is pending for, and when the first of it is due.
+FIND_NEXT_DUE = """
+    SELECT e.id, (
+        SELECT min(d.next_attempt_at) FROM webhook_delivery d WHERE d.endpoint = e.id AND d.status = 'pending'
+    ) AS due
+    FROM webhook_endpoint e WHERE e.active AND e.deleted_at IS NULL AND due IS NOT NULL
+"""
+FIND_NEXT_DUE_OF_ENDPOINT = """
+    SELECT min(next_attempt_at) FROM webhook_delivery
+    WHERE endpoint = ? AND status = 'pending' AND next_attempt_at > ?
+"""
+
+FIND_ENDPOINT = """
+    SELECT id, organization, url, secret, previous_secret, previous_until FROM webhook_endpoint
+    WHERE id = ? AND active AND deleted_at IS NULL
+"""
+
+# The ends of attempts at what goes to one endpoint: their deliveries, the attempts themselves, and what it shows.
+# Of a JSON list of [number, status, next attempt, status code, error, attempts]; + so that each is found by its number.
+RECORD_RESULTS = """
+    UPDATE webhook_delivery SET status = told.value ->> 1, next_attempt_at = told.value ->> 2,
+        attempts = attempts + (told.value ->> 5),
+        tries = tries + 1, last_status_code = told.value ->> 3, last_error = told.value ->> 4, updated_at = ?1
+    FROM json_each(?2) AS told WHERE number = told.value ->> 0 AND +status = 'pending'
+"""
+# Of a JSON list of [id, delivery, start, duration, status code, error, answer].
+INSERT_ATTEMPTS = """
+    INSERT INTO webhook_attempt (id, delivery, started_at, duration_ms, status_code, error, response_body)
+    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
+    FROM json_each(?)
+"""
+SET_RESPONSE_BODY = "UPDATE webhook_attempt SET response_body = ? WHERE id = ?"
+RECORD_SUCCESS = """
+    UPDATE webhook_endpoint SET last_delivery_at = ?, last_failure_reason = NULL, failing_since = NULL,
+        previous_accepted = previous_accepted + ?
+    WHERE id = ?
+"""
+# Whether every delivery since ?3 or longer has failed.
+RECORD_FAILURE = """
+    UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2)
+    WHERE id = ?4 RETURNING failing_since <= ?3
+"""
+# Nothing where it was off already.
+DISABLE_ENDPOINT = """
+    UPDATE webhook_endpoint SET active = 0, last_failure_reason = ?1, updated_at = ?2
+    WHERE id = ?3 AND active RETURNING organization, profile, description
+"""
+
+# The log, newest first: how far one page looks, and what of that passes the filters.
+FIND_PAGE_REACH = """
+    SELECT min(number), count(*) FROM (
+        SELECT number FROM webhook_delivery
+        WHERE organization = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3
+    )
+"""
+PAGE = """
+    SELECT v.number, v.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
+        d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at
+    FROM webhook_delivery d JOIN event v ON v.number = d.event
+    WHERE d.organization = ?1 AND d.number < ?2 AND d.number >= ?3
+        AND (?4 IS NULL OR d.profile = ?4) AND (?5 IS NULL OR d.endpoint = ?5) AND d.created_at >= ?6
+        AND (?7 = '[]' OR d.type IN (SELECT value FROM json_each(?7)))
+        AND (?8 = '[]' OR d.status IN (SELECT value FROM json_each(?8)))
+    ORDER BY d.number DESC LIMIT ?9
+"""
+FIND_DELIVERY = f"""
+    SELECT event.number, event.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
+        d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at, {FULL_DATA}
+    FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
+    WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
+"""
+FIND_ATTEMPTS = """
+    SELECT id, started_at, duration_ms, status_code, error, response_body FROM webhook_attempt
+    WHERE delivery = ? ORDER BY started_at, id
+"""
+
+# Once more, with all attempts: one, or what an endpoint has in a state since a time.
+RESEND = """
+    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
+    WHERE id = ?2 AND status <> 'pending'
+"""
+RESEND_ALL = """
+    UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
+    WHERE endpoint = ?2 AND status = ?3 AND created_at >= ?4
+"""

@@ -1,0 +1,1 @@
+"""Table models, migrations and copies of the database file."""
