@@ -13,7 +13,7 @@ from typing import Any
 from sanic import HTTPResponse, Request, Sanic
 from sanic.response import json, raw
 
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.schemas.posts import PublishRequest
 
 ANSWER = {"status": "ok"}
 

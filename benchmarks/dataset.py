@@ -287,7 +287,8 @@ class _Post:
     def _post(self, error: str | None, tried: int) -> Row:
         return (
             self.place, self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0,
-            self.status, self.text, casefold.fold_for_storage(self.text), "[]", "{}", self.due, self.ended if self.uri else None,
+            self.status, self.text, casefold.fold_for_storage(self.text), "[]", "{}", self.due,
+            self.ended if self.uri else None,
             self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
             self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,
         )  # fmt: skip
@@ -305,7 +306,7 @@ class _Post:
         return (
             self.number + 1, 1, self.account, "publish", 1, plan, 1,
             self.at, self.at, 1, 0, 0, "ok" if self.uri else "rejected",
-            intents.remote_of(self.uri) if self.uri else None,
+            intents.hash_remote_id(self.uri) if self.uri else None,
             None, self.ended,
         )  # fmt: skip
 
@@ -339,7 +340,8 @@ class _Post:
         for place, kind in enumerate(kinds):
             at = self.at if place == 0 or self.status == "queued" else self.ended
             yield (
-                ORGANIZATIONS.index(self.organization) + 1, TYPE_NUMBERS[f"post.{kind}"], self.place, self.due, None, at,
+                ORGANIZATIONS.index(self.organization) + 1, TYPE_NUMBERS[f"post.{kind}"], self.place, self.due, None,
+                at,
             )  # fmt: skip
 
 

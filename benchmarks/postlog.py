@@ -25,8 +25,8 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
-from socialpub.domain.posts import postlog
-from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.domain.posts import post_log
+from socialpub.domain.schemas.posts import PostsQuery
 
 SMALL_ROWS = 10_000
 LIMIT = 200  # the largest page, so the dearest
@@ -201,15 +201,15 @@ def _asking(service: AppContext, case: Case, rows: int, began_ms: int) -> Callab
     scope = Scope(dataset.ORGANIZATION)
     if case.page > 1:
         query = query.model_copy(update={"cursor": _deep(service, scope, query, case.page)})
-    return lambda: service.read(lambda: postlog.page(service, scope, query)).result()
+    return lambda: service.read(lambda: post_log.load_page(service, scope, query)).result()
 
 
 def _deep(service: AppContext, scope: Scope, query: PostsQuery, page: int) -> str | None:
     """The cursor of that page, or of the last one."""
     count = (page - 1) * query.limit
-    hits = service.read(lambda: postlog.hits(postlog.filter_of(service, scope, query), query, count)).result()
+    hits = service.read(lambda: post_log.find_hits(post_log.build_filter(service, scope, query), query, count)).result()
     hits = hits[: len(hits) // query.limit * query.limit]
-    return postlog.cursor_after(service, scope, query, hits[-1][:2]) if hits else None
+    return post_log.build_cursor(service, scope, query, hits[-1][:2]) if hits else None
 
 
 class Side:

@@ -51,7 +51,7 @@ os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
 
-probe._ask = media_kit.remembered(probe._ask)
+probe._run_worker = media_kit.remembered(probe._run_worker)
 
 # A timing never decides a test. A run fails for what was changed: its examples are those of the last. FUZZ=1: others,
 # and more of them.

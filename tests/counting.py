@@ -23,7 +23,7 @@ from typing import Any
 import peewee
 import pytest
 
-from socialpub.domain.posts import unheard
+from socialpub.domain.access import lost_responses
 from socialpub.store.database import Database
 from socialpub.store.engine.inline_reader import InlineReader
 from socialpub.store.engine.reader_pool import current_requester
@@ -220,7 +220,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     monkeypatch.setattr(peewee.Context, "query", building)
     # A busy machine changes no count.
     monkeypatch.setattr(InlineReader, "_was_slow", lambda reader, before: False)
-    monkeypatch.setattr(unheard, "SOON_SECONDS", 3600)  # after which a write of what was asked before comes by itself
+    monkeypatch.setattr(
+        lost_responses, "DELETE_DELAY_SECONDS", 3600
+    )  # after which a write of what was asked before comes by itself
     for name, way in handed.items():
         monkeypatch.setattr(Database, name, _handing(counting, way, getattr(Database, name)))
     monkeypatch.setattr(Database, "write_together", _together(counting, Database.write_together))

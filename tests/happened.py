@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from socialpub.domain.webhooks import eventlog
+from socialpub.domain.delivery.webhooks import event_log
 from socialpub.store.queries.events import FULL_DATA, TYPE_NAMES
 from socialpub.store.queries.id_columns import select_column
 
@@ -37,6 +37,6 @@ def happened(rows: Iterable[Sequence[Any]], **wanted: Any) -> list[Happened]:
     """What EVENTS found, in the order of the commits: those that have these values."""
     found = []
     for number, created_at, type_, organization, *rest in rows:
-        id = eventlog.id_of(organization, number, created_at)
+        id = event_log.compute_id(organization, number, created_at)
         found.append(Happened(id, number, created_at, TYPE_NAMES[type_], organization, *rest))
     return [event for event in found if all(getattr(event, name) == value for name, value in wanted.items())]

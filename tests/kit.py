@@ -28,16 +28,15 @@ from socialpub.base.runtime import Runtime, load_vault
 from socialpub.base.system import sockets
 from socialpub.base.system.host_identity import HostIdentity
 from socialpub.commands.serve import run_engine_and_web
-from socialpub.domain.access import authentication
+from socialpub.domain.access import authentication, lost_responses
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import accounts
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext, open_context
 from socialpub.domain.identity import api_keys
 from socialpub.domain.organizations import profiles
-from socialpub.domain.posts import unheard
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.bluesky import xrpc
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.bluesky import Bluesky
@@ -501,7 +500,7 @@ class Server:
         Without what each request may touch: when a key was last used and a session last seen, and the server's own
         beat. That answers were heard is written a little later, so it is written first.
         """
-        if forgotten := unheard.forget(self.service):
+        if forgotten := lost_responses.delete_delivered(self.service):
             forgotten.result()
         tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
         for table, column in (("ApiKey", "last_used_at"), ("Session", "seen_at")):

@@ -26,7 +26,7 @@ OURS = {
     "base/field_docs.py": "a file of the package",
     "commands/listen.py": "data that the operator types: it is sent to the server, which checks it",
     "web/error_responses.py": "what `capped` has written",
-    "domain/shapes/bounded_json.py": "a request: orjson takes no number that is not finite",
+    "domain/schemas/bounded_json.py": "a request: orjson takes no number that is not finite",
     **dict.fromkeys(
         ("accounts", "channels", "compose", "hooks", "inside", "people", "postlog"),
         "an answer or a sealed value of ours",
@@ -55,8 +55,8 @@ def test_json_of_others_is_read_by_one_function(room: str) -> None:
 
 
 OWN_ROWS = {  # modules of these rooms that read columns of our own tables
-    "domain/webhooks/endpoints.py",
-    "domain/webhooks/samples.py",
+    "domain/delivery/webhooks/endpoints.py",
+    "domain/delivery/webhooks/sample_events.py",
     "domain/media/library.py",
     "domain/media/probe.py",  # what the process that measures files says
 }

@@ -45,7 +45,7 @@ SPELT_OUT = {
     "/v1/accounts/<account_id:str>/pinterest/boards",
     "/v1/accounts/<account_id:str>/pinterest/default-board",
 }
-ACCOUNT_BLOCKS = {"domain/shapes/accounts.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
+ACCOUNT_BLOCKS = {"domain/schemas/accounts.py": {"pinterest", "instagram", "PinterestBlock", "InstagramBlock"}}
 
 SAMPLES = {"web/openapi/examples.py"}  # what the reference shows as examples; like a template, read by people only
 

@@ -15,8 +15,10 @@ from socialpub.store.schema.models import find_row, find_row_where, find_rows, g
 
 ROOT = Path(__file__).parents[1] / "socialpub"
 OWNED = {
-    "Account", "ApiKey", "Attempt", "AuditEntry", "Batch", "ConnectAttempt", "Device", "Event", "RemovedUser", "IdempotencyRecord",
-    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "UnacknowledgedRequest", "Post", "Profile", "RecoveryCode",
+    "Account", "ApiKey", "Attempt", "AuditEntry", "Batch", "ConnectAttempt", "Device", "Event", "RemovedUser",
+    "IdempotencyRecord",
+    "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "UnacknowledgedRequest", "Post", "Profile",
+    "RecoveryCode",
     "Session", "Usage",
     "User",
 }  # fmt: skip
@@ -103,7 +105,8 @@ IMPORT = "from socialpub.store.queries import authentication, events as told, pu
         ("def f(): return Instance.select()", []),
         (f"{IMPORT}def f(post): return sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (post,))", ["f"]),
         (
-            f"{IMPORT}def f(scope, post): return sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (scope.organization, post))",
+            f"{IMPORT}def f(scope, post):"
+            " return sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (scope.organization, post))",
             [],
         ),
         (f"{IMPORT}def f(): return sql.fetch_one(told.FIND_PAGE_REACH)", ["f"]),

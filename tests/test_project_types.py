@@ -29,9 +29,9 @@ from typing import Any
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.media import library
 from socialpub.domain.posts import batches, postlog
-from socialpub.domain.shapes.errors import ErrorBody, envelope, error_body
-from socialpub.domain.shapes.events import PostFailed
-from socialpub.domain.shapes.posts import BatchBody, CanceledBody, PostBody, PostDetail
+from socialpub.domain.schemas.errors import ErrorBody, envelope, error_body
+from socialpub.domain.schemas.events import PostFailed
+from socialpub.domain.schemas.posts import BatchBody, CanceledBody, PostBody, PostDetail
 from socialpub.web.api import catalogue
 """
 POST = """\

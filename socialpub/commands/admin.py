@@ -34,13 +34,13 @@ from socialpub.domain.accounts.connect import LoginResult
 from socialpub.domain.context.app_context import AppContext, close_context
 from socialpub.domain.identity import api_keys, totp, users
 from socialpub.domain.organizations import billing, name_lookup, profiles
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.accounts import AccountBody, AccountsQuery
+from socialpub.domain.schemas.api_keys import KeyBody, KeyRequest
+from socialpub.domain.schemas.common import Instant
+from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileBody, ProfileRequest
+from socialpub.domain.schemas.validation import parse_object
 from socialpub.domain.server import copy_detection
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
-from socialpub.domain.shapes.common import Instant
-from socialpub.domain.shapes.issues import parse_object
-from socialpub.domain.shapes.keys import KeyBody, KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
 from socialpub.store.engine.locks import is_served
 from socialpub.store.rows import AccountRow, ApiKeyRow, ProfileRow, UserRow
@@ -283,7 +283,7 @@ class TokensInput(BaseModel):
 
 def account_add(options: CommandOptions) -> ActionBody:
     """Add an account with given tokens; return it as the API does."""
-    given = issues.parse_body(TokensInput, sys.stdin.buffer.read())
+    given = validation.parse_body(TokensInput, sys.stdin.buffer.read())
     identity = AccountIdentity(options.platform_account_id, options.display_name, given.extra)
     tokens = Tokens(given.access_token, given.refresh_token, given.expires_at)
     return _connect(options, identity, tokens)

@@ -34,9 +34,9 @@ from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import api_keys, users
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.common import parse_instant
+from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.contract import AccountIdentity, OfferedAccount, Tokens
 from socialpub.simulator import server as simulator_server
 from socialpub.simulator.demo_story import BAKERY, ENDS_MS

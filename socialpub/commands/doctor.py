@@ -103,14 +103,14 @@ def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
     """Check the database's content: master key, pause, accounts."""
     database = db.Database(settings.database_path).open()
     try:
-        needed, named = database.read(lambda: (instance.list_needed_keys(), files.are_named())).result()
+        needed, named = database.read(lambda: (instance.list_needed_keys(), files.has_references())).result()
         running, now = is_served(settings.database_path), SystemClock().now_ms()
         found = database.read(lambda: server_status.load_status(now, running=running)).result()
         asked = database.read(api_versions.list_checks).result()
     finally:
         database.close()
     yield _key(settings, needed)
-    trouble = files.trouble(settings.data_dir, named)
+    trouble = files.find_problem(settings.data_dir, named)
     yield DoctorCheck(
         "data folder", trouble is None, trouble or f"{settings.data_dir} can be used", "Put it back." if trouble else ""
     )

@@ -30,9 +30,9 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.backups.staging import PART_PREFIX, create_folder
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import name_lookup
-from socialpub.domain.posts import exporting, importing
-from socialpub.domain.shapes.accounts import AccountsQuery
-from socialpub.domain.shapes.errors import warning_body
+from socialpub.domain.posts import post_export, post_import
+from socialpub.domain.schemas.accounts import AccountsQuery
+from socialpub.domain.schemas.errors import build_warning_body
 from socialpub.platforms.contract import PublishWarning
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import StartError, try_lock
@@ -67,7 +67,7 @@ def _posts(service: AppContext, organization: str, options: CommandOptions) -> I
         query["accountId"] = service.read(lambda: name_lookup.find_account(organization, options.account)).result()[
             "id"
         ]
-    return exporting.posts(service, Scope(organization), query)
+    return post_export.iter_posts(service, Scope(organization), query)
 
 
 def _accounts(service: AppContext, organization: str) -> Iterator[Json]:
@@ -227,7 +227,7 @@ class _Import:
         self, who: Actor, file: Path, raw: BinaryIO, report: ImportReport, tell: Callable[[str, int, int], None]
     ) -> None:
         self._who, self._file, self._raw, self._report, self._tell = who, file, raw, report, tell
-        self._find = importing.finder(who)
+        self._find = post_import.make_account_finder(who)
         self._size = file.stat().st_size
         self._bad: set[int] = set()  # lines refused by the check
         self._now: set[Any] = set()  # posts of the current step: a file may repeat one
@@ -239,7 +239,7 @@ class _Import:
         self._report.lines = self._report.there = 0
         await self._each("Importing", self._bring_in)
 
-    async def _each(self, what: str, do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
+    async def _each(self, what: str, do: Callable[[int, post_import.ImportedPost], Awaitable[None]]) -> None:
         """Process the lines in small steps."""
         step: list[Line] = []
         for line in _lines(self._file, self._raw):
@@ -251,13 +251,13 @@ class _Import:
         await self._step(step, do)
         self._tell(what, self._size, self._size)
 
-    async def _step(self, step: list[Line], do: Callable[[int, importing.Wanted], Awaitable[None]]) -> None:
+    async def _step(self, step: list[Line], do: Callable[[int, post_import.ImportedPost], Awaitable[None]]) -> None:
         self._now.clear()
         await asyncio.gather(*(self._line(*line, do) for line in step))
         fault_injection.hit("import.step")
 
     async def _line(
-        self, number: int, given: Json | ApiError, do: Callable[[int, importing.Wanted], Awaitable[None]]
+        self, number: int, given: Json | ApiError, do: Callable[[int, post_import.ImportedPost], Awaitable[None]]
     ) -> None:
         self._report.lines += 1
         if number in self._bad:
@@ -266,7 +266,7 @@ class _Import:
         try:
             if isinstance(given, ApiError):
                 raise given
-            wanted = importing.read(given, self._find)
+            wanted = post_import.parse_row(given, self._find)
             account = wanted.account
             if await self._is_there(wanted):
                 self._report.there += 1
@@ -276,25 +276,25 @@ class _Import:
             if error.status >= 500 or error.code == "rate_limited":
                 raise  # not caused by the line
             self._bad.add(number)
-            self._report.refuse(number, importing.problems(error, account))
+            self._report.refuse(number, post_import.list_problems(error, account))
 
-    async def _is_there(self, wanted: importing.Wanted) -> bool:
-        return await self._who.service.read(lambda: importing.is_there(wanted))
+    async def _is_there(self, wanted: post_import.ImportedPost) -> bool:
+        return await self._who.service.read(lambda: post_import.is_existing(wanted))
 
-    async def _look(self, number: int, wanted: importing.Wanted) -> None:
-        self._report.warn(number, map(_read_warning, await importing.check(self._who, wanted)))
+    async def _look(self, number: int, wanted: post_import.ImportedPost) -> None:
+        self._report.warn(number, map(_read_warning, await post_import.check(self._who, wanted)))
 
-    async def _bring_in(self, number: int, wanted: importing.Wanted) -> None:
+    async def _bring_in(self, number: int, wanted: post_import.ImportedPost) -> None:
         if wanted.same in self._now:
             self._report.there += 1
             return
         self._now.add(wanted.same)
-        await importing.bring_in(self._who, wanted)
+        await post_import.accept_post(self._who, wanted)
         self._report.imported += 1
 
 
 def _read_warning(note: PublishWarning) -> Json:
-    return dict(warning_body(note))
+    return dict(build_warning_body(note))
 
 
 def _print_report(report: ImportReport) -> None:

@@ -18,7 +18,7 @@ from socialpub.base.json_codec import dumps
 from socialpub.base.runtime import SYSTEM_ENTROPY, IdGenerator, SystemClock
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.serve import CommandRefusedError
-from socialpub.domain.webhooks import signing
+from socialpub.domain.delivery.webhooks import signatures
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS_MAX = 30.0  # seconds between retries of an unresponsive server
@@ -156,7 +156,7 @@ class EventForwarder:
     def _send(self, event: Json) -> int | str:
         """Send an event; return the response's status, or the error."""
         body = dumps(event).encode("utf-8", "surrogatepass")
-        headers = signing.headers(
+        headers = signatures.build_headers(
             self._options.header_prefix,
             [self._secret],
             body,

@@ -14,7 +14,7 @@ from socialpub.base.s3 import S3BucketError
 from socialpub.commands import audit_line, serve
 from socialpub.commands.click_types import CommandOptions
 from socialpub.domain.backups.archive import BackupError
-from socialpub.domain.shapes.errors import error_body
+from socialpub.domain.schemas.errors import build_error_body
 from socialpub.store.engine.locks import StartError
 
 FAILED, REFUSED, AUTHENTICATION = 1, 3, 4
@@ -37,7 +37,7 @@ def run(options: CommandOptions) -> int:
 
 def _report_error(options: CommandOptions, error: Exception) -> int:
     if options.json:
-        body = dict(error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
+        body = dict(build_error_body(error, "")) if isinstance(error, ApiError) else {"message": str(error)}
         body.pop("docUrl", None), body.pop("ruleUrl", None)
         print(json.dumps({"error": body}, ensure_ascii=False))
     print(f"socialpub: {error}", file=sys.stderr)

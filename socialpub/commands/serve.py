@@ -325,7 +325,7 @@ def make_private(settings: Settings) -> None:
 def _check_folders(service: AppContext) -> None:
     """Raise StartError for unusable directories, before a post runs into them."""
     settings = service.runtime.settings
-    why = files.trouble(settings.data_dir, service.read(files.are_named).result())
+    why = files.find_problem(settings.data_dir, service.read(files.has_references).result())
     if why:
         close_context(service)
         raise StartError(f"{settings.data_dir}: {why}. {_PUT_BACK}" if "gone" in why else f"{settings.data_dir}: {why}")

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import CommandRefusedError
-from socialpub.domain.posts import importing
+from socialpub.domain.posts import post_import
 from socialpub.store.engine import sql
 
 LINE_MAX = 1024 * 1024  # characters
@@ -117,7 +117,7 @@ def _normalize_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).casefold()
 
 
-_NAMES = {_normalize_name(name): name for name in (*importing.GIVEN, *importing.RESULTS)}
+_NAMES = {_normalize_name(name): name for name in (*post_import.INPUT_FIELDS, *post_import.IGNORED_FIELDS)}
 
 
 def _canonical(cell: str) -> str:

@@ -20,11 +20,11 @@ from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.notifications import channels
+from socialpub.domain.delivery.webhooks import endpoints
 from socialpub.domain.identity import api_keys, members, users
 from socialpub.domain.media import library
-from socialpub.domain.notifications import channels
 from socialpub.domain.organizations import profiles
-from socialpub.domain.webhooks import endpoints
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import maintenance
@@ -114,8 +114,8 @@ def count_parts(service: AppContext, organization: str) -> DeletionCounts:
         "accounts": len(accounts.list_rows(scope)),
         "posts": sum(sql.fetch_value(maintenance.COUNT_WAITING, (account, now)) for account in ever),
         "keys": ApiKey.select().where(ApiKey.organization == organization, ApiKey.revoked_at.is_null()).count(),
-        "webhooks": len(endpoints.listed(scope)),
-        "channels": len(channels.listed(scope)),
+        "webhooks": len(endpoints.list_bodies(scope)),
+        "channels": len(channels.list_bodies(scope)),
         "members": User.select().where(User.organization == organization).count(),
         "sessions": people.where(authentication.select_live(now)).count(),
         "invitations": Invitation.select()
@@ -203,9 +203,9 @@ def _build_publishing_error(count: int) -> ApiError:
 
 def _delete_receivers(tx: Tx, who: Actor) -> None:
     """Delete endpoints and channels first: they are not notified of this deletion."""
-    for endpoint in endpoints.listed(who.scope):
+    for endpoint in endpoints.list_bodies(who.scope):
         endpoints.delete(tx, who, endpoint["id"])
-    for channel in channels.listed(who.scope):
+    for channel in channels.list_bodies(who.scope):
         channels.delete(tx, who, channel["id"])
 
 

@@ -19,9 +19,9 @@ from socialpub.base.observability import metrics
 from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
-from socialpub.domain.shapes.common import some, without_none
-from socialpub.domain.shapes.errors import ErrorBody
-from socialpub.domain.shapes.events import (
+from socialpub.domain.schemas.common import cast_present, without_none
+from socialpub.domain.schemas.errors import ErrorBody
+from socialpub.domain.schemas.events import (
     PostCanceled,
     PostEvent,
     PostFailed,
@@ -237,9 +237,12 @@ def _update_row(
 def _build_update(name: str, columns: tuple[str, ...]) -> str:
     """The statement of a move that changes these columns, made once for each that there is."""
     changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
+    transition = TRANSITIONS[name]
+    receivers = publish_runs.RECEIVERS_JSON if transition.events else publish_runs.NO_RECEIVERS_JSON
     return (
-        f"UPDATE post SET status = '{TRANSITIONS[name].target}', {changes} WHERE id = ? AND status IN ({_format_sources(name)})"
-        f" RETURNING {publish_runs.POST_COLUMNS}, {publish_runs.RECEIVERS_JSON if TRANSITIONS[name].events else publish_runs.NO_RECEIVERS_JSON}"
+        f"UPDATE post SET status = '{transition.target}', {changes}"
+        f" WHERE id = ? AND status IN ({_format_sources(name)})"
+        f" RETURNING {publish_runs.POST_COLUMNS}, {receivers}"
     )
 
 
@@ -359,9 +362,9 @@ def _build_published(row: PostRow, _: TransitionData) -> PostPublished:
         "uri": row["platform_uri"],
         "cid": row["platform_cid"],
         "url": row["url"],
-        "firstCommentUri": some(row["first_comment_uri"] or None),
-        "firstCommentCid": some(row["first_comment_cid"] or None),
-        "warnings": some(sql.load_json(row["warnings"]) or None),
+        "firstCommentUri": cast_present(row["first_comment_uri"] or None),
+        "firstCommentCid": cast_present(row["first_comment_cid"] or None),
+        "warnings": cast_present(sql.load_json(row["warnings"]) or None),
     }
     return without_none(data, "firstCommentUri", "firstCommentCid", "warnings")
 

@@ -21,8 +21,8 @@ from socialpub.base.json_codec import dumps
 from socialpub.base.observability import tracing
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.publishing.intents import capped
-from socialpub.domain.shapes.errors import envelope
+from socialpub.domain.publishing.intents import encode_capped
+from socialpub.domain.schemas.errors import build_envelope
 from socialpub.web.dashboard.parts import error_texts, layout
 from socialpub.web.html import templates
 from socialpub.web.http import handler, request_body
@@ -92,7 +92,7 @@ def _truncate(error: ApiError) -> ApiError:
     if error.code.startswith("platform_"):
         error.message = error.message[:MESSAGE_MAX]
         if error.platform_response is not None:
-            error.platform_response = json.loads(capped(error.platform_response))
+            error.platform_response = json.loads(encode_capped(error.platform_response))
     return error
 
 
@@ -105,7 +105,7 @@ async def respond(service: AppContext, request: ServerRequest, error: BaseExcept
     if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
         log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
     trace_id = tracing.get_trace_id(request.ctx.span) or handler.find_trace_id(request)
-    body = envelope(_truncate(found), service.base_url, request_id, trace_id)
+    body = build_envelope(_truncate(found), service.base_url, request_id, trace_id)
     headers = dict(found.headers)
     if found.retry_after is not None:
         headers["Retry-After"] = str(found.retry_after)

@@ -131,7 +131,7 @@ class RequestPipeline:
     async def _read_json(self, call: RequestContext) -> None:
         service, owner = self.service, call.scope.organization
         media_max = service.runtime.settings.media.max_bytes
-        call.json = request_body.JsonBody(owner, self.budgets, call.pool, files.home(service), media_max)
+        call.json = request_body.JsonBody(owner, self.budgets, call.pool, files.media_directory(service), media_max)
         call.body = await call.json.read(call.request, call.route.body_max)
         call.sent = await call.json.fingerprint(call.request.query_string, call.body)
 

@@ -11,8 +11,8 @@ from socialpub.domain.access import actions
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.identity import users
 from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.profiles import OrganizationRequest
 from tests.browser import worlds
 from tests.browser.chromium import Tab
 from tests.browser.screenshots import sign_in, views

@@ -9,7 +9,7 @@ import pytest
 
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.identity import api_keys
-from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.database import Tx

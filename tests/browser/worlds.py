@@ -26,9 +26,9 @@ from socialpub.domain.access.actor import build_operator
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import api_keys, users
 from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileRequest
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
 from socialpub.simulator.server import SimulatorThread
 
 LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft"

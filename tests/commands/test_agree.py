@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.domain.notifications import words
+from socialpub.domain.delivery.notifications import message_texts
 from socialpub.domain.operations import server_status
+from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.notifications import PAUSED
 from tests.commands.conftest import Ended, Process, Run, execute
 from tests.commands.test_admin import TOKENS, Ask
 from tests.commands.test_process import address
@@ -114,8 +114,8 @@ def test_every_text_of_a_pause_names_the_command_that_ends_it(
 
 
 def notification(reason: str) -> str:
-    told = words.Told(PAUSED, {"reason": reason}, None, 1, follows=False, since=0)
-    return words.message(told, "https://example.com").text
+    told = message_texts.MessageContext(PAUSED_TYPE, {"reason": reason}, None, 1, follows=False, since=0)
+    return message_texts.compose(told, "https://example.com").text
 
 
 # --- Sentences -----------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def test_pydantic_does_not_look_for_plugins() -> None:
 def test_models_of_requests_are_made_by_whoever_asks() -> None:
     """Few are ever asked for, and all of them together take a twentieth of a start."""
     code = PROGRAM + (
-        "from socialpub.domain.shapes.common import Request\n"
+        "from socialpub.domain.schemas.common import Request\n"
         "from socialpub.platforms.kit.options import PlatformOptions\n"
         "def under(kind):\n"
         "    return [each for below in kind.__subclasses__() for each in (below, *under(below))]\n"

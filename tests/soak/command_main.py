@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Commands are read when they are asked for. The shapes are those of the program's own platforms: they come first.
-import socialpub.domain.shapes.posts  # noqa: F401
+import socialpub.domain.schemas.posts  # noqa: F401
 from socialpub.commands import cli
 from tests.soak import fakes
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from socialpub.domain.publishing.intents import remote_of
+from socialpub.domain.publishing.intents import hash_remote_id
 from socialpub.store.queries.id_columns import select_column
 from tests.soak.contents import comment_on
 from tests.soak.world import World
@@ -143,10 +143,10 @@ def _names(row: dict[str, Any], entries: list[dict[str, Any]]) -> bool:
     if len(entries) != 1:
         return False
     id, url = entries[0]["remote_id"], entries[0]["url"]
-    if row["platform"] in OF_CONTAINERS and row["remote"] not in (None, remote_of(id)):
+    if row["platform"] in OF_CONTAINERS and row["remote"] not in (None, hash_remote_id(id)):
         return row["platform_uri"] is row["url"] is None
     uris = (id, row["url"], f"tiktok:publish:{id}")
-    return row["remote"] == remote_of(id) and row["platform_uri"] in uris and (row["url"] or url) == url
+    return row["remote"] == hash_remote_id(id) and row["platform_uri"] in uris and (row["url"] or url) == url
 
 
 def _check_comments(report: Report, posts: list[dict[str, Any]], ledger: Any) -> None:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.publishing import run as publish
-from socialpub.domain.publishing.decide import Bind, Doubted, Finding, Resumed
-from socialpub.domain.publishing.run import _Run
+from socialpub.domain.publishing.decide import AmbiguityRecorded, BindRemotePost, RunFinding, RunResumed
+from socialpub.domain.publishing.run import _PublishRun
 from socialpub.store.rows import IntentRow
 
 
 def apply() -> None:
-    publish._Run = NaiveRun  # type: ignore[misc]
+    publish._PublishRun = NaiveRun  # type: ignore[misc]
 
 
-class NaiveRun(_Run):
-    def _step(self, intent: IntentRow, finding: Finding) -> None:
-        if isinstance(finding, Resumed | Doubted):
+class NaiveRun(_PublishRun):
+    def _step(self, intent: IntentRow, finding: RunFinding) -> None:
+        if isinstance(finding, RunResumed | AmbiguityRecorded):
             self._again(intent)
         else:
             super()._step(intent, finding)
@@ -34,10 +34,10 @@ class NaiveRun(_Run):
         except ApiError as error:
             self._fail(error, intent, "given up")
             return
-        self._bind(intent, Bind(published))  # type: ignore[arg-type]
+        self._bind(intent, BindRemotePost(published))  # type: ignore[arg-type]
 
 
-def _fresh(run: _Run, draft):  # type: ignore[no-untyped-def]
+def _fresh(run: _PublishRun, draft):  # type: ignore[no-untyped-def]
     from dataclasses import replace
 
     return replace(draft, now_ms=run.service.now_ms, nonce=int.from_bytes(run.service.runtime.entropy(7), "big"))

@@ -26,8 +26,8 @@ from socialpub.base import fault_injection
 from socialpub.base import http as outbound
 from socialpub.commands import cli
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.publishing import records
-from socialpub.domain.publishing.intents import Snapshot
+from socialpub.domain.publishing import transactions
+from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.platforms.contract import Json, Pending, Platform, SendClass
 from socialpub.platforms.tiktok import upload
 from socialpub.store.database import Tx
@@ -106,18 +106,18 @@ def _cut_off(seconds: float) -> None:
 
 def _hurry(factor: float) -> None:
     """Whatever connectors and their classes wait for takes only this part of its time."""
-    class_of, pending = Platform.class_of, records.pending
+    class_of, pending = Platform.class_of, transactions.save_progress
 
     def quicker(platform: Platform, plan: Json) -> SendClass:
         usual = class_of(platform, plan)
         return replace(usual, checks=tuple(check * factor for check in usual.checks))
 
     def sooner(
-        service: AppContext, tx: Tx, snapshot: Snapshot, found: Pending, intent: IntentRow | None = None
+        service: AppContext, tx: Tx, snapshot: RunSnapshot, found: Pending, intent: IntentRow | None = None
     ) -> None:
         pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
 
-    Platform.class_of, records.pending = quicker, sooner
+    Platform.class_of, transactions.save_progress = quicker, sooner
 
 
 def _cut_small() -> None:

@@ -25,8 +25,8 @@ from socialpub.domain.accounts.api_versions import NOTICE_MS, RETIRED_RULE_SUFFI
 from socialpub.domain.backups import verification
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.common import parse_instant
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET, find_server
 from socialpub.store.engine import sql

@@ -30,9 +30,9 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import close_context, open_context
 from socialpub.domain.identity import api_keys
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.common import parse_instant
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.schema import migration

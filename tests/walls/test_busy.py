@@ -16,7 +16,7 @@ from socialpub.base import http as outbound
 from socialpub.base.concurrency.fair_executor import BUSY_RETRY_SECONDS, NO_SHARE_KEY, FairExecutor, ShareKey
 from socialpub.base.errors import ApiError
 from socialpub.base.http import network
-from socialpub.domain.posts.preflight import LIGHT
+from socialpub.domain.posts.preflight import INLINE_TEXT_MAX
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Post
 from tests.domain.accounts.connect_kit import open_office
@@ -65,7 +65,9 @@ def body_of(person: Person, **fields: Any) -> dict[str, Any]:
 
 Ask = Callable[[Person], httpx.Response]
 VALIDATE: Ask = lambda who: who.api.post("/v1/posts/validate", json=body_of(who))  # noqa: E731
-MEASURE: Ask = lambda who: who.api.post("/v1/posts/validate", json=body_of(who, text="x" * LIGHT * 2, deep=False))  # noqa: E731
+MEASURE: Ask = lambda who: who.api.post(  # noqa: E731
+    "/v1/posts/validate", json=body_of(who, text="x" * INLINE_TEXT_MAX * 2, deep=False)
+)
 PUBLISH: Ask = lambda who: who.api.publish(body_of(who))  # noqa: E731
 
 

@@ -15,10 +15,10 @@ from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
 from socialpub.base.errors import ApiError
 from socialpub.domain.context.app_context import CONCURRENT_CHECKS, CONCURRENT_REQUESTS_ALONE, MEASURING_THREADS
 from socialpub.domain.posts import preflight
-from socialpub.domain.posts.preflight import LIGHT
-from socialpub.domain.shapes import bounded_json, issues
-from socialpub.domain.shapes.common import TEXT_MAX
-from socialpub.domain.shapes.posts import MEDIA_MAX
+from socialpub.domain.posts.preflight import INLINE_TEXT_MAX
+from socialpub.domain.schemas import bounded_json, validation
+from socialpub.domain.schemas.common import TEXT_MAX
+from socialpub.domain.schemas.posts import MEDIA_MAX
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import ConnectorAccount, Draft
 from socialpub.platforms.kit import rule_catalog, text
@@ -82,7 +82,7 @@ def test_unknown_fields_are_counted_and_their_names_cut(world: World) -> None:
 def test_no_more_than_100_issues_are_shown(world: World) -> None:
     target = world.target(**{f"f{n}": 0 for n in range(99)})
     error = refused(world, json.dumps(world.body(targets=[target] * 25)))
-    assert len(error["platformResponse"]) == issues.ISSUES_MAX == 100
+    assert len(error["platformResponse"]) == validation.ISSUES_MAX == 100
     assert error["rule"] == "targets.0.f0"
 
 
@@ -199,7 +199,7 @@ def test_nobody_waits_for_long_texts_to_be_measured(world: World) -> None:
     held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
     target = world.target()
     answers: list[httpx.Response] = []
-    body = {"targets": [target], "text": "long " * LIGHT, "deep": False}
+    body = {"targets": [target], "text": "long " * INLINE_TEXT_MAX, "deep": False}
     heavy = threading.Thread(target=lambda: answers.append(world.alice.api.post("/v1/posts/validate", json=body)))
     heavy.start()
     try:
@@ -218,7 +218,7 @@ def test_others_need_not_wait_for_all_that_an_organization_asks(world: World) ->
     """Some of its requests are checked at once; the others hold no thread, and are in nobody's queue."""
     service, over = world.server.service, threading.Event()
     held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
-    body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
+    body = {"targets": [world.target()], "text": "long " * INLINE_TEXT_MAX, "deep": False}
     answers: list[int] = []
 
     def ask() -> None:
@@ -249,7 +249,7 @@ def test_of_many_requests_at_the_door_others_are_behind_none(world: World, monke
     service, over = world.server.service, threading.Event()
     monkeypatch.setattr(service.admission.requests, "counted", 3600)  # however slow the machine is, what is here counts
     held = [service.executors.measuring.submit(over.wait, 60) for _ in range(MEASURING_THREADS)]
-    body = {"targets": [world.target()], "text": "long " * LIGHT, "deep": False}
+    body = {"targets": [world.target()], "text": "long " * INLINE_TEXT_MAX, "deep": False}
     answers: list[int] = []
 
     def ask() -> None:

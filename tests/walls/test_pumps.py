@@ -31,7 +31,7 @@ EXAMPLES = {
     "pattern": None,  # `_means` and `_like`, whose calls hold the text: see HANDED_ON
 }
 HANDED_ON: pumps.Handed = {
-    "domain/shapes/hints.py": ("_means", "pattern", "search"),
+    "domain/schemas/field_suggestions.py": ("_means", "pattern", "search"),
     "simulator/bluesky/lexicon.py": ("_like", 0, "fullmatch"),
 }
 

@@ -20,8 +20,8 @@ import regex
 from socialpub.base.errors import ApiError
 from socialpub.base.http import retry_after, ssrf
 from socialpub.commands import spreadsheets
-from socialpub.domain.shapes import hints
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.schemas import field_suggestions
+from socialpub.domain.schemas.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.kit import charset, link_cards, text
 from socialpub.platforms.twitter import text as twitter_text
@@ -32,7 +32,7 @@ from tests.walls.steps import Counted, Tally, Unicode, counted, pattern_of
 TIMES, STEEP = 8, 28  # between eight times and 64 times
 SIZES = (12, 200)  # of the shorter text
 MODULES = (
-    *(text, twitter_text, bluesky_text, charset, link_cards, prefer_header, ssrf, hints, casefold),
+    *(text, twitter_text, bluesky_text, charset, link_cards, prefer_header, ssrf, field_suggestions, casefold),
     *(file_response, page_cache, retry_after, spreadsheets),
     *(difflib, urllib.parse),
 )
@@ -100,7 +100,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "the header Accept-Encoding": lambda value: page_cache.is_gzip_accepted({"accept-encoding": value}),
     "the header Retry-After": lambda value: retry_after.parse_seconds(value, 0),
     "a file of CSV": lambda value: list(spreadsheets.lines(io.BytesIO(value.encode("utf-8", "surrogatepass")))),
-    "an unknown field": lambda value: hints.advice(PublishRequest, (value,)),
+    "an unknown field": lambda value: field_suggestions.suggest_field(PublishRequest, (value,)),
     "a text for the search": casefold.fold_for_storage,
     "an address": lambda value: ssrf.check_url(f"https://{value}"),
 }

@@ -20,7 +20,9 @@ warnings = st.lists(st.fixed_dictionaries({"code": st.text(min_size=1), "message
     now=st.integers(0, 4_000_000_000_000),
 )
 def test_a_body_from_memory_is_the_body_of_its_rows(warned: list[Any], at_ms: int | None, now: int) -> None:
-    results = [batches.accepted(f"post-{n}", "a", "bluesky", at_ms, notes) for n, notes in enumerate(warned)]
+    results = [
+        batches.build_accepted_result(f"post-{n}", "a", "bluesky", at_ms, notes) for n, notes in enumerate(warned)
+    ]
     rows: list[Any] = [
         {
             "id": f"post-{n}",
@@ -34,8 +36,8 @@ def test_a_body_from_memory_is_the_body_of_its_rows(warned: list[Any], at_ms: in
         | dict.fromkeys(("platform_uri", "platform_cid", "url", "first_comment_uri", "first_comment_cid"))
         for n, notes in enumerate(warned)
     ]
-    told = batches.accepted_body("batch", now, at_ms, results)
-    of_rows = batches.body_of({"id": "batch", "created_at": now, "scheduled_at": at_ms}, rows)
+    told = batches.build_accepted_body("batch", now, at_ms, results)
+    of_rows = batches.build_body({"id": "batch", "created_at": now, "scheduled_at": at_ms}, rows)
     assert batches.dumps(told) == batches.dumps(of_rows)
 
 
@@ -44,4 +46,4 @@ def test_the_answer_to_a_scheduled_batch_is_what_its_rows_say(times: int, world:
     for _ in range(times):  # the second warns of a text that was there
         answer = world.post(scheduledAt=world.soon(), text="the same").json()
     service = world.server.service
-    assert answer == service.read(lambda: batches.batch_body(service, answer["id"])).result()
+    assert answer == service.read(lambda: batches.load_body(service, answer["id"])).result()

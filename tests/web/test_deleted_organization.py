@@ -18,9 +18,9 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.identity import api_keys, members, users
 from socialpub.domain.media import files
 from socialpub.domain.organizations import billing, name_lookup, profiles
-from socialpub.domain.shapes.billing import SubscriptionFacts
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.billing import SubscriptionFacts
+from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileRequest
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.store.schema.models import (
     TABLES,
@@ -222,7 +222,7 @@ def test_its_media_files_go_with_the_clean_up_and_those_of_others_stay(
     own = {row["sha256"] for row in server.rows(Media, organization=alice.organization)} - left
     assert (len(left), len(own)) == (2, 1)
     delete(server, alice)
-    assert files.tidy(server.service) == 1
+    assert files.clean_up(server.service) == 1
     assert set(kept(server)) == left
     assert [one["sha256"] in left for one in charlie.api.get("/v1/media").json()["data"]] == [True, True]
 

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from socialpub.domain.accounts import api_versions, token_refresh
 from socialpub.domain.events.events import EVENTS
-from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.shapes.events import EVENT_DATA
+from socialpub.domain.schemas.common import parse_instant
+from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.platforms.contract import Tokens
 from socialpub.store.schema.models import Organization, WebhookDelivery
 from tests.billing_kit import SETTINGS, tell

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from socialpub.base.security import crypto
-from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.shapes.events import EVENT_DATA
-from socialpub.domain.webhooks import eventlog
+from socialpub.domain.delivery.webhooks import event_log
+from socialpub.domain.schemas.common import parse_instant
+from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.queries.events import TYPE_NUMBERS
 from socialpub.store.schema.models import Event, Post
 from tests.kit import Api, Person, Server, error_of
@@ -121,7 +121,7 @@ def test_unknown_types_are_refused_and_every_known_one_is_taken(told: World) -> 
 def test_a_filter_that_nothing_passes_looks_at_so_many_and_goes_on(
     told: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(eventlog, "LOOKED_AT", 2)
+    monkeypatch.setattr(event_log, "SCAN_MAX", 2)
     got = pages(told.alice.api, type="token.revoked")
     assert [len(page["data"]) for page in got] == [0, 0, 0, 0]
     assert [page["nextCursor"] is None for page in got] == [False, False, False, True]
@@ -211,8 +211,8 @@ def test_an_id_of_another_organization_or_time_is_no_place(told: World) -> None:
     (event, *_) = told.server.happened(organization=told.charlie.organization)
     for id in (
         event.id,
-        eventlog.id_of(told.alice.organization, event.number, event.created_at),
-        eventlog.id_of(told.alice.organization, 1, event.created_at + 1),
+        event_log.compute_id(told.alice.organization, event.number, event.created_at),
+        event_log.compute_id(told.alice.organization, 1, event.created_at + 1),
     ):
         assert error_of(told.alice.api.get("/v1/events", params={"cursor": id}))["rule"] == "cursor"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.shapes.hints import fields_at
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.schemas.field_suggestions import list_fields
+from socialpub.domain.schemas.posts import PublishRequest
 from socialpub.web.app import ROUTES
 from socialpub.web.openapi.document import public_path
 from socialpub.web.path_suggestions import suggest
@@ -251,7 +251,7 @@ def spellings(name: str) -> list[str]:
     return sorted({*joined, "".join(map(str.title, lower)), name.upper(), f"{name}[]"} - {name})
 
 
-TOP = fields_at(PublishRequest, [])
+TOP = list_fields(PublishRequest, [])
 
 
 @pytest.mark.parametrize("field", TOP)

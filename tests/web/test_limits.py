@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from socialpub.domain.access.rate_limits import SlidingWindowLimiter
-from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.schema.models import Organization, Post, Usage
 from tests.kit import UNKNOWN_ID, Clock, Person, Server, error_of, iso, untouched
 from tests.web.world import World

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.schemas.posts import PublishRequest
 from socialpub.platforms.kit.text import normalize_line_feeds
 from socialpub.store.schema.models import Media, Post
 from tests.domain.accounts.connect_kit import sign_in

@@ -102,7 +102,7 @@ def test_a_file_is_stored_measured_and_served(
 def test_every_deep_fact_of_a_video_is_kept(server: Server, alice: Person) -> None:
     stored(alice.api, mp4(codec=b"hvc1", rate=50))
     (row,) = server.rows(Media)
-    facts = library.facts_of(row)
+    facts = library.read_facts(row)
     assert (facts.frame_rate, facts.video_codec, facts.audio_codec, facts.has_audio) == (50.0, "hevc", "aac", True)
     assert (facts.bit_rate, facts.frames, facts.kind) == (40_000, None, "video")
     stored(alice.api, animation(frames=7))
@@ -702,7 +702,7 @@ def test_a_post_that_is_tried_again_after_its_media_were_deleted_says_so(server:
     queued = alice.api.publish(body | {"scheduledAt": iso(server.clock.now_ms() + 3_600_000)}).json()
     post = queued["results"][0]["postId"]
     server.service.write(lambda tx: Media.update(deleted_at=1).where(Media.id == made["id"]).execute()).result()
-    assert files.remove_unneeded(server.service, made["sha256"])
+    assert files.remove_unreferenced(server.service, made["sha256"])
     server.skip(3_601)
     row = server.wait(post, "rejected", "failed", "published")
     assert row["status"] == "rejected"
@@ -715,7 +715,7 @@ def test_a_post_that_is_tried_again_after_its_media_were_deleted_says_so(server:
 
 def test_what_nothing_names_is_tidied_away_and_nothing_else(server: Server, alice: Person) -> None:
     made = stored(alice.api)
-    home = files.home(server.service)
+    home = files.media_directory(server.service)
     orphan = home / "ab" / ("ab" + "0" * 62)
     orphan.parent.mkdir(exist_ok=True)
     orphan.write_bytes(b"x")
@@ -729,7 +729,7 @@ def test_what_nothing_names_is_tidied_away_and_nothing_else(server: Server, alic
 
 
 def test_nothing_is_tidied_while_a_restored_database_is_paused(server: Server) -> None:
-    orphan = files.home(server.service) / "ab" / ("ab" + "0" * 62)
+    orphan = files.media_directory(server.service) / "ab" / ("ab" + "0" * 62)
     orphan.parent.mkdir(parents=True)
     orphan.write_bytes(b"x")
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
@@ -748,18 +748,18 @@ def leftover_age(path: Path, server: Server) -> None:
 
 def inline_kept(server: Server, who: Person, content: bytes) -> MediaFacts:
     """An inline file that a request has brought and kept."""
-    with files.Arriving(files.home(server.service)) as arriving:
+    with files.IncomingFile(files.media_directory(server.service)) as arriving:
         arriving.write(content)
         arriving.rest()
-        return library.store(server.service, arriving, who.organization)
+        return library.store_inline(server.service, arriving, who.organization)
 
 
 def test_a_file_on_its_way_to_a_row_is_not_removed(server: Server, alice: Person) -> None:
     facts = inline_kept(server, alice, JPEG)
-    assert not files.remove_unneeded(server.service, facts.sha256)
-    assert files.tidy(server.service) == 0
+    assert not files.remove_unreferenced(server.service, facts.sha256)
+    assert files.clean_up(server.service) == 0
     server.clock.skip(files.LEASE_SECONDS + 1)
-    assert files.tidy(server.service) == 1
+    assert files.clean_up(server.service) == 1
     assert kept(server) == []
 
 
@@ -838,7 +838,7 @@ def test_a_refused_post_takes_no_bytes_from_a_request_that_is_about_to_name_them
     no_quota_left(server, alice, monkeypatch)
     assert alice.api.publish(inline_post(alice, JPEG)).status_code == 402
     assert kept(server) == [facts.sha256]
-    library.give_up(server.service, [facts])
+    library.release_unreferenced(server.service, [facts])
     assert kept(server) == []
 
 
@@ -847,7 +847,7 @@ def test_deleting_one_of_two_records_leaves_the_bytes_to_a_request_that_is_about
 ) -> None:
     facts = inline_kept(server, alice, JPEG)
     alice.api.delete(f"/v1/media/{stored(alice.api)['id']}")
-    assert not files.remove_unneeded(server.service, facts.sha256)
+    assert not files.remove_unreferenced(server.service, facts.sha256)
     assert kept(server) == [facts.sha256]
 
 

@@ -22,8 +22,8 @@ from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import open_context
 from socialpub.domain.identity import api_keys
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.store import database
 from socialpub.store.schema import migration
 from socialpub.web.app import build_app

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.media import fetched, files, probe
+from socialpub.domain.media import batch_cache, files, probe
 from socialpub.platforms.contract import MediaFacts
 from socialpub.store.schema.models import Media
 from tests.kit import Person, Server, iso, untouched
@@ -161,7 +161,7 @@ CUT = ("half of its length", "reset within the body", "silent within the body", 
 def test_a_file_that_was_not_read_to_its_end_is_not_published(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(fetched, "FETCH_SECONDS", 1.0 if name.startswith("silent") else 30.0)
+    monkeypatch.setattr(batch_cache, "FETCH_SECONDS", 1.0 if name.startswith("silent") else 30.0)
     host = OddServer(lambda _: (200, {"Content-Type": "image/jpeg"}, picture(size=(300, 200))))
     (result,) = publish(alice, by_url(host.url(next(odd for odd in ODD if odd.name == name))))
     host.close()
@@ -221,7 +221,7 @@ def test_a_fetch_stops_where_it_would_fill_the_disk(
     """Its beginning finds room; by the time of the second look it is gone."""
     free = iter([10**12])
     usage = shutil.disk_usage(server.home)
-    monkeypatch.setattr(files, "RESERVE_EVERY", 100_000)
+    monkeypatch.setattr(files, "RESERVE_CHECK_BYTES", 100_000)
     monkeypatch.setattr(files.shutil, "disk_usage", lambda folder: usage._replace(free=next(free, 0)))
     body = {
         "targets": [{"accountId": alice.bluesky}],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from tests.kit import Person, Server, unused

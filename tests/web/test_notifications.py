@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from socialpub.domain.accounts import tokens
+from socialpub.domain.delivery.notifications import channels, message_texts
 from socialpub.domain.events import events
-from socialpub.domain.notifications import channels, words
+from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.notifications import PAUSED
 from socialpub.store.schema.models import Account, AuditEntry, Notification, NotificationChannel, Post
 from socialpub.web.app import ROUTES
 from tests.chats import CHANNELS, CHATS, DISCORD, SLACK, add, texts
@@ -186,7 +186,12 @@ def broken(world: World, account: str) -> None:
 
 def test_every_page_that_is_linked_is_there() -> None:
     pages = {route.path for route in ROUTES if route.guard == "page"}
-    assert {words.HOME_PAGE, words.ACCOUNTS_PAGE, words.POSTS_PAGE, f"{words.POSTS_PAGE}/<post_id:str>"} <= pages
+    assert {
+        message_texts.HOME_PAGE,
+        message_texts.ACCOUNTS_PAGE,
+        message_texts.POSTS_PAGE,
+        f"{message_texts.POSTS_PAGE}/<post_id:str>",
+    } <= pages
 
 
 # --- One message for one cause ---------------------------------------------------------------------------------------
@@ -375,7 +380,7 @@ def test_that_publishing_is_paused_is_told_while_it_is_and_the_rest_after_it(wor
     while [row["status"] for row in rows(server)].count("succeeded") < 2:
         breathe()
     assert {(row["type"], row["status"]) for row in rows(server)} == {
-        (PAUSED, "succeeded"),
+        (PAUSED_TYPE, "succeeded"),
         ("token.revoked", "pending"),
     }
     server.service.write(lambda tx: instance.resume(tx, instance.RESTORED)).result()
@@ -704,7 +709,7 @@ def test_without_a_mail_server_there_is_no_channel_by_mail(world: World) -> None
 def test_an_organization_has_no_more_channels_than_it_may(
     world: World, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channels, "PER_ORGANIZATION", 2)
+    monkeypatch.setattr(channels, "MAX_PER_ORGANIZATION", 2)
     made = [on_slack(world.alice, sink)["id"] for _ in range(2)]
     answer = world.bob.api.post(CHANNELS, json={"to": CHATS["slack"].to(sink.origin)})
     assert (answer.status_code, error_of(answer)["rule"]) == (409, "notification.channels.max")

@@ -19,8 +19,8 @@ from socialpub.base.config import RateLimitSettings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.events.events import EVENTS
-from socialpub.domain.shapes.events import EVENT_DATA
-from socialpub.domain.shapes.posts import PostStatus
+from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.posts import PostStatus
 from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation

@@ -17,7 +17,7 @@ from PIL import Image
 
 from socialpub import platforms
 from socialpub.base.security.crypto import digest
-from socialpub.domain.shapes.errors import PLATFORM_RESPONSES
+from socialpub.domain.schemas.errors import PLATFORM_RESPONSES
 from socialpub.platforms.contract import Board
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, Instance, Organization, Post, Session, User

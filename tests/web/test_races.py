@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.schema.models import Post
 from tests.kit import Api, Person, Server, iso
 from tests.soak.world import TIMED

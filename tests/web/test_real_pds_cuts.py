@@ -22,8 +22,8 @@ import httpx
 import pytest
 
 from socialpub.base import http as outbound
-from socialpub.domain.publishing import horizon
-from socialpub.domain.publishing import records as outcomes
+from socialpub.domain.publishing import lookup_schedule
+from socialpub.domain.publishing import transactions as outcomes
 from socialpub.platforms.bluesky.text import strip_bom
 from socialpub.platforms.contract import AccountIdentity, Platform, Tokens
 from tests.conftest import Tell
@@ -267,7 +267,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(place, name, getattr(place, name))  # what the next two lines put there is undone
     server_main._cut_off(CALL_SECONDS)
     server_main._hurry(HURRY)
-    monkeypatch.setattr(horizon, "COMMENT_CHECKS", tuple(check * HURRY for check in horizon.COMMENT_CHECKS))
+    monkeypatch.setattr(
+        lookup_schedule, "COMMENT_LOOKUP_TIMES", tuple(check * HURRY for check in lookup_schedule.COMMENT_LOOKUP_TIMES)
+    )
 
 
 def test_random_cuts_leave_each_post_once_and_none_unknown(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import fault_injection
-from socialpub.domain.publishing import sending
+from socialpub.domain.publishing import dispatch
 from socialpub.store.jobs.leases import Claim
 from socialpub.store.schema.models import Attempt, Intent, Media, Post
 from tests.kit import UNKNOWN_ID, breathe, error_of, iso, untouched
@@ -309,7 +309,7 @@ def test_a_cancel_that_lands_while_a_worker_is_at_it_wins(world: World) -> None:
     assert world.alice.api.delete(f"/v1/posts/{post}").status_code == 200
     world.server.clock.skip(10)
     over = queue.SimpleQueue[bool]()
-    sending.begin(world.server.service, world.server.engine.fetched, claim, over.put)
+    dispatch.start(world.server.service, world.server.engine.fetched, claim, over.put)
     assert over.get(timeout=20) is False  # nothing was called
     jobs.leave(claim)
     jobs.drop(claim)  # as a worker does, or the end of the server waits for it

@@ -16,7 +16,7 @@ from socialpub.domain.access import authentication
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.access.authentication import SESSION_IDLE_MS
 from socialpub.domain.identity import api_keys
-from socialpub.domain.shapes.keys import KeyRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.store.engine import sql
 from socialpub.store.queries.authentication import FIND_KEY_BY_DIGEST
 from socialpub.store.schema.models import ApiKey, Post, Session, User, WebhookDelivery

@@ -18,7 +18,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.identity import signin, users
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.store.schema.models import ApiKey, Organization, Session, User
 from tests.kit import Clock, Person, Server, error_of, kept_busy
 from tests.soak.world import wait_for

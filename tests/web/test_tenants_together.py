@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from socialpub.domain.access import actions
-from socialpub.domain.posts import accept, unheard
-from socialpub.domain.publishing import records, run
+from socialpub.domain.access import actions, lost_responses
+from socialpub.domain.posts import accept
+from socialpub.domain.publishing import run, transactions
 from socialpub.store.schema.models import (
     Attempt,
     AuditEntry,
@@ -68,7 +68,7 @@ class Ears:
 
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
-        self._ear_of = unheard.ear_of
+        self._ear_of = lost_responses.identify
 
     def __call__(self, service: Any, scope: Any, *rest: Any) -> Any:
         ear = self._ear_of(service, scope, *rest)
@@ -91,7 +91,7 @@ def accepted(server: Server, people: list[Person], at: str, *, pictures: bool = 
         return str(answer.raise_for_status().json()["id"])
 
     asked = [(person, number) for number in range(EACH) for person in people]
-    gate = Gate(server, actions._add_authorization(accept._insert), len(asked))
+    gate = Gate(server, actions._add_authorization(accept._insert_batches), len(asked))
     with ThreadPoolExecutor(len(asked)) as clients, mock.patch.object(server.service, "write_together", gate):
         found = [(person, clients.submit(publish, person, number)) for person, number in asked]
         return {batch.result(): person for person, batch in found}
@@ -99,9 +99,9 @@ def accepted(server: Server, people: list[Person], at: str, *, pictures: bool = 
 
 def publish_all(server: Server, count: int) -> None:
     """All of them are claimed in one transaction, and their results are written in another."""
-    claims = Gate(server, run.take_together, count)
+    claims = Gate(server, run.claim_together, count)
     with mock.patch.object(server.service, "write_together", claims):
-        results = Gate(server, records.sent, count)
+        results = Gate(server, transactions.publish_sent, count)
         with mock.patch.object(server.service, "write_together", results):
             server.skip(HOUR + 1)
             while len(server.lab.lab.ledger.posts()) < count or server.service.jobs.held():
@@ -121,9 +121,11 @@ def test_requests_that_are_accepted_together_are_recorded_for_their_own_tenants(
     counting: Counting, server: Server, world: World, people: list[Person], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Records of keys, answers that are owed, rows of the audit, quotas and media."""
-    monkeypatch.setattr(unheard, "SOON_SECONDS", HOUR)  # the rows of answers that were heard stay for the test
+    monkeypatch.setattr(
+        lost_responses, "DELETE_DELAY_SECONDS", HOUR
+    )  # the rows of answers that were heard stay for the test
     ears = Ears()
-    monkeypatch.setattr(unheard, "ear_of", ears)
+    monkeypatch.setattr(lost_responses, "identify", ears)
     tiers = {world.alice.organization: "pro", world.charlie.organization: "free"}
     for organization, tier in tiers.items():
         change = Organization.update(tier=tier).where(Organization.id == organization)

@@ -79,10 +79,10 @@ def test_only_a_failure_makes_a_batch_look_failed(mix: tuple[str, ...], narrow: 
         for result, state in zip(batch["results"], mix, strict=True):
             _put(narrow, result["postId"], states[state])
         service = narrow.server.service
-        body = service.read(lambda: batches.batch_body(service, batch["id"])).result()
+        body = service.read(lambda: batches.load_body(service, batch["id"])).result()
     wanted = {0: "queued" if "open" in mix else "published", 3: "failed"}.get(mix.count("failed"), "partial_failed")
     assert body["status"] == wanted
-    assert batches.answer_of(body).status == (202 if wanted == "queued" else 200)
+    assert batches.build_response(body).status == (202 if wanted == "queued" else 200)
 
 
 def _put(world: World, post: str, status: str) -> None:
@@ -257,7 +257,7 @@ def test_while_nothing_can_be_read_the_answer_is_the_batch_as_it_was_accepted(
     narrow: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is gone bad beneath the readers, just after the commit."""
-    real, broken = batches.batch_body, threading.Event()
+    real, broken = batches.load_body, threading.Event()
 
     def read(*args: Any) -> Any:
         if broken.is_set():
@@ -265,7 +265,7 @@ def test_while_nothing_can_be_read_the_answer_is_the_batch_as_it_was_accepted(
         broken.set()
         return real(*args)
 
-    monkeypatch.setattr(batches, "batch_body", read)
+    monkeypatch.setattr(batches, "load_body", read)
     with busy(narrow):
         answer = send(narrow, narrow.body(), **NOW)
     monkeypatch.undo()

@@ -13,8 +13,8 @@ import pytest
 from sanic.exceptions import ServerError
 
 from socialpub.base import fault_injection
+from socialpub.domain.access import lost_responses
 from socialpub.domain.background import periodic_tasks
-from socialpub.domain.posts import unheard
 from socialpub.store.schema.models import Organization, Post, UnacknowledgedRequest, Usage
 from socialpub.web.server import ServerProtocol
 from tests.kit import Person, Server, breathe
@@ -169,7 +169,7 @@ def test_what_counts_no_more_is_forgotten(narrow: World) -> None:
     with busy(narrow):
         drop(narrow, narrow.body())
     narrow.server.wait(narrow.server.rows(Post)[0]["id"], "published")
-    narrow.server.clock.skip(unheard.WINDOW_MS / 1000 + 1)
+    narrow.server.clock.skip(lost_responses.WINDOW_MS / 1000 + 1)
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
     periodic_tasks.sweep(narrow.server.service, narrow.server.engine.fetched)

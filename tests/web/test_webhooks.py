@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.domain.shapes.events import EVENT_DATA
-from socialpub.domain.webhooks import endpoints
+from socialpub.domain.delivery.webhooks import endpoints
+from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.hooks import DELIVERIES, ENDPOINTS, deliveries, ended, register
 from tests.kit import Server, breathe, error_of
@@ -313,7 +313,7 @@ def test_bad_fields_are_refused(world: World, sink: Sink) -> None:
 def test_an_organization_has_no_more_endpoints_than_it_may(
     world: World, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endpoints, "PER_ORGANIZATION", 2)
+    monkeypatch.setattr(endpoints, "MAX_PER_ORGANIZATION", 2)
     made = [register(world.alice, sink.url)["id"] for _ in range(2)]
     refused = error_of(world.bob.api.post(ENDPOINTS, json={"url": sink.url}))
     assert (refused["rule"], refused["message"]) == (

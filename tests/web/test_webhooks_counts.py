@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from socialpub.domain.outbox import deliverer
+from socialpub.domain.delivery import outbox_worker
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.counting import Counting
 from tests.hooks import ended, register
@@ -19,7 +19,7 @@ TOGETHER = 8
 @pytest.fixture
 def gathering(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is under way ends together, however slow the machine is."""
-    monkeypatch.setattr(deliverer, "GATHER_SECONDS", 60.0)
+    monkeypatch.setattr(outbox_worker, "GATHER_SECONDS", 60.0)
 
 
 def schedule(server: Server, person: Person, count: int) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from socialpub.domain.outbox.deliverer import AT_ONCE
-from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.delivery.outbox_worker import CALLS_PER_RECEIVER
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.engine import sql
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery
 from tests.conftest import Tell
@@ -53,13 +53,13 @@ def test_what_comes_while_all_places_of_an_endpoint_are_taken_goes_out_after_the
     over = threading.Event()
     sink.answer = lambda got: 204 if over.wait(60) else 500
     register(alice, sink.url, events=["post.queued"])
-    for _ in range(AT_ONCE):
+    for _ in range(CALLS_PER_RECEIVER):
         schedule(server, alice, [alice.bluesky])
-    sink.wait(AT_ONCE)
+    sink.wait(CALLS_PER_RECEIVER)
     schedule(server, alice, [alice.bluesky])
     server.service.ring_receivers([])
     over.set()
-    assert len(sink.wait(AT_ONCE + 1)) == AT_ONCE + 1
+    assert len(sink.wait(CALLS_PER_RECEIVER + 1)) == CALLS_PER_RECEIVER + 1
 
 
 def test_an_end_that_cannot_be_written_keeps_no_other_from_being_written(
@@ -174,7 +174,7 @@ def test_one_of_a_hundred_endpoints_hangs_and_the_others_get_all_of_two_thousand
         posts = [post for batch in scheduled for post in batch]
         got = sink.wait(2 * len(posts), 120)
         out = server.wait(due[0], "published", seconds=60)
-        assert len(hanging.got) == AT_ONCE  # it still holds every one
+        assert len(hanging.got) == CALLS_PER_RECEIVER  # it still holds every one
         lateness = (out["published_at"] - out["scheduled_at"]) / 1000
         over.set()
         hanging.wait(2 * len(posts) + 3, 120)

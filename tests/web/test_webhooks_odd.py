@@ -8,7 +8,7 @@ from email.utils import formatdate
 
 import pytest
 
-from socialpub.domain.outbox.calls import KEPT_MAX, WAIT_MAX
+from socialpub.domain.delivery.attempts import RESPONSE_BYTES_MAX, RETRY_AFTER_MAX
 from socialpub.store.schema.models import WebhookDelivery
 from tests.hooks import DELIVERIES, ended, register
 from tests.kit import Server, breathe
@@ -39,7 +39,7 @@ def test_every_odd_2xx_is_one_delivery(make_server: Callable[..., Server]) -> No
     assert len(called) == len(ODD)
 
 
-@pytest.mark.parametrize("size", [KEPT_MAX - 1, KEPT_MAX, KEPT_MAX + 1, 100_000])
+@pytest.mark.parametrize("size", [RESPONSE_BYTES_MAX - 1, RESPONSE_BYTES_MAX, RESPONSE_BYTES_MAX + 1, 100_000])
 @pytest.mark.parametrize("status", [200, 404])
 def test_of_an_answer_two_kibibytes_are_kept(world: World, sink: Sink, size: int, status: int) -> None:
     sink.answer = lambda got: Said(status, b"x" * size)
@@ -47,7 +47,7 @@ def test_of_an_answer_two_kibibytes_are_kept(world: World, sink: Sink, size: int
     world.published()
     (row,) = ended(world.server, world.alice, 1)
     (attempt,) = world.alice.api.get(f"{DELIVERIES}/{row['id']}").json()["attempts"]
-    assert (row["lastStatusCode"], attempt["responseBody"]) == (status, "x" * min(size, KEPT_MAX))
+    assert (row["lastStatusCode"], attempt["responseBody"]) == (status, "x" * min(size, RESPONSE_BYTES_MAX))
 
 
 # --- Retry-After ---------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def waited(world: World, sink: Sink, first: Said) -> float:
         (lambda now: "600", 600),
         (lambda now: "600.5", 601),
         (lambda now: formatdate(now + 600, usegmt=True), 600),
-        (lambda now: "999999", WAIT_MAX),
+        (lambda now: "999999", RETRY_AFTER_MAX),
     ],
     ids=["seconds", "fraction", "date", "far"],
 )

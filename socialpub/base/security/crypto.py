@@ -151,7 +151,8 @@ class Vault:
 
     def _sealed(self, nonce: bytes, secret: bytes, place: tuple[str, str, str]) -> str:
         key_id = self._first
-        return f"v1.{key_id}.{_encode_base64(nonce)}.{_encode_base64(self._keys[key_id].encrypt(nonce, secret, _encode_location(place)))}"
+        encrypted = self._keys[key_id].encrypt(nonce, secret, _encode_location(place))
+        return f"v1.{key_id}.{_encode_base64(nonce)}.{_encode_base64(encrypted)}"
 
     def _find(self, key_id: str) -> AESGCM:
         if key_id not in self._keys and self._reread:

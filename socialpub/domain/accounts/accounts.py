@@ -18,7 +18,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import attention, revocation
 from socialpub.domain.accounts.tokens import build_columns, decrypt, open_upstream
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.accounts import AccountBody, AccountsQuery
+from socialpub.domain.schemas.accounts import AccountBody, AccountsQuery
 from socialpub.platforms.contract import AccountIdentity, ConfiguredSite, Platform, SupportsPasswordLogin, Tokens
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.kit import oauth

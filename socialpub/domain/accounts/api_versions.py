@@ -14,8 +14,8 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
-from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.shapes.events import VersionDeprecated
+from socialpub.domain.schemas.common import parse_instant
+from socialpub.domain.schemas.events import VersionDeprecated
 from socialpub.platforms.contract import Platform
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql

@@ -17,7 +17,7 @@ from socialpub.domain.accounts import connect, tokens
 from socialpub.domain.context import platform_sites
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.apps import AppBody, AppRequest
+from socialpub.domain.schemas.apps import AppBody, AppRequest
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import Platform, Site, Tokens
 from socialpub.platforms.kit import oauth

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.accounts import Attention
+from socialpub.domain.schemas.accounts import Attention
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import publish_runs

@@ -11,7 +11,7 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.connector_session import ConnectorSession, StorageError
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.accounts import BoardBody, BoardList, DefaultBoardBody
+from socialpub.domain.schemas.accounts import BoardBody, BoardList, DefaultBoardBody
 from socialpub.platforms.contract import Board, SupportsBoards
 from socialpub.store.database import Tx
 from socialpub.store.rows import AccountRow

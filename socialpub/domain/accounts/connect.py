@@ -26,18 +26,18 @@ from socialpub.domain.accounts import accounts, client_metadata, revocation, tok
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.accounts import (
+from socialpub.domain.schemas.accounts import (
     ChoiceBody,
     ChoicesBody,
-    Completing,
+    CompleteRequestBase,
     ConnectBody,
     CredentialsDescriptor,
     Descriptor,
     FieldBody,
-    back_from,
-    fields_given,
+    read_credentials,
+    read_redirect,
 )
-from socialpub.domain.shapes.common import DeletedBody
+from socialpub.domain.schemas.common import DeletedBody
 from socialpub.platforms.contract import (
     AccountIdentity,
     AuthorizationRedirect,
@@ -95,8 +95,8 @@ def get_ready_platform(service: AppContext, name: str) -> Platform:
             platform=name,
             remediation=(
                 f"An owner registers an app at {platform.label} with the redirect URI "
-                f"{build_redirect_uri(service, platform)} and types it in under Settings, Platform apps; or the operator "
-                f"sets {names}. See {service.base_url}/docs/platforms/{name}."
+                f"{build_redirect_uri(service, platform)} and types it in under Settings, Platform apps; or the "
+                f"operator sets {names}. See {service.base_url}/docs/platforms/{name}."
             ),
         )
     return platform
@@ -215,12 +215,12 @@ def _decrypt(service: AppContext, row: ConnectAttemptRow, column: Literal["secre
 # --- Completion ----------------------------------------------------------------------------------------------------
 
 
-async def complete(who: Actor, name: str, request: Completing) -> LoginResult:
+async def complete(who: Actor, name: str, request: CompleteRequestBase) -> LoginResult:
     """Complete a login by the platform's method: fields, code or choice."""
     service, scope, platform = who.service, who.scope, get_ready_platform(who.service, name)
     if platform.oauth is None and not (request.state or request.code or request.choice_id):
-        return await complete_with_fields(service, scope, name, fields_given(platform, request), request.profile_id)
-    state, code, choice = back_from(request)
+        return await complete_with_fields(service, scope, name, read_credentials(platform, request), request.profile_id)
+    state, code, choice = read_redirect(request)
     if choice is not None:
         return await complete_with_choice(service, scope, name, state, choice)
     return await complete_with_code(service, scope, name, state, code or "", request.iss)

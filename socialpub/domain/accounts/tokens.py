@@ -26,8 +26,8 @@ from socialpub.domain.accounts import attention
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext, TokenRefreshState
 from socialpub.domain.events import events
+from socialpub.domain.schemas.events import TokenEvent, TokenExpiring, TokenRevoked
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.events import TokenEvent, TokenExpiring, TokenRevoked
 from socialpub.platforms.contract import ConnectorAccount as Who
 from socialpub.platforms.contract import RefreshPolicy, SigningContext, Tokens, Upstream
 from socialpub.platforms.kit import oauth

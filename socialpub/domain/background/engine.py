@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from socialpub.base.errors import ApiError
+from socialpub.domain.access import lost_responses
 from socialpub.domain.accounts import tokens
 from socialpub.domain.background import recovery
 from socialpub.domain.background.heartbeat import Heartbeat, try_step
@@ -16,13 +17,12 @@ from socialpub.domain.background.job_runner import JobRunner
 from socialpub.domain.background.periodic_tasks import PeriodicTasks
 from socialpub.domain.background.publishing_gate import PublishingGate
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.notifications import notification_outbox
+from socialpub.domain.delivery.outbox_worker import OutboxWorker
+from socialpub.domain.delivery.webhooks import webhook_outbox
 from socialpub.domain.identity import signin
 from socialpub.domain.media import library
-from socialpub.domain.notifications import outbox
-from socialpub.domain.outbox.deliverer import Deliverer
-from socialpub.domain.posts import unheard
 from socialpub.domain.server import instance
-from socialpub.domain.webhooks import deliver
 
 HEARTBEAT_SECONDS = 60.0  # a scheduler that was silent for longer does not answer
 STOP_SECONDS = 20.0
@@ -35,7 +35,7 @@ class BackgroundEngine:
     def __init__(self, service: AppContext) -> None:
         self.service = service
         self.started_at = service.now_ms
-        self.fetched = library.Fetched(service)
+        self.fetched = library.BatchMediaCache(service)
         self.throttle = signin.LoginThrottle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
         self.pauses = PublishingGate(service)
@@ -45,8 +45,10 @@ class BackgroundEngine:
         self.wholeness = BackgroundIntegrityCheck(service)
         self._workers = JobRunner(JobContext(service, self.fetched, self._stopping.is_set))
         self.publish_now = self._workers.publish_now
-        self._deliverer = Deliverer(
-            service, (deliver.Webhooks(), outbox.Notifications()), lambda: self.paused is not None
+        self._deliverer = OutboxWorker(
+            service,
+            (webhook_outbox.WebhookOutbox(), notification_outbox.NotificationOutbox()),
+            lambda: self.paused is not None,
         )
 
     @property
@@ -91,7 +93,7 @@ class BackgroundEngine:
         try_step(lambda: tokens.save_unsaved(self.service))
         if not self.service.db.fenced.is_set():
             try_step(self._beats.heard)  # the last one: the threads that beat have ended
-        if forgotten := unheard.forget(self.service):
+        if forgotten := lost_responses.delete_delivered(self.service):
             with contextlib.suppress(ApiError):  # nothing can be written: it has a time of its own, and ends by itself
                 forgotten.result()
         self.fetched.close()

@@ -14,8 +14,8 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.background import recovery
 from socialpub.domain.context.app_context import AppContext, limit_concurrency
 from socialpub.domain.media import library
-from socialpub.domain.publishing import sending
-from socialpub.domain.publishing.sending import Over
+from socialpub.domain.publishing import dispatch
+from socialpub.domain.publishing.dispatch import RunDone
 from socialpub.store.engine import sql
 from socialpub.store.jobs.leases import Claim, DueTimesReader
 from socialpub.store.queries import due_jobs
@@ -28,7 +28,7 @@ class JobContext:
     """What a job is done with. `stopping`: whether a long one is to be given back."""
 
     service: AppContext
-    fetched: library.Fetched
+    fetched: library.BatchMediaCache
     stopping: Callable[[], bool]
 
 
@@ -37,7 +37,7 @@ class JobKind:
     """One kind of job."""
 
     name: str
-    answer: Callable[[JobContext, Claim, Over], None]
+    answer: Callable[[JobContext, Claim, RunDone], None]
     """Answer the doorbell: the job is finished, or given back for later, with its rows; what is given is told so then.
     Where it raises, the job rings again."""
     places: Callable[[Settings], int]
@@ -59,9 +59,9 @@ class JobKind:
         return claim.due_at is not None and service.now_ms - claim.due_at > self.late_ms
 
 
-def _run_publish(bench: JobContext, claim: Claim, over: Over) -> None:
+def _run_publish(bench: JobContext, claim: Claim, over: RunDone) -> None:
     try:
-        sending.begin(bench.service, bench.fetched, claim, over)
+        dispatch.start(bench.service, bench.fetched, claim, over)
     except RuntimeError:  # no thread to be had
         over(False)
         raise
@@ -75,10 +75,10 @@ def _run_cancel(bench: JobContext, claim: Claim) -> None:
     accounts.run_cancel_job(bench.service, claim, bench.stopping)
 
 
-def _run_in_worker(run: Callable[[JobContext, Claim], None]) -> Callable[[JobContext, Claim, Over], None]:
+def _run_in_worker(run: Callable[[JobContext, Claim], None]) -> Callable[[JobContext, Claim, RunDone], None]:
     """A kind whose jobs are done by a worker of the consumer."""
 
-    def answer(bench: JobContext, claim: Claim, over: Over) -> None:
+    def answer(bench: JobContext, claim: Claim, over: RunDone) -> None:
         before = current_share_key.set(claim.share)
         try:
             run(bench, claim)

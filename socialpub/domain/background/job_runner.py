@@ -13,7 +13,7 @@ from typing import Any
 
 from socialpub.domain.background.job_kinds import JOB_KINDS, JobContext, JobKind
 from socialpub.domain.context import upstreams
-from socialpub.domain.publishing import immediate
+from socialpub.domain.publishing import immediate_batch
 from socialpub.store.jobs.job_queue import MEMORY_TASKS_MAX
 from socialpub.store.jobs.leases import Claim
 
@@ -46,7 +46,7 @@ class JobRunner:
             self._consumer.stop(graceful=True)
         self._jobs.until_none_held(deadline - clock.monotonic())
 
-    def publish_now(self, claims: Sequence[Claim], taken: immediate.Taken) -> None:
+    def publish_now(self, claims: Sequence[Claim], taken: immediate_batch.ClaimedPosts) -> None:
         """Publish the targets of an immediate batch: all at once, but one after the other on an account."""
         service = self._bench.service
         lanes: dict[str, list[Claim]] = {}
@@ -54,7 +54,7 @@ class JobRunner:
             lanes.setdefault(claim.lane, []).append(claim)
         for lane in lanes.values():
             try:
-                targets = immediate.Targets(service, self._bench.fetched, lane, taken)
+                targets = immediate_batch.AccountSequence(service, self._bench.fetched, lane, taken)
                 upstreams.choose_executor(service, lane[0].share).enter_for(lane[0].share, targets.begin)
             except RuntimeError:  # the server stops: the leases run out and the jobs ring
                 log.exception("an immediate batch could not be started; it follows within a minute")

@@ -12,7 +12,7 @@ from typing import Any
 from socialpub.base import http as outbound
 from socialpub.base.observability import metrics
 from socialpub.base.system import malloc
-from socialpub.domain.access import audit_log, idempotency
+from socialpub.domain.access import audit_log, idempotency, lost_responses
 from socialpub.domain.accounts import api_versions, connect, token_refresh, tokens, version_checks
 from socialpub.domain.background import recovery
 from socialpub.domain.background.heartbeat import Heartbeat
@@ -22,7 +22,7 @@ from socialpub.domain.background.retention import HistoryRetention
 from socialpub.domain.backups.scheduled_backups import BACKUP_RETRY_SECONDS, ScheduledBackups
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.posts import batches, unheard
+from socialpub.domain.posts import batches
 from socialpub.domain.server import instance
 from socialpub.store import search
 from socialpub.store.jobs.job_queue import IntervalSchedule, retry_without_storage
@@ -44,7 +44,7 @@ class PeriodicTasks:
     def __init__(
         self,
         service: AppContext,
-        fetched: library.Fetched,
+        fetched: library.BatchMediaCache,
         pauses: PublishingGate,
         heartbeat: Heartbeat,
         stopping: threading.Event,
@@ -144,7 +144,7 @@ def _count_failure(task: Any, value: object, error: Exception | None) -> None:
         metrics.TASK_FAILURES.labels(task.name).inc()
 
 
-def sweep(service: AppContext, fetched: library.Fetched) -> None:
+def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
     """Ring again for what has lost its job, and forget what is past its time."""
     for kind in JOB_KINDS:
         if kind.sweep:
@@ -153,10 +153,10 @@ def sweep(service: AppContext, fetched: library.Fetched) -> None:
         log.info("answers past their time are being forgotten")
     while service.write(lambda tx: audit_log.purge(service, tx)).result() == audit_log.PURGE_BATCH:
         log.info("acts past their time are being forgotten")
-    service.write(lambda tx: unheard.purge(service, tx)).result()
+    service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()
     fetched.adopt()
     for batch in fetched.held():
-        if service.read(functools.partial(batches.has_ended, batch)).result():
+        if service.read(functools.partial(batches.is_finished, batch)).result():
             fetched.drop(batch)
     # A database that was put back may be the wrong one: its media are kept until `socialpub resume`.
     if service.read(instance.get_pause_reason).result() is None:

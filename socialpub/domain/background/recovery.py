@@ -23,7 +23,7 @@ from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import batches
-from socialpub.domain.publishing import overdue_rule, records
+from socialpub.domain.publishing import overdue_rule, transactions
 from socialpub.domain.server import clock_watch, instance
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -178,7 +178,7 @@ def resume_after_restore(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
         words = f"More than {SKIPPED_MAX} posts are overdue. {command} does it."
         raise ApiError("validation_failed", words)
     for row in rows:
-        records.too_late(who.service, tx, row)
+        transactions.fail_overdue(who.service, tx, row)
     return end_pause(tx, who, instance.RESTORED) | {"skipped": len(rows)}
 
 
@@ -196,7 +196,7 @@ def may_resume(scope: Scope) -> bool:
 def fail_posts(service: AppContext, rows: Sequence[overdue_rule.DuePost]) -> None:
     def fail(tx: Tx) -> None:
         for row in rows:
-            records.too_late(service, tx, row)
+            transactions.fail_overdue(service, tx, row)
 
     service.write(fail).result()
 
@@ -211,10 +211,10 @@ def complete_response(service: AppContext, claim: Claim) -> None:
     batch = claim.key.removeprefix("answer:")
 
     def finish(tx: Tx) -> None:
-        if batches.has_ended(batch):
+        if batches.is_finished(batch):
             key = sql.fetch_value(maintenance.FIND_UNANSWERED_REQUEST, (batch,))
             if key:
-                batches.complete(service, tx, batch, key)
+                batches.store_current_response(service, tx, batch, key)
             service.jobs.finish(tx, claim)
         else:
             age = service.now_ms - Batch.select(Batch.created_at).where(Batch.id == batch).scalar()

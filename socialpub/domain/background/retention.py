@@ -66,7 +66,7 @@ class HistoryRetention:
 
     def _look_at_media(self, before_ms: int) -> bool:
         return any(
-            library.forget_unused(self._service, before_ms) < library.UNUSED_AT_ONCE for _ in range(BATCHES_PER_RUN)
+            library.delete_unused(self._service, before_ms) < library.UNUSED_BATCH_SIZE for _ in range(BATCHES_PER_RUN)
         )
 
     def _look_at_posts(self, before_ms: int) -> tuple[int, bool]:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from socialpub.base.json_codec import dumps
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.notifications import PAUSED
+from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import notifications as statements
 
-DEFAULT_TYPES = ("post.failed", "post.rejected", "token.expiring", "token.revoked", "webhook.disabled", PAUSED)
+DEFAULT_TYPES = ("post.failed", "post.rejected", "token.expiring", "token.revoked", "webhook.disabled", PAUSED_TYPE)
 """What a channel that names no types is told: what needs somebody."""
 WINDOW_MAX_MS = 24 * 3600 * 1000
 
@@ -86,7 +86,7 @@ def enqueue_paused(service: AppContext, tx: Tx, reason: str) -> None:
     rung = set()
     for row in sql.fetch_all(statements.FIND_ALL_CHANNELS):
         channel = ChannelSubscription(*row)
-        rung |= enqueue(service, tx, [channel], [NotificationInput(PAUSED, channel.profile, {"reason": reason})])
+        rung |= enqueue(service, tx, [channel], [NotificationInput(PAUSED_TYPE, channel.profile, {"reason": reason})])
     if rung:
         tx.after_commit(lambda: service.ring_receivers(sorted(rung)))
 

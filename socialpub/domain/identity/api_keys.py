@@ -11,7 +11,7 @@ from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import KEY_LABELS, Scope, list_key_prefixes
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
+from socialpub.domain.schemas.api_keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
 from socialpub.store.database import Tx
 from socialpub.store.rows import ApiKeyRow
 from socialpub.store.schema.models import ApiKey

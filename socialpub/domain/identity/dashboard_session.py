@@ -11,7 +11,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.profiles import ProfileBody
+from socialpub.domain.schemas.profiles import ProfileBody
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import authentication

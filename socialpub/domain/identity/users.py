@@ -16,9 +16,9 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import sessions
 from socialpub.domain.identity.sessions import BrowserState, NewSession
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.common import ORGANIZATION_MAX
-from socialpub.domain.shapes.issues import parse_object
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas.common import ORGANIZATION_MAX
+from socialpub.domain.schemas.profiles import OrganizationRequest
+from socialpub.domain.schemas.validation import parse_object
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import User
 

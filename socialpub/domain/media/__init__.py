@@ -1,1 +1,1 @@
-"""Media files: storage, download, probing."""
+"""Media files: records, storage, download and probing."""

@@ -30,11 +30,11 @@ from socialpub.store.queries import maintenance
 from socialpub.store.schema.models import Media
 
 RESERVE_BYTES = 200 * 1024 * 1024
-RESERVE_EVERY = 16 * 1024 * 1024
+RESERVE_CHECK_BYTES = 16 * 1024 * 1024
 LEASE_SECONDS = 900.0
 LEFTOVER_SECONDS = 2 * 3600.0
-ARRIVING = ".arriving-"
-STEP = 500
+INCOMING_PREFIX = ".arriving-"
+CLEANUP_BATCH_SIZE = 500
 
 log = logging.getLogger("socialpub.files")
 
@@ -42,16 +42,16 @@ _lock = threading.Lock()
 _leases: dict[Path, list[float]] = {}  # expiry times (monotonic), one per `save`
 
 
-def home(service: AppContext) -> Path:
+def media_directory(service: AppContext) -> Path:
     return service.runtime.settings.data_dir / "media"
 
 
-def file_of(service: AppContext, sha256: str) -> Path:
+def file_path(service: AppContext, sha256: str) -> Path:
     """Return the path of the bytes with this hash."""
-    return home(service) / sha256[:2] / sha256
+    return media_directory(service) / sha256[:2] / sha256
 
 
-def trouble(data_dir: Path, named: bool) -> str | None:
+def find_problem(data_dir: Path, named: bool) -> str | None:
     """Describe a problem with the media folder, without its path. `named`: rows name files."""
     folder = data_dir / "media"
     if not data_dir.is_dir():
@@ -66,14 +66,14 @@ def trouble(data_dir: Path, named: bool) -> str | None:
     return "the media folder is gone" if named else None
 
 
-def are_named() -> bool:
+def has_references() -> bool:
     """Return whether rows reference files."""
     return sql.fetch_value(maintenance.FIND_SMALLEST_MEDIA) is not None
 
 
-def check(service: AppContext) -> None:
+def check_folder(service: AppContext) -> None:
     """Raise ApiError `storage.unavailable` if the folder is unusable; after a missing file."""
-    why = trouble(service.runtime.settings.data_dir, named=True)
+    why = find_problem(service.runtime.settings.data_dir, named=True)
     if why:
         raise rule_error("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
 
@@ -85,14 +85,14 @@ def check_space(folder: Path, coming: int = 0) -> None:
             raise rule_error("storage.unavailable", "There is no room for more media.", retry_after=FULL_RETRY_SECONDS)
 
 
-class Arriving:
+class IncomingFile:
     """Incoming file: counted and hashed while written, deleted unless moved."""
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
         with storage_errors.translate():
             private_files.make_folder(folder)
             check_space(folder)
-            handle, self.path = private_files.create_temporary(folder, ARRIVING)
+            handle, self.path = private_files.create_temporary(folder, INCOMING_PREFIX)
         self.file = os.fdopen(handle, "wb")
         self.size, self.head = 0, b""
         self._max, self._hash, self._checked = max_bytes, hashlib.sha256(), 0
@@ -110,7 +110,7 @@ class Arriving:
         self.size += len(data)
         if self._max is not None and self.size > self._max:
             raise rule_error("media.size_max")
-        if self.size - self._checked > RESERVE_EVERY:
+        if self.size - self._checked > RESERVE_CHECK_BYTES:
             check_space(self.path.parent)
             self._checked = self.size
         self.head += data[: max(0, SNIFF_BYTES - len(self.head))]
@@ -154,9 +154,9 @@ class Arriving:
 # --- Saving and removing ---------------------------------------------------------------------------------------------
 
 
-def save(service: AppContext, arriving: Arriving) -> Path:
-    """Store the finished file by hash, leased until `release` or `give_up` (or 15 minutes)."""
-    place = file_of(service, arriving.sha256)
+def save(service: AppContext, arriving: IncomingFile) -> Path:
+    """Store the finished file by hash, leased until `release` or `release_unreferenced` (or 15 minutes)."""
+    place = file_path(service, arriving.sha256)
     with _lock:
         _leases.setdefault(place, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)
         if not place.exists():
@@ -166,47 +166,47 @@ def save(service: AppContext, arriving: Arriving) -> Path:
 
 def release(service: AppContext, sha256: str) -> None:
     """End one lease: a row names the file now."""
-    place = file_of(service, sha256)
+    place = file_path(service, sha256)
     with _lock:
         if place in _leases:
             _leases[place].pop(0)
-        _forget_ended(place, 0)
+        _drop_expired_leases(place, 0)
 
 
-def give_up(service: AppContext, sha256: str) -> None:
+def release_unreferenced(service: AppContext, sha256: str) -> None:
     """End one lease without a row; delete the file if unreferenced."""
     release(service, sha256)
-    remove_unneeded(service, sha256)
+    remove_unreferenced(service, sha256)
 
 
-def remove_unneeded(service: AppContext, sha256: str) -> bool:
+def remove_unreferenced(service: AppContext, sha256: str) -> bool:
     """Delete a file unless a row or lease needs it; return whether it was deleted."""
-    place = file_of(service, sha256)
+    place = file_path(service, sha256)
     with _lock:
-        _forget_ended(place, service.runtime.clock.monotonic())
-        if place in _leases or service.read(lambda: _needed([sha256])).result():
+        _drop_expired_leases(place, service.runtime.clock.monotonic())
+        if place in _leases or service.read(lambda: _find_referenced([sha256])).result():
             return False
         place.unlink(missing_ok=True)
     return True
 
 
-def _forget_ended(place: Path, now: float) -> None:
+def _drop_expired_leases(place: Path, now: float) -> None:
     left = [ends for ends in _leases.pop(place, ()) if ends > now]
     if left:
         _leases[place] = left
 
 
-def _needed(hashes: Iterable[str]) -> set[str]:
+def _find_referenced(hashes: Iterable[str]) -> set[str]:
     query = Media.select(Media.sha256).where(Media.sha256.in_(list(hashes)), Media.deleted_at.is_null())
     return {row[0] for row in query.tuples()}
 
 
-def tidy(service: AppContext) -> int:
+def clean_up(service: AppContext) -> int:
     """Delete unreferenced files and incomplete uploads; return the number."""
-    removed = sum(_remove_leftover(service, path) for path in home(service).glob(f"**/{ARRIVING}*"))
-    for part in _parts([path.name for path in home(service).glob("??/[0-9a-f]*")]):
-        needed = service.read(lambda: _needed(part)).result()  # noqa: B023 - read before the next round
-        removed += sum(remove_unneeded(service, sha256) for sha256 in part if sha256 not in needed)
+    removed = sum(_remove_leftover(service, path) for path in media_directory(service).glob(f"**/{INCOMING_PREFIX}*"))
+    for part in _split_batches([path.name for path in media_directory(service).glob("??/[0-9a-f]*")]):
+        needed = service.read(lambda: _find_referenced(part)).result()  # noqa: B023 - read before the next round
+        removed += sum(remove_unreferenced(service, sha256) for sha256 in part if sha256 not in needed)
     return removed
 
 
@@ -218,6 +218,6 @@ def _remove_leftover(service: AppContext, path: Path) -> bool:
     return False
 
 
-def _parts(names: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(names), STEP):
-        yield names[start : start + STEP]
+def _split_batches(names: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(names), CLEANUP_BATCH_SIZE):
+        yield names[start : start + CLEANUP_BATCH_SIZE]

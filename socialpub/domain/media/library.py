@@ -23,11 +23,11 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import cursors
 from socialpub.domain.media import files, probe
-from socialpub.domain.media.fetched import Fetched as Fetched
-from socialpub.domain.media.files import file_of
+from socialpub.domain.media.batch_cache import BatchMediaCache as BatchMediaCache
+from socialpub.domain.media.files import file_path
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.common import DeletedBody
-from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
+from socialpub.domain.schemas.common import DeletedBody
+from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, MediaKind
 from socialpub.platforms.kit.rule_catalog import find_fetch_rule
 from socialpub.store.database import Tx
@@ -46,22 +46,22 @@ EXTENSIONS = {
     "video/webm": "webm",
 }
 LISTING = "media"
-UNUSED_AT_ONCE = 25  # per transaction: each one scans all open posts
+UNUSED_BATCH_SIZE = 25  # per transaction: each one scans all open posts
 log = logging.getLogger("socialpub.media")
-InlineFiles = Mapping[str, files.Arriving]  # inline files of a request by their hash
+InlineFiles = Mapping[str, files.IncomingFile]  # inline files of a request by their hash
 T = TypeVar("T")
 
 
 # --- Storing -----------------------------------------------------------------------------------------------------
 
 
-def store(service: AppContext, arriving: files.Arriving, organization: str) -> MediaFacts:
+def store_inline(service: AppContext, arriving: files.IncomingFile, organization: str) -> MediaFacts:
     """Store an inline file durably before a row names it, and measure it.
 
     Unsupported and unreadable files are stored too: the platform's rule refuses them at publishing.
     """
     arriving.finish()
-    kind = probe.sniff(arriving.head) or probe.UNKNOWN
+    kind = probe.sniff(arriving.head) or probe.UNKNOWN_TYPE
     try:
         facts = probe.measure(arriving.path, arriving.sha256, organization)
     except ApiError as error:
@@ -72,7 +72,7 @@ def store(service: AppContext, arriving: files.Arriving, organization: str) -> M
     return facts or MediaFacts(kind, arriving.size, arriving.sha256)
 
 
-def take(service: AppContext, arriving: files.Arriving, organization: str) -> MediaFacts:
+def store_upload(service: AppContext, arriving: files.IncomingFile, organization: str) -> MediaFacts:
     """Store an upload. Raises `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
     arriving.finish()
     facts = probe.measure(arriving.path, arriving.sha256, organization)
@@ -82,51 +82,55 @@ def take(service: AppContext, arriving: files.Arriving, organization: str) -> Me
     return facts
 
 
-async def upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> idempotency.StoredResponse:
+async def upload(who: Actor, arriving: files.IncomingFile, fields: MediaFields) -> idempotency.StoredResponse:
     """Store an upload and its record; return the response, once per Idempotency-Key."""
-    return await idempotency.run_once(who.service, who.key, lambda: _upload(who, arriving, fields))
+    return await idempotency.run_once(who.service, who.key, lambda: _upload_once(who, arriving, fields))
 
 
-async def _upload(who: Actor, arriving: files.Arriving, fields: MediaFields) -> idempotency.StoredResponse:
+async def _upload_once(who: Actor, arriving: files.IncomingFile, fields: MediaFields) -> idempotency.StoredResponse:
     service, asked = who.service, fields.profile_id
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise rule_error("profile.scope_mismatch")
     await service.read(lambda: profiles.check_profile(who.scope, asked))
     threads = service.executors.immediate.of(ShareKey(owner=who.scope.organization))
-    facts = await asyncio.get_running_loop().run_in_executor(threads, take, service, arriving, who.scope.organization)
-    async with bound(service, [facts]):
-        return await actions.respond(actions.bind(who, _record, facts, fields))
+    facts = await asyncio.get_running_loop().run_in_executor(
+        threads, store_upload, service, arriving, who.scope.organization
+    )
+    async with delete_on_failure(service, [facts]):
+        return await actions.respond(actions.bind(who, _insert_upload, facts, fields))
 
 
-def _record(tx: Tx, who: Actor, facts: MediaFacts, fields: MediaFields) -> ActionResult:
-    named(who.service, tx, [facts])
+def _insert_upload(tx: Tx, who: Actor, facts: MediaFacts, fields: MediaFields) -> ActionResult:
+    release_after_commit(who.service, tx, [facts])
     profiles.check_profile(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
     made = new_id(who.service)
     insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text, made)
-    return ActionResult(body(who.service, find(who.scope, None, made)), 201)
+    return ActionResult(to_body(who.service, find(who.scope, None, made)), 201)
 
 
 @contextlib.asynccontextmanager
-async def bound(service: AppContext, kept: Collection[MediaFacts]) -> AsyncIterator[None]:
+async def delete_on_failure(service: AppContext, kept: Collection[MediaFacts]) -> AsyncIterator[None]:
     """Delete the stored files if the block that creates their rows fails."""
     try:
         yield
     except Exception:
-        await asyncio.get_running_loop().run_in_executor(service.executors.immediate, give_up, service, kept)
+        await asyncio.get_running_loop().run_in_executor(
+            service.executors.immediate, release_unreferenced, service, kept
+        )
         raise
 
 
-def named(service: AppContext, tx: Tx, kept: Collection[MediaFacts]) -> None:
+def release_after_commit(service: AppContext, tx: Tx, kept: Collection[MediaFacts]) -> None:
     """Release the leases once this transaction, whose rows name the files, commits."""
     for facts in kept:
         tx.after_commit(functools.partial(files.release, service, facts.sha256))
 
 
-def give_up(service: AppContext, kept: Collection[MediaFacts]) -> None:
+def release_unreferenced(service: AppContext, kept: Collection[MediaFacts]) -> None:
     """Delete stored files that got no rows, unless referenced elsewhere."""
     for facts in kept:
-        files.give_up(service, facts.sha256)
+        files.release_unreferenced(service, facts.sha256)
 
 
 def _check_quota(service: AppContext, organization: str, coming: int) -> None:
@@ -168,11 +172,11 @@ def insert(
         alt_text=alt,
         created_at=service.now_ms,
         used_at=needed_ms or service.now_ms,
-        **{column: getattr(facts, column) for column in FACTS},
+        **{column: getattr(facts, column) for column in FACT_COLUMNS},
     ).execute()
 
 
-FACTS = (
+FACT_COLUMNS = (
     "sha256",
     "width",
     "height",
@@ -187,10 +191,10 @@ FACTS = (
 """Columns named like the facts they hold."""
 
 
-def facts_of(row: MediaRow) -> MediaFacts:
+def read_facts(row: MediaRow) -> MediaFacts:
     """Read the facts from the row, without opening the file."""
     columns: Mapping[str, Any] = row
-    return MediaFacts(row["content_type"], row["size_bytes"], **{column: columns[column] for column in FACTS})
+    return MediaFacts(row["content_type"], row["size_bytes"], **{column: columns[column] for column in FACT_COLUMNS})
 
 
 # --- Records -----------------------------------------------------------------------------------------------------
@@ -198,13 +202,13 @@ def facts_of(row: MediaRow) -> MediaFacts:
 
 def find(scope: Scope, profile: str | None, media_id: str) -> MediaRow:
     """Load an asset the scope may use. Raises ApiError `not_found`, rule `media.unknown`."""
-    row: MediaRow | None = _usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
+    row: MediaRow | None = _select_usable(scope, profile or scope.profile).where(Media.id == media_id).dicts().first()
     if row is None:
         raise rule_error("media.unknown", f"There is no media {media_id} in the scope of this request.")
     return row
 
 
-def held(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
+def load_all(scope: Scope, ids: Collection[str]) -> dict[str, MediaRow]:
     """Load those of these assets that the organization has, in one query."""
     if not ids:
         return {}
@@ -218,7 +222,7 @@ def _media_row(values: Sequence[Any]) -> MediaRow:
     return row
 
 
-def usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
+def get_usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
     """Return the asset if the profile may use it. Raises as `find`."""
     check_usable({asset: row["profile"] for asset, row in held.items()}, profile, media_id)
     return held[media_id]
@@ -230,12 +234,12 @@ def check_usable(profiles: Mapping[str, str | None], profile: str, media_id: str
         raise rule_error("media.unknown", f"There is no media {media_id} in the scope of this request.")
 
 
-def _usable(scope: Scope, profile: str | None) -> Any:
+def _select_usable(scope: Scope, profile: str | None) -> Any:
     query = Media.select().where(Media.organization == scope.organization, Media.deleted_at.is_null())
     return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
 
 
-def body(service: AppContext, row: MediaRow) -> MediaBody:
+def to_body(service: AppContext, row: MediaRow) -> MediaBody:
     """Build the API body of an asset."""
     return {
         "id": row["id"],
@@ -253,14 +257,14 @@ def body(service: AppContext, row: MediaRow) -> MediaBody:
     }
 
 
-def page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage:
+def load_page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage:
     """Load one page of the media the scope (and profile) may use, newest first.
 
     Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
     profile = scope.narrowed(query.profile_id)
     profiles.check_profile(scope, query.profile_id)
-    found = _usable(scope, profile)
+    found = _select_usable(scope, profile)
     if query.cursor:
         at, last = cursors.decode(service, LISTING, scope.organization, query.cursor)
         found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
@@ -268,7 +272,7 @@ def page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage:
     shown = rows[: query.limit]
     more = shown[-1] if len(rows) > query.limit else None
     cursor = more and cursors.encode(service, LISTING, scope.organization, more["created_at"], more["id"])
-    return {"data": [body(service, row) for row in shown], "nextCursor": cursor}
+    return {"data": [to_body(service, row) for row in shown], "nextCursor": cursor}
 
 
 def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
@@ -283,7 +287,7 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     post = sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media_id,))
     if post is not None:
         raise rule_error("media.in_use", f"Post {post} needs this media.")
-    _forget(service, tx, media_id, row["sha256"])
+    _delete_asset(service, tx, media_id, row["sha256"])
     return {"id": media_id, "deleted": True}
 
 
@@ -296,20 +300,20 @@ def delete_all(tx: Tx, who: Actor) -> None:
     Media.update(deleted_at=who.service.now_ms).where(here).execute()
 
 
-def _forget(service: AppContext, tx: Tx, media: str, sha256: str) -> None:
+def _delete_asset(service: AppContext, tx: Tx, media: str, sha256: str) -> None:
     """Mark the row deleted; remove the file after the commit unless it is still referenced."""
     sql.execute(maintenance.SET_MEDIA_DELETED, (service.now_ms, media))
-    tx.after_commit(lambda: _remove(service, sha256))
+    tx.after_commit(lambda: _remove_file(service, sha256))
 
 
-def _remove(service: AppContext, sha256: str) -> None:
-    service.executors.immediate.submit(files.remove_unneeded, service, sha256)
+def _remove_file(service: AppContext, sha256: str) -> None:
+    service.executors.immediate.submit(files.remove_unreferenced, service, sha256)
 
 
 # --- Unused media ------------------------------------------------------------------------------------------------
 
 
-def used(service: AppContext, tx: Tx, media: Iterable[MediaRow], at_ms: int | None) -> None:
+def extend_retention(service: AppContext, tx: Tx, media: Iterable[MediaRow], at_ms: int | None) -> None:
     """Extend the retention of media that a post needs, at `at_ms` or now.
 
     Written only if that is a day later than the stored time.
@@ -320,26 +324,26 @@ def used(service: AppContext, tx: Tx, media: Iterable[MediaRow], at_ms: int | No
         sql.execute(acceptance.TOUCH_MEDIA, (needed, sql.dump_json(stale)))
 
 
-def forget_unused(service: AppContext, before_ms: int) -> int:
+def delete_unused(service: AppContext, before_ms: int) -> int:
     """Delete a batch of media unused since `before_ms`; return the number examined."""
     if service.read(lambda: sql.fetch_one(maintenance.FIND_UNUSED_MEDIA, (before_ms, 1))).result() is None:
         return 0
-    looked, gone = service.write(lambda tx: _forget_unused(service, tx, before_ms)).result()
+    looked, gone = service.write(lambda tx: _delete_unused_batch(service, tx, before_ms)).result()
     if gone:
         log.info("%d media that no post needs any more were deleted", gone)
     return looked
 
 
-def _forget_unused(service: AppContext, tx: Tx, before_ms: int) -> tuple[int, int]:
-    found = sql.fetch_all(maintenance.FIND_UNUSED_MEDIA, (before_ms, UNUSED_AT_ONCE))
-    return len(found), sum(_forget_one(service, tx, media, sha256) for media, sha256 in found)
+def _delete_unused_batch(service: AppContext, tx: Tx, before_ms: int) -> tuple[int, int]:
+    found = sql.fetch_all(maintenance.FIND_UNUSED_MEDIA, (before_ms, UNUSED_BATCH_SIZE))
+    return len(found), sum(_delete_if_unused(service, tx, media, sha256) for media, sha256 in found)
 
 
-def _forget_one(service: AppContext, tx: Tx, media: str, sha256: str) -> bool:
+def _delete_if_unused(service: AppContext, tx: Tx, media: str, sha256: str) -> bool:
     if sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media,)) is not None:
         sql.execute(maintenance.TOUCH_MEDIA, (service.now_ms, media))
         return False
-    _forget(service, tx, media, sha256)
+    _delete_asset(service, tx, media, sha256)
     return True
 
 
@@ -356,7 +360,7 @@ def _file_name(service: AppContext, media_id: str, content_type: str) -> str:
     return f"{mac}.{EXTENSIONS.get(content_type, 'bin')}"
 
 
-def public(service: AppContext, media_id: str, name: str) -> MediaRow:
+def find_public(service: AppContext, media_id: str, name: str) -> MediaRow:
     """Load the row of a public URL. Raises ApiError `not_found` if wrong or deleted."""
     row = find_row_where(Media, Media.id == media_id, Media.deleted_at.is_null())
     wanted = _file_name(service, media_id, row["content_type"] if row else "")
@@ -368,20 +372,20 @@ def public(service: AppContext, media_id: str, name: str) -> MediaRow:
 # --- Items of a post ---------------------------------------------------------------------------------------------
 
 
-def assets_of(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
+def load_assets(refs: Sequence[Mapping[str, Any]]) -> dict[str, MediaRow]:
     """Load the assets a post's media names, including deleted ones (on a read snapshot)."""
     ids = [ref["mediaId"] for ref in refs if "mediaId" in ref]
     return {row["id"]: row for row in find_rows(Media, Media.id.in_(ids))} if ids else {}
 
 
-def draft_items(
+def build_draft_items(
     service: AppContext, refs: Sequence[Mapping[str, Any]], assets: Mapping[str, MediaRow]
 ) -> tuple[DraftMedia, ...]:
     """Build the items without bytes and facts, for cheap checks."""
-    return tuple(_item(service, ref, assets) for ref in refs)
+    return tuple(_build_item(service, ref, assets) for ref in refs)
 
 
-def _item(service: AppContext, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
+def _build_item(service: AppContext, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]) -> DraftMedia:
     alt = ref.get("altText")
     if "mediaId" not in ref:
         return DraftMedia(ref["kind"], alt, ref.get("url"))
@@ -390,18 +394,18 @@ def _item(service: AppContext, ref: Mapping[str, Any], assets: Mapping[str, Medi
     return DraftMedia(ref["kind"], alt if alt is not None else asset["alt_text"], url, stored=True)
 
 
-def with_bytes(
-    service: AppContext, fetched: Fetched, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
+def build_items(
+    service: AppContext, fetched: BatchMediaCache, batch: str, platform: str, refs: str, assets: Mapping[str, MediaRow]
 ) -> tuple[DraftMedia, ...]:
     """Build the items with bytes and facts, in an I/O thread. Raises `preflight_failed`."""
     return tuple(
-        resolved(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
+        build_item(service, fetched, batch, platform, index, ref, assets) for index, ref in enumerate(json.loads(refs))
     )
 
 
-def resolved(
+def build_item(
     service: AppContext,
-    fetched: Fetched,
+    fetched: BatchMediaCache,
     batch: str,
     platform: str,
     index: int,
@@ -409,24 +413,26 @@ def resolved(
     assets: Mapping[str, MediaRow],
 ) -> DraftMedia:
     """Build one item with bytes and facts. Raises `preflight_failed` if unavailable."""
-    item, name = _item(service, ref, assets), f"Media item {index + 1}"
+    item, name = _build_item(service, ref, assets), f"Media item {index + 1}"
     try:
-        path, facts = _bytes_of(service, fetched, batch, ref, assets)
+        path, facts = _locate_file(service, fetched, batch, ref, assets)
     except ApiError as error:
-        raise _deep_error(platform, item.kind, name, error) from error
-    if facts.kind != item.kind and facts.content_type != probe.UNKNOWN:
-        raise _as_deep(rule_error("media.kind_mismatch", f"{name} is declared as {item.kind}, but it is {facts.kind}."))
+        raise _to_target_error(platform, item.kind, name, error) from error
+    if facts.kind != item.kind and facts.content_type != probe.UNKNOWN_TYPE:
+        raise _to_preflight_error(
+            rule_error("media.kind_mismatch", f"{name} is declared as {item.kind}, but it is {facts.kind}.")
+        )
     return replace(item, facts=facts, path=path)
 
 
-def named_urls(platform: str, refs: str, draft: Draft) -> list[str]:
+def list_urls(platform: str, refs: str, draft: Draft) -> list[str]:
     """List the URLs to fetch for a draft: its media, and images named by options."""
     urls = [ref["url"] for ref in json.loads(refs) if "url" in ref]
     images = platforms.platform(platform).option_images.items()
     return urls + [draft.options[option] for option, is_used in images if option in draft.options and is_used(draft)]
 
 
-def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> dict[str, MediaFacts]:
+def measure_option_images(fetched: BatchMediaCache, batch: str, platform: str, draft: Draft) -> dict[str, MediaFacts]:
     """Measure the images that options name, in an I/O thread. Raises `preflight_failed`."""
     found = {}
     for option, is_used in platforms.platform(platform).option_images.items():
@@ -434,41 +440,41 @@ def option_facts(fetched: Fetched, batch: str, platform: str, draft: Draft) -> d
             try:
                 found[option] = fetched.get(batch, draft.options[option])[1]
             except ApiError as error:
-                raise _deep_error(platform, "image", f"The image of `{option}`", error) from error
+                raise _to_target_error(platform, "image", f"The image of `{option}`", error) from error
     return found
 
 
-def _bytes_of(
-    service: AppContext, fetched: Fetched, batch: str, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]
+def _locate_file(
+    service: AppContext, fetched: BatchMediaCache, batch: str, ref: Mapping[str, Any], assets: Mapping[str, MediaRow]
 ) -> tuple[Path, MediaFacts]:
     if "mediaId" in ref:
-        return _stored(service, assets[ref["mediaId"]])
+        return _locate_stored(service, assets[ref["mediaId"]])
     if "bytesBase64" in ref:
         return fetched.brought(batch, ref["bytesBase64"])
     return fetched.get(batch, ref["url"])
 
 
-def _stored(service: AppContext, asset: MediaRow) -> tuple[Path, MediaFacts]:
-    facts, path = facts_of(asset), file_of(service, asset["sha256"])
+def _locate_stored(service: AppContext, asset: MediaRow) -> tuple[Path, MediaFacts]:
+    facts, path = read_facts(asset), file_path(service, asset["sha256"])
     if not path.exists():
-        files.check(service)
+        files.check_folder(service)
         raise rule_error("media.unknown", f"The media {asset['id']} was deleted.")
     if facts.width is None:  # stored unreadable with its request; publishing needs the facts
         facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
     return path, facts
 
 
-def _deep_error(platform: str, kind: MediaKind, name: str, error: ApiError) -> ApiError:
+def _to_target_error(platform: str, kind: MediaKind, name: str, error: ApiError) -> ApiError:
     """Convert a media failure into the target's error: a service rule or the platform's."""
     if error.code == "internal_error":
         return error
     if error.rule:
-        return _as_deep(error)
+        return _to_preflight_error(error)
     row = find_fetch_rule(platforms.PLATFORMS[platform], kind)
     found = row.error("", f"{name} could not be fetched: {error.message}")
     found.platform_response = error.platform_response
     return found
 
 
-def _as_deep(error: ApiError) -> ApiError:
+def _to_preflight_error(error: ApiError) -> ApiError:
     return ApiError("preflight_failed", error.message, rule=error.rule, remediation=error.remediation)

@@ -26,7 +26,7 @@ PIXELS_MAX = 50_000_000
 WALL_SECONDS = 20.0
 NICENESS = 10
 SNIFF_BYTES = 64
-UNKNOWN = "application/octet-stream"
+UNKNOWN_TYPE = "application/octet-stream"
 WORKER = Path(__file__).with_name("probe_worker.py")
 
 # Major and compatible brands of ISO base media files that players treat as MP4 (registry at mp4ra.org).
@@ -38,7 +38,7 @@ _OLD_QUICKTIME = {b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot"}
 # Only these variables: the server's environment may hold secrets.
 _ENVIRONMENT = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
 _ENVIRONMENT |= pyinstaller.build_child_environment()
-readers = FairExecutor(max(2, os.cpu_count() or 2) + 1, "probing")
+reader_pool = FairExecutor(max(2, os.cpu_count() or 2) + 1, "probing")
 
 
 def sniff(head: bytes) -> str | None:
@@ -75,7 +75,7 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
         content_type = sniff(file.read(SNIFF_BYTES))
     if content_type is None:
         return None
-    found = readers.submit_for(ShareKey(owner=owner), _ask, path, content_type).result()
+    found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type).result()
     if "rule" in found:
         log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])
         raise rule_error(
@@ -84,23 +84,23 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
     return MediaFacts(content_type, path.stat().st_size, sha256, **found)
 
 
-def _ask(path: Path, content_type: str) -> dict[str, Any]:
+def _run_worker(path: Path, content_type: str) -> dict[str, Any]:
     reader = [pyinstaller.READ_MEDIA_ARGUMENT] if pyinstaller.is_binary() else ["-I", str(WORKER)]
     command = [sys.executable, *reader, content_type, str(PIXELS_MAX)]
     try:
         with path.open("rb") as file:
-            said, code = _run(command, file)
+            said, code = _run_process(command, file)
     except subprocess.TimeoutExpired:
-        return _beyond("it took too long")
+        return _limit_error("it took too long")
     except OSError as error:
         log.error("no process could be started to read a media file: %s", error)
         raise ApiError("internal_error") from error
     if code != 0:
-        return _beyond(f"its reader ended with {code}")
+        return _limit_error(f"its reader ended with {code}")
     return dict(json.loads(said))
 
 
-def _run(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
+def _run_process(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
     """Run a reader at low priority; return its output and exit code."""
     with subprocess.Popen(
         command,
@@ -121,6 +121,6 @@ def _run(command: list[str], file: IO[bytes]) -> tuple[bytes, int]:
     return said, reader.returncode
 
 
-def _beyond(error: str) -> dict[str, Any]:
+def _limit_error(error: str) -> dict[str, Any]:
     why, advice = "It needs more time or memory than a file may.", "Upload a smaller or simpler file."
     return {"rule": "media.unreadable", "why": why, "advice": advice, "error": error}

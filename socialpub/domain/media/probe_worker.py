@@ -32,12 +32,12 @@ MEMORY_MAX = 1024 * 1024 * 1024
 CPU_SECONDS = 5
 FRAMES_MAX = 20_000
 SCANS_MAX = 100  # encoders make about ten
-SCANNED_MAX = 600_000_000  # pixels × scans; above it a JPEG is measured by its structure alone
-DECODED_MAX = 16_000_000  # pixels; a larger image is measured by its structure alone
-UNPACKED_MAX = 64 * 1024 * 1024  # decompressed bytes of a PNG's texts and profiles; large real ones have two
+SCAN_PIXELS_MAX = 600_000_000  # pixels × scans; above it a JPEG is measured by its structure alone
+DECODED_PIXELS_MAX = 16_000_000  # pixels; a larger image is measured by its structure alone
+DECOMPRESSED_MAX = 64 * 1024 * 1024  # decompressed bytes of a PNG's texts and profiles; large real ones have two
 BOXES_MAX = 20_000  # top-level boxes of a video; a fragmented hour has about 4,000
-PEEK = 1024
-TAIL = 65_557  # maximal distance of a ZIP's end record from the end
+PEEK_BYTES = 1024
+TAIL_BYTES = 65_557  # maximal distance of a ZIP's end record from the end
 _MARKUP = re.compile(rb"<(?:script|html|svg|body|iframe)[\s>/]|<!doctype|<\?php", re.IGNORECASE)
 _CODECS = {
     "avc": "h264",
@@ -53,64 +53,68 @@ _CODECS = {
 # The plug-ins that Image.open would import for such files.
 PLUGINS = (MpoImagePlugin, WebPImagePlugin)
 
-SAVE_AGAIN = "Open the file in an editor, save it again, and upload that."
-SEND_WHOLE = "Check that the file was copied or downloaded to its end, and upload it again."
-CLEAN = "Save the file again with an editor, which leaves out what is not part of it."
+SAVE_AGAIN_ADVICE = "Open the file in an editor, save it again, and upload that."
+UPLOAD_WHOLE_ADVICE = "Check that the file was copied or downloaded to its end, and upload it again."
+CLEAN_ADVICE = "Save the file again with an editor, which leaves out what is not part of it."
 
-Found = dict[str, Any]
+Measurements = dict[str, Any]
 
 
-class BadFile(Exception):  # noqa: N818 - a verdict on the file, not an error of the program
+class RefusedFileError(Exception):  # noqa: N818 - a verdict on the file, not an error of the program
     """Verdict that the file is refused: rule id, reason and advice, a sentence each."""
 
-    def __init__(self, why: str, advice: str = SAVE_AGAIN, rule: str = "media.unreadable") -> None:
+    def __init__(self, why: str, advice: str = SAVE_AGAIN_ADVICE, rule: str = "media.unreadable") -> None:
         super().__init__(why)
         self.rule, self.advice = rule, advice
 
 
-def probe(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
+def probe(file: BinaryIO, content_type: str, pixels_max: int) -> Measurements:
     """Measure a file. Raises BadFile."""
-    _check_single_nature(file)
-    found = _image(file, content_type, pixels_max) if content_type.startswith("image/") else _video(file, content_type)
+    _check_polyglot(file)
+    found = (
+        _measure_image(file, content_type, pixels_max)
+        if content_type.startswith("image/")
+        else _measure_video(file, content_type)
+    )
     _check_pixels(found.get("width") or 0, found.get("height") or 0, pixels_max)
     return found
 
 
 def _check_pixels(width: int, height: int, pixels_max: int) -> None:
     if width * height > pixels_max:
-        raise BadFile(f"It has {width:,} × {height:,} pixels.", "Scale it down.", "media.pixels_max")
+        raise RefusedFileError(f"It has {width:,} × {height:,} pixels.", "Scale it down.", "media.pixels_max")
 
 
 # --- Polyglot files --------------------------------------------------------------------------------------------------
 
 
-def _check_single_nature(file: BinaryIO) -> None:
+def _check_polyglot(file: BinaryIO) -> None:
     """Refuse a file that is also a PDF, archive or script; words in metadata do not count."""
     size = file.seek(0, 2)
     file.seek(0)
-    head = file.read(PEEK)
-    file.seek(max(0, size - TAIL))
+    head = file.read(PEEK_BYTES)
+    file.seek(max(0, size - TAIL_BYTES))
     tail = file.read()
     file.seek(0)
-    if b"%pdf-" in head.lower() and _holds(file, b" obj"):
-        raise BadFile("It is also a PDF.", CLEAN)
-    if _begins_as_script(head) and _holds(file, b"*/"):
-        raise BadFile("It is also a script.", CLEAN)
-    if _ends_as_zip(tail, size):
-        raise BadFile("It is also a ZIP archive.", CLEAN)
+    if b"%pdf-" in head.lower() and _has_bytes(file, b" obj"):
+        raise RefusedFileError("It is also a PDF.", CLEAN_ADVICE)
+    if _is_script(head) and _has_bytes(file, b"*/"):
+        raise RefusedFileError("It is also a script.", CLEAN_ADVICE)
+    if _is_zip(tail, size):
+        raise RefusedFileError("It is also a ZIP archive.", CLEAN_ADVICE)
 
 
-def _begins_as_script(head: bytes) -> bool:
+def _is_script(head: bytes) -> bool:
     """Detect a JavaScript comment start in a GIF's width or a JPEG's first length."""
     return (head[:4] == b"GIF8" and head[6:8] == b"/*") or (head[:3] == b"\xff\xd8\xff" and head[4:6] == b"/*")
 
 
-def _holds(file: BinaryIO, words: bytes) -> bool:
+def _has_bytes(file: BinaryIO, words: bytes) -> bool:
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return data.find(words) >= 0
 
 
-def _ends_as_zip(tail: bytes, size: int) -> bool:
+def _is_zip(tail: bytes, size: int) -> bool:
     """Detect a ZIP end record with its directory right before it."""
     at = tail.rfind(b"PK\x05\x06")
     while at >= 0:
@@ -126,63 +130,63 @@ def _ends_as_zip(tail: bytes, size: int) -> bool:
 def _check_markup(loose: bytes) -> None:
     """Refuse markup in bytes outside the file's parts, where media need none."""
     if _MARKUP.search(loose):
-        raise BadFile("It is also a page with markup.", CLEAN)
+        raise RefusedFileError("It is also a page with markup.", CLEAN_ADVICE)
 
 
 # --- Images ----------------------------------------------------------------------------------------------------------
 
 
-def _image(file: BinaryIO, content_type: str, pixels_max: int) -> Found:
+def _measure_image(file: BinaryIO, content_type: str, pixels_max: int) -> Measurements:
     """Measure and decode the parts with pixels; other parts may be malformed."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if content_type == "image/webp":  # its decoder allocates the whole canvas before it reports the size
-            _check_pixels(*_webp_size(data[12:16], data[20:30]), pixels_max)
+            _check_pixels(*_read_webp_size(data[12:16], data[20:30]), pixels_max)
         try:
             layout = image_formats.read(data, content_type)
         except ImageError as error:
-            raise BadFile(str(error), SEND_WHOLE if error.is_cut else SAVE_AGAIN) from error
-        strays = layout.strays[:PEEK]
-        _check_markup(b"".join(data[start : min(end, start + PEEK)] for start, end in strays))
-        _check_markup(data[layout.end : layout.end + PEEK])
+            raise RefusedFileError(str(error), UPLOAD_WHOLE_ADVICE if error.is_cut else SAVE_AGAIN_ADVICE) from error
+        strays = layout.strays[:PEEK_BYTES]
+        _check_markup(b"".join(data[start : min(end, start + PEEK_BYTES)] for start, end in strays))
+        _check_markup(data[layout.end : layout.end + PEEK_BYTES])
         _check_counts(data, layout, pixels_max)
         pixels = image_formats.write(data, layout, (PartRole.PIXELS,))
-        last = _last_frame(data, layout)
+        last = _build_last_frame(data, layout)
         raw = data[: layout.end] if content_type == "image/webp" else b""
     try:
-        found = _decoded(pixels, layout, pixels_max)
+        found = _decode_image(pixels, layout, pixels_max)
         if last:
             _load_image(last, layout)
         if raw:
             _check_chunks(raw, layout)
-    except (BadFile, MemoryError):
+    except (RefusedFileError, MemoryError):
         raise
     except Exception as error:  # any decoder error
-        raise _undecodable(error, layout) from error
+        raise _decoding_error(error, layout) from error
     return found
 
 
 def _check_chunks(raw: bytes, layout: ImageLayout) -> None:
     """Refuse a WebP with malformed chunks, as libwebp in browsers and platforms does."""
     try:
-        _opened(raw, layout).close()
+        _open_image(raw, layout).close()
     except Exception as error:
-        raise BadFile("Its pixels are whole, but the chunks around them are not well formed.") from error
+        raise RefusedFileError("Its pixels are whole, but the chunks around them are not well formed.") from error
 
 
-def _undecodable(error: Exception, layout: ImageLayout) -> BadFile:
+def _decoding_error(error: Exception, layout: ImageLayout) -> RefusedFileError:
     if "truncated" in str(error) or layout.parts[-1].is_cut:
-        return BadFile("It is cut short: pixels are missing.", SEND_WHOLE)
-    return BadFile("Its pixels cannot be decoded: they are damaged.")
+        return RefusedFileError("It is cut short: pixels are missing.", UPLOAD_WHOLE_ADVICE)
+    return RefusedFileError("Its pixels cannot be decoded: they are damaged.")
 
 
 def _check_counts(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None:
     """Refuse what would take long or much memory to decode, before decoding."""
-    if layout.content_type == "image/jpeg" and len(_scans(layout)) > SCANS_MAX:
-        raise BadFile(f"It has more than {SCANS_MAX} scans.", "Save it again as a baseline JPEG.")
+    if layout.content_type == "image/jpeg" and len(_list_scans(layout)) > SCANS_MAX:
+        raise RefusedFileError(f"It has more than {SCANS_MAX} scans.", "Save it again as a baseline JPEG.")
     if layout.content_type == "image/png":
-        _check_unpacked(data, layout)
+        _check_compressed_metadata(data, layout)
         if not layout.is_closed:
-            _check_stream(data, layout, pixels_max)
+            _check_pixel_stream(data, layout, pixels_max)
     if layout.content_type == "image/gif":
         frames = layout.named(image_formats.GIF_IMAGE_NAME)
         _check_frames(len(frames))
@@ -193,34 +197,34 @@ def _check_counts(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None
 
 def _check_frames(count: int) -> None:
     if count == 0:
-        raise BadFile("It holds no picture.")
+        raise RefusedFileError("It holds no picture.")
     if count > FRAMES_MAX:
-        raise BadFile(f"It has more than {FRAMES_MAX:,} frames.", "Make the animation shorter.")
+        raise RefusedFileError(f"It has more than {FRAMES_MAX:,} frames.", "Make the animation shorter.")
 
 
-def _scans(layout: ImageLayout) -> list[ImagePart]:
+def _list_scans(layout: ImageLayout) -> list[ImagePart]:
     return layout.named(b"\xda")
 
 
-def _check_unpacked(data: mmap.mmap, layout: ImageLayout) -> None:
+def _check_compressed_metadata(data: mmap.mmap, layout: ImageLayout) -> None:
     """Refuse a PNG whose compressed texts or profile are a bomb; damaged ones are skipped."""
-    left = UNPACKED_MAX
+    left = DECOMPRESSED_MAX
     for part in layout.named(b"iCCP", b"zTXt", b"iTXt"):
-        inflater, packed = zlib.decompressobj(), _packed(data, part)
+        inflater, packed = zlib.decompressobj(), _find_zlib_stream(data, part)
         with contextlib.suppress(zlib.error):
             while packed and left > 0 and not inflater.eof:
                 left -= len(inflater.decompress(packed, 1 << 20))
                 packed = inflater.unconsumed_tail
         if left <= 0:
-            why = f"Its {part.name.decode()} chunks unpack to more than {UNPACKED_MAX:,} bytes."
-            raise BadFile(why, "Remove the image's metadata, and upload it again.")
+            why = f"Its {part.name.decode()} chunks unpack to more than {DECOMPRESSED_MAX:,} bytes."
+            raise RefusedFileError(why, "Remove the image's metadata, and upload it again.")
 
 
-def _check_stream(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None:
+def _check_pixel_stream(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None:
     """Refuse a large PNG without an end mark, unless its pixel stream is complete."""
     width, height = struct.unpack_from(">II", data, layout.parts[0].body)
     _check_pixels(width, height, pixels_max)
-    if width * height <= DECODED_MAX:
+    if width * height <= DECODED_PIXELS_MAX:
         return
     inflater, left = zlib.decompressobj(), width * height * 8 + 16 * height  # 16 bits in each of 4 channels
     for part in layout.named(b"IDAT"):
@@ -229,10 +233,10 @@ def _check_stream(data: mmap.mmap, layout: ImageLayout, pixels_max: int) -> None
             left -= len(inflater.decompress(packed, 1 << 20))
             packed = inflater.unconsumed_tail
     if not inflater.eof:
-        raise BadFile("It is cut short: pixels are missing.", SEND_WHOLE)
+        raise RefusedFileError("It is cut short: pixels are missing.", UPLOAD_WHOLE_ADVICE)
 
 
-def _packed(data: mmap.mmap, part: ImagePart) -> bytes:
+def _find_zlib_stream(data: mmap.mmap, part: ImagePart) -> bytes:
     """Return the zlib stream of a chunk, or empty."""
     keyword, found, rest = data[part.body : part.end].partition(b"\0")
     if part.name != b"iTXt":
@@ -242,7 +246,7 @@ def _packed(data: mmap.mmap, part: ImagePart) -> bytes:
     return (rest[2:].split(b"\0", 2) + [b"", b""])[2]
 
 
-def _webp_size(name: bytes, body: bytes) -> tuple[int, int]:
+def _read_webp_size(name: bytes, body: bytes) -> tuple[int, int]:
     """Read width and height from the first chunk (RFC 9649, 2.5 to 2.7); 0 if missing."""
     if name == b"VP8X":
         return int.from_bytes(body[4:7], "little") + 1, int.from_bytes(body[7:10], "little") + 1
@@ -254,47 +258,47 @@ def _webp_size(name: bytes, body: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-def _last_frame(data: mmap.mmap, layout: ImageLayout) -> bytes | None:
+def _build_last_frame(data: mmap.mmap, layout: ImageLayout) -> bytes | None:
     """Build a GIF of the last frame if its data have no end; None otherwise."""
     first, last = layout.parts[0], layout.parts[-1]
     if layout.content_type != "image/gif" or not last.is_cut:
         return None
     width, height = struct.unpack_from("<HH", data, last.start + 5)
-    if width * height > DECODED_MAX:
-        raise BadFile("It is cut short: its last frame has no end.", SEND_WHOLE)
+    if width * height > DECODED_PIXELS_MAX:
+        raise RefusedFileError("It is cut short: its last frame has no end.", UPLOAD_WHOLE_ADVICE)
     return image_formats.write(data, ImageLayout(layout.content_type, [first, last]), (PartRole.PIXELS,))
 
 
-def _decoded(pixels: bytes, layout: ImageLayout, pixels_max: int) -> Found:
+def _decode_image(pixels: bytes, layout: ImageLayout, pixels_max: int) -> Measurements:
     """Decode, which finds damage; return the displayed size and the number of frames."""
-    with _opened(pixels, layout) as image:
+    with _open_image(pixels, layout) as image:
         width, height = image.size
         _check_pixels(width, height, pixels_max)
-        frames = _frames(image, layout)
+        frames = _count_frames(image, layout)
         _check_frames(frames)
         if layout.content_type == "image/jpeg":
             _decode_jpeg(image, pixels, layout)
-        elif width * height <= DECODED_MAX:
+        elif width * height <= DECODED_PIXELS_MAX:
             image.load()
-    return _turned(width, height, layout.orientation >= 5) | {"frames": frames}
+    return _orient_size(width, height, layout.orientation >= 5) | {"frames": frames}
 
 
-def _frames(image: Image.Image, layout: ImageLayout) -> int:
+def _count_frames(image: Image.Image, layout: ImageLayout) -> int:
     if layout.content_type == "image/gif":
         return len(layout.named(image_formats.GIF_IMAGE_NAME))
     return int(getattr(image, "n_frames", 1))
 
 
-def _opened(pixels: bytes, layout: ImageLayout) -> Image.Image:
+def _open_image(pixels: bytes, layout: ImageLayout) -> Image.Image:
     return Image.open(io.BytesIO(pixels), formats=[layout.content_type.removeprefix("image/").upper()])
 
 
 def _load_image(pixels: bytes, layout: ImageLayout) -> None:
-    with _opened(pixels, layout) as image:
+    with _open_image(pixels, layout) as image:
         image.load()
 
 
-def _turned(width: int, height: int, on_its_side: bool) -> Found:
+def _orient_size(width: int, height: int, on_its_side: bool) -> Measurements:
     return {"width": height, "height": width} if on_its_side else {"width": width, "height": height}
 
 
@@ -308,21 +312,21 @@ def _decode_jpeg(image: Image.Image, pixels: bytes, layout: ImageLayout) -> None
     The decoder silently fills in missing pixels. To detect that, other bytes are appended to the data: they change the
     result only if pixels are missing.
     """
-    scans, area = len(_scans(layout)), image.width * image.height
-    if area * scans > SCANNED_MAX or (not layout.is_closed and scans > 1 and area > DECODED_MAX):
+    scans, area = len(_list_scans(layout)), image.width * image.height
+    if area * scans > SCAN_PIXELS_MAX or (not layout.is_closed and scans > 1 and area > DECODED_PIXELS_MAX):
         if not layout.is_closed:
             why = "Its end mark is missing, and it is too large to check whether pixels are missing too."
-            raise BadFile(why, SEND_WHOLE)
+            raise RefusedFileError(why, UPLOAD_WHOLE_ADVICE)
         return
     shrink = layout.is_closed or scans == 1
-    whole = _shrunk(image, shrink).tobytes()
+    whole = _load_reduced(image, shrink).tobytes()
     if not layout.is_closed:
-        with _opened(pixels[:-2] + _NOISE + pixels[-2:], layout) as filled:
-            if _shrunk(filled, shrink).tobytes() != whole:
-                raise BadFile("It is cut short: pixels are missing.", SEND_WHOLE)
+        with _open_image(pixels[:-2] + _NOISE + pixels[-2:], layout) as filled:
+            if _load_reduced(filled, shrink).tobytes() != whole:
+                raise RefusedFileError("It is cut short: pixels are missing.", UPLOAD_WHOLE_ADVICE)
 
 
-def _shrunk(image: Image.Image, shrink: bool) -> Image.Image:
+def _load_reduced(image: Image.Image, shrink: bool) -> Image.Image:
     """Load the image; `shrink` decodes it at 1/8 size in grey, which still reads all data."""
     if shrink:
         image.draft("L", (max(1, image.width // 8), max(1, image.height // 8)))
@@ -333,37 +337,37 @@ def _shrunk(image: Image.Image, shrink: bool) -> Image.Image:
 # --- Videos ----------------------------------------------------------------------------------------------------------
 
 
-def _video(file: BinaryIO, content_type: str) -> Found:
+def _measure_video(file: BinaryIO, content_type: str) -> Measurements:
     is_boxed = _check_webm(file) if content_type == "video/webm" else _check_boxes(file)
     file.seek(0)
     if not MediaInfo.can_parse():  # no build of the library for this machine: no facts
         return {}
     tracks = [track.to_data() for track in MediaInfo.parse(file).tracks]
-    whole = _first(tracks, "General")
-    picture = _first(tracks, "Video")
+    whole = _find_track(tracks, "General")
+    picture = _find_track(tracks, "Video")
     if is_boxed and whole.get("istruncated") == "Yes":  # MediaInfo also reports it for stray bytes
-        raise BadFile("It is cut short.", SEND_WHOLE)
+        raise RefusedFileError("It is cut short.", UPLOAD_WHOLE_ADVICE)
     if not picture:
-        raise BadFile("It holds no video.", "Upload a file with a video track.")
-    sound = _first(tracks, "Audio")
-    width, height = _number(picture.get("width"), int), _number(picture.get("height"), int)
-    found = _turned(width, height, round(_number(picture.get("rotation"), float) or 0) % 180 == 90)
+        raise RefusedFileError("It holds no video.", "Upload a file with a video track.")
+    sound = _find_track(tracks, "Audio")
+    width, height = _parse_number(picture.get("width"), int), _parse_number(picture.get("height"), int)
+    found = _orient_size(width, height, round(_parse_number(picture.get("rotation"), float) or 0) % 180 == 90)
     return found | {
-        "duration_ms": _number(whole.get("duration") or picture.get("duration"), int),
-        "frame_rate": _number(picture.get("frame_rate"), float),
-        "bit_rate": _number(picture.get("bit_rate") or whole.get("overall_bit_rate"), int),
-        "video_codec": _codec(picture),
-        "audio_codec": _codec(sound),
+        "duration_ms": _parse_number(whole.get("duration") or picture.get("duration"), int),
+        "frame_rate": _parse_number(picture.get("frame_rate"), float),
+        "bit_rate": _parse_number(picture.get("bit_rate") or whole.get("overall_bit_rate"), int),
+        "video_codec": _codec_name(picture),
+        "audio_codec": _codec_name(sound),
         "has_audio": bool(sound),
     }
 
 
 # Top-level boxes (registry at mp4ra.org). Players read nothing inside the second set.
 _BOXES = {b"moov", b"mdat", b"moof", b"mfra", b"sidx", b"ssix", b"styp", b"emsg", b"meta", b"udta", b"uuid", b"pnot"}
-_FILLING = {b"ftyp", b"free", b"skip", b"wide"}
+_IGNORED_BOXES = {b"ftyp", b"free", b"skip", b"wide"}
 
 
-def _boxes(file: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
+def _iter_boxes(file: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
     """Yield start, name and size of the top-level boxes (ISO/IEC 14496-12).
 
     A cut file's last box has its declared size; a size below 8 is not a box.
@@ -387,31 +391,31 @@ def _check_boxes(file: BinaryIO) -> bool:
     Raises BadFile for markup in stray bytes and in boxes that are not read.
     """
     size = file.seek(0, 2)
-    for at, name, length in _boxes(file):
-        is_stray = length < 8 or (at + length > size and name not in _BOXES | _FILLING)
-        if is_stray or name in _FILLING:
+    for at, name, length in _iter_boxes(file):
+        is_stray = length < 8 or (at + length > size and name not in _BOXES | _IGNORED_BOXES)
+        if is_stray or name in _IGNORED_BOXES:
             file.seek(at)
-            _check_markup(file.read(PEEK if is_stray else min(PEEK, length)))
+            _check_markup(file.read(PEEK_BYTES if is_stray else min(PEEK_BYTES, length)))
     return not is_stray
 
 
 def _check_webm(file: BinaryIO) -> bool:
     """Check like `_check_boxes`: no markup in the header before the segment element."""
     file.seek(0)
-    _check_markup(file.read(PEEK).partition(b"\x18\x53\x80\x67")[0])
+    _check_markup(file.read(PEEK_BYTES).partition(b"\x18\x53\x80\x67")[0])
     return True
 
 
-def _first(tracks: list[Found], kind: str) -> Found:
+def _find_track(tracks: list[Measurements], kind: str) -> Measurements:
     return next((track for track in tracks if track["track_type"] == kind), {})
 
 
-def _codec(track: Found) -> str | None:
+def _codec_name(track: Measurements) -> str | None:
     name = str(track.get("format") or "").lower()
     return _CODECS.get(name, name) or None
 
 
-def _number(value: Any, kind: Callable[[float], Any]) -> Any:
+def _parse_number(value: Any, kind: Callable[[float], Any]) -> Any:
     """Convert the library's number or text; None unless positive."""
     try:
         number = float(value)
@@ -423,7 +427,7 @@ def _number(value: Any, kind: Callable[[float], Any]) -> Any:
 # --- Process ---------------------------------------------------------------------------------------------------------
 
 
-def limit() -> None:
+def limit_resources() -> None:
     """Drop privileges and resources not needed to read one file."""
     # When memory runs out, the kernel kills this process first (Linux).
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
@@ -439,7 +443,7 @@ def limit() -> None:
             resource.setrlimit(what, (most, most))
 
 
-def close_the_door(content_type: str) -> None:
+def apply_sandbox(content_type: str) -> None:
     """Forbid further files, connections (a video may name some) and unneeded system calls."""
     os.closerange(3, 64)  # the one-file binary leaves its own file open
     most = 4 if content_type.startswith("image/") else 3  # each mmap takes a descriptor
@@ -452,7 +456,7 @@ _NO_NEW_PRIVS, _SECCOMP, _FILTER = 38, 22, 2  # linux/prctl.h, linux/seccomp.h
 _ALLOWED, _DENIED = 0x7FFF0000, 0x00050000 | errno.EPERM
 _LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06  # linux/bpf_common.h
 # System calls for reading, memory, locks, time and exit; kernel numbers by machine.
-_CALLS = {
+_ALLOWED_CALLS = {
     "read": (0, 63), "write": (1, 64), "close": (3, 57), "fstat": (5, 80), "lseek": (8, 62), "mmap": (9, 222),
     "mprotect": (10, 226), "munmap": (11, 215), "brk": (12, 214), "rt_sigaction": (13, 134),
     "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "pread64": (17, 67), "readv": (19, 65),
@@ -465,7 +469,7 @@ _CALLS = {
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}  # linux/audit.h, and the column above
 
 
-class _Program(ctypes.Structure):
+class _SeccompProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
 
 
@@ -475,12 +479,12 @@ def _filter_calls() -> None:
     if machine is None:
         return
     architecture, column = machine
-    calls = sorted(numbers[column] for numbers in _CALLS.values())
+    calls = sorted(numbers[column] for numbers in _ALLOWED_CALLS.values())
     steps = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _DENIED), (_LOAD, 0, 0, 0)]
     steps += [(_EQUAL, len(calls) - index, 0, number) for index, number in enumerate(calls)]
     steps += [(_RETURN, 0, 0, _DENIED), (_RETURN, 0, 0, _ALLOWED)]
     code = b"".join(struct.pack("=HBBI", *step) for step in steps)
-    program = _Program(len(steps), code)
+    program = _SeccompProgram(len(steps), code)
     _prctl(_SECCOMP, _FILTER, ctypes.addressof(program))
 
 
@@ -490,7 +494,7 @@ def _prctl(*arguments: int) -> None:
         ctypes.CDLL(None).prctl(*(ctypes.c_ulong(argument) for argument in (*arguments, 0, 0, 0, 0)[:5]))
 
 
-def _load(content_type: str) -> None:
+def _preload_libraries(content_type: str) -> None:
     """Import the libraries before the sandbox is closed."""
     if content_type.startswith("video/"):
         MediaInfo.can_parse()
@@ -499,21 +503,21 @@ def _load(content_type: str) -> None:
 
 
 def main(content_type: str, pixels_max: str) -> None:
-    limit()
+    limit_resources()
     Image.MAX_IMAGE_PIXELS = None  # our own limit is checked before decoding
-    _load(content_type)
-    close_the_door(content_type)
+    _preload_libraries(content_type)
+    apply_sandbox(content_type)
     try:
         answer = probe(sys.stdin.buffer, content_type, int(pixels_max))
-    except BadFile as error:
-        answer = {"rule": error.rule, "why": str(error), "advice": error.advice} | _cause(error)
+    except RefusedFileError as error:
+        answer = {"rule": error.rule, "why": str(error), "advice": error.advice} | _describe_cause(error)
     except Exception as error:  # noqa: BLE001 - a hostile file may raise anything: report it as unreadable
         why = "It needs more memory than a file may." if isinstance(error, MemoryError) else "It is damaged."
-        answer = {"rule": "media.unreadable", "why": why, "advice": SAVE_AGAIN, "error": repr(error)}
+        answer = {"rule": "media.unreadable", "why": why, "advice": SAVE_AGAIN_ADVICE, "error": repr(error)}
     print(json.dumps(answer))
 
 
-def _cause(error: BadFile) -> Found:
+def _describe_cause(error: RefusedFileError) -> Measurements:
     """Return the decoder's error, for the log."""
     return {"error": repr(error.__cause__)} if error.__cause__ and not isinstance(error.__cause__, ImageError) else {}
 

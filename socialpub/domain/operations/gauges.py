@@ -9,8 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 from socialpub import platforms
 from socialpub.domain.accounts import api_versions
 from socialpub.domain.background.job_kinds import JOB_KINDS
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.common import parse_instant
 from socialpub.store.engine import sql
 from socialpub.store.queries import gauges
 

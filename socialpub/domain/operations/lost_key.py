@@ -16,9 +16,9 @@ from socialpub.base import fault_injection
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.accounts import tokens
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.webhooks import endpoints
 from socialpub.domain.identity import totp
 from socialpub.domain.server import instance
-from socialpub.domain.webhooks import endpoints
 from socialpub.platforms.contract import Tokens
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -107,7 +107,7 @@ def _drop_second_factor(service: AppContext, tx: Tx, user: str) -> None:
 
 def _drop_endpoint(service: AppContext, tx: Tx, endpoint: str) -> None:
     changes = {
-        "secret": endpoints.seal(service, endpoint, endpoints.new_secret(service)),
+        "secret": endpoints.encrypt_secret(service, endpoint, endpoints.generate_secret(service)),
         "active": False,
         "last_failure_reason": ENDPOINT_MESSAGE,
         "updated_at": service.now_ms,

@@ -11,8 +11,8 @@ from typing_extensions import TypedDict
 
 from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.background.job_kinds import JOB_KINDS
+from socialpub.domain.schemas.health import PausedReason
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.health import PausedReason
 from socialpub.store.engine import sql
 from socialpub.store.queries import gauges, server_status
 

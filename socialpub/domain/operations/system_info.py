@@ -17,9 +17,9 @@ from socialpub.domain.background.engine import HEARTBEAT_SECONDS, BackgroundEngi
 from socialpub.domain.background.job_kinds import JOB_KINDS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas.common import parse_instant
+from socialpub.domain.schemas.health import PausedReason
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.common import parse_instant
-from socialpub.domain.shapes.health import PausedReason
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import list_files
 from socialpub.store.queries import gauges

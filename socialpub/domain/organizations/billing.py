@@ -19,9 +19,9 @@ from socialpub.base.runtime import format_iso
 from socialpub.base.security import crypto
 from socialpub.domain.access.actor import ActionBody, Actor
 from socialpub.domain.events import events
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.billing import AboutInvoice, AboutSubscription, Heading, SubscriptionFacts
-from socialpub.domain.shapes.events import (
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.billing import BillingEnvelope, InvoicePayload, SubscriptionFacts, SubscriptionPayload
+from socialpub.domain.schemas.events import (
     Delinquent,
     PaymentFailed,
     Recovered,
@@ -97,15 +97,15 @@ def is_signed(secret: str, body: bytes, signature: str) -> bool:
 
 def parse_notice(body: bytes) -> BillingNotice | None:
     """Parse a webhook; None for other event names. Raises ApiError `validation_failed`."""
-    meta = issues.parse_body(Heading, body).meta
+    meta = validation.parse_body(BillingEnvelope, body).meta
     name, organization = meta.event_name, meta.organization
     if organization is None:
         return None
     if name in INVOICE_HANDLERS:
-        invoice = issues.parse_body(AboutInvoice, body).data.attributes
+        invoice = validation.parse_body(InvoicePayload, body).data.attributes
         return BillingNotice(name, organization, invoice.subscription_id, invoice.updated_at)
     if name in SUBSCRIPTION_HANDLERS:
-        data = issues.parse_body(AboutSubscription, body).data
+        data = validation.parse_body(SubscriptionPayload, body).data
         return BillingNotice(name, organization, data.id, data.attributes.updated_at, data.attributes)
     return None
 

@@ -12,8 +12,8 @@ from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
-from socialpub.domain.shapes.common import DeletedBody
-from socialpub.domain.shapes.profiles import OrganizationRequest, ProfileBody, ProfileRequest
+from socialpub.domain.schemas.common import DeletedBody
+from socialpub.domain.schemas.profiles import OrganizationRequest, ProfileBody, ProfileRequest
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import post_json

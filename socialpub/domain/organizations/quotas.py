@@ -10,8 +10,8 @@ from typing import NamedTuple
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.errors import QuotaUse
-from socialpub.domain.shapes.events import QuotaExceeded, QuotaWarning
+from socialpub.domain.schemas.errors import QuotaUse
+from socialpub.domain.schemas.events import QuotaExceeded, QuotaWarning
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance

@@ -1,1 +1,1 @@
-"""Batches and posts as users see them: accept, list, reschedule, cancel, settle."""
+"""Batches and posts as users see them: accept, list, reschedule, cancel and settle."""

@@ -19,20 +19,20 @@ from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
-from socialpub.domain.access import actions, audit_log, idempotency
+from socialpub.domain.access import actions, audit_log, idempotency, lost_responses
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
-from socialpub.domain.posts import batches, lookup, preflight, unheard
-from socialpub.domain.posts.targets import Aim, Ref, check_batch, check_future, resolve
-from socialpub.domain.publishing import immediate
-from socialpub.domain.publishing.immediate import Begin, Beginning
-from socialpub.domain.publishing.records import Inserted
-from socialpub.domain.shapes.errors import warning_body
-from socialpub.domain.shapes.posts import BatchBody, PublishRequest, Result
+from socialpub.domain.posts import batches, preflight, request_lookup
+from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, check_future, resolve
+from socialpub.domain.publishing import immediate_batch
+from socialpub.domain.publishing.immediate_batch import ImmediateStart, StartBatch
+from socialpub.domain.publishing.transactions import InsertedPost
+from socialpub.domain.schemas.errors import build_warning_body
+from socialpub.domain.schemas.posts import BatchBody, PublishRequest, Result
 from socialpub.platforms.contract import MediaFacts, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import casefold, search
@@ -43,32 +43,34 @@ from socialpub.store.queries import acceptance
 from socialpub.store.queries.bulk import SqlRow
 from socialpub.store.rows import AccountRow, MediaRow, PostRow
 
-Inline = tuple[str, str, str | None]  # inline media: hash, profile of the target, alt text
-_Seen = tuple[lookup.LookedUp, list[Aim], preflight.Logged]
-_Repeat = tuple[idempotency.IdempotencyKey | None, unheard.Ear | None]  # identifies a repeated request
+InlineMedia = tuple[str, str, str | None]  # inline media: hash, profile of the target, alt text
+_RequestRead = tuple[request_lookup.RequestLookup, list[ResolvedTarget], preflight.PostHistory]
+_RequestIdentity = tuple[
+    idempotency.IdempotencyKey | None, lost_responses.PendingResponse | None
+]  # identifies a repeated request
 PAUSED_RETRY_SECONDS = 60
-_STATUS = 7  # index in a post's row
+_STATUS_INDEX = 7  # index in a post's row
 
 
-class _Target(NamedTuple):
+class _PlannedTarget(NamedTuple):
     """Target that passed preflight: post id, share key of its call, warnings."""
 
-    aim: Aim
+    aim: ResolvedTarget
     post: str
     share: ShareKey
     warnings: tuple[PublishWarning, ...]
 
 
-class Order(NamedTuple):
+class BatchPlan(NamedTuple):
     """All that the transaction needs to write the batch."""
 
     who: Actor
     request: PublishRequest
-    ear: unheard.Ear | None
+    ear: lost_responses.PendingResponse | None
     batch: str
-    targets: Sequence[_Target]
+    targets: Sequence[_PlannedTarget]
     stored: Mapping[str, MediaFacts]  # stored inline media by hash
-    inline: Mapping[Inline, str]  # ids of their rows, shared by targets of one profile
+    inline: Mapping[InlineMedia, str]  # ids of their rows, shared by targets of one profile
     rows: Sequence[SqlRow]  # columns of each post that differ
     jobs: Sequence[JobSpec]
     results: list[Result]
@@ -98,7 +100,9 @@ class Order(NamedTuple):
 # --- Before the transaction ------------------------------------------------------------------------------------------
 
 
-async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, inline: library.InlineFiles) -> Order:
+async def prepare(
+    who: Actor, request: PublishRequest, ear: lost_responses.PendingResponse | None, inline: library.InlineFiles
+) -> BatchPlan:
     """Check a publish request. Raises ApiError, with nothing written, if any check fails.
 
     Repeats are detected in the transaction; here only if inline files would be stored again: InUseError for a used key,
@@ -106,56 +110,60 @@ async def prepare(who: Actor, request: PublishRequest, ear: unheard.Ear | None, 
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    looked, aims, logged = await service.read_inline(lambda: _looked(who, request, [(who.key, ear)] if inline else ()))
+    looked, aims, logged = await service.read_inline(
+        lambda: _read_request(who, request, [(who.key, ear)] if inline else ())
+    )
     shares = [upstreams.build_share_key(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
     if request.scheduled_at is None:
-        _admit(service, shares)
+        _check_capacity(service, shares)
     checked = await preflight.check_cheap(service, scope, aims, logged)
-    if error := preflight.refused(service, aims, checked):
+    if error := preflight.combine_errors(service, aims, checked):
         raise error
-    if preflight.refuses_duplicates(service, request):
+    if preflight.should_refuse_duplicates(service, request):
         preflight.check_duplicates(aims, logged.before)
     quotas.check(service, looked.standing, len(aims))
     posts = [service.runtime.ids.uuid() for _ in aims]
     names = [f"post {post}" for post in posts]
-    noted = preflight.warnings_of(service, aims, logged, request.scheduled_at, names)
+    noted = preflight.build_warnings(service, aims, logged, request.scheduled_at, names)
     stored = await _store_inline(service, scope.organization, aims, inline) if inline else {}
     targets = [
-        _Target(aim, post, share, _warnings(service, request, aim, stored, (*found.warnings, *notes)))
+        _PlannedTarget(aim, post, share, _merge_warnings(service, request, aim, stored, (*found.warnings, *notes)))
         for aim, post, share, found, notes in zip(aims, posts, shares, checked, noted, strict=True)
     ]
-    return _order(who, request, ear, targets, stored)
+    return _build_plan(who, request, ear, targets, stored)
 
 
-def _looked(who: Actor, request: PublishRequest, repeats: Sequence[_Repeat]) -> _Seen:
+def _read_request(who: Actor, request: PublishRequest, repeats: Sequence[_RequestIdentity]) -> _RequestRead:
     """Read the rows that the request names, its targets, and the post history of each."""
-    _check_new(who.service, repeats)
-    looked = lookup.look_up(who.service, who.scope, request)
-    aims = _aims(who, request, looked)
-    return looked, aims, preflight.logged(who.service, aims, request.scheduled_at)
+    _check_repeats(who.service, repeats)
+    looked = request_lookup.look_up(who.service, who.scope, request)
+    aims = _resolve_targets(who, request, looked)
+    return looked, aims, preflight.load_history(who.service, aims, request.scheduled_at)
 
 
-def _aims(who: Actor, request: PublishRequest, looked: lookup.LookedUp) -> list[Aim]:
+def _resolve_targets(who: Actor, request: PublishRequest, looked: request_lookup.RequestLookup) -> list[ResolvedTarget]:
     if looked.paused and request.scheduled_at is None:
         raise rule_error("service.paused", retry_after=PAUSED_RETRY_SECONDS)
     return resolve(who.service, request, looked.named)
 
 
-def _check_new(service: AppContext, repeats: Sequence[_Repeat]) -> None:
+def _check_repeats(service: AppContext, repeats: Sequence[_RequestIdentity]) -> None:
     """Raise InUseError or JoinError for a repeated request."""
     if not repeats:
         return
     asked = sql.dump_json([[key and key.id, *(ear.bounds if ear else ())] for key, ear in repeats])
     now = service.now_ms
-    found = sql.load_json(sql.fetch_value(acceptance.FIND_EARLIER_REQUESTS, (asked, now, now - unheard.WINDOW_MS)))
+    found = sql.load_json(
+        sql.fetch_value(acceptance.FIND_EARLIER_REQUESTS, (asked, now, now - lost_responses.WINDOW_MS))
+    )
     for (_, ear), (used, same) in zip(repeats, found, strict=True):
         if used:
             raise idempotency.KeyInUseError
-        if ear and (first := unheard.first(service, same)):
-            raise unheard.JoinError(first)
+        if ear and (first := lost_responses.pick_undelivered(service, same)):
+            raise lost_responses.JoinEarlierRequestError(first)
 
 
-def _admit(service: AppContext, shares: Sequence[ShareKey]) -> None:
+def _check_capacity(service: AppContext, shares: Sequence[ShareKey]) -> None:
     """Raise ApiError `http.busy` if the queue is full; accepted posts are never refused later."""
     wanted: dict[FairExecutor, int] = {}
     for share in shares:
@@ -166,7 +174,7 @@ def _admit(service: AppContext, shares: Sequence[ShareKey]) -> None:
 
 
 async def _store_inline(
-    service: AppContext, organization: str, aims: Sequence[Aim], files: library.InlineFiles
+    service: AppContext, organization: str, aims: Sequence[ResolvedTarget], files: library.InlineFiles
 ) -> dict[str, MediaFacts]:
     """Store inline media durably before any row names them, equal files once."""
     inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
@@ -177,9 +185,9 @@ async def _store_inline(
         stored: dict[str, MediaFacts] = {}
         try:
             for data in inline:
-                stored[data] = library.store(service, files[data], organization)
+                stored[data] = library.store_inline(service, files[data], organization)
         except Exception:
-            library.give_up(service, stored.values())
+            library.release_unreferenced(service, stored.values())
             raise
         return stored
 
@@ -187,54 +195,54 @@ async def _store_inline(
     return await asyncio.get_running_loop().run_in_executor(threads, store)
 
 
-def _warnings(
+def _merge_warnings(
     service: AppContext,
     request: PublishRequest,
-    aim: Aim,
+    aim: ResolvedTarget,
     stored: Mapping[str, MediaFacts],
     found: Sequence[PublishWarning],
 ) -> tuple[PublishWarning, ...]:
     """Merge a target's warnings; if scheduled, with rules that its stored media will break."""
-    known = preflight.known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
+    known = preflight.find_known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
     if len(found) + len(known) < 2:
         return (*found, *known)
     return tuple(remove_duplicates((*remove_duplicates(found), *known)))
 
 
-def _order(
+def _build_plan(
     who: Actor,
     request: PublishRequest,
-    ear: unheard.Ear | None,
-    targets: Sequence[_Target],
+    ear: lost_responses.PendingResponse | None,
+    targets: Sequence[_PlannedTarget],
     stored: Mapping[str, MediaFacts],
-) -> Order:
+) -> BatchPlan:
     at_ms, batch = request.scheduled_at, who.service.runtime.ids.uuid()
-    media = {inline: library.new_id(who.service) for inline in _inlines(targets)} if stored else {}
+    media = {inline: library.new_id(who.service) for inline in _list_inline(targets)} if stored else {}
     folds: dict[str, str] = {}
     rows, jobs, results = [], [], []
     for target in targets:
-        account, notes = target.aim.account["id"], [warning_body(note) for note in target.warnings]
+        account, notes = target.aim.account["id"], [build_warning_body(note) for note in target.warnings]
         text = target.aim.draft.text
         if text not in folds:  # shared by most targets of a batch
             folds[text] = casefold.fold_for_storage(text)
-        rows.append(_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
+        rows.append(_build_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(JobSpec(target.post, account, *target.share))
-        results.append(batches.accepted(target.post, account, target.aim.platform, at_ms, notes))
-    return Order(who, request, ear, batch, targets, stored, media, rows, jobs, results)
+        results.append(batches.build_accepted_result(target.post, account, target.aim.platform, at_ms, notes))
+    return BatchPlan(who, request, ear, batch, targets, stored, media, rows, jobs, results)
 
 
-def _inlines(targets: Sequence[_Target]) -> list[Inline]:
+def _list_inline(targets: Sequence[_PlannedTarget]) -> list[InlineMedia]:
     """List the distinct inline media of the targets."""
-    inlines = (_inline(ref, target.aim.account["profile"]) for target in targets for ref in target.aim.refs)
+    inlines = (_inline_key(ref, target.aim.account["profile"]) for target in targets for ref in target.aim.refs)
     return list(dict.fromkeys(inline for inline in inlines if inline is not None))
 
 
-def _inline(ref: Ref, profile: str) -> Inline | None:
+def _inline_key(ref: RawMediaRef, profile: str) -> InlineMedia | None:
     return (ref["bytesBase64"], profile, ref.get("altText")) if "bytesBase64" in ref else None
 
 
-def _row(
-    target: _Target, batch: str, at_ms: int | None, media: Mapping[Inline, str], fold: str, warnings: str
+def _build_row(
+    target: _PlannedTarget, batch: str, at_ms: int | None, media: Mapping[InlineMedia, str], fold: str, warnings: str
 ) -> SqlRow:
     """Build a post's own columns, in the order of `acceptance.POSTS`."""
     aim, account = target.aim, target.aim.account
@@ -247,8 +255,8 @@ def _row(
         "validated" if at_ms is None else "queued",
         aim.draft.text,
         fold,
-        _json([_saved_ref(ref, account["profile"], media) for ref in aim.refs]) if aim.refs else "[]",
-        _json(aim.draft.options) if aim.draft.options else "{}",
+        _encode_json([_build_saved_ref(ref, account["profile"], media) for ref in aim.refs]) if aim.refs else "[]",
+        _encode_json(aim.draft.options) if aim.draft.options else "{}",
         aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
         warnings,
         at_ms,
@@ -256,18 +264,18 @@ def _row(
     )
 
 
-def _begun(row: SqlRow, nonce: int | None) -> SqlRow:
+def _mark_publishing(row: SqlRow, nonce: int | None) -> SqlRow:
     """Mark the row as publishing, if its first attempt starts with acceptance (nonce given)."""
-    return row if nonce is None else (*row[:_STATUS], "publishing", *row[_STATUS + 1 : -1], nonce)
+    return row if nonce is None else (*row[:_STATUS_INDEX], "publishing", *row[_STATUS_INDEX + 1 : -1], nonce)
 
 
-def _json(value: Sequence[object] | Mapping[str, object]) -> str:
+def _encode_json(value: Sequence[object] | Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
+def _build_saved_ref(ref: RawMediaRef, profile: str, media: Mapping[InlineMedia, str]) -> RawMediaRef:
     """Build the mediaRef to store and show; inline bytes have become an asset."""
-    inline = _inline(ref, profile)
+    inline = _inline_key(ref, profile)
     if inline is None:
         return ref
     named = {"kind": ref["kind"], "mediaId": media[inline]}
@@ -278,11 +286,11 @@ def _saved_ref(ref: Ref, profile: str, media: Mapping[Inline, str]) -> Ref:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _BatchWrite:
     """Batch to write. `beginning`: the publisher, for an immediate batch."""
 
-    order: Order
-    beginning: Beginning | None
+    order: BatchPlan
+    beginning: ImmediateStart | None
 
     @property
     def rows(self) -> Sequence[SqlRow]:
@@ -291,10 +299,10 @@ class _Entry:
             return self.order.rows
         nonces = self.beginning.nonces
         pairs = zip(self.order.targets, self.order.rows, strict=True)
-        return [_begun(row, nonces.get(target.post)) for target, row in pairs]
+        return [_mark_publishing(row, nonces.get(target.post)) for target, row in pairs]
 
 
-async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
+async def commit(order: BatchPlan, begin: StartBatch | None = None) -> BatchBody:
     """Write the batch and return it as accepted.
 
     Raises ApiError, with nothing written, if the facts that `prepare` checked have changed. `begin`: publishes an
@@ -302,35 +310,35 @@ async def commit(order: Order, begin: Begin | None = None) -> BatchBody:
     """
     service = order.who.service
     if order.stored:
-        async with library.bound(service, order.stored.values()):
-            body = await _written(order, begin)
+        async with library.delete_on_failure(service, order.stored.values()):
+            body = await _write(order, begin)
     else:
-        body = await _written(order, begin)
+        body = await _write(order, begin)
     fault_injection.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
     return body
 
 
-async def _written(order: Order, begin: Begin | None) -> BatchBody:
+async def _write(order: BatchPlan, begin: StartBatch | None) -> BatchBody:
     service, scope = order.who.service, order.who.scope
-    beginning = begin and Beginning(service, begin)
-    entry = _Entry(order, beginning)
+    beginning = begin and ImmediateStart(service, begin)
+    entry = _BatchWrite(order, beginning)
     with await service.admission.writing.enter(scope.organization):
         if beginning:
             beginning.hold(order.jobs)
-        if preflight.refuses_duplicates(service, order.request):  # depends on earlier writes
-            written = actions.write(service, scope, lambda tx: _insert(tx, (entry,))[0])
+        if preflight.should_refuse_duplicates(service, order.request):  # depends on earlier writes
+            written = actions.write(service, scope, lambda tx: _insert_batches(tx, (entry,))[0])
         else:
-            written = actions.write_together(service, scope, _insert, entry)
+            written = actions.write_together(service, scope, _insert_batches, entry)
         if beginning:
             written.add_done_callback(lambda done: beginning.leave() if done.exception() else None)
         return await written
 
 
-class ApartError(Exception):
+class DependentRequestsError(Exception):
     """Group of requests that depend on each other: write each alone."""
 
 
-def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
+def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     """Write a group of distinct requests, possibly of several organizations.
 
     Each statement covers all of them, to keep the transaction short. An exception is the response of a request written
@@ -338,66 +346,71 @@ def _insert(tx: Tx, entries: Sequence[_Entry]) -> list[BatchBody]:
     """
     orders = [entry.order for entry in entries]
     service = orders[0].who.service
-    accounts, owners = _look_again(service, orders)
+    accounts, owners = _recheck(service, orders)
     _take_quota(service, tx, owners)
     now = service.now_ms  # timestamp of the batches and all their rows
-    bodies = [batches.accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
-    _remember(service, tx, orders, bodies, now)
+    bodies = [batches.build_accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
+    _insert_idempotency(service, tx, orders, bodies, now)
     audit_log.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
-    _keep_media(service, tx, orders)
+    _insert_media(service, tx, orders)
     numbers = _insert_posts(service, tx, entries, now)
-    claims = _put_jobs(service, tx, entries)
-    _tell(service, tx, owners, numbers, now)
+    claims = _insert_jobs(service, tx, entries)
+    _emit_events(service, tx, owners, numbers, now)
     at_once = [(entry.beginning, claims[entry.order.batch]) for entry in entries if entry.beginning]
-    immediate.take(service, tx, at_once, _inserted(entries, accounts, numbers, now))
+    immediate_batch.claim_posts(service, tx, at_once, _build_inserted(entries, accounts, numbers, now))
     for entry in entries:
         fault_injection.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
     return bodies
 
 
 @dataclass
-class _Owner:
+class _OrganizationGroup:
     """Requests of one organization in the group, and the quota thresholds they cross."""
 
     id: str
-    orders: Sequence[Order]
-    found: lookup.Owner
+    orders: Sequence[BatchPlan]
+    found: request_lookup.OrganizationState
     crossings: Sequence[quotas.QuotaThreshold] = ()
 
 
-def _look_again(service: AppContext, orders: Sequence[Order]) -> tuple[Mapping[str, AccountRow], list[_Owner]]:
+def _recheck(
+    service: AppContext, orders: Sequence[BatchPlan]
+) -> tuple[Mapping[str, AccountRow], list[_OrganizationGroup]]:
     """Check again what may have changed since `prepare`: key, time, duplicates, rows.
 
     Raises if any request fails; returns the accounts by id, and the organizations.
     """
-    _check_apart(orders)
-    _check_new(service, [(order.who.key, order.ear) for order in orders if order.name])
-    named = {target.aim.account["id"] for target in _targets(orders)}
-    accounts = lookup.connected(named)
+    _check_independent(orders)
+    _check_repeats(service, [(order.who.key, order.ear) for order in orders if order.name])
+    named = {target.aim.account["id"] for target in _iter_targets(orders)}
+    accounts = request_lookup.load_connected(named)
     if len(accounts) < len(named):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
-    media = lookup.media_there({asset for order in orders for asset in order.assets})
-    by_owner: dict[str, list[Order]] = {}
+    media = request_lookup.load_media_owners({asset for order in orders for asset in order.assets})
+    by_owner: dict[str, list[BatchPlan]] = {}
     for order in orders:
-        _check_still(service, order, media)
+        _recheck_request(service, order, media)
         by_owner.setdefault(order.who.scope.organization, []).append(order)
-    return accounts, [_Owner(owner, theirs, lookup.owner(service, owner)) for owner, theirs in by_owner.items()]
+    return accounts, [
+        _OrganizationGroup(owner, theirs, request_lookup.load_organization(service, owner))
+        for owner, theirs in by_owner.items()
+    ]
 
 
-def _check_apart(orders: Sequence[Order]) -> None:
+def _check_independent(orders: Sequence[BatchPlan]) -> None:
     """Raise ApartError if two requests are the same: only the first may be accepted."""
     if len(orders) > 1:
         names = [order.name for order in orders if order.name is not None]
         if len(set(names)) < len(names):
-            raise ApartError
+            raise DependentRequestsError
 
 
-def _check_still(service: AppContext, order: Order, media: Mapping[str, tuple[str, str | None]]) -> None:
+def _recheck_request(service: AppContext, order: BatchPlan, media: Mapping[str, tuple[str, str | None]]) -> None:
     """Check one request against the data of the transaction."""
     check_future(service, order.at_ms)
     aims = [target.aim for target in order.targets]
-    if preflight.refuses_duplicates(service, order.request):
-        preflight.check_duplicates(aims, preflight.posted_before(service, aims))
+    if preflight.should_refuse_duplicates(service, order.request):
+        preflight.check_duplicates(aims, preflight.find_repeated(service, aims))
     if assets := order.assets:
         theirs = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == order.who.scope.organization}
         for aim in aims:
@@ -405,35 +418,37 @@ def _check_still(service: AppContext, order: Order, media: Mapping[str, tuple[st
                 library.check_usable(theirs, aim.account["profile"], asset)
 
 
-def _take_quota(service: AppContext, tx: Tx, owners: Sequence[_Owner]) -> None:
+def _take_quota(service: AppContext, tx: Tx, owners: Sequence[_OrganizationGroup]) -> None:
     for owner in owners:
         cost = sum(len(order.targets) for order in owner.orders)
         owner.crossings = quotas.spend(service, tx, owner.id, owner.found.quota, cost)
         search.record_clock_skew(owner.found.newest, service.now_ms)
 
 
-def _remember(service: AppContext, tx: Tx, orders: Sequence[Order], bodies: Sequence[BatchBody], now: int) -> None:
+def _insert_idempotency(
+    service: AppContext, tx: Tx, orders: Sequence[BatchPlan], bodies: Sequence[BatchBody], now: int
+) -> None:
     """Insert idempotency records (with the response if known) and pending responses."""
     if owed := [(order.ear, order.batch) for order in orders if order.ear]:
-        unheard.listen_all(tx, owed, now)
+        lost_responses.record_all_pending(tx, owed, now)
     rows = []
     for order, body in zip(orders, bodies, strict=True):
         if key := order.who.key:
-            answer = batches.answer_of(body) if order.at_ms is not None else None
+            answer = batches.build_response(body) if order.at_ms is not None else None
             rows.append(idempotency.build_row(service, tx, key, answer, batch=order.batch))
     sql.insert(acceptance.INSERT_IDEMPOTENCY, rows)
 
 
-def _keep_media(service: AppContext, tx: Tx, orders: Sequence[Order]) -> None:
+def _insert_media(service: AppContext, tx: Tx, orders: Sequence[BatchPlan]) -> None:
     for order in orders:
-        library.named(service, tx, order.stored.values())
+        library.release_after_commit(service, tx, order.stored.values())
         for (data, profile, alt), media in order.inline.items():
             owner = order.who.scope.organization
             library.insert(service, tx, owner, profile, order.stored[data], alt, media, order.at_ms)
-        library.used(service, tx, order.assets.values(), order.at_ms)
+        library.extend_retention(service, tx, order.assets.values(), order.at_ms)
 
 
-def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_Entry], now: int) -> dict[str, int]:
+def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], now: int) -> dict[str, int]:
     """Insert batches and posts; return the surrogate key of each post."""
     orders = [entry.order for entry in entries]
     heads = [(order.batch, order.organization, order.who.request_id, order.at_ms) for order in orders]
@@ -446,12 +461,12 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_Entry], now: i
     posts = [(aim.account["id"], aim.platform, now if at_ms is None else at_ms) for at_ms, aim in aims]
     tx.after_commit(lambda: service.lately.came(posts))
     first = last - len(rows) + 1  # consecutive, because there is only one writer
-    return {target.post: first + place for place, target in enumerate(_targets(orders))}
+    return {target.post: first + place for place, target in enumerate(_iter_targets(orders))}
 
 
-def _inserted(
-    entries: Sequence[_Entry], accounts: Mapping[str, AccountRow], numbers: Mapping[str, int], now: int
-) -> dict[str, Inserted]:
+def _build_inserted(
+    entries: Sequence[_BatchWrite], accounts: Mapping[str, AccountRow], numbers: Mapping[str, int], now: int
+) -> dict[str, InsertedPost]:
     """Build the posts that were inserted as claimed, by id."""
     begun = {}
     for entry in entries:
@@ -460,28 +475,28 @@ def _inserted(
             for target, row in zip(order.targets, entry.rows, strict=True):
                 if target.post in entry.beginning.nonces:
                     account = accounts[target.aim.account["id"]]
-                    post = _row_of(row, account, numbers[target.post], now)
-                    begun[target.post] = Inserted(post, account, order.who.request_id, order.organization)
+                    post = _build_post_row(row, account, numbers[target.post], now)
+                    begun[target.post] = InsertedPost(post, account, order.who.request_id, order.organization)
     return begun
 
 
-_NOTHING = dict.fromkeys(PostRow.__annotations__)  # in column order
+_EMPTY_ROW = dict.fromkeys(PostRow.__annotations__)  # in column order
 
 
-def _row_of(row: SqlRow, account: AccountRow, number: int, now: int) -> PostRow:
+def _build_post_row(row: SqlRow, account: AccountRow, number: int, now: int) -> PostRow:
     """Build the full post row that `acceptance.POSTS` creates for a post published at once."""
     own = dict(zip(acceptance.POST_COLUMNS, row, strict=True))
     its = {"number": number, "account": account["id"]}
     its |= {"organization": account["organization"], "profile": account["profile"]}
     begun = {"created_at": now, "updated_at": now, "attempts": 1, "tries": 1, "draft_at": now}
-    return cast(PostRow, {**_NOTHING, **own, **its, **begun})
+    return cast(PostRow, {**_EMPTY_ROW, **own, **its, **begun})
 
 
-def _targets(orders: Iterable[Order]) -> Iterator[_Target]:
+def _iter_targets(orders: Iterable[BatchPlan]) -> Iterator[_PlannedTarget]:
     return (target for order in orders for target in order.targets)
 
 
-def _put_jobs(service: AppContext, tx: Tx, entries: Sequence[_Entry]) -> dict[str, Sequence[Claim]]:
+def _insert_jobs(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite]) -> dict[str, Sequence[Claim]]:
     """Insert the jobs; return the claims of immediate posts, leased to this process, by batch."""
     due = [
         (work, order.at_ms) for order in (e.order for e in entries) if order.at_ms is not None for work in order.jobs
@@ -495,14 +510,16 @@ def _put_jobs(service: AppContext, tx: Tx, entries: Sequence[_Entry]) -> dict[st
     return {order.batch: [next(claims) for _ in order.jobs] for order in at_once}
 
 
-def _tell(service: AppContext, tx: Tx, owners: Sequence[_Owner], numbers: Mapping[str, int], now: int) -> None:
+def _emit_events(
+    service: AppContext, tx: Tx, owners: Sequence[_OrganizationGroup], numbers: Mapping[str, int], now: int
+) -> None:
     """Emit the post events by organization, and the quota events."""
     told = [
         (
             events.load_audience(service, owner.id, owner.orders[0].organization),
             post_states.build_accepted_events(
                 [
-                    _accepted(order, target, numbers[target.post], now)
+                    _build_new_post(order, target, numbers[target.post], now)
                     for order in owner.orders
                     for target in order.targets
                 ]
@@ -517,7 +534,7 @@ def _tell(service: AppContext, tx: Tx, owners: Sequence[_Owner], numbers: Mappin
             events.emit(service, tx, crossing.type, owner.id, crossing.data, request_id=request_id)
 
 
-def _accepted(order: Order, target: _Target, number: int, now: int) -> post_states.NewPost:
+def _build_new_post(order: BatchPlan, target: _PlannedTarget, number: int, now: int) -> post_states.NewPost:
     return {
         "id": target.post,
         "organization": target.aim.account["organization"],

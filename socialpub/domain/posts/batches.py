@@ -19,9 +19,9 @@ from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access import idempotency
 from socialpub.domain.context.app_context import AppContext, wait_for_completion
-from socialpub.domain.shapes.common import some, without_none
-from socialpub.domain.shapes.errors import WarningBody, warning_body
-from socialpub.domain.shapes.posts import BatchBody, BatchStatus, Result
+from socialpub.domain.schemas.common import cast_present, without_none
+from socialpub.domain.schemas.errors import WarningBody, build_warning_body
+from socialpub.domain.schemas.posts import BatchBody, BatchStatus, Result
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -32,12 +32,12 @@ log = logging.getLogger("socialpub.batches")
 
 T = TypeVar("T")
 P = ParamSpec("P")
-AFTERWARDS_SECONDS = 2.0
-_STILL_PUBLISHING = warning_body(build_warning("still_publishing"))
-MAYBE = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
+WRITE_WAIT_SECONDS = 2.0
+_STILL_PUBLISHING = build_warning_body(build_warning("still_publishing"))
+OPTIONAL_FIELDS = ("uri", "cid", "url", "firstCommentUri", "firstCommentCid", "warnings", "error")
 
 
-class Shown(TypedDict):
+class BatchPostColumns(TypedDict):
     """Columns of a post that its batch shows."""
 
     id: str
@@ -54,7 +54,7 @@ class Shown(TypedDict):
     error: str | None
 
 
-class Head(TypedDict):
+class BatchColumns(TypedDict):
     """Columns of a batch that it shows."""
 
     id: str
@@ -62,7 +62,9 @@ class Head(TypedDict):
     scheduled_at: int | None
 
 
-def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings: list[WarningBody]) -> Result:
+def build_accepted_result(
+    post: str, account: str, platform: str, at_ms: int | None, warnings: list[WarningBody]
+) -> Result:
     """Build the result of a target that has just been accepted."""
     result: Result = {
         "accountId": account,
@@ -77,7 +79,7 @@ def accepted(post: str, account: str, platform: str, at_ms: int | None, warnings
     return result
 
 
-def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
+def build_accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
     """Build the body of a batch being accepted."""
     body: BatchBody = {"id": batch, "status": "queued", "createdAt": format_iso(now), "results": results}
     if at_ms is not None:
@@ -85,43 +87,43 @@ def accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]
     return body
 
 
-def batch_body(service: AppContext, batch: str) -> BatchBody:
+def load_body(service: AppContext, batch: str) -> BatchBody:
     """Build the batch body from the current rows."""
-    return _body(batch, sql.fetch_one(publish_runs.FIND_BATCH, (batch,)))
+    return _build_loaded(batch, sql.fetch_one(publish_runs.FIND_BATCH, (batch,)))
 
 
-def ended_body(service: AppContext, batch: str) -> BatchBody | None:
+def load_finished_body(service: AppContext, batch: str) -> BatchBody | None:
     """Build the batch body if every target is terminal; None before."""
     found = sql.fetch_one(publish_runs.FIND_FINISHED_BATCH, (batch,))
-    return None if found is None else _body(batch, found)
+    return None if found is None else _build_loaded(batch, found)
 
 
-def _alone(post: PostRow) -> BatchBody:
+def _build_single(post: PostRow) -> BatchBody:
     """Build the body of an immediate batch with a single post."""
-    head: Head = {"id": post["batch"], "created_at": post["created_at"], "scheduled_at": post["scheduled_at"]}
-    return body_of(head, [cast(Shown, post)])
+    head: BatchColumns = {"id": post["batch"], "created_at": post["created_at"], "scheduled_at": post["scheduled_at"]}
+    return build_body(head, [cast(BatchPostColumns, post)])
 
 
-def _body(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
+def _build_loaded(batch: str, found: tuple[int, int | None, str]) -> BatchBody:
     created_at, scheduled_at, shown = found
-    head: Head = {"id": batch, "created_at": created_at, "scheduled_at": scheduled_at}
-    return body_of(head, [sql.to_row(Shown, values) for values in sql.load_json(shown)])
+    head: BatchColumns = {"id": batch, "created_at": created_at, "scheduled_at": scheduled_at}
+    return build_body(head, [sql.to_row(BatchPostColumns, values) for values in sql.load_json(shown)])
 
 
-def body_of(head: Head, rows: Sequence[Shown]) -> BatchBody:
+def build_body(head: BatchColumns, rows: Sequence[BatchPostColumns]) -> BatchBody:
     """Build the batch body from rows."""
     body: BatchBody = {
         "id": head["id"],
-        "status": _batch_status(head, [row["status"] for row in rows]),
+        "status": _compute_status(head, [row["status"] for row in rows]),
         "createdAt": format_iso(head["created_at"]),
-        "results": [_result(row) for row in rows],
+        "results": [_build_result(row) for row in rows],
     }
     if head["scheduled_at"] is not None:
         body["scheduledAt"] = format_iso(head["scheduled_at"])
     return body
 
 
-def _batch_status(head: Head, statuses: Sequence[str]) -> BatchStatus:
+def _compute_status(head: BatchColumns, statuses: Sequence[str]) -> BatchStatus:
     """Return `queued` until something failed or all is settled: never readable as a failure."""
     failed = [status for status in statuses if status in post_states.TERMINAL_STATES and status != "published"]
     if head["scheduled_at"] is not None or (not failed and not post_states.TERMINAL_STATES.issuperset(statuses)):
@@ -131,7 +133,7 @@ def _batch_status(head: Head, statuses: Sequence[str]) -> BatchStatus:
     return "failed" if len(failed) == len(statuses) else "partial_failed"
 
 
-def _result(row: Shown) -> Result:
+def _build_result(row: BatchPostColumns) -> Result:
     unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
     warnings = json.loads(row["warnings"]) if row["warnings"] != "[]" else []
     if unsettled:
@@ -142,43 +144,43 @@ def _result(row: Shown) -> Result:
         "postId": row["id"],
         # In the response an unsettled target is always `publish_runs`.
         "status": "publishing" if unsettled else row["status"],
-        "uri": some(row["platform_uri"] or None),
-        "cid": some(row["platform_cid"] or None),
-        "url": some(row["url"] or None),
-        "firstCommentUri": some(row["first_comment_uri"] or None),
-        "firstCommentCid": some(row["first_comment_cid"] or None),
-        "warnings": some(warnings or None),
-        "error": some(json.loads(row["error"]) if row["error"] else None),
+        "uri": cast_present(row["platform_uri"] or None),
+        "cid": cast_present(row["platform_cid"] or None),
+        "url": cast_present(row["url"] or None),
+        "firstCommentUri": cast_present(row["first_comment_uri"] or None),
+        "firstCommentCid": cast_present(row["first_comment_cid"] or None),
+        "warnings": cast_present(warnings or None),
+        "error": cast_present(json.loads(row["error"]) if row["error"] else None),
     }
-    return without_none(result, *MAYBE)
+    return without_none(result, *OPTIONAL_FIELDS)
 
 
-def answer_of(body: BatchBody) -> idempotency.StoredResponse:
+def build_response(body: BatchBody) -> idempotency.StoredResponse:
     """Build the response: 202 while the batch is `queued`, otherwise 200."""
     return idempotency.StoredResponse(202 if body["status"] == "queued" else 200, dumps(body), batch=body["id"])
 
 
-def joined(body: BatchBody) -> idempotency.StoredResponse:
+def build_joined_response(body: BatchBody) -> idempotency.StoredResponse:
     """Build the response to a repeated request, which did nothing."""
-    note = warning_body(build_warning("joined_undelivered_batch"))
+    note = build_warning_body(build_warning("joined_undelivered_batch"))
     results: list[Result] = [{**one, "warnings": [*one.get("warnings", []), note]} for one in body["results"]]
-    return answer_of({**body, "results": results})._replace(replayed=True)
+    return build_response({**body, "results": results})._replace(replayed=True)
 
 
-def complete(service: AppContext, tx: Tx, batch: str, key_id: str) -> None:
+def store_current_response(service: AppContext, tx: Tx, batch: str, key_id: str) -> None:
     """Store the batch's current body as the response for its key."""
-    idempotency.store_response(service, tx, key_id, answer_of(batch_body(service, batch)))
+    idempotency.store_response(service, tx, key_id, build_response(load_body(service, batch)))
 
 
 @dataclass(frozen=True)
-class Ended:
+class FinishedBatch:
     """Batch with all targets terminal. `written`: the response was stored with the result."""
 
     body: BatchBody
     written: bool
 
 
-class Ending:
+class BatchCompletion:
     """Context manager that waits for the end of a batch.
 
     The end is seen in the transaction that makes the last post terminal, which also stores the response for the key.
@@ -190,7 +192,7 @@ class Ending:
     ) -> None:
         self._service, self._batch, self._key, self._targets = service, batch, key, targets
         self._name = f"batch:{batch}"
-        self._ended: Ended | None = None
+        self._ended: FinishedBatch | None = None
 
     def __enter__(self) -> Self:
         self._told = self._service.hub.expect(self._name)
@@ -203,56 +205,56 @@ class Ending:
 
     def _see(self, tx: Tx, post: PostRow) -> None:
         """Check, in the transaction that ends a post, whether the batch is complete."""
-        body = _alone(post) if self._targets == 1 else ended_body(self._service, self._batch)
+        body = _build_single(post) if self._targets == 1 else load_finished_body(self._service, self._batch)
         if body is not None:
             ended = self._written(tx, body)
             tx.after_commit(lambda: self._tell(ended))
 
-    def _written(self, tx: Tx, body: BatchBody) -> Ended:
+    def _written(self, tx: Tx, body: BatchBody) -> FinishedBatch:
         try:
             if self._key:
-                idempotency.store_response(self._service, tx, self._key.id, answer_of(body))
+                idempotency.store_response(self._service, tx, self._key.id, build_response(body))
         except (sqlite3.Error, peewee.PeeweeException):  # the transaction must roll back
             raise
         except Exception:  # noqa: BLE001 - the result of a send is written even if its response cannot be
             log.exception("the answer of batch %s could not be kept with its end", self._batch)
-            return Ended(body, written=False)
-        return Ended(body, written=True)
+            return FinishedBatch(body, written=False)
+        return FinishedBatch(body, written=True)
 
-    def _tell(self, ended: Ended) -> None:
+    def _tell(self, ended: FinishedBatch) -> None:
         self._ended = ended
         self._service.hub.ring(self._name)
 
-    async def within(self, seconds: float) -> Ended | None:
+    async def within(self, seconds: float) -> FinishedBatch | None:
         """Wait for the end; None after `seconds` or when the server stops."""
         if seconds > 0 and not self._service.hub.is_closed:
             await wait_for_completion(self._told, seconds)
         return self._ended
 
 
-async def as_known(service: AppContext, opening: BatchBody, seconds: float) -> BatchBody:
+async def wait_for_batch(service: AppContext, opening: BatchBody, seconds: float) -> BatchBody:
     """Return another request's batch once it has ended, or its state after `seconds`."""
-    with Ending(service, opening["id"], None) as ending:
-        body = await as_it_is(service, opening)
+    with BatchCompletion(service, opening["id"], None) as ending:
+        body = await load_body_or_accepted(service, opening)
         if "scheduledAt" in opening or all(
             result["status"] in post_states.TERMINAL_STATES for result in body["results"]
         ):
             return body
         found = await ending.within(seconds)
-    return found.body if found else await as_it_is(service, body)
+    return found.body if found else await load_body_or_accepted(service, body)
 
 
-async def as_it_is(service: AppContext, opening: BatchBody) -> BatchBody:
+async def load_body_or_accepted(service: AppContext, opening: BatchBody) -> BatchBody:
     """Read the batch; never fails, since it was accepted: `opening` if reading is impossible."""
     try:
-        return await service.read(lambda: batch_body(service, opening["id"]))
+        return await service.read(lambda: load_body(service, opening["id"]))
     except Exception as error:  # noqa: BLE001 - it may be public already: after an error the client would send it again
         traced = not is_storage_unavailable(error)
         log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=traced)
         return opening
 
 
-async def keep_answer(
+async def store_response(
     service: AppContext, key: idempotency.IdempotencyKey, answer: idempotency.StoredResponse
 ) -> idempotency.StoredResponse:
     """Store the response of an accepted batch, now or (if unconfirmed) a little later.
@@ -264,18 +266,18 @@ async def keep_answer(
         idempotency.store_response(service, tx, key.id, answer)
         return idempotency.find_response(service, key) or answer
 
-    kept = await afterwards(service, keep)
+    kept = await write_after_acceptance(service, keep)
     if kept is None:
         service.lost.unkept.add(str(answer.batch))
     return kept or answer
 
 
-async def afterwards(
+async def write_after_acceptance(
     service: AppContext, write: Callable[Concatenate[Tx, P], T], *args: P.args, **kwargs: P.kwargs
 ) -> T | None:
     """Run a write after acceptance, waiting briefly; None if unconfirmed. Never raises."""
     try:
-        return await asyncio.wait_for(service.write(lambda tx: write(tx, *args, **kwargs)), AFTERWARDS_SECONDS)
+        return await asyncio.wait_for(service.write(lambda tx: write(tx, *args, **kwargs)), WRITE_WAIT_SECONDS)
     except TimeoutError:
         log.warning("an answer was not kept yet: the database is busy")
     except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
@@ -283,6 +285,6 @@ async def afterwards(
     return None
 
 
-def has_ended(batch: str) -> bool:
+def is_finished(batch: str) -> bool:
     """Return whether every target of the batch is terminal."""
     return bool(sql.fetch_value(publish_runs.IS_BATCH_FINISHED, (batch,)))

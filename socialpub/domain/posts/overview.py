@@ -17,28 +17,28 @@ from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.posts import changes, postlog
+from socialpub.domain.posts import post_actions, post_log
+from socialpub.domain.schemas.accounts import AccountBody
+from socialpub.domain.schemas.health import PausedReason
+from socialpub.domain.schemas.posts import PostsQuery, RetryRequest
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.accounts import AccountBody
-from socialpub.domain.shapes.health import PausedReason
-from socialpub.domain.shapes.posts import PostsQuery, RetryRequest
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import overview, post_json
 
-DAYS_MS = 7 * 24 * 3600 * 1000
-LATE_MS = 60_000  # beyond this a post is overdue, not merely in progress
-TROUBLES_MAX = 500
+FAILURE_WINDOW_MS = 7 * 24 * 3600 * 1000
+OVERDUE_AFTER_MS = 60_000  # beyond this a post is overdue, not merely in progress
+FAILURES_MAX = 500
 UNKNOWN_MAX = 20
-SHOWN = 5
+EXAMPLES_MAX = 5
 EVENTS_MAX = 500
 WAITING_MAX = 1000
-AT_ONCE = 100
+BULK_MAX = 100
 UNKNOWN_RULE = "publish.outcome_unknown"
 
 
 @dataclass(frozen=True)
-class Piece:
+class PostSummary:
     """Summary of a post."""
 
     id: str
@@ -51,7 +51,7 @@ class Piece:
 
 
 @dataclass
-class Cause:
+class FailureGroup:
     """Failed posts of an account with one cause; count and newest examples."""
 
     account: str
@@ -59,25 +59,25 @@ class Cause:
     status: str
     code: str
     rule: str
-    newest: Piece
+    newest: PostSummary
     count: int = 0
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[PostSummary] = field(default_factory=list)
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: PostSummary) -> None:
         self.count += 1
-        if len(self.pieces) < SHOWN:
+        if len(self.pieces) < EXAMPLES_MAX:
             self.pieces.append(piece)
 
 
 @dataclass(frozen=True)
-class Worry:
+class AccountProblem:
     """Account that is expiring, revoked or refused something; `waiting` posts are queued."""
 
     account: AccountBody
     waiting: int
 
 
-class Steps(TypedDict):
+class OnboardingSteps(TypedDict):
     """Completed steps of the first run."""
 
     connected: bool
@@ -90,14 +90,14 @@ class Overview:
     """Overview of a scope."""
 
     paused: PausedReason | None
-    unknown: list[Piece]
-    causes: list[Cause]
-    worries: list[Worry]
+    unknown: list[PostSummary]
+    causes: list[FailureGroup]
+    worries: list[AccountProblem]
     late: int
     late_since: int | None
     next: Any
     went_out: Any
-    steps: Steps
+    steps: OnboardingSteps
     accounts: dict[str, AccountBody]
 
     @property
@@ -106,27 +106,29 @@ class Overview:
         return not (self.paused or self.unknown or self.causes or self.worries or self.late)
 
 
-def look(service: AppContext, scope: Scope) -> Overview:
+def load(service: AppContext, scope: Scope) -> Overview:
     """Load the overview of a scope in one read."""
     connected = accounts.list_bodies(scope)
-    late, since = sql.fetch_one(overview.COUNT_OVERDUE, (scope.organization, scope.profile, service.now_ms - LATE_MS))
+    late, since = sql.fetch_one(
+        overview.COUNT_OVERDUE, (scope.organization, scope.profile, service.now_ms - OVERDUE_AFTER_MS)
+    )
     return Overview(
         paused=instance.get_pause_reason(),
-        unknown=_pieces(
+        unknown=_build_summaries(
             sql.fetch_all(overview.FIND_UNKNOWN_OUTCOMES, (scope.organization, scope.profile, UNKNOWN_MAX))
         ),
-        causes=_causes(_troubled(service, scope)),
-        worries=_worries(scope, connected),
+        causes=_group_failures(_load_failures(service, scope)),
+        worries=_load_problems(scope, connected),
         late=late,
         late_since=since,
-        next=_next(service, scope),
-        went_out=_went_out(scope),
-        steps=_steps(scope),
+        next=_load_next(service, scope),
+        went_out=_load_published(scope),
+        steps=_load_steps(scope),
         accounts={body["id"]: body for body in connected},
     )
 
 
-def _steps(scope: Scope) -> Steps:
+def _load_steps(scope: Scope) -> OnboardingSteps:
     connected, key, published = sql.fetch_one(overview.FIND_ONBOARDING_STEPS, (scope.organization,))
     return {"connected": bool(connected), "key": bool(key), "published": bool(published)}
 
@@ -134,31 +136,31 @@ def _steps(scope: Scope) -> Steps:
 # --- Failures ----------------------------------------------------------------------------------------------------
 
 
-def _troubled(service: AppContext, scope: Scope) -> list[Piece]:
+def _load_failures(service: AppContext, scope: Scope) -> list[PostSummary]:
     """Load the newest posts that failed for a known reason."""
     text, owner = (
         (overview.FIND_FAILED_OF_ORGANIZATION, scope.organization)
         if scope.profile is None
         else (overview.FIND_FAILED_OF_PROFILE, scope.profile)
     )
-    found = _pieces(sql.fetch_all(text, (owner, service.now_ms - DAYS_MS, TROUBLES_MAX)))
+    found = _build_summaries(sql.fetch_all(text, (owner, service.now_ms - FAILURE_WINDOW_MS, FAILURES_MAX)))
     return [piece for piece in found if piece.error.get("rule") != UNKNOWN_RULE]
 
 
-def _pieces(rows: Iterable[Sequence[Any]]) -> list[Piece]:
+def _build_summaries(rows: Iterable[Sequence[Any]]) -> list[PostSummary]:
     return [
-        Piece(id_, account, platform, status, text, sql.load_json(error) if error else {}, at)
+        PostSummary(id_, account, platform, status, text, sql.load_json(error) if error else {}, at)
         for id_, account, platform, status, text, error, at in rows
     ]
 
 
-def _causes(pieces: Iterable[Piece]) -> list[Cause]:
+def _group_failures(pieces: Iterable[PostSummary]) -> list[FailureGroup]:
     """Group failures by cause, newest first."""
-    found: dict[tuple[str, ...], Cause] = {}
+    found: dict[tuple[str, ...], FailureGroup] = {}
     for piece in pieces:
         code, rule = piece.error.get("code", ""), piece.error.get("rule", "")
         named = (piece.account, piece.status, code, rule)
-        cause = found.setdefault(named, Cause(piece.account, piece.platform, piece.status, code, rule, piece))
+        cause = found.setdefault(named, FailureGroup(piece.account, piece.platform, piece.status, code, rule, piece))
         cause.add(piece)
     return list(found.values())
 
@@ -168,28 +170,28 @@ def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> ActionR
     service, again = who.service, 0
     wanted = [
         piece
-        for piece in _troubled(service, who.scope)
+        for piece in _load_failures(service, who.scope)
         if (piece.account, piece.error.get("code", ""), piece.error.get("rule", "")) == (account, code, rule)
     ]
-    for piece in wanted[:AT_ONCE]:
+    for piece in wanted[:BULK_MAX]:
         with contextlib.suppress(ApiError):  # another request was faster
-            changes.retry(tx, who, piece.id, RetryRequest())
+            post_actions.retry(tx, who, piece.id, RetryRequest())
             again += 1
-    return _counted(again, account)
+    return _count_result(again, account)
 
 
 def cancel_all(tx: Tx, who: Actor, account: str) -> ActionResult:
     """Cancel up to a hundred queued posts of an account; return `{count}`. Raises `not_found`."""
     accounts.find(who.scope, account)
     canceled = 0
-    for (post,) in sql.fetch_all(overview.FIND_QUEUED, (account, who.service.now_ms, AT_ONCE)):
+    for (post,) in sql.fetch_all(overview.FIND_QUEUED, (account, who.service.now_ms, BULK_MAX)):
         with contextlib.suppress(ApiError):
-            changes.cancel(tx, who, post)
+            post_actions.cancel(tx, who, post)
             canceled += 1
-    return _counted(canceled, account)
+    return _count_result(canceled, account)
 
 
-def _counted(count: int, account: str) -> ActionResult:
+def _count_result(count: int, account: str) -> ActionResult:
     body: dict[str, object] = {"count": count}
     return ActionResult(body, subject=account)
 
@@ -197,12 +199,12 @@ def _counted(count: int, account: str) -> ActionResult:
 # --- Accounts ----------------------------------------------------------------------------------------------------
 
 
-def _worries(scope: Scope, connected: Iterable[AccountBody]) -> list[Worry]:
+def _load_problems(scope: Scope, connected: Iterable[AccountBody]) -> list[AccountProblem]:
     troubled = [body for body in connected if body["status"] != "active" or "attention" in body]
-    return [Worry(body, waiting(scope, body["id"])) for body in troubled[: 2 * SHOWN]]
+    return [AccountProblem(body, count_waiting(scope, body["id"])) for body in troubled[: 2 * EXAMPLES_MAX]]
 
 
-def waiting(scope: Scope, account: str) -> int:
+def count_waiting(scope: Scope, account: str) -> int:
     """Count the queued posts of an account, up to a limit."""
     count: int = sql.fetch_value(overview.COUNT_WAITING, (account, scope.organization, WAITING_MAX))
     return count
@@ -211,12 +213,12 @@ def waiting(scope: Scope, account: str) -> int:
 # --- Due and published ---------------------------------------------------------------------------------------------
 
 
-def _next(service: AppContext, scope: Scope) -> Any:
-    query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": SHOWN})
-    return sql.load_json(postlog.page(service, scope, query))["data"]
+def _load_next(service: AppContext, scope: Scope) -> Any:
+    query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": EXAMPLES_MAX})
+    return sql.load_json(post_log.load_page(service, scope, query))["data"]
 
 
-def _went_out(scope: Scope) -> Any:
-    numbers = sql.fetch_all(overview.FIND_LAST_PUBLISHED, (scope.organization, scope.profile, EVENTS_MAX, SHOWN))
+def _load_published(scope: Scope) -> Any:
+    numbers = sql.fetch_all(overview.FIND_LAST_PUBLISHED, (scope.organization, scope.profile, EVENTS_MAX, EXAMPLES_MAX))
     named = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([number for (number,) in numbers]),))
     return sql.load_json(f"[{named or ''}]")

@@ -21,17 +21,17 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.posts.lookup import look_up
-from socialpub.domain.posts.targets import Aim, Ref, check_batch, resolve
-from socialpub.domain.publishing.planning import surroundings
-from socialpub.domain.shapes.errors import ErrorBody, PreflightFailure, RepeatedText, error_body, warning_body
-from socialpub.domain.shapes.posts import (
-    PublishRequest,
-    TextCount,
-    ValidateRequest,
-    ValidationBody,
-    ValidationResult,
+from socialpub.domain.posts.request_lookup import look_up
+from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, resolve
+from socialpub.domain.publishing.offline_plan import build_surroundings
+from socialpub.domain.schemas.errors import (
+    ErrorBody,
+    PreflightFailure,
+    RepeatedText,
+    build_error_body,
+    build_warning_body,
 )
+from socialpub.domain.schemas.posts import PublishRequest, TextCount, ValidateRequest, ValidationBody, ValidationResult
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, PostingCap, PublishWarning, RuleContext
 from socialpub.platforms.kit.rule_catalog import RuleFindings, build_warning, find_violations, remove_duplicates
 from socialpub.platforms.kit.rule_catalog import count_text as measured
@@ -39,96 +39,100 @@ from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
 
 T = TypeVar("T")
-LIGHT = 4000  # characters in all targets: counted within a few milliseconds
+INLINE_TEXT_MAX = 4000  # characters in all targets: counted within a few milliseconds
 RECENT_MAX = 1000  # posts counted for a rule that needs the number
-NEAR = (4, 5)  # warn from four fifths of a cap
+CAP_WARNING_RATIO = (4, 5)  # warn from four fifths of a cap
 
 
-class Checked(NamedTuple):
+class TargetFindings(NamedTuple):
     """Errors and warnings of one target from one stage."""
 
     errors: tuple[ApiError, ...] = ()
     warnings: tuple[PublishWarning, ...] = ()
 
 
-_FINE = Checked()
+_NO_FINDINGS = TargetFindings()
 
 
 # --- Cheap stage -----------------------------------------------------------------------------------------------------
 
 
-async def check_cheap(service: AppContext, scope: Scope, aims: Sequence[Aim], logged: Logged) -> list[Checked]:
+async def check_cheap(
+    service: AppContext, scope: Scope, aims: Sequence[ResolvedTarget], logged: PostHistory
+) -> list[TargetFindings]:
     """Run the cheap rules of the platforms, and the media rules that need no bytes.
 
     Long texts are measured in a pool with a share per organization, so that short ones are not delayed.
     """
 
     asked = list(zip(aims, logged.recent, strict=True))
-    if _are_short([aim.draft.text for aim in aims]):
-        return _cheap(service, asked)
-    return await _aside(service, scope, lambda: _cheap(service, asked))
+    if _is_short([aim.draft.text for aim in aims]):
+        return _check_each(service, asked)
+    return await _run_in_pool(service, scope, lambda: _check_each(service, asked))
 
 
-async def _measured(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
-    return measure() if _are_short(texts) else await _aside(service, scope, measure)
+async def _measure(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
+    return measure() if _is_short(texts) else await _run_in_pool(service, scope, measure)
 
 
-def _are_short(texts: Sequence[str]) -> bool:
-    return sum(map(len, texts)) <= LIGHT
+def _is_short(texts: Sequence[str]) -> bool:
+    return sum(map(len, texts)) <= INLINE_TEXT_MAX
 
 
-async def _aside(service: AppContext, scope: Scope, measure: Callable[[], T]) -> T:
+async def _run_in_pool(service: AppContext, scope: Scope, measure: Callable[[], T]) -> T:
     threads = service.executors.measuring.of(ShareKey(owner=scope.organization))
     return await asyncio.get_running_loop().run_in_executor(threads, measure)
 
 
-async def counted(
+async def count_texts(
     service: AppContext, scope: Scope, texts: Sequence[tuple[accounts.AccountColumns, tuple[DraftMedia, ...], str]]
 ) -> list[TextCount]:
     """Count each text as the account's platform does, beside its media."""
 
     def count() -> list[TextCount]:
-        return [_count(account, Draft(text, items)) for account, items, text in texts]
+        return [_count_text(account, Draft(text, items)) for account, items, text in texts]
 
-    return await _measured(service, scope, [text for _, _, text in texts], count)
+    return await _measure(service, scope, [text for _, _, text in texts], count)
 
 
-def _count(account: accounts.AccountColumns, draft: Draft) -> TextCount:
+def _count_text(account: accounts.AccountColumns, draft: Draft) -> TextCount:
     found = measured(platforms.platform(account["platform"]), draft, accounts.build_connector_account(account))
     return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 
-def _cheap(service: AppContext, asked: Iterable[tuple[Aim, int]]) -> list[Checked]:
+def _check_each(service: AppContext, asked: Iterable[tuple[ResolvedTarget, int]]) -> list[TargetFindings]:
     """Run the cheap rules on each target, with its recent posts if a rule needs them."""
-    nothing_new, checked = surroundings(service), []
+    nothing_new, checked = build_surroundings(service), []
     for aim, recent in asked:
-        around = surroundings(service, recent) if recent else nothing_new
-        found = _findings(service, aim, aim.draft, "cheap", around)
+        around = build_surroundings(service, recent) if recent else nothing_new
+        found = _evaluate_rules(service, aim, aim.draft, "cheap", around)
         if found.errors or found.warnings or aim.refs:
-            errors = (*_errors(service, aim, found), *_media_errors(service, aim))
-            checked.append(Checked(errors, found.warnings))
+            errors = (*_list_errors(service, aim, found), *_list_media_errors(service, aim))
+            checked.append(TargetFindings(errors, found.warnings))
         else:
-            checked.append(_FINE)
+            checked.append(_NO_FINDINGS)
     return checked
 
 
-def _findings(service: AppContext, aim: Aim, draft: Draft, stage: str, around: RuleContext) -> RuleFindings:
+def _evaluate_rules(
+    service: AppContext, aim: ResolvedTarget, draft: Draft, stage: str, around: RuleContext
+) -> RuleFindings:
     return find_violations(
         platforms.platform(aim.platform), service.sites[aim.platform], draft, aim.who, around, (stage,)
     )
 
 
-def _errors(service: AppContext, aim: Aim, found: RuleFindings) -> list[ApiError]:
+def _list_errors(service: AppContext, aim: ResolvedTarget, found: RuleFindings) -> list[ApiError]:
     version = platforms.platform(aim.platform).pinned(service.sites[aim.platform])
     return [finding.error(version) for finding in found.errors]
 
 
-def _media_errors(service: AppContext, aim: Aim) -> list[ApiError]:
-    found = [_media_error(service, aim, index, ref) for index, ref in enumerate(aim.refs)]
+def _list_media_errors(service: AppContext, aim: ResolvedTarget) -> list[ApiError]:
+    found = [_find_media_error(service, aim, index, ref) for index, ref in enumerate(aim.refs)]
     return [error for error in found if error is not None]
 
 
-def _media_error(service: AppContext, aim: Aim, index: int, ref: Ref) -> ApiError | None:
+def _find_media_error(service: AppContext, aim: ResolvedTarget, index: int, ref: RawMediaRef) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
     if "url" in ref and (reason := outbound.check_url(ref["url"], allow_private=private)):
         return rule_error("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
@@ -140,7 +144,9 @@ def _media_error(service: AppContext, aim: Aim, index: int, ref: Ref) -> ApiErro
     return None
 
 
-def refused(service: AppContext, aims: Sequence[Aim], checked: Sequence[Checked]) -> ApiError | None:
+def combine_errors(
+    service: AppContext, aims: Sequence[ResolvedTarget], checked: Sequence[TargetFindings]
+) -> ApiError | None:
     """Combine all failures into one 400, led by the first; None if all pass."""
     failed = [(aim, error) for aim, result in zip(aims, checked, strict=True) for error in result.errors]
     if not failed:
@@ -148,23 +154,23 @@ def refused(service: AppContext, aims: Sequence[Aim], checked: Sequence[Checked]
     aim, first = failed[0]
     return ApiError(
         "preflight_failed",
-        _standing_alone(aim, first),
+        _compose_message(aim, first),
         rule=first.rule,
         platform=aim.platform,
         platform_version=platforms.platform(aim.platform).pinned(service.sites[aim.platform]) or None,
-        platform_response=[_failure(aim, error) for aim, error in failed],
+        platform_response=[_build_failure(aim, error) for aim, error in failed],
         remediation=first.remediation,
     )
 
 
-def _standing_alone(aim: Aim, error: ApiError) -> str:
+def _compose_message(aim: ResolvedTarget, error: ApiError) -> str:
     """Compose a self-contained message (target, problem, remedy): some tools show only it."""
     name = aim.account["display_name"] or aim.account["platform_account_id"]
     said = f"Target {aim.position} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
     return f"{said} {error.remediation or ''}".rstrip()
 
 
-def _failure(aim: Aim, error: ApiError) -> PreflightFailure:
+def _build_failure(aim: ResolvedTarget, error: ApiError) -> PreflightFailure:
     return {
         "targetIndex": aim.position,
         "accountId": aim.account["id"],
@@ -178,22 +184,22 @@ def _failure(aim: Aim, error: ApiError) -> PreflightFailure:
 # --- Post history ----------------------------------------------------------------------------------------------------
 
 
-class Logged(NamedTuple):
+class PostHistory(NamedTuple):
     """History of each target: newest post with the same text, and its recent posts if needed."""
 
     before: Sequence[str | None]
     recent: Sequence[int]
 
 
-def logged(service: AppContext, aims: Sequence[Aim], at_ms: int | None) -> Logged:
+def load_history(service: AppContext, aims: Sequence[ResolvedTarget], at_ms: int | None) -> PostHistory:
     """Read the history of each target due at `at_ms` (None: now)."""
-    service.lately.read(_names(aims))
+    service.lately.read(_list_history_keys(aims))
     due = service.now_ms if at_ms is None else at_ms
-    recent = [_recent(aim, due) if platforms.platform(aim.platform).asks_log else 0 for aim in aims]
-    return Logged(posted_before(service, aims), recent)
+    recent = [_count_recent(aim, due) if platforms.platform(aim.platform).asks_log else 0 for aim in aims]
+    return PostHistory(find_repeated(service, aims), recent)
 
 
-def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
+def _list_history_keys(aims: Sequence[ResolvedTarget]) -> Iterator[tuple[str, bool]]:
     """Yield the accounts, and the platforms whose caps are shared by all accounts."""
     for account, platform in {aim.account["id"]: aim.platform for aim in aims}.items():
         yield account, False
@@ -201,12 +207,12 @@ def _names(aims: Sequence[Aim]) -> Iterator[tuple[str, bool]]:
             yield platform, True
 
 
-def _recent(aim: Aim, due_ms: int) -> int:
+def _count_recent(aim: ResolvedTarget, due_ms: int) -> int:
     values = (aim.account["id"], due_ms - DAY_MS, due_ms, RECENT_MAX)
     return int(sql.fetch_value(acceptance.COUNT_RECENT_POSTS, values))
 
 
-def posted_before(service: AppContext, aims: Sequence[Aim]) -> list[str | None]:
+def find_repeated(service: AppContext, aims: Sequence[ResolvedTarget]) -> list[str | None]:
     """Find for each target the newest post of 24 hours with its text that is or may go out."""
     texts = [(aim.account["id"], aim.draft.text) for aim in aims]
     asked = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
@@ -217,8 +223,8 @@ def posted_before(service: AppContext, aims: Sequence[Aim]) -> list[str | None]:
     return [found.get(sought) for sought in texts]
 
 
-def warnings_of(
-    service: AppContext, aims: Sequence[Aim], logged: Logged, at_ms: int | None, names: Sequence[str]
+def build_warnings(
+    service: AppContext, aims: Sequence[ResolvedTarget], logged: PostHistory, at_ms: int | None, names: Sequence[str]
 ) -> list[tuple[PublishWarning, ...]]:
     """Warn per target: repeated text, cap nearly reached, token expiring before `at_ms`.
 
@@ -226,67 +232,69 @@ def warnings_of(
     """
     seen: dict[tuple[str, str], str] = {}
     found, due = [], service.now_ms if at_ms is None else at_ms
-    near = {aim.platform: _shared_near(service, aim.platform, due) for aim in aims}
+    near = {aim.platform: _find_shared_caps(service, aim.platform, due) for aim in aims}
     for aim, before, name in zip(aims, logged.before, names, strict=True):
         sought = aim.account["id"], aim.draft.text
         repeat = seen.setdefault(sought, name)
         if repeat is name:
             repeat = f"post {before}" if before else ""
-        cap = _cap_near(service, aim, due, near[aim.platform])
-        found.append(_warnings(aim, repeat, cap, due, is_scheduled=at_ms is not None))
+        cap = _find_near_cap(service, aim, due, near[aim.platform])
+        found.append(_build_target_warnings(aim, repeat, cap, due, is_scheduled=at_ms is not None))
     return found
 
 
-def _shared_near(service: AppContext, platform: str, due_ms: int) -> Sequence[PostingCap]:
+def _find_shared_caps(service: AppContext, platform: str, due_ms: int) -> Sequence[PostingCap]:
     """List the shared caps of a platform that are nearly reached."""
     shared = [cap for cap in platforms.platform(platform).caps if cap.shared]
-    return [cap for cap in shared if _is_near(service, platform, cap, due_ms)]
+    return [cap for cap in shared if _is_cap_near(service, platform, cap, due_ms)]
 
 
-def _cap_near(service: AppContext, aim: Aim, due_ms: int, shared: Sequence[PostingCap]) -> PostingCap | None:
+def _find_near_cap(
+    service: AppContext, aim: ResolvedTarget, due_ms: int, shared: Sequence[PostingCap]
+) -> PostingCap | None:
     """Return the first cap that is nearly reached; `shared`: the shared ones that are."""
     for cap in platforms.platform(aim.platform).caps:
-        if cap in shared if cap.shared else _is_near(service, aim.account["id"], cap, due_ms):
+        if cap in shared if cap.shared else _is_cap_near(service, aim.account["id"], cap, due_ms):
             return cap
     return None
 
 
-def _warnings(
-    aim: Aim, repeat: str, cap: PostingCap | None, due_ms: int, *, is_scheduled: bool
+def _build_target_warnings(
+    aim: ResolvedTarget, repeat: str, cap: PostingCap | None, due_ms: int, *, is_scheduled: bool
 ) -> tuple[PublishWarning, ...]:
     """Build the warnings. `repeat`: reference to the earlier text, or ""."""
     found: tuple[PublishWarning, ...] = ()
     if repeat and aim.draft.text:
         found = (build_warning("duplicate_content", f"See {repeat}."),)
     if cap is not None:
-        found += (_near(cap),)
+        found += (_cap_warning(cap),)
     if is_scheduled and accounts.is_ending_before(aim.account, due_ms):
         found += (build_warning("token_expires_before_schedule", "Reconnect it before then."),)
     return found
 
 
 @functools.cache  # one per cap; each platform has few
-def _near(cap: PostingCap) -> PublishWarning:
-    return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_span(cap.seconds)}.")
+def _cap_warning(cap: PostingCap) -> PublishWarning:
+    return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_format_span(cap.seconds)}.")
 
 
-def refuses_duplicates(service: AppContext, request: PublishRequest) -> bool:
+def should_refuse_duplicates(service: AppContext, request: PublishRequest) -> bool:
     """Return whether the request, or by default the server, refuses repeated texts."""
     if request.on_duplicate is not None:
         return request.on_duplicate == "refuse"
     return service.runtime.settings.publishing.refuse_duplicates
 
 
-def check_duplicates(aims: Sequence[Aim], before: Sequence[str | None]) -> None:
+def check_duplicates(aims: Sequence[ResolvedTarget], before: Sequence[str | None]) -> None:
     """Raise ApiError `post.duplicate` for texts in `before` or repeated within the request.
 
     Decisive in the transaction that writes the posts.
     """
-    if found := _repeats(aims, before):
-        raise rule_error("post.duplicate", _told(found[0]), platform_response=found)
+    if found := _list_repeats(aims, before):
+        raise rule_error("post.duplicate", _describe_repeat(found[0]), platform_response=found)
 
 
-def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[RepeatedText]:
+def _list_repeats(aims: Sequence[ResolvedTarget], before: Sequence[str | None]) -> list[RepeatedText]:
     """List the targets with repeated texts, with references to the earlier ones."""
     first: dict[tuple[str, str], int] = {}
     found: list[RepeatedText] = []
@@ -306,113 +314,127 @@ def _repeats(aims: Sequence[Aim], before: Sequence[str | None]) -> list[Repeated
     return found
 
 
-def _told(repeat: RepeatedText) -> str:
+def _describe_repeat(repeat: RepeatedText) -> str:
     where = f"post {repeat['postId']}" if "postId" in repeat else f"target {repeat['sameAsTarget']} of this request"
     return f"Target {repeat['targetIndex']}: the account {repeat['accountId']} has this text already, see {where}."
 
 
-def _is_near(service: AppContext, name: str, cap: PostingCap, at_ms: int) -> bool:
+def _is_cap_near(service: AppContext, name: str, cap: PostingCap, at_ms: int) -> bool:
     """Return whether the posts up to `at_ms` nearly reach the cap. `name`: account or platform."""
-    enough = -(-cap.posts * NEAR[0] // NEAR[1]) - 1
+    enough = -(-cap.posts * CAP_WARNING_RATIO[0] // CAP_WARNING_RATIO[1]) - 1
     return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
 
 
-def _span(seconds: int) -> str:
+def _format_span(seconds: int) -> str:
     return {900: "15 minutes", 3600: "an hour", 86400: "24 hours"}[seconds]
 
 
 # --- Deep stage ------------------------------------------------------------------------------------------------------
 
 
-def known_breaches(service: AppContext, aim: Aim, inline: Mapping[str, MediaFacts]) -> tuple[PublishWarning, ...]:
+def find_known_breaches(
+    service: AppContext, aim: ResolvedTarget, inline: Mapping[str, MediaFacts]
+) -> tuple[PublishWarning, ...]:
     """Warn of deep rules that the stored media of a scheduled post break already.
 
     `inline`: facts of inline media by their text. Media by URL is not checked.
     """
-    items = tuple(_with_facts(item, ref, aim, inline) for item, ref in zip(aim.draft.items, aim.refs, strict=True))
-    found = _findings(service, aim, replace(aim.draft, items=items), "deep", surroundings(service))
+    items = tuple(_add_facts(item, ref, aim, inline) for item, ref in zip(aim.draft.items, aim.refs, strict=True))
+    found = _evaluate_rules(service, aim, replace(aim.draft, items=items), "deep", build_surroundings(service))
     return (*(finding.warning() for finding in found.errors), *found.warnings)
 
 
-def _with_facts(item: DraftMedia, ref: Ref, aim: Aim, inline: Mapping[str, MediaFacts]) -> DraftMedia:
+def _add_facts(item: DraftMedia, ref: RawMediaRef, aim: ResolvedTarget, inline: Mapping[str, MediaFacts]) -> DraftMedia:
     if "mediaId" in ref:
-        return replace(item, facts=library.facts_of(aim.assets[ref["mediaId"]]))
+        return replace(item, facts=library.read_facts(aim.assets[ref["mediaId"]]))
     return replace(item, facts=inline.get(ref.get("bytesBase64", "")))
 
 
-def check_deep(service: AppContext, fetched: library.Fetched, batch: str, aim: Aim) -> Checked:
+def check_deep(
+    service: AppContext, fetched: library.BatchMediaCache, batch: str, aim: ResolvedTarget
+) -> TargetFindings:
     """Run the deep rules in an I/O thread: each item's availability, then the platform's."""
     errors, items = [], list(aim.draft.items)
     for index, ref in enumerate(aim.refs):
-        if _media_error(service, aim, index, ref) is not None:
+        if _find_media_error(service, aim, index, ref) is not None:
             continue  # reported by the cheap stage
         try:
-            items[index] = library.resolved(service, fetched, batch, aim.platform, index, ref, aim.assets)
+            items[index] = library.build_item(service, fetched, batch, aim.platform, index, ref, aim.assets)
         except ApiError as error:
             errors.append(error)
     pictures: Mapping[str, MediaFacts] = {}
     try:
-        pictures = library.option_facts(fetched, batch, aim.platform, aim.draft)
+        pictures = library.measure_option_images(fetched, batch, aim.platform, aim.draft)
     except ApiError as error:
         errors.append(error)
     draft = replace(aim.draft, items=tuple(items), option_facts=pictures)
-    found = _findings(service, aim, draft, "deep", surroundings(service))
-    return Checked((*errors, *_errors(service, aim, found)), found.warnings)
+    found = _evaluate_rules(service, aim, draft, "deep", build_surroundings(service))
+    return TargetFindings((*errors, *_list_errors(service, aim, found)), found.warnings)
 
 
 # --- Validation ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Looked:
+class PreflightResult:
     """Validation without media bytes: targets, errors and warnings."""
 
-    aims: Sequence[Aim]
-    cheap: Sequence[Checked]
+    aims: Sequence[ResolvedTarget]
+    cheap: Sequence[TargetFindings]
     noted: Sequence[tuple[PublishWarning, ...]]
     deep: bool  # check the bytes too
 
 
-async def look(service: AppContext, scope: Scope, request: ValidateRequest, inline: library.InlineFiles) -> Looked:
+async def check_request(
+    service: AppContext, scope: Scope, request: ValidateRequest, inline: library.InlineFiles
+) -> PreflightResult:
     """Run the first half of a validation. Raises ApiError if the request itself is refused."""
     check_batch(service, request, scope, inline)
-    aims, noted, logged = await service.read(lambda: _looked_up(service, scope, request))
+    aims, noted, logged = await service.read(lambda: _read_targets(service, scope, request))
     cheap = await check_cheap(service, scope, aims, logged)
-    return Looked(aims, cheap, noted, request.deep is not False)
+    return PreflightResult(aims, cheap, noted, request.deep is not False)
 
 
 async def validate(
-    service: AppContext, fetched: library.Fetched, scope: Scope, looked: Looked, inline: library.InlineFiles
+    service: AppContext,
+    fetched: library.BatchMediaCache,
+    scope: Scope,
+    looked: PreflightResult,
+    inline: library.InlineFiles,
 ) -> ValidationBody:
     """Validate target by target; nothing is published or stored.
 
     Takes at most `publishing.immediate_wait`.
     """
     aims = looked.aims
-    deep = await _deep_results(service, fetched, scope, aims, inline) if looked.deep else [Checked()] * len(aims)
+    deep = await _run_deep(service, fetched, scope, aims, inline) if looked.deep else [TargetFindings()] * len(aims)
 
     def show() -> list[ValidationResult]:
-        return [_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
+        return [_build_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
 
-    results = await _measured(service, scope, [aim.draft.text for aim in aims], show)
+    results = await _measure(service, scope, [aim.draft.text for aim in aims], show)
     return {"valid": all(result["valid"] for result in results), "results": results}
 
 
-def _looked_up(
+def _read_targets(
     service: AppContext, scope: Scope, request: ValidateRequest
-) -> tuple[list[Aim], list[tuple[PublishWarning, ...]], Logged]:
+) -> tuple[list[ResolvedTarget], list[tuple[PublishWarning, ...]], PostHistory]:
     """Read targets and their history from one snapshot."""
     aims = resolve(service, request, look_up(service, scope, request).named)
-    told = logged(service, aims, request.scheduled_at)
-    if refuses_duplicates(service, request):
+    told = load_history(service, aims, request.scheduled_at)
+    if should_refuse_duplicates(service, request):
         check_duplicates(aims, told.before)
-    noted = warnings_of(service, aims, told, request.scheduled_at, [f"target {aim.position}" for aim in aims])
+    noted = build_warnings(service, aims, told, request.scheduled_at, [f"target {aim.position}" for aim in aims])
     return aims, noted, told
 
 
-async def _deep_results(
-    service: AppContext, fetched: library.Fetched, scope: Scope, aims: Sequence[Aim], inline: library.InlineFiles
-) -> list[Checked]:
+async def _run_deep(
+    service: AppContext,
+    fetched: library.BatchMediaCache,
+    scope: Scope,
+    aims: Sequence[ResolvedTarget],
+    inline: library.InlineFiles,
+) -> list[TargetFindings]:
     batch = f"validate-{service.runtime.ids.uuid()}"
     fetched.owned(batch, scope.organization)
     loop = asyncio.get_running_loop()
@@ -422,17 +444,17 @@ async def _deep_results(
     begun = [service.executors.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]
     runs = [asyncio.wrap_future(each) for each in begun]
     try:
-        await _ended(service, batch, runs)
-        return [run.result() if run.done() else _UNSEEN for run in runs]
+        await _wait_for_runs(service, batch, runs)
+        return [run.result() if run.done() else _UNMEASURED for run in runs]
     finally:
         for each in begun:
             service.executors.steered.withdraw(share, each)
-        forgotten = _forget(service, fetched, batch, runs)
+        forgotten = _delete_media_later(service, fetched, batch, runs)
         if all(run.done() for run in runs):
             await forgotten
 
 
-async def _ended(service: AppContext, batch: str, runs: Sequence[asyncio.Future[Checked]]) -> None:
+async def _wait_for_runs(service: AppContext, batch: str, runs: Sequence[asyncio.Future[TargetFindings]]) -> None:
     """Wait for all runs, the time limit, or the server's stop."""
     stops = service.hub.expect(batch)
     over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
@@ -444,8 +466,8 @@ async def _ended(service: AppContext, batch: str, runs: Sequence[asyncio.Future[
         service.hub.forget(batch, stops)
 
 
-def _forget(
-    service: AppContext, fetched: library.Fetched, batch: str, runs: Sequence[asyncio.Future[Checked]]
+def _delete_media_later(
+    service: AppContext, fetched: library.BatchMediaCache, batch: str, runs: Sequence[asyncio.Future[TargetFindings]]
 ) -> asyncio.Future[None]:
     """Delete the fetched files once all runs have ended; slow targets continue without us."""
 
@@ -456,24 +478,28 @@ def _forget(
     return asyncio.ensure_future(drop())
 
 
-_UNSEEN = Checked(warnings=(build_warning("media_unmeasured", "It could not be fetched in time."),))
+_UNMEASURED = TargetFindings(warnings=(build_warning("media_unmeasured", "It could not be fetched in time."),))
 
 
-def _result(
-    service: AppContext, aim: Aim, cheap: Checked, noted: Sequence[PublishWarning], deep: Checked
+def _build_result(
+    service: AppContext,
+    aim: ResolvedTarget,
+    cheap: TargetFindings,
+    noted: Sequence[PublishWarning],
+    deep: TargetFindings,
 ) -> ValidationResult:
-    errors = [_shown(service, aim, error) for error in (*cheap.errors, *deep.errors)]
+    errors = [_build_error(service, aim, error) for error in (*cheap.errors, *deep.errors)]
     return {
         "targetIndex": aim.position,
         "accountId": aim.account["id"],
         "platform": aim.platform,
         "valid": not errors,
-        "text": _count(aim.account, aim.draft),
+        "text": _count_text(aim.account, aim.draft),
         "errors": errors,
-        "warnings": [warning_body(note) for note in remove_duplicates((*cheap.warnings, *noted, *deep.warnings))],
+        "warnings": [build_warning_body(note) for note in remove_duplicates((*cheap.warnings, *noted, *deep.warnings))],
     }
 
 
-def _shown(service: AppContext, aim: Aim, error: ApiError) -> ErrorBody:
+def _build_error(service: AppContext, aim: ResolvedTarget, error: ApiError) -> ErrorBody:
     error.platform = error.platform or aim.platform
-    return error_body(error, service.base_url)
+    return build_error_body(error, service.base_url)

@@ -13,17 +13,17 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.errors import AccountCandidates
-from socialpub.domain.shapes.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.errors import AccountCandidates
+from socialpub.domain.schemas.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia
 from socialpub.store.rows import MediaRow
 
-Ref = dict[str, Any]  # mediaRef; inline bytes are replaced by their hash
-LEAD_MS = 1000
+RawMediaRef = dict[str, Any]  # mediaRef; inline bytes are replaced by their hash
+LEAD_MIN_MS = 1000
 
 
-class Candidate(NamedTuple):
+class TargetCandidate(NamedTuple):
     """Account that a target may mean, with the values its targets share."""
 
     row: accounts.KeyedAccountColumns
@@ -31,13 +31,13 @@ class Candidate(NamedTuple):
     defaults: Mapping[str, Any]  # current defaults for omitted options
 
 
-class Aim(NamedTuple):
+class ResolvedTarget(NamedTuple):
     """Resolved target: account and content."""
 
     position: int  # index in the request's targets
     account: accounts.KeyedAccountColumns
     platform: str
-    refs: tuple[Ref, ...]
+    refs: tuple[RawMediaRef, ...]
     assets: dict[str, MediaRow]  # its stored media by id
     draft: Draft
     who: ConnectorAccount
@@ -48,7 +48,7 @@ class Aim(NamedTuple):
 
 def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
     """Check the rules that need no database, in their documented order."""
-    _check_shape(request, inline)
+    _check_schema(request, inline)
     if not request.targets:
         raise rule_error("targets.required")
     if len(request.targets) > TARGETS_MAX:
@@ -56,8 +56,12 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inli
     if request.publish_now and request.scheduled_at is not None:
         raise rule_error("mode_conflict")
     if request.publish_now is False and request.scheduled_at is None:
-        raise issues.schema_error(
-            [issues.issue("value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false")],
+        raise validation.build_schema_error(
+            [
+                validation.build_issue(
+                    "value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false"
+                )
+            ],
             "Leave `publishNow` out to publish now, or add `scheduledAt`.",
         )
     if request.scheduled_at is not None:
@@ -66,17 +70,19 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inli
         raise rule_error("profile.scope_mismatch")
 
 
-def _check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
+def _check_schema(request: PublishRequest, inline: library.InlineFiles) -> None:
     """Check cross-field rules of the schema, and that each media item has one source."""
-    if not _is_whole(request):
-        raise issues.schema_error(issues.shape_issues(request.model_dump(by_alias=True, exclude_unset=True)))
-    for path, entries in _media_lists(request):
+    if not _is_complete(request):
+        raise validation.build_schema_error(
+            validation.list_publish_issues(request.model_dump(by_alias=True, exclude_unset=True))
+        )
+    for path, entries in _list_media(request):
         for index, entry in enumerate(entries):
             if isinstance(entry, MediaItem):
                 _check_source(f"{path}.{index}", entry, inline)
 
 
-def _is_whole(request: PublishRequest) -> bool:
+def _is_complete(request: PublishRequest) -> bool:
     """Return whether `shape_issues`, which needs the request as sent, would find nothing."""
     for target in request.targets:  # no generator: runs for each request
         if target.account_id is None and target.platform is None:
@@ -87,7 +93,7 @@ def _is_whole(request: PublishRequest) -> bool:
     return True
 
 
-def _media_lists(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
+def _list_media(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
     """List the media lists of the request with their paths."""
     lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
     for index, target in enumerate(request.targets):
@@ -110,14 +116,14 @@ def _check_scheduled(service: AppContext, request: PublishRequest) -> None:
     for target in request.targets:
         if target.options is not None:
             replies = platforms.platform(target.options.platform).reply_options
-            if any(name in options_body(target.options) for name in replies):
+            if any(name in dump_options(target.options) for name in replies):
                 raise rule_error("scheduledAt.no_bluesky_reply")
 
 
 def check_future(service: AppContext, at_ms: int | None) -> None:
     """Raise ApiError `scheduledAt.future` for a time less than a second ahead."""
-    if at_ms is not None and at_ms < service.now_ms + LEAD_MS:
-        problem = issues.issue(
+    if at_ms is not None and at_ms < service.now_ms + LEAD_MIN_MS:
+        problem = validation.build_issue(
             "too_early",
             ["scheduledAt"],
             "Must be at least 1 second in the future",
@@ -130,55 +136,57 @@ def check_future(service: AppContext, at_ms: int | None) -> None:
 # --- Resolution ----------------------------------------------------------------------------------------------------
 
 
-class Named(NamedTuple):
+class ReferencedRows(NamedTuple):
     """Existing rows that a request names."""
 
-    accounts: Mapping[str, Candidate]  # candidates by id, oldest first
+    accounts: Mapping[str, TargetCandidate]  # candidates by id, oldest first
     profile: bool  # the named profile exists
     media: Mapping[str, MediaRow]
 
 
-def candidate(row: accounts.KeyedAccountColumns) -> Candidate:
+def build_candidate(row: accounts.KeyedAccountColumns) -> TargetCandidate:
     """Prepare an account as a candidate."""
     who = accounts.build_connector_account(row)
     fields = platforms.platform(row["platform"]).defaults
-    return Candidate(row, who, {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)})
+    return TargetCandidate(
+        row, who, {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)}
+    )
 
 
-def resolve(service: AppContext, request: PublishRequest, named: Named) -> list[Aim]:
+def resolve(service: AppContext, request: PublishRequest, named: ReferencedRows) -> list[ResolvedTarget]:
     """Resolve the targets to accounts and content, in request order."""
     if request.profile_id is not None and not named.profile:
         raise profiles.build_not_found()
-    found = [_candidates(named.accounts, target) for target in request.targets]
-    if not _is_found(request.targets, found):
-        _check_found(request.targets, [[each.row for each in candidates] for candidates in found])
+    found = [_find_candidates(named.accounts, target) for target in request.targets]
+    if not _is_resolved(request.targets, found):
+        _check_resolution(request.targets, [[each.row for each in candidates] for candidates in found])
     same = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
-    return [_aim(service, named.media, request, index, each[0], same) for index, each in enumerate(found)]
+    return [_build_target(service, named.media, request, index, each[0], same) for index, each in enumerate(found)]
 
 
-def media_ids(request: PublishRequest) -> set[str]:
+def collect_media_ids(request: PublishRequest) -> set[str]:
     """Collect the ids of stored media that a request names."""
-    entries = [entry for _, entries in _media_lists(request) for entry in entries]
+    entries = [entry for _, entries in _list_media(request) for entry in entries]
     ids = [entry if isinstance(entry, str) else entry.media_id for entry in entries]
     return {media_id for media_id in ids if media_id is not None}
 
 
-def _candidates(connected: Mapping[str, Candidate], target: Target) -> list[Candidate]:
+def _find_candidates(connected: Mapping[str, TargetCandidate], target: Target) -> list[TargetCandidate]:
     if target.account_id is not None:
         named = connected.get(target.account_id)
         return [] if named is None else [named]
     return [each for each in connected.values() if each.row["platform"] == target.platform]
 
 
-def _is_found(targets: Sequence[Target], candidates: Sequence[list[Candidate]]) -> bool:
+def _is_resolved(targets: Sequence[Target], candidates: Sequence[list[TargetCandidate]]) -> bool:
     """Return whether each target matches exactly one account of the right platform."""
     for target, found in zip(targets, candidates, strict=True):  # no generator: runs for each request
-        if len(found) != 1 or not _agrees(target, found[0].row["platform"]):
+        if len(found) != 1 or not _is_matching(target, found[0].row["platform"]):
             return False
     return True
 
 
-def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.KeyedAccountColumns]]) -> None:
+def _check_resolution(targets: Sequence[Target], candidates: Sequence[list[accounts.KeyedAccountColumns]]) -> None:
     """Check the resolution rules in their documented order, each over all targets."""
     pairs = list(zip(targets, candidates, strict=True))
     for index, (target, found) in enumerate(pairs):
@@ -194,26 +202,28 @@ def _check_found(targets: Sequence[Target], candidates: Sequence[list[accounts.K
             )
     for index, (target, found) in enumerate(pairs):
         if len(found) > 1:
-            raise _ambiguous(index, target, found)
+            raise _ambiguous_error(index, target, found)
     for index, (target, found) in enumerate(pairs):
         if target.platform not in (None, found[0]["platform"]):
-            raise _mismatch("targets.account.platform_mismatch", index, "platform", target.platform, found[0])
+            raise _mismatch_error("targets.account.platform_mismatch", index, "platform", target.platform, found[0])
     for index, (target, found) in enumerate(pairs):
         if target.options is not None and target.options.platform != found[0]["platform"]:
-            raise _mismatch("targets.options.platform_mismatch", index, "options", target.options.platform, found[0])
+            raise _mismatch_error(
+                "targets.options.platform_mismatch", index, "options", target.options.platform, found[0]
+            )
 
 
-def _agrees(target: Target, platform: str) -> bool:
+def _is_matching(target: Target, platform: str) -> bool:
     options = platform if target.options is None else target.options.platform
     return options == platform and target.platform in (None, platform)
 
 
-def _mismatch(rule: str, index: int, field: str, said: str, account: accounts.KeyedAccountColumns) -> ApiError:
+def _mismatch_error(rule: str, index: int, field: str, said: str, account: accounts.KeyedAccountColumns) -> ApiError:
     message = f"Target {index}: `{field}` is for {said}, but the account {account['id']} is on {account['platform']}."
     return rule_error(rule, message)
 
 
-def _ambiguous(index: int, target: Target, found: Sequence[accounts.KeyedAccountColumns]) -> ApiError:
+def _ambiguous_error(index: int, target: Target, found: Sequence[accounts.KeyedAccountColumns]) -> ApiError:
     ids = ", ".join(f"{row['id']} ({row['display_name'] or row['platform_account_id']})" for row in found)
     candidates: AccountCandidates = {
         "candidates": [{"id": row["id"], "displayName": row["display_name"]} for row in found]
@@ -226,63 +236,63 @@ def _ambiguous(index: int, target: Target, found: Sequence[accounts.KeyedAccount
     )
 
 
-def _aim(
+def _build_target(
     service: AppContext,
     held: Mapping[str, MediaRow],
     request: PublishRequest,
     index: int,
-    candidate: Candidate,
+    candidate: TargetCandidate,
     same: Draft,
-) -> Aim:
+) -> ResolvedTarget:
     """Build a target; `same` is the shared draft for targets with nothing of their own."""
     target, account = request.targets[index], candidate.row
     entries = request.media if target.media is None else target.media
-    refs, assets = _media(held, account, entries) if entries else ((), {})
+    refs, assets = _resolve_media(held, account, entries) if entries else ((), {})
     if not (refs or target.text or target.options or target.first_comment or candidate.defaults):
-        return Aim(index, account, account["platform"], refs, assets, same, candidate.who)
+        return ResolvedTarget(index, account, account["platform"], refs, assets, same, candidate.who)
     comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
-        items=tuple([_cheap_item(service, ref, assets) for ref in refs]) if refs else (),
-        options=_options(candidate.defaults, target.options),
+        items=tuple([_build_item(service, ref, assets) for ref in refs]) if refs else (),
+        options=_merge_options(candidate.defaults, target.options),
         first_comment=comment.text if comment else None,
     )
-    return Aim(index, account, account["platform"], refs, assets, draft, candidate.who)
+    return ResolvedTarget(index, account, account["platform"], refs, assets, draft, candidate.who)
 
 
-def _options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:
-    return defaults if options is None else {**defaults, **options_body(options)}
+def _merge_options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:
+    return defaults if options is None else {**defaults, **dump_options(options)}
 
 
-def options_body(options: Any) -> dict[str, Any]:
+def dump_options(options: Any) -> dict[str, Any]:
     """Return a target's options as sent, without the tag."""
     if options is None:
         return {}
     return dict(options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"platform"}))
 
 
-def _media(
+def _resolve_media(
     held: Mapping[str, MediaRow], account: accounts.KeyedAccountColumns, entries: Sequence[Any]
-) -> tuple[tuple[Ref, ...], dict[str, MediaRow]]:
+) -> tuple[tuple[RawMediaRef, ...], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:
-        ref = _ref(entry)
+        ref = _build_ref(entry)
         if "mediaId" in ref:
-            asset = library.usable(held, account["profile"], ref["mediaId"])
+            asset = library.get_usable(held, account["profile"], ref["mediaId"])
             assets[asset["id"]] = asset
             ref = {"kind": asset["kind"]} | ref
         refs.append(ref)
     return tuple(refs), assets
 
 
-def _ref(entry: Any) -> Ref:
+def _build_ref(entry: Any) -> RawMediaRef:
     if isinstance(entry, str):
         return {"mediaId": entry}
     return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
-def _cheap_item(service: AppContext, ref: Ref, assets: dict[str, MediaRow]) -> DraftMedia:
+def _build_item(service: AppContext, ref: RawMediaRef, assets: dict[str, MediaRow]) -> DraftMedia:
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
         return DraftMedia(ref["kind"], ref.get("altText"), url, stored=True)
-    return library.draft_items(service, [ref], assets)[0]
+    return library.build_draft_items(service, [ref], assets)[0]

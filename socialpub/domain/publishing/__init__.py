@@ -1,1 +1,1 @@
-"""Publishing of one target: claim, prepare, send, settle."""
+"""The publish run of one post: claim, intent, send, lookup and result."""

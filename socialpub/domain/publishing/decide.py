@@ -18,8 +18,8 @@
                       the account is revoked                       Refused if it was, else NotSeen
                       else                                         LookLater; after the last lookup NotSeen
 
-`Refused` and `NotThere`: nothing is live. `NotSeen` and `Duplicate`: it may be live, and only a person may send the
-post again. `Resend` only follows a lookup that found nothing, so no two sends are open at once.
+`FailRefused` and `FailAbsent`: nothing is live. `FailUnknown` and `FailDuplicate`: it may be live, and only a person
+may send the post again. `ResendPlan` only follows a lookup that found nothing, so no two sends are open at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from socialpub.base.errors import ApiError, Outcome
-from socialpub.domain.publishing import horizon, intents
+from socialpub.domain.publishing import intents, lookup_schedule
 from socialpub.platforms.contract import Absent, Pending, Published, SendClass, Unknown
 from socialpub.store.rows import IntentRow
 
@@ -36,21 +36,21 @@ from socialpub.store.rows import IntentRow
 
 
 @dataclass(frozen=True)
-class Resumed:
+class RunResumed:
     """Resumed run with this open intent: unknown whether anything was sent."""
 
     revoked: bool = False  # the account has been revoked by now
 
 
 @dataclass(frozen=True)
-class Doubted:
+class AmbiguityRecorded:
     """Ambiguous response to the send, which is stored."""
 
     revoked: bool = False
 
 
 @dataclass(frozen=True)
-class Sent:
+class SendAnswered:
     """Response to the public call. `earlier_over`: no earlier call can still take effect."""
 
     answer: Published | Pending | ApiError
@@ -58,7 +58,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Compared:
+class EarlierSendsCompared:
     """Refused as a duplicate; `found` is the lookup result of each earlier send of the post."""
 
     error: ApiError
@@ -66,20 +66,20 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Looked:
+class LookupAnswered:
     """Lookup result for this intent's sends."""
 
     found: Published | Pending | Absent | Unknown
     revoked: bool = False
 
 
-Finding = Resumed | Doubted | Sent | Compared | Looked
+RunFinding = RunResumed | AmbiguityRecorded | SendAnswered | EarlierSendsCompared | LookupAnswered
 
 # --- Steps ---
 
 
 @dataclass(frozen=True)
-class Bind:
+class BindRemotePost:
     """Record the remote post as ours. `by_content`: identified by its content, not by an id."""
 
     found: Published
@@ -87,21 +87,21 @@ class Bind:
 
 
 @dataclass(frozen=True)
-class Follow:
+class PollRemotePost:
     """Accepted but not finished: poll it from now on, never send it again."""
 
     found: Pending
 
 
 @dataclass(frozen=True)
-class Compare:
+class CompareEarlierSends:
     """Look up the post's earlier sends, one of which this one may duplicate."""
 
     error: ApiError
 
 
 @dataclass(frozen=True)
-class Doubt:
+class RecordAmbiguity:
     """Record the ambiguous response if it is informative (`kept`), and settle by lookup.
 
     `over`: no call of this intent is in flight. `refused`: the refusal stands if nothing is found.
@@ -114,19 +114,19 @@ class Doubt:
 
 
 @dataclass(frozen=True)
-class Wait:
+class WaitUntil:
     """Wait until `at` for the lookup."""
 
     at: int
 
 
 @dataclass(frozen=True)
-class Look:
+class LookUpRemotePost:
     """Look up the send now."""
 
 
 @dataclass(frozen=True)
-class LookLater:
+class RetryLookup:
     """Count the inconclusive lookup and repeat it at `at`."""
 
     found: Absent | Unknown
@@ -134,122 +134,137 @@ class LookLater:
 
 
 @dataclass(frozen=True)
-class Resend:
+class ResendPlan:
     """Not found: count the lookup and send the same plan again."""
 
     found: Absent
 
 
 @dataclass(frozen=True)
-class Refused:
+class FailRefused:
     """Final: refused or not sent, and nothing is live."""
 
     error: ApiError
 
 
 @dataclass(frozen=True)
-class NotThere:
+class FailAbsent:
     """Final: proven absent. `retryable`: early enough for another attempt."""
 
     retryable: bool
 
 
 @dataclass(frozen=True)
-class NotSeen:
+class FailUnknown:
     """Final: unknown outcome; it may be live, lookups did not show it."""
 
     found: Absent | Unknown
 
 
 @dataclass(frozen=True)
-class Duplicate:
+class FailDuplicate:
     """Final: such a post exists, but whether an earlier send made it is unknown."""
 
     error: ApiError
 
 
-Step = Bind | Follow | Compare | Doubt | Wait | Look | LookLater | Resend | Refused | NotThere | NotSeen | Duplicate
+RunStep = (
+    BindRemotePost
+    | PollRemotePost
+    | CompareEarlierSends
+    | RecordAmbiguity
+    | WaitUntil
+    | LookUpRemotePost
+    | RetryLookup
+    | ResendPlan
+    | FailRefused
+    | FailAbsent
+    | FailUnknown
+    | FailDuplicate
+)
 
 # --- Decision ---
 
 
-def decide(finding: Finding, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
+def decide(finding: RunFinding, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> RunStep:
     """Return the next step. `checks`: lookup times in seconds after the intent (`checks_of`)."""
     match finding:
-        case Resumed(revoked):
-            due = now if revoked else horizon.due_look(checks, intent, now)
-            return _look_at(due, revoked, intent, now)
-        case Doubted(revoked):
-            due = horizon.next_look(checks, intent, now) or now
-            return _look_at(due, revoked, intent, now)
-        case Sent(ApiError() as error, earlier_over):
-            return _sent_badly(error, earlier_over, class_)
-        case Sent(Published() as found, _):
-            return Bind(found)
-        case Sent(Pending() as found, _) | Looked(Pending() as found, _):
-            return Follow(found)
-        case Looked(Published() as found, _):
-            return Bind(found, by_content=class_.name == "none")
-        case Compared(error, looks):
-            return _compared(error, looks)
-        case Looked(Absent() as found, revoked):
-            return _absent(found, revoked, class_, checks, intent, now)
-        case Looked(Unknown() as found, revoked):
-            return _unseen(found, revoked, checks, intent, now)
+        case RunResumed(revoked):
+            due = now if revoked else lookup_schedule.find_due_time(checks, intent, now)
+            return _look_up_at(due, revoked, intent, now)
+        case AmbiguityRecorded(revoked):
+            due = lookup_schedule.find_next_time(checks, intent, now) or now
+            return _look_up_at(due, revoked, intent, now)
+        case SendAnswered(ApiError() as error, earlier_over):
+            return _decide_failed_send(error, earlier_over, class_)
+        case SendAnswered(Published() as found, _):
+            return BindRemotePost(found)
+        case SendAnswered(Pending() as found, _) | LookupAnswered(Pending() as found, _):
+            return PollRemotePost(found)
+        case LookupAnswered(Published() as found, _):
+            return BindRemotePost(found, by_content=class_.name == "none")
+        case EarlierSendsCompared(error, looks):
+            return _decide_compared(error, looks)
+        case LookupAnswered(Absent() as found, revoked):
+            return _decide_absent(found, revoked, class_, checks, intent, now)
+        case LookupAnswered(Unknown() as found, revoked):
+            return _decide_unseen(found, revoked, checks, intent, now)
     raise AssertionError(f"no decision for {finding}")
 
 
-def _look_at(due: int, revoked: bool, intent: IntentRow, now: int) -> Step:
+def _look_up_at(due: int, revoked: bool, intent: IntentRow, now: int) -> RunStep:
     if due > now:
-        return Wait(due)
-    said_no = _said_no(intent) if revoked else None
-    return Refused(said_no) if said_no else Look()
+        return WaitUntil(due)
+    said_no = _find_refusal(intent) if revoked else None
+    return FailRefused(said_no) if said_no else LookUpRemotePost()
 
 
-def _sent_badly(error: ApiError, earlier_over: bool, class_: SendClass) -> Step:
+def _decide_failed_send(error: ApiError, earlier_over: bool, class_: SendClass) -> RunStep:
     refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
     # A container may have been published despite the error: look it up instead of trusting the response.
     asked = refused and class_.name == "container" and not error.absent
     if (refused or error.outcome is Outcome.NOT_SENT) and earlier_over and not asked:
-        return Compare(error) if error.duplicate else Refused(error)
+        return CompareEarlierSends(error) if error.duplicate else FailRefused(error)
     answered = error.platform_response is not None
     stands = asked or error.outcome is Outcome.REJECTED
-    return Doubt(error, kept=answered or stands, over=earlier_over and answered, refused=stands)
+    return RecordAmbiguity(error, kept=answered or stands, over=earlier_over and answered, refused=stands)
 
 
-def _compared(error: ApiError, looks: Sequence[Published | Pending | Absent | Unknown]) -> Step:
+def _decide_compared(error: ApiError, looks: Sequence[Published | Pending | Absent | Unknown]) -> RunStep:
     made = next((found for found in looks if isinstance(found, Published)), None)
     if made:
-        return Bind(made, by_content=True)
-    return Refused(error) if all(isinstance(found, Absent) for found in looks) else Duplicate(error)
+        return BindRemotePost(made, by_content=True)
+    return FailRefused(error) if all(isinstance(found, Absent) for found in looks) else FailDuplicate(error)
 
 
-def _absent(
+def _decide_absent(
     found: Absent, revoked: bool, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int
-) -> Step:
-    if not revoked and horizon.may_resend(class_, checks, intent, now):
-        return Resend(found)
-    if not horizon.is_absent(class_, checks, intent, now):
-        return _unseen(found, revoked, checks, intent, now)
-    late = horizon.is_late(checks, intent, now)  # a retry hours later would surprise the owner
-    error = intents.refusal(intent)
+) -> RunStep:
+    if not revoked and lookup_schedule.may_resend(class_, checks, intent, now):
+        return ResendPlan(found)
+    if not lookup_schedule.is_absent(class_, checks, intent, now):
+        return _decide_unseen(found, revoked, checks, intent, now)
+    late = lookup_schedule.is_late(checks, intent, now)  # a retry hours later would surprise the owner
+    error = intents.find_refusal(intent)
     if error is None:
-        return NotThere(retryable=not late)
+        return FailAbsent(retryable=not late)
     error.retryable = error.retryable and not late
-    return Refused(error)
+    return FailRefused(error)
 
 
-def _unseen(found: Absent | Unknown, revoked: bool, checks: Sequence[float], intent: IntentRow, now: int) -> Step:
+def _decide_unseen(
+    found: Absent | Unknown, revoked: bool, checks: Sequence[float], intent: IntentRow, now: int
+) -> RunStep:
     """Handle a lookup that proves nothing; a revoked account is not looked up again."""
     if revoked:
-        said_no = _said_no(intent)
-        return Refused(said_no) if said_no else NotSeen(found)
+        said_no = _find_refusal(intent)
+        return FailRefused(said_no) if said_no else FailUnknown(found)
     if isinstance(found, Unknown) and found.final:
-        return NotSeen(found)
-    at = horizon.next_look(checks, intent | {"looks": intent["looks"] + 1}, now)
-    return NotSeen(found) if at is None else LookLater(found, at)
+        return FailUnknown(found)
+    at = lookup_schedule.find_next_time(checks, intent | {"looks": intent["looks"] + 1}, now)
+    return FailUnknown(found) if at is None else RetryLookup(found, at)
 
 
-def _said_no(intent: IntentRow) -> ApiError | None:
+def _find_refusal(intent: IntentRow) -> ApiError | None:
     """Return the refusal of a send if no other send can still take effect."""
-    return intents.refusal(intent) if intent["answered"] else None
+    return intents.find_refusal(intent) if intent["answered"] else None

@@ -1,6 +1,6 @@
 """Intents: the record of a send, written before it and settled by its outcome.
 
-Write functions first check `owned`: a run whose lease was taken over changes nothing.
+Write functions first check `check_claim`: a run whose lease was taken over changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing_extensions import TypedDict, Unpack
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.observability import redaction
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.errors import warning_body
+from socialpub.domain.schemas.errors import build_warning_body
 from socialpub.platforms.contract import Published, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store.database import Tx
@@ -29,19 +29,19 @@ from socialpub.store.rows import AccountRow, IntentRow, MediaRow, PostRow
 from socialpub.store.schema.models import Intent
 
 RESPONSE_MAX = redaction.RESPONSE_MAX  # bytes
-BOUND_MS = 24 * 3600 * 1000
-TAKEN = "taken"  # outcome of a send that the platform accepted but has not finished
+SAME_PLAN_WINDOW_MS = 24 * 3600 * 1000
+ACCEPTED = "taken"  # outcome of a send that the platform accepted but has not finished
 
 
 class LostClaimError(Exception):
     """Claim taken over by another run; nothing was written."""
 
 
-class TakenError(Exception):
+class RemotePostTakenError(Exception):
     """Remote post that belongs, or may belong, to another post; nothing was written."""
 
 
-class Said(TypedDict):
+class SendReply(TypedDict):
     """Platform's response to a send: message and raw response."""
 
     message: str
@@ -60,7 +60,7 @@ class IntentChange(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class RunSnapshot:
     """Rows that one run needs, read in the claiming transaction."""
 
     claim: Claim
@@ -82,52 +82,52 @@ class Snapshot:
         return self.post["attempts"]
 
 
-def owned(service: AppContext, snapshot: Snapshot) -> None:
+def check_claim(service: AppContext, snapshot: RunSnapshot) -> None:
     if not service.jobs.owns(snapshot.claim):
         raise LostClaimError(snapshot.post["id"])
 
 
-def check_twins(intent: IntentRow) -> None:
+def check_same_plan(intent: IntentRow) -> None:
     """Raise TakenError if a post found by content may belong to an intent with the same plan."""
-    since, until = intent["intent_at"] - BOUND_MS, intent["intent_at"] + BOUND_MS
+    since, until = intent["intent_at"] - SAME_PLAN_WINDOW_MS, intent["intent_at"] + SAME_PLAN_WINDOW_MS
     if sql.fetch_one(
         publish_runs.FIND_UNSETTLED_DUPLICATE, (intent["account"], intent["plan"], intent["id"], since, until)
     ):
-        raise TakenError(intent["id"])
+        raise RemotePostTakenError(intent["id"])
 
 
-def intend(
+def record(
     service: AppContext,
     tx: Tx,
-    snapshot: Snapshot,
+    snapshot: RunSnapshot,
     step: str,
     plan: dict[str, Any],
     warnings: Sequence[PublishWarning] = (),
 ) -> IntentRow:
     """Record a send before its first mutating byte; the caller has checked the claim."""
-    row = _row_of(service, snapshot, step, plan)
+    row = _build_row(service, snapshot, step, plan)
     told = (row["post"], row["attempt"], row["account"], step, row["plan"], row["epoch"], row["intent_at"])
     row["id"], row["number"] = sql.fetch_one(publish_runs.INSERT_INTENT, told)
     add_warnings(tx, row["post"], warnings)
     return row
 
 
-Planned = tuple[Snapshot, dict[str, Any], Sequence[PublishWarning]]
+PlannedSend = tuple[RunSnapshot, dict[str, Any], Sequence[PublishWarning]]
 """Claimed post, plan and warnings."""
 
 
-def intend_all(service: AppContext, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
+def record_all(service: AppContext, tx: Tx, planned: Sequence[PlannedSend]) -> list[IntentRow]:
     """Record several sends; first attempts, without earlier sends, with shared statements."""
     first = [each for each in planned if each[0].attempt == 1 and not each[0].resumed]
-    rows = {row["post"]: row for row in _intend_first(service, tx, first)}
+    rows = {row["post"]: row for row in _record_first_attempts(service, tx, first)}
     return [
-        rows.get(snapshot.post["id"]) or intend(service, tx, snapshot, "publish", plan, warnings)
+        rows.get(snapshot.post["id"]) or record(service, tx, snapshot, "publish", plan, warnings)
         for snapshot, plan, warnings in planned
     ]
 
 
-def _intend_first(service: AppContext, tx: Tx, planned: Sequence[Planned]) -> list[IntentRow]:
-    rows = [_row_of(service, snapshot, "publish", plan) for snapshot, plan, _ in planned]
+def _record_first_attempts(service: AppContext, tx: Tx, planned: Sequence[PlannedSend]) -> list[IntentRow]:
+    rows = [_build_row(service, snapshot, "publish", plan) for snapshot, plan, _ in planned]
     kept = [
         (snapshot.post["number"], snapshot.account["number"], row["plan"])
         for row, (snapshot, *_) in zip(rows, planned, strict=True)
@@ -139,7 +139,7 @@ def _intend_first(service: AppContext, tx: Tx, planned: Sequence[Planned]) -> li
     return [{**row, "id": id_, "number": 1} for id_, row in enumerate(rows, first)]
 
 
-def _row_of(service: AppContext, snapshot: Snapshot, step: str, plan: dict[str, Any]) -> IntentRow:
+def _build_row(service: AppContext, snapshot: RunSnapshot, step: str, plan: dict[str, Any]) -> IntentRow:
     """Build an intent that is not stored yet."""
     now = service.now_ms
     return {
@@ -166,35 +166,35 @@ def _row_of(service: AppContext, snapshot: Snapshot, step: str, plan: dict[str, 
     }
 
 
-def open_intent(post: str) -> IntentRow | None:
+def find_open(post: str) -> IntentRow | None:
     """Load the post's intent that may have been sent and is not settled."""
     found = sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (post,))
-    return found and _row(found)
+    return found and _parse_row(found)
 
 
-def of_attempt(post: str, attempt: int) -> list[IntentRow]:
+def load_of_attempt(post: str, attempt: int) -> list[IntentRow]:
     """Load the intents of an attempt in order."""
-    return [_row(found) for found in sql.fetch_all(publish_runs.FIND_INTENTS, (post, attempt))]
+    return [_parse_row(found) for found in sql.fetch_all(publish_runs.FIND_INTENTS, (post, attempt))]
 
 
-def _row(values: Sequence[Any]) -> IntentRow:
+def _parse_row(values: Sequence[Any]) -> IntentRow:
     row = sql.to_row(IntentRow, values)
     return {**row, "answered": bool(row["answered"])}
 
 
-def done(post: str, attempt: int) -> Published | None:
+def find_published(post: str, attempt: int) -> Published | None:
     """Return what this attempt has already published."""
-    row = published_by(of_attempt(post, attempt))
-    return published_of(row) if row else None
+    row = find_publishing_intent(load_of_attempt(post, attempt))
+    return decode_published(row) if row else None
 
 
-def published_by(intents: Sequence[IntentRow]) -> IntentRow | None:
+def find_publishing_intent(intents: Sequence[IntentRow]) -> IntentRow | None:
     """Find the intent of the attempt that published the post."""
     return next((row for row in intents if row["step"] == "publish" and row["outcome"] == Outcome.OK), None)
 
 
 @dataclass(frozen=True)
-class Bound(Container[str]):
+class BoundRemoteIds(Container[str]):
     """Remote ids of the account that belong to other posts than this intent's.
 
     Each is looked up on demand: there may be very many, and only lookups need them.
@@ -207,50 +207,50 @@ class Bound(Container[str]):
         return self.service.read(lambda: is_bound(self.intent, str(remote_id))).result()
 
 
-def earlier(intent: IntentRow) -> list[IntentRow]:
+def load_earlier(intent: IntentRow) -> list[IntentRow]:
     """Load the post's earlier sends that were not refused, newest first."""
     mine = (intent["post"], intent["step"], intent["number"])
-    return [_row(found) for found in sql.fetch_all(publish_runs.FIND_EARLIER_INTENTS, mine)]
+    return [_parse_row(found) for found in sql.fetch_all(publish_runs.FIND_EARLIER_INTENTS, mine)]
 
 
-def intend_again(service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow) -> IntentRow:
+def record_resend(service: AppContext, tx: Tx, snapshot: RunSnapshot, intent: IntentRow) -> IntentRow:
     """Record that the same plan is about to be sent again."""
-    owned(service, snapshot)
-    return _change(tx, intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
+    check_claim(service, snapshot)
+    return _update(tx, intent, sent_at=service.now_ms, sends=intent["sends"] + 1, answered=False)
 
 
-def looked(
-    service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow, evidence: Any, next_at: int | None
+def record_lookup(
+    service: AppContext, tx: Tx, snapshot: RunSnapshot, intent: IntentRow, evidence: Any, next_at: int | None
 ) -> IntentRow:
     """Record an inconclusive lookup; release the post until `next_at`. Keeps a stored response."""
-    owned(service, snapshot)
-    said = answer(intent)
-    kept = {"answer": said, "look": json.loads(capped(evidence, RESPONSE_MAX // 4))} if said else evidence
-    changed = _change(tx, intent, looks=intent["looks"] + 1, evidence=capped(kept))
+    check_claim(service, snapshot)
+    said = find_reply(intent)
+    kept = {"answer": said, "look": json.loads(encode_capped(evidence, RESPONSE_MAX // 4))} if said else evidence
+    changed = _update(tx, intent, looks=intent["looks"] + 1, evidence=encode_capped(kept))
     if next_at is not None:
         service.jobs.again(tx, snapshot.claim, next_at)
     return changed
 
 
-def doubted(
-    service: AppContext, tx: Tx, snapshot: Snapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
+def record_ambiguity(
+    service: AppContext, tx: Tx, snapshot: RunSnapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
 ) -> IntentRow:
     """Record an ambiguous response. `over`: no call is in flight. `refused`: it was a refusal."""
-    owned(service, snapshot)
-    refusal = json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str) if refused else None
-    response = json.loads(capped(error.platform_response, RESPONSE_MAX // 2))
+    check_claim(service, snapshot)
+    refusal = json.dumps({name: getattr(error, name) for name in REFUSAL_FIELDS}, default=str) if refused else None
+    response = json.loads(encode_capped(error.platform_response, RESPONSE_MAX // 2))
     said = {"message": error.message[:1000], "response": response}
-    return _change(tx, intent, answered=over, evidence=capped({"answer": said}), refusal=refusal)
+    return _update(tx, intent, answered=over, evidence=encode_capped({"answer": said}), refusal=refusal)
 
 
-def answer(intent: IntentRow) -> Said | None:
+def find_reply(intent: IntentRow) -> SendReply | None:
     """Return the stored response to a send, if any."""
     found = json.loads(intent["evidence"] or "null")
     said = found.get("answer") if isinstance(found, dict) else None
-    return cast(Said, said) if isinstance(said, dict) and said.get("response") is not None else None
+    return cast(SendReply, said) if isinstance(said, dict) and said.get("response") is not None else None
 
 
-REFUSAL = (
+REFUSAL_FIELDS = (
     "code",
     "message",
     "rule",
@@ -265,7 +265,7 @@ REFUSAL = (
 )
 
 
-def refusal(intent: IntentRow) -> ApiError | None:
+def find_refusal(intent: IntentRow) -> ApiError | None:
     """Rebuild the stored refusal of a send."""
     if not intent["refusal"]:
         return None
@@ -274,15 +274,18 @@ def refusal(intent: IntentRow) -> ApiError | None:
     return error
 
 
-def _change(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> IntentRow:
+def _update(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> IntentRow:
     Intent.update(**columns).where(Intent.id == intent["id"], Intent.outcome.is_null()).execute()
     return {**intent, **columns}
 
 
 def close(service: AppContext, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent, binding `published`. Raises TakenError if bound elsewhere."""
-    found, remote = published and json.dumps(_published_body(published)), published and remote_of(published.remote_id)
-    with _each_its_own():
+    found, remote = (
+        published and json.dumps(_encode_published(published)),
+        published and hash_remote_id(published.remote_id),
+    )
+    with _check_not_taken():
         sql.execute(publish_runs.RECORD_OUTCOME, (outcome, service.now_ms, remote, found, intent["id"]))
 
 
@@ -291,21 +294,21 @@ def close_published(service: AppContext, tx: Tx, settled: Sequence[tuple[IntentR
 
     The post rows hold the texts and the outcome.
     """
-    rows = [(intent["id"], remote_of(published.remote_id)) for intent, published in settled]
-    with _each_its_own():
+    rows = [(intent["id"], hash_remote_id(published.remote_id)) for intent, published in settled]
+    with _check_not_taken():
         sql.update_all(publish_runs.RECORD_PUBLISHED, rows, (service.now_ms,))
 
 
 @contextlib.contextmanager
-def _each_its_own() -> Iterator[None]:
+def _check_not_taken() -> Iterator[None]:
     """Raise TakenError if a remote post is already bound to another intent of the account."""
     try:
         yield
     except sqlite3.IntegrityError as error:
-        raise TakenError(str(error)) from error
+        raise RemotePostTakenError(str(error)) from error
 
 
-def remote_of(remote_id: str) -> int:
+def hash_remote_id(remote_id: str) -> int:
     """Hash a remote id to 64 bits, for recognition only; the post's row has the address.
 
     A collision within one account is negligible: with a million posts, once in 30 million accounts.
@@ -316,27 +319,28 @@ def remote_of(remote_id: str) -> int:
 def is_bound(intent: IntentRow, remote_id: str) -> bool:
     """Return whether the remote post belongs to another post of the account."""
     return (
-        sql.fetch_one(publish_runs.IS_REMOTE_BOUND, (intent["account"], remote_of(remote_id), intent["id"])) is not None
+        sql.fetch_one(publish_runs.IS_REMOTE_BOUND, (intent["account"], hash_remote_id(remote_id), intent["id"]))
+        is not None
     )
 
 
-def _published_body(published: Published) -> dict[str, Any]:
+def _encode_published(published: Published) -> dict[str, Any]:
     return {
         "remote_id": published.remote_id,
         "uri": published.uri,
         "cid": published.cid,
         "url": published.url,
-        "warnings": [warning_body(warning) for warning in published.warnings],
+        "warnings": [build_warning_body(warning) for warning in published.warnings],
     }
 
 
-def published_of(intent: IntentRow) -> Published:
+def decode_published(intent: IntentRow) -> Published:
     assert intent["result"] is not None, "what was published is kept with the outcome"
     found = json.loads(intent["result"])
     return Published(**(found | {"warnings": tuple(PublishWarning(**warning) for warning in found["warnings"])}))
 
 
-def capped(value: Any, most: int = RESPONSE_MAX) -> str:
+def encode_capped(value: Any, most: int = RESPONSE_MAX) -> str:
     """Encode a raw upstream response as JSON of at most `most` bytes (16 KiB)."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     if len(text.encode("utf-8", "replace")) <= most:
@@ -349,7 +353,8 @@ def add_warnings(tx: Tx, post: str, warnings: Sequence[PublishWarning]) -> None:
         return
     kept = json.loads(sql.fetch_value(publish_runs.FIND_WARNINGS, (post,)))
     shown = [
-        warning_body(warning) for warning in remove_duplicates((*(PublishWarning(**body) for body in kept), *warnings))
+        build_warning_body(warning)
+        for warning in remove_duplicates((*(PublishWarning(**body) for body in kept), *warnings))
     ]
     if shown != kept:
         sql.execute(publish_runs.SET_WARNINGS, (json.dumps(shown, ensure_ascii=False), post))

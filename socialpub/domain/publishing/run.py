@@ -29,29 +29,36 @@ from socialpub.domain.accounts.connector_session import ConnectorSession, Storag
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.publishing import bringing, horizon, intents, planning, records, unclear
+from socialpub.domain.publishing import (
+    intents,
+    lookup_schedule,
+    media_download,
+    offline_plan,
+    transactions,
+    unknown_outcomes,
+)
 from socialpub.domain.publishing.decide import (
-    Bind,
-    Compare,
-    Compared,
-    Doubt,
-    Doubted,
-    Duplicate,
-    Finding,
-    Follow,
-    Look,
-    Looked,
-    LookLater,
-    NotSeen,
-    NotThere,
-    Refused,
-    Resend,
-    Resumed,
-    Sent,
-    Wait,
+    AmbiguityRecorded,
+    BindRemotePost,
+    CompareEarlierSends,
+    EarlierSendsCompared,
+    FailAbsent,
+    FailDuplicate,
+    FailRefused,
+    FailUnknown,
+    LookupAnswered,
+    LookUpRemotePost,
+    PollRemotePost,
+    RecordAmbiguity,
+    ResendPlan,
+    RetryLookup,
+    RunFinding,
+    RunResumed,
+    SendAnswered,
+    WaitUntil,
     decide,
 )
-from socialpub.domain.publishing.intents import LostClaimError, Snapshot, TakenError
+from socialpub.domain.publishing.intents import LostClaimError, RemotePostTakenError, RunSnapshot
 from socialpub.platforms.contract import Absent, Draft, Pending, Published, PublishWarning, Ready, Unknown
 from socialpub.platforms.kit.rule_catalog import build_warning, find_violations
 from socialpub.store.database import DbFuture, Tx
@@ -62,43 +69,47 @@ from socialpub.store.rows import IntentRow, PostRow
 log = logging.getLogger("socialpub.publish")
 
 T = TypeVar("T")
-RECORD_WAITS = (0.5, 1.0, 2.0, 5.0)
+WRITE_RETRY_WAITS = (0.5, 1.0, 2.0, 5.0)
 
 
 @dataclass(frozen=True)
-class Went:
+class RunResult:
     """Result of a run. `sent`: a public call was made. `is_over`: nothing is left to write."""
 
     sent: bool = False
     is_over: bool = True
 
 
-def take_together(tx: Tx, asked: Sequence[tuple[AppContext, Claim]]) -> list[Snapshot | None]:
+def claim_together(tx: Tx, asked: Sequence[tuple[AppContext, Claim]]) -> list[RunSnapshot | None]:
     """Claim posts with shared statements."""
-    return take(asked[0][0], tx, [claim for _, claim in asked])
+    return claim_posts(asked[0][0], tx, [claim for _, claim in asked])
 
 
-def go_on(
-    service: AppContext, fetched: library.Fetched, snapshot: Snapshot, over: Callable[[], None] | None = None
-) -> Went:
+def execute(
+    service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, over: Callable[[], None] | None = None
+) -> RunResult:
     """Execute a claimed post, after the commit of the claim.
 
     `over`: called in any thread after the last write, for callers that do not wait for it; must be quick and not raise.
     """
     if not snapshot.intended:
         fault_injection.hit("pub.after_claim")
-    this = _Run(service, fetched, snapshot, over)
+    this = _PublishRun(service, fetched, snapshot, over)
     this.watched(this.go)
-    return Went(this.sent, is_over=not this.is_left)
+    return RunResult(this.sent, is_over=not this.is_left)
 
 
-def take(
-    service: AppContext, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, records.Inserted] | None = None
-) -> list[Snapshot | None]:
+def claim_posts(
+    service: AppContext, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, transactions.InsertedPost] | None = None
+) -> list[RunSnapshot | None]:
     """Claim posts; record their plans at once where known. `begun`: inserted as claimed here."""
-    taken = records.take(service, tx, claims) if begun is None else records.begin(service, tx, claims, begun)
-    planned = [(one, plan) for one in taken if one and (plan := _plan(service, one))]
-    intended = intents.intend_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
+    taken = (
+        transactions.claim_posts(service, tx, claims)
+        if begun is None
+        else transactions.claim_inserted(service, tx, claims, begun)
+    )
+    planned = [(one, plan) for one in taken if one and (plan := _plan_offline(service, one))]
+    intended = intents.record_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
     ready = {
         one.claim.key: replace(one, intended=intent, warned=bool(plan.warnings))
         for (one, plan), intent in zip(planned, intended, strict=True)
@@ -106,14 +117,14 @@ def take(
     return [one and ready.get(one.claim.key, one) for one in taken]
 
 
-def _plan(service: AppContext, snapshot: Snapshot) -> Ready | None:
-    return None if records.refusal(snapshot.account) else planning.at_once(service, snapshot)
+def _plan_offline(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
+    return None if transactions.find_refusal(snapshot.account) else offline_plan.plan_offline(service, snapshot)
 
 
-new_nonce = records.new_nonce
+generate_nonce = transactions.generate_nonce
 
 
-def _about(snapshot: Snapshot) -> dict[str, tracing.AttributeValue]:
+def _trace_attributes(snapshot: RunSnapshot) -> dict[str, tracing.AttributeValue]:
     """Build the trace attributes of an attempt."""
     post = snapshot.post
     return {
@@ -126,12 +137,12 @@ def _about(snapshot: Snapshot) -> dict[str, tracing.AttributeValue]:
 
 
 @dataclass
-class _Run:
-    """Run of one post. Methods are steps; each ends in a transaction of `records`."""
+class _PublishRun:
+    """Run of one post. Methods are steps; each ends in a transaction of `transactions`."""
 
     service: AppContext
-    fetched: library.Fetched
-    snapshot: Snapshot
+    fetched: library.BatchMediaCache
+    snapshot: RunSnapshot
     over: Callable[[], None] | None = None
     warnings: tuple[PublishWarning, ...] = ()
     sent: bool = False  # a public call was made
@@ -144,7 +155,7 @@ class _Run:
     def watched(self, go: Callable[[], None]) -> None:
         """Run steps; any error is recorded or logged."""
         try:
-            with tracing.trace_attempt(self.snapshot.request_id, _about(self.snapshot)):
+            with tracing.trace_attempt(self.snapshot.request_id, _trace_attributes(self.snapshot)):
                 self._caught(go)
         except LostClaimError:
             log.warning("post %s was taken over by another run", self.snapshot.claim.key)
@@ -154,10 +165,10 @@ class _Run:
     def go(self) -> None:
         """Continue from the state in the rows."""
         if self.snapshot.intended:
-            _hit(self.snapshot.intended, "after_intent")
+            _hit_fault(self.snapshot.intended, "after_intent")
             self._send(self.snapshot.intended)
         elif self.snapshot.open_intent:
-            self._step(self.snapshot.open_intent, Resumed(self.up.is_revoked()))
+            self._step(self.snapshot.open_intent, RunResumed(self.up.is_revoked()))
         elif self.snapshot.published:
             self._comment(self.snapshot.published)
         else:
@@ -202,21 +213,27 @@ class _Run:
     def _stopped(self, error: ApiError) -> None:
         """Handle a stopped run: fail what was not sent, look up what may have been."""
         post, attempt = self.post["id"], self.snapshot.attempt
-        intent, published = self.service.read(lambda: (intents.open_intent(post), intents.done(post, attempt))).result()
+        intent, published = self.service.read(
+            lambda: (intents.find_open(post), intents.find_published(post, attempt))
+        ).result()
         if published:
             self.snapshot = replace(self.snapshot, published=published)
         if intent is None:
             self._fail(error)
         else:
-            self._step(intent, Looked(Unknown({"error": error.message})))
+            self._step(intent, LookupAnswered(Unknown({"error": error.message})))
 
     # --- The steps ---
 
     def _publish(self) -> None:
-        coming = bringing.begun(self.service, self.fetched, self.snapshot, planning.bare_draft(self.post))
+        coming = media_download.start_downloads(
+            self.service, self.fetched, self.snapshot, offline_plan.build_draft(self.post)
+        )
         if coming:
-            self._write(lambda tx: records.later(self.service, tx, self.snapshot, bringing.AGAIN))
-            bringing.ring_after(self.service, coming, self.post["id"])
+            self._write(
+                lambda tx: transactions.postpone(self.service, tx, self.snapshot, media_download.FALLBACK_SECONDS)
+            )
+            media_download.wake_after(self.service, coming, self.post["id"])
             return
         draft = self._draft()
         fault_injection.hit("pub.after_media")
@@ -224,20 +241,23 @@ class _Run:
         prepared = self.up.call(lambda up: self.up.connector.prepare(up, draft, saved))
         if isinstance(prepared, Pending):
             fault_injection.hit("cont.after_create_before_save")
-            self._write(lambda tx: records.pending(self.service, tx, self.snapshot, prepared))
+            self._write(lambda tx: transactions.save_progress(self.service, tx, self.snapshot, prepared))
             return
         self._send(self._intend("publish", prepared.plan, (*self.warnings, *prepared.warnings)))
 
     def _draft(self) -> Draft:
         """Build the frozen content with media, and check the deep rules."""
         post = self.post
-        items = library.with_bytes(
+        items = library.build_items(
             self.service, self.fetched, post["batch"], post["platform"], post["media"], self.snapshot.assets
         )
-        draft = replace(planning.bare_draft(self.post), items=items)
-        pictures = library.option_facts(self.fetched, post["batch"], post["platform"], draft)
+        draft = replace(offline_plan.build_draft(self.post), items=items)
+        pictures = library.measure_option_images(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
-        who, around = accounts.build_connector_account(self.snapshot.account), planning.surroundings(self.service)
+        who, around = (
+            accounts.build_connector_account(self.snapshot.account),
+            offline_plan.build_surroundings(self.service),
+        )
         found = find_violations(self.up.platform, self.up.site, draft, who, around, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))
@@ -245,11 +265,13 @@ class _Run:
         return draft
 
     def _intend(self, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning] = ()) -> IntentRow:
-        intent = self._write(lambda tx: records.intend(self.service, tx, self.snapshot, step, plan, warnings))
+        intent = self._write(
+            lambda tx: transactions.record_intent(self.service, tx, self.snapshot, step, plan, warnings)
+        )
         if isinstance(intent, ApiError):
             raise intent
         self.snapshot = replace(self.snapshot, warned=self.snapshot.warned or bool(warnings))
-        _hit(intent, "after_intent")
+        _hit_fault(intent, "after_intent")
         return intent
 
     def _send(self, intent: IntentRow, *, earlier_over: bool = True) -> None:
@@ -259,7 +281,7 @@ class _Run:
     def _answer(self, intent: IntentRow) -> Published | Pending | ApiError:
         """Make the public call; return its response or error."""
         self.sent = True
-        bound = intents.Bound(self.service, intent)
+        bound = intents.BoundRemoteIds(self.service, intent)
         try:
             return self.up.call(lambda up: self.up.connector.send(up, sql.load_json(intent["plan"])), bound=bound)
         except ApiError as error:
@@ -268,13 +290,13 @@ class _Run:
     def _answered(
         self, intent: IntentRow, answer: Published | Pending | ApiError, *, earlier_over: bool = True
     ) -> None:
-        _hit(intent, "after_reply")
-        self._step(intent, Sent(answer, earlier_over))
+        _hit_fault(intent, "after_reply")
+        self._step(intent, SendAnswered(answer, earlier_over))
 
     def _comment(self, published: Published) -> None:
         """Send the first comment with its own intent; the post is never sent again for it."""
         connector: Any = self.up.connector
-        draft = planning.bare_draft(self.post)
+        draft = offline_plan.build_draft(self.post)
         try:
             plan = self.up.call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
         except ApiError as error:
@@ -284,110 +306,118 @@ class _Run:
 
     # --- The steps of `decide` ---
 
-    def _step(self, intent: IntentRow, finding: Finding) -> None:
+    def _step(self, intent: IntentRow, finding: RunFinding) -> None:
         """Execute the step for a finding, and those that follow from it."""
         class_ = self.up.platform.class_of(sql.load_json(intent["plan"]))
-        checks = horizon.checks_of(class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon)
+        checks = lookup_schedule.compute_times(
+            class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon
+        )
         step = decide(finding, class_, checks, intent, self.service.now_ms)
         match step:
-            case Bind():
+            case BindRemotePost():
                 self._bind(intent, step)
-            case Follow():
+            case PollRemotePost():
                 self._follow(intent, step.found)
-            case Compare():
-                earlier = self.service.read(lambda: intents.earlier(intent)).result()
-                self._step(intent, Compared(step.error, [self._look(each) for each in earlier]))
-            case Doubt():
+            case CompareEarlierSends():
+                earlier = self.service.read(lambda: intents.load_earlier(intent)).result()
+                self._step(intent, EarlierSendsCompared(step.error, [self._look(each) for each in earlier]))
+            case RecordAmbiguity():
                 doubted = self._doubt(intent, step)
-                self._step(doubted, Doubted(self.up.is_revoked()))
-            case Wait():
+                self._step(doubted, AmbiguityRecorded(self.up.is_revoked()))
+            case WaitUntil():
                 self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, step.at))
-            case Look():
+            case LookUpRemotePost():
                 found = self._look(intent)
-                self._step(intent, Looked(found, self.up.is_revoked()))  # the lookup may have revealed it
-            case LookLater():
+                self._step(intent, LookupAnswered(found, self.up.is_revoked()))  # the lookup may have revealed it
+            case RetryLookup():
                 seen = step.found.evidence
-                self._record(lambda tx: intents.looked(self.service, tx, self.snapshot, intent, seen, step.at))
-            case Resend():
+                self._record(lambda tx: intents.record_lookup(self.service, tx, self.snapshot, intent, seen, step.at))
+            case ResendPlan():
                 again = self._write(lambda tx: self._looked_and_again(tx, intent, step.found))
                 self._send(again, earlier_over=intent["answered"])
-            case Refused():
+            case FailRefused():
                 self._end(intent, step.error, str(step.error.outcome))
-            case NotThere():
-                error = unclear.not_there(self.up.platform)
+            case FailAbsent():
+                error = unknown_outcomes.build_absent_error(self.up.platform)
                 error.retryable = step.retryable
                 self._end(intent, error, "absent")
-            case NotSeen():
-                told = unclear.not_seen(self.snapshot, self.up.platform, intent, step.found)
+            case FailUnknown():
+                told = unknown_outcomes.build_unknown_error(self.snapshot, self.up.platform, intent, step.found)
                 self._end(intent, told, "unknown")
-            case Duplicate():
-                self._end(intent, unclear.is_duplicate(self.snapshot, self.up.platform, step.error), "unknown")
+            case FailDuplicate():
+                self._end(
+                    intent,
+                    unknown_outcomes.build_duplicate_error(self.snapshot, self.up.platform, step.error),
+                    "unknown",
+                )
             case _:
                 assert_never(step)
 
-    def _bind(self, intent: IntentRow, step: Bind) -> None:
+    def _bind(self, intent: IntentRow, step: BindRemotePost) -> None:
         """Record the remote post, as reported or found."""
         try:
             self._record_found(intent, step.found, step.by_content)
-        except TakenError:
+        except RemotePostTakenError:
             log.warning("post %s: what was found belongs to another post", self.post["id"])
             found = {"found": step.found.uri or step.found.remote_id, "bound": True}
-            self._step(intent, Looked(Unknown(found)))
+            self._step(intent, LookupAnswered(Unknown(found)))
 
     def _record_found(self, intent: IntentRow, published: Published, by_content: bool) -> None:
-        _hit(intent, "before_result")
+        _hit_fault(intent, "before_result")
         if intent["step"] == "comment":
             post = self.snapshot.published
             assert post is not None, "a comment follows a published post"
-            self._record(lambda tx: records.commented(self.service, tx, self.snapshot, intent, post, published))
-            _hit(intent, "after_result")
+            self._record(
+                lambda tx: transactions.publish_with_comment(self.service, tx, self.snapshot, intent, post, published)
+            )
+            _hit_fault(intent, "after_result")
             return
         last = not (self.post["first_comment"] and hasattr(self.up.connector, "comment"))
-        answered = records.Answered(self.service, self.snapshot, intent, published)
+        answered = transactions.SuccessfulSend(self.service, self.snapshot, intent, published)
         if last and not by_content:
             self._record_sent(answered)
             return
         self._record(lambda tx: self._write_sent(tx, answered, last, by_content))
-        _hit(intent, "after_result")
+        _hit_fault(intent, "after_result")
         if not last:
             plan = json.loads(intent["plan"])
             self.snapshot = replace(self.snapshot, published=published, plan=plan, open_intent=None)
             self._comment(published)
 
-    def _record_sent(self, answered: records.Answered) -> None:
+    def _record_sent(self, answered: transactions.SuccessfulSend) -> None:
         """Record the end of most posts. With `over`, only a failed write occupies a thread."""
         if self.over is None:
-            self._record_by(lambda: self.service.write_together(records.sent, answered))
-            _hit(answered.intent, "after_result")
+            self._record_by(lambda: self.service.write_together(transactions.publish_sent, answered))
+            _hit_fault(answered.intent, "after_result")
             return
         answered = replace(answered, over=self.over)
-        sent = self.service.write_together(records.sent, answered)
+        sent = self.service.write_together(transactions.publish_sent, answered)
         self.over, self.is_left = None, True
         sent.add_done_callback(functools.partial(self._sent_is_over, answered))
 
-    def _sent_is_over(self, answered: records.Answered, sent: Future[None]) -> None:
+    def _sent_is_over(self, answered: transactions.SuccessfulSend, sent: Future[None]) -> None:
         """Finish in the writer thread: the result is written, or must be written again."""
         if sent.exception() is None:
-            _hit(answered.intent, "after_result")
+            _hit_fault(answered.intent, "after_result")
             return
         self.over = answered.over  # nothing of the result was written
-        self._elsewhere(lambda: self._bind(answered.intent, Bind(answered.published)))
+        self._elsewhere(lambda: self._bind(answered.intent, BindRemotePost(answered.published)))
 
-    def _write_sent(self, tx: Tx, answered: records.Answered, last: bool, by_content: bool) -> None:
+    def _write_sent(self, tx: Tx, answered: transactions.SuccessfulSend, last: bool, by_content: bool) -> None:
         if by_content:
-            intents.check_twins(answered.intent)
+            intents.check_same_plan(answered.intent)
         if last:
-            records.sent(tx, [answered])
+            transactions.publish_sent(tx, [answered])
         else:
-            records.sent_first(self.service, tx, self.snapshot, answered.intent, answered.published)
+            transactions.record_sent(self.service, tx, self.snapshot, answered.intent, answered.published)
 
     def _follow(self, intent: IntentRow, found: Pending) -> None:
         """Store the progress with the send's end: from now on it is polled, never sent again."""
-        _hit(intent, "before_result")
-        self._record(lambda tx: records.pending(self.service, tx, self.snapshot, found, intent))
-        _hit(intent, "after_result")
+        _hit_fault(intent, "before_result")
+        self._record(lambda tx: transactions.save_progress(self.service, tx, self.snapshot, found, intent))
+        _hit_fault(intent, "after_result")
 
-    def _doubt(self, intent: IntentRow, step: Doubt) -> IntentRow:
+    def _doubt(self, intent: IntentRow, step: RecordAmbiguity) -> IntentRow:
         error = step.error
         log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
         if not step.kept:
@@ -395,20 +425,26 @@ class _Run:
         error.platform_response = self.up.scrubbed(error.platform_response)
         over, refused = step.over, step.refused
         return self._record(
-            lambda tx: intents.doubted(self.service, tx, self.snapshot, intent, error, over=over, refused=refused)
+            lambda tx: intents.record_ambiguity(
+                self.service, tx, self.snapshot, intent, error, over=over, refused=refused
+            )
         )
 
     def _look(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
         """Look up an intent's sends. Finding is proof; not finding is not, before its time."""
-        bound, plan, since = intents.Bound(self.service, intent), json.loads(intent["plan"]), intent["intent_at"]
+        bound, plan, since = (
+            intents.BoundRemoteIds(self.service, intent),
+            json.loads(intent["plan"]),
+            intent["intent_at"],
+        )
         try:
             return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
         except ApiError as error:
             return Unknown({"error": error.message, "answer": self.up.scrubbed(error.platform_response)})
 
     def _looked_and_again(self, tx: Tx, intent: IntentRow, found: Absent) -> IntentRow:
-        seen = intents.looked(self.service, tx, self.snapshot, intent, found.evidence, None)
-        return intents.intend_again(self.service, tx, self.snapshot, seen)
+        seen = intents.record_lookup(self.service, tx, self.snapshot, intent, found.evidence, None)
+        return intents.record_resend(self.service, tx, self.snapshot, seen)
 
     # --- Ends ---
 
@@ -431,14 +467,18 @@ class _Run:
             if error.remediation == ERRORS[error.code].remediation:  # the platform's own advice is better
                 error.remediation = SERVICE_RULES[error.rule].remediation
         fault_injection.hit("pub.before_result")
-        self._record(lambda tx: records.failed(self.service, tx, self.snapshot, error, intent, outcome))
+        self._record(lambda tx: transactions.record_failure(self.service, tx, self.snapshot, error, intent, outcome))
         fault_injection.hit("pub.after_result")
 
     def _uncommented(self, intent: IntentRow | None, error: ApiError, outcome: str = "") -> None:
         published = self.snapshot.published
         assert published is not None, "a comment follows a published post"
         note = build_warning("first_comment_failed", error.message)
-        self._record(lambda tx: records.uncommented(self.service, tx, self.snapshot, intent, published, note, outcome))
+        self._record(
+            lambda tx: transactions.publish_without_comment(
+                self.service, tx, self.snapshot, intent, published, note, outcome
+            )
+        )
 
     # --- Writing ---
 
@@ -447,7 +487,7 @@ class _Run:
         return self.snapshot.post
 
     def _write(self, run: Callable[[Tx], T]) -> T:
-        return _written(lambda: self.service.write(run))
+        return _await_write(lambda: self.service.write(run))
 
     def _record(self, run: Callable[[Tx], T]) -> T:
         return self._record_by(lambda: self.service.write(run))
@@ -456,15 +496,15 @@ class _Run:
         """Write a result, known only here, as often as it takes while the process lives."""
         for number in range(10_000):
             try:
-                return _written(ask)
+                return _await_write(ask)
             except StorageError:
-                wait = RECORD_WAITS[min(number, len(RECORD_WAITS) - 1)]
+                wait = WRITE_RETRY_WAITS[min(number, len(WRITE_RETRY_WAITS) - 1)]
                 if self.service.db.fenced.is_set() or self.service.process.stopping.wait(wait):
                     raise
         raise StorageError("the result could not be written for hours")
 
 
-def _written(ask: Callable[[], DbFuture[T]]) -> T:
+def _await_write(ask: Callable[[], DbFuture[T]]) -> T:
     try:
         return ask().result()
     except ApiError as error:
@@ -472,5 +512,5 @@ def _written(ask: Callable[[], DbFuture[T]]) -> T:
         raise StorageError(error.message) from error
 
 
-def _hit(intent: IntentRow, point: str) -> None:
+def _hit_fault(intent: IntentRow, point: str) -> None:
     fault_injection.hit(f"{'comment' if intent['step'] == 'comment' else 'pub'}.{point}")

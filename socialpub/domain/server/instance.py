@@ -13,8 +13,8 @@ from socialpub.base.security.crypto import SealError
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import notification_queue
+from socialpub.domain.schemas.health import PausedReason
 from socialpub.domain.server import copy_detection
-from socialpub.domain.shapes.health import PausedReason
 from socialpub.store.database import DbFuture, FencedError, Tx
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import damaged_error

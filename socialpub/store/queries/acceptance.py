@@ -29,7 +29,9 @@ def _select_references(accounts: str) -> str:
     (SELECT paused FROM instance WHERE id = 1),
     EXISTS (SELECT 1 FROM profile WHERE id = ?3 AND organization = ?1 AND deleted_at IS NULL),
     (SELECT json_group_array(json_array(
-        json_array({select_number("organization", "found.organization")}, {select_number("profile", "found.profile")}, number),
+        json_array(
+            {select_number("organization", "found.organization")}, {select_number("profile", "found.profile")}, number
+        ),
         id, organization, profile, platform, platform_account_id, display_name, ends_at, extra
     )) FROM ({accounts} ORDER BY created_at, id) AS found),
     (SELECT tier FROM organization WHERE id = ?1)
@@ -117,7 +119,9 @@ FIND_EARLIER_REQUESTS = """
 """
 # Those of these accounts that are there, each with all its columns.
 FIND_CONNECTED_ACCOUNTS = f"""
-    SELECT json_group_array(json_array({", ".join(select_column("account", name) for name in rows.AccountRow.__annotations__)}))
+    SELECT json_group_array(json_array(
+        {", ".join(select_column("account", name) for name in rows.AccountRow.__annotations__)}
+    ))
     FROM account WHERE id IN (SELECT value FROM json_each(?1)) AND disconnected_at IS NULL
 """
 # Of each of these media that is there, its organization and profile.

@@ -58,7 +58,8 @@ FIND_LAST_PUBLISHED = f"""
     SELECT post.number FROM (
         SELECT number, post, type FROM event WHERE organization = {_ORGANIZATION_NUMBER} ORDER BY number DESC LIMIT ?3
     ) AS told CROSS JOIN post ON post.number = told.post
-    WHERE told.type = {TYPE_NUMBERS["post.published"]} AND (?2 IS NULL OR post.profile = {select_number("profile", "?2")})
+    WHERE told.type = {TYPE_NUMBERS["post.published"]}
+        AND (?2 IS NULL OR post.profile = {select_number("profile", "?2")})
     ORDER BY told.number DESC LIMIT ?4
 """
 

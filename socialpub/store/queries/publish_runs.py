@@ -15,7 +15,8 @@ def _list_columns(shape: type, table: str = "") -> str:
 
 # The post, its account, the request that made it, and the number of its organization.
 _CLAIMED_COLUMNS = f"""
-    {_list_columns(rows.PostRow, "post")}, {_list_columns(rows.AccountRow, "account")}, batch.request_id, post.organization
+    {_list_columns(rows.PostRow, "post")}, {_list_columns(rows.AccountRow, "account")},
+    batch.request_id, post.organization
 """
 _JOINS = "CROSS JOIN account ON account.number = post.account CROSS JOIN batch ON batch.id = post.batch"
 # Of each [key, claims] of a JSON list that stands.
@@ -50,7 +51,8 @@ _SELECT_INTENT = f"SELECT {_list_columns(rows.IntentRow, 'intent')} FROM intent"
 FIND_INTENTS = f"{_SELECT_INTENT} WHERE intent.post = {_POST_NUMBER} AND intent.attempt = ? ORDER BY intent.number"
 FIND_OPEN_INTENT = f"{_SELECT_INTENT} WHERE intent.post = {_POST_NUMBER} AND intent.outcome IS NULL"
 FIND_EARLIER_INTENTS = f"""
-    {_SELECT_INTENT} WHERE intent.post = {_POST_NUMBER} AND intent.step = ? AND intent.number < ? AND intent.outcome <> 'rejected'
+    {_SELECT_INTENT} WHERE intent.post = {_POST_NUMBER} AND intent.step = ? AND intent.number < ?
+        AND intent.outcome <> 'rejected'
     ORDER BY intent.number DESC
 """
 FIND_ACCOUNT = f"""

@@ -13,8 +13,8 @@ FIND_PROGRESS = "SELECT texts, coalesce((SELECT max(number) FROM post), 0) FROM 
 
 # What of a post is filed; the index has to be told it again when the post goes.
 _INDEXED_COLUMNS = (
-    f"number, {FOLDED_TEXT}, substr({select_column('post', 'organization')}, -3), substr({select_column('post', 'profile')}, -3), "
-    "substr(platform, 1, 3)"
+    f"number, {FOLDED_TEXT}, substr({select_column('post', 'organization')}, -3), "
+    f"substr({select_column('post', 'profile')}, -3), substr(platform, 1, 3)"
 )
 # The posts after ?1 up to ?2.
 INSERT_POSTS = f"""

@@ -100,9 +100,9 @@ def _check_space(real: Path) -> None:
     free = shutil.disk_usage(real.parent).free
     if free < needed:
         raise StartError(
-            f"{real} is to be brought to a newer schema, and a copy of it is made first. Both need {_format_megabytes(needed)}, and "
-            f"{real.parent} has {_format_megabytes(free)} left. Nothing was changed. Make room, or make a backup with the former "
-            "version and set backup.before_upgrade = 0."
+            f"{real} is to be brought to a newer schema, and a copy of it is made first. Both need "
+            f"{_format_megabytes(needed)}, and {real.parent} has {_format_megabytes(free)} left. Nothing was changed. "
+            "Make room, or make a backup with the former version and set backup.before_upgrade = 0."
         )
 
 

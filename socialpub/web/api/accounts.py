@@ -10,7 +10,7 @@ from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.accounts import accounts, boards, connect
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.accounts import (
+from socialpub.domain.schemas.accounts import (
     AccountBody,
     AccountList,
     AccountsQuery,
@@ -21,12 +21,12 @@ from socialpub.domain.shapes.accounts import (
     ChoicesBody,
     CompletedBody,
     CompleteRequest,
-    Completing,
+    CompleteRequestBase,
     ConnectBody,
     ConnectRequest,
     DefaultBoardBody,
 )
-from socialpub.domain.shapes.common import DeletedBody, Narrowing
+from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
 from socialpub.platforms.contract import Board
 from socialpub.store.rows import AccountRow
 from socialpub.web.api.write_handlers import commit_after_lookup, commit_without_body
@@ -85,7 +85,7 @@ READ = Operation(
     "Accounts",
     "readAccount",
     "Read one account",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(AccountBody, "The account.", ACCOUNT)},
     errors=("not_found",),
 )
@@ -173,7 +173,7 @@ async def complete(call: RequestContext) -> HandlerResponse:
     """POST /v1/accounts/connect/{platform}/complete."""
     name = call.path_value("platform")
 
-    async def come_back(request: Completing) -> BoundAction:
+    async def come_back(request: CompleteRequestBase) -> BoundAction:
         return bind(call.who, connect.store_result, name, await connect.complete(call.who, name, request))
 
     return await commit_after_lookup(call, CompleteRequest, come_back)
@@ -186,7 +186,7 @@ DISCONNECT = Operation(
     "Disconnect an account",
     "Deletes its secrets, cancels its queued posts and ends its authorization on the platform where possible. Its "
     "posts stay in the log. If you connect the account again, it gets its old id.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(DeletedBody, "The disconnected account.", DISCONNECTED)},
     errors=("not_found",),
 )
@@ -207,7 +207,7 @@ LIST_BOARDS = Operation(
     "listBoards",
     "List an account's boards",
     "Fetched from the platform with the account's own authorization.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(BoardList, "The boards.", BOARDS)},
     errors=BOARD_ERRORS,
 )
@@ -236,7 +236,7 @@ CHOOSE_BOARD = Operation(
     "chooseBoard",
     "Choose an account's default board",
     "Posts that name no board go to this board. It must be one of the account's boards.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=BoardRequest,
     requests={"choose": {"boardId": BOARD["id"]}},
     answers={200: SuccessResponse(DefaultBoardBody, "The default board.", DEFAULT_BOARD)},

@@ -7,7 +7,7 @@ from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.organizations import billing
-from socialpub.domain.shapes.billing import ReceivedBody
+from socialpub.domain.schemas.billing import ReceivedBody
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 SIGNATURE_HEADER = "x-signature"

@@ -7,7 +7,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import doc_url, rule_url
 from socialpub.base.service_rules import SERVICE_RULES, ServiceRule
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.catalogue import CodeInfo, CodeList, PlatformInfo, PlatformList, RuleInfo, RuleList
+from socialpub.domain.schemas.catalogue import CodeInfo, CodeList, PlatformInfo, PlatformList, RuleInfo, RuleList
 from socialpub.platforms.contract import ConnectorAccount, Draft, Platform, Rule
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse

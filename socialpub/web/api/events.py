@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from socialpub.domain.shapes.events import EventBody, EventPage, EventsQuery
-from socialpub.domain.webhooks import eventlog
+from socialpub.domain.delivery.webhooks import event_log
+from socialpub.domain.schemas.events import EventBody, EventPage, EventsQuery
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse
 from socialpub.web.openapi.examples import (
@@ -49,4 +49,4 @@ LIST = Operation(
 async def list_events(call: RequestContext) -> HandlerResponse:
     """GET /v1/events."""
     query = call.query(EventsQuery)
-    return HandlerResponse(await call.service.read(lambda: eventlog.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: event_log.load_page(call.service, call.scope, query)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from socialpub.domain.access.actions import bind
 from socialpub.domain.identity import api_keys
-from socialpub.domain.shapes.common import Narrowing
-from socialpub.domain.shapes.keys import KeyBody, KeyList, KeyRequest, MintedKeyBody, RevokedKeyBody
+from socialpub.domain.schemas.api_keys import KeyBody, KeyList, KeyRequest, MintedKeyBody, RevokedKeyBody
+from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.web.api.write_handlers import commit, commit_without_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse
@@ -62,7 +62,7 @@ REVOKE = Operation(
     "revokeKey",
     "Revoke an API key",
     "It stops working at once.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(RevokedKeyBody, "The revoked key.", REVOKED)},
     errors=("not_found",),
 )

@@ -19,9 +19,9 @@ from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.access.actions import bind
 from socialpub.domain.media import files, library
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.common import DeletedBody, Narrowing
-from socialpub.domain.shapes.media import MediaBody, MediaFields, MediaPage, MediaQuery
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
+from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaPage, MediaQuery
 from socialpub.store.rows import MediaRow
 from socialpub.web.api.write_handlers import commit_without_body
 from socialpub.web.http.file_response import ByteRange, FileRangeBody, has_matching_tag, parse_range
@@ -67,7 +67,7 @@ PUBLIC_HEADERS = {
 class ReceivedUpload:
     """A file that has arrived whole, not yet kept; gone again when the block ends."""
 
-    arriving: files.Arriving
+    arriving: files.IncomingFile
     fields: MediaFields
 
     def __enter__(self) -> Self:
@@ -97,7 +97,7 @@ async def receive(call: RequestContext) -> ReceivedUpload:
 def _parse_fields(call: RequestContext, form: UploadForm) -> MediaFields:
     asked = call.query(MediaFields)
     given = asked.model_dump(by_alias=True, exclude_unset=True)
-    fields = issues.parse_object(MediaFields, given | form.fields)
+    fields = validation.parse_object(MediaFields, given | form.fields)
     if asked.profile_id not in (None, fields.profile_id):
         message = "profileId: The query and the body name two profiles."
         raise ApiError("validation_failed", message, rule="profileId", remediation="Name the profile once.")
@@ -105,7 +105,7 @@ def _parse_fields(call: RequestContext, form: UploadForm) -> MediaFields:
 
 
 async def receive_form(
-    call: RequestContext, make: Callable[[bytes, Callable[[], files.Arriving]], F], whole: Callable[[F], T]
+    call: RequestContext, make: Callable[[bytes, Callable[[], files.IncomingFile]], F], whole: Callable[[F], T]
 ) -> T:
     """What `whole` says of a body's form once it has come; when something is refused its file goes again."""
     most = call.service.runtime.settings.media.max_bytes
@@ -114,7 +114,7 @@ async def receive_form(
         boundary = parse_boundary(call.request.headers.get("content-type", ""))
         if int(call.request.headers.get("content-length") or 0) > most + FORM_OVERHEAD_BYTES:
             raise rule_error("media.size_max")
-        form = make(boundary, lambda: files.Arriving(files.home(call.service), most))
+        form = make(boundary, lambda: files.IncomingFile(files.media_directory(call.service), most))
         async for block in _read_blocks(call):
             await _run_in_pool(call, form.feed, block)
         form.end()
@@ -231,7 +231,7 @@ LIST = Operation(
 async def list_media(call: RequestContext) -> HandlerResponse:
     """GET /v1/media."""
     query = call.query(MediaQuery)
-    return HandlerResponse(await call.service.read(lambda: library.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: library.load_page(call.service, call.scope, query)))
 
 
 READ = Operation(
@@ -239,7 +239,7 @@ READ = Operation(
     "readMedia",
     "Read a file's record",
     "The content is at its `url`.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(MediaBody, "The record.", MEDIA)},
     errors=("media.unknown",),
 )
@@ -248,7 +248,7 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/media/{id}."""
     row = await call.service.read(lambda: library.find(call.narrowed, None, call.path_value("media_id")))
-    return HandlerResponse(library.body(call.service, row))
+    return HandlerResponse(library.to_body(call.service, row))
 
 
 DELETED: DeletedBody = {"id": MEDIA_ID, "deleted": True}
@@ -258,7 +258,7 @@ DELETE = Operation(
     "Delete a file",
     "Its address stops working at once. Rejected while a queued post uses the file. A key that is limited to a "
     "profile can delete only the files of that profile.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(DeletedBody, "The file was deleted.", DELETED)},
     errors=("media.unknown", "media.in_use"),
 )
@@ -276,10 +276,10 @@ async def download(call: RequestContext) -> HandlerResponse:
     """GET /media/{id}/{hmac}.{ext}: the bytes, to anybody who has the address."""
     service, headers = call.service, call.request.headers
     name, file_name = call.path_value("media_id"), call.path_value("name")
-    row = await service.read(lambda: library.public(service, name, file_name))
-    path, tag = files.file_of(service, row["sha256"]), f'"{row["sha256"]}"'
+    row = await service.read(lambda: library.find_public(service, name, file_name))
+    path, tag = files.file_path(service, row["sha256"]), f'"{row["sha256"]}"'
     if not path.exists():
-        files.check(service)
+        files.check_folder(service)
         raise ApiError("not_found", "There is nothing at this address.")
     common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_file_name(row)}"'}
     if has_matching_tag(headers.get("if-none-match", ""), tag):

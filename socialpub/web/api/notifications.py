@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from socialpub.domain.access.actions import BoundAction, bind
-from socialpub.domain.notifications import channels, history, outbox, samples, words
-from socialpub.domain.shapes.common import DeletedBody, Narrowing
-from socialpub.domain.shapes.notifications import (
+from socialpub.domain.delivery.notifications import (
+    channels,
+    history,
+    message_texts,
+    notification_outbox,
+    sample_messages,
+)
+from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
+from socialpub.domain.schemas.notifications import (
     ChannelBody,
     ChannelChange,
     ChannelList,
@@ -65,7 +71,7 @@ LIST = Operation(
 
 async def list_channels(call: RequestContext) -> HandlerResponse:
     """GET /v1/notification-channels."""
-    return HandlerResponse(ChannelList(data=await call.service.read(lambda: channels.listed(call.scope))))
+    return HandlerResponse(ChannelList(data=await call.service.read(lambda: channels.list_bodies(call.scope))))
 
 
 CREATE = Operation(
@@ -86,7 +92,7 @@ async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/notification-channels."""
 
     async def choose(request: ChannelRequest) -> BoundAction:
-        await channels.check(call.service, call.scope.organization, request.to)
+        await channels.check_target(call.service, call.scope.organization, request.to)
         return bind(call.who, channels.create, request)
 
     return await commit_after_lookup(call, ChannelRequest, choose)
@@ -96,7 +102,7 @@ READ = Operation(
     TAG,
     "readNotificationChannel",
     "Read one channel",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(ChannelBody, "The channel.", CHANNEL)},
     errors=("not_found",),
 )
@@ -105,7 +111,7 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/notification-channels/{id}."""
     channel = call.path_value("channel_id")
-    return HandlerResponse(await call.service.read(lambda: channels.body(channels.find(call.narrowed, channel))))
+    return HandlerResponse(await call.service.read(lambda: channels.to_body(channels.find(call.narrowed, channel))))
 
 
 CHANGE = Operation(
@@ -113,7 +119,7 @@ CHANGE = Operation(
     "changeNotificationChannel",
     "Change a channel",
     "Fields that the body leaves out keep their value.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=ChannelChange,
     requests={"turn off": {"active": False}, "everything that needs attention": {"events": []}},
     answers={200: SuccessResponse(ChannelBody, "The changed channel.", CHANNEL)},
@@ -127,7 +133,7 @@ async def change(call: RequestContext) -> HandlerResponse:
 
     async def choose(request: ChannelChange) -> BoundAction:
         if request.to is not None:
-            await channels.check(call.service, call.scope.organization, request.to)
+            await channels.check_target(call.service, call.scope.organization, request.to)
         return bind(call.who, channels.change, channel, request)
 
     return await commit_after_lookup(call, ChannelChange, choose)
@@ -138,7 +144,7 @@ DELETE = Operation(
     "deleteNotificationChannel",
     "Delete a channel",
     "The channel gets no more messages, including those that are pending.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={
         200: SuccessResponse(DeletedBody, "The channel was deleted.", DeletedBody(id=CHANNEL["id"], deleted=True))
     },
@@ -169,7 +175,7 @@ TEST = Operation(
     "Send a test message",
     "Sends a test message now and returns the receiver's response. It is not retried. You can also test a channel "
     "that is turned off.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=ChannelTestRequest,
     requests={"a test": {}, "of a failure": {"type": "post.failed"}},
     answers={200: SuccessResponse(ChannelTestBody, "The result of the test.", TESTED)},
@@ -191,18 +197,18 @@ async def test(call: RequestContext) -> HandlerResponse:
 async def send_test(call: RequestContext, channel: str, request: ChannelTestRequest) -> BoundAction:
     """Send a test on a channel now; to be written down, what came of it."""
     data, scope = find_example_data(request.type) if request.type else {}, call.who.scope
-    to = await call.service.read(lambda: samples.receiver(scope, call.service, channel))
-    sending = call.service.executors.delivering.of(outbox.share_of(call.service, to))
+    to = await call.service.read(lambda: sample_messages.load_target(scope, call.service, channel))
+    sending = call.service.executors.delivering.of(notification_outbox.get_share_key(call.service, to))
     tried = await asyncio.get_running_loop().run_in_executor(
-        sending, samples.send, call.service, to, request.type, data
+        sending, sample_messages.send, call.service, to, request.type, data
     )
-    return bind(call.who, samples.tried, to, tried)
+    return bind(call.who, sample_messages.build_result, to, tried)
 
 
 # --- What people were told -----------------------------------------------------------------------------------------
 
-_EXAMPLE_MESSAGE = words.message(
-    words.Told("post.failed", EXAMPLES["post.failed"], DISPLAY_NAME, 9, True, 1795435200000), BASE
+_EXAMPLE_MESSAGE = message_texts.compose(
+    message_texts.MessageContext("post.failed", EXAMPLES["post.failed"], DISPLAY_NAME, 9, True, 1795435200000), BASE
 )
 MESSAGE: NotificationBody = {
     "id": "ntf_0Bk3xQ9ZrT7uVw2YhN4mLt",
@@ -235,4 +241,4 @@ LIST_NOTIFICATIONS = Operation(
 async def list_notifications(call: RequestContext) -> HandlerResponse:
     """GET /v1/notifications."""
     query = call.query(NotificationsQuery)
-    return HandlerResponse(await call.service.read(lambda: history.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: history.load_page(call.service, call.scope, query)))

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
-from socialpub.domain.access import idempotency
+from socialpub.domain.access import idempotency, lost_responses
 from socialpub.domain.access.actions import bind
-from socialpub.domain.posts import accept, batches, changes, postlog, preflight, unheard
-from socialpub.domain.shapes.common import Narrowing
-from socialpub.domain.shapes.posts import (
+from socialpub.domain.posts import accept, batches, post_actions, post_log, preflight
+from socialpub.domain.schemas.common import ProfileQuery
+from socialpub.domain.schemas.posts import (
     BatchBody,
     CanceledBody,
     PostBody,
@@ -209,17 +209,17 @@ async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> 
 async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
-    ear = unheard.ear_of(service, call.scope, (request.method, request.path), call.sent)
+    ear = lost_responses.identify(service, call.scope, (request.method, request.path), call.sent)
     if ear is None:
         return await _publish(call, ask, wait, None)
-    call.when_gone = functools.partial(unheard.lost, service, ear)
+    call.when_gone = functools.partial(lost_responses.mark_lost, service, ear)
     found = None
     try:
         answer = await _publish(call, ask, wait, ear)
-    except unheard.JoinError as error:
+    except lost_responses.JoinEarlierRequestError as error:
         found = error.found
     except ApiError:  # it may be refused now, and have been accepted before
-        found = await service.read(functools.partial(unheard.find, service, ear))
+        found = await service.read(functools.partial(lost_responses.find_undelivered, service, ear))
         if found is None:
             raise
     if found is not None:
@@ -228,22 +228,24 @@ async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) 
     return answer
 
 
-async def _join_batch(call: RequestContext, found: unheard.Ear, wait: float) -> idempotency.StoredResponse:
+async def _join_batch(
+    call: RequestContext, found: lost_responses.PendingResponse, wait: float
+) -> idempotency.StoredResponse:
     service, batch = call.service, str(found.batch)
     call.when_gone = lambda: None  # it is owed already
-    opening = await service.read(lambda: batches.batch_body(service, batch))
-    return batches.joined(await batches.as_known(service, opening, wait))
+    opening = await service.read(lambda: batches.load_body(service, batch))
+    return batches.build_joined_response(await batches.wait_for_batch(service, opening, wait))
 
 
-def _record_delivery(call: RequestContext, ear: unheard.Ear, batch: str) -> None:
+def _record_delivery(call: RequestContext, ear: lost_responses.PendingResponse, batch: str) -> None:
     """The answer leaves: it is owed no more, unless the client has gone, or turns out to have."""
     if not call.gone:
-        call.when_gone = functools.partial(unheard.lost_after_all, call.service, ear, batch)
-        unheard.heard(call.service, ear)
+        call.when_gone = functools.partial(lost_responses.mark_lost_again, call.service, ear, batch)
+        lost_responses.mark_delivered(call.service, ear)
 
 
 async def _publish(
-    call: RequestContext, ask: ReadRequest, wait: float, ear: unheard.Ear | None
+    call: RequestContext, ask: ReadRequest, wait: float, ear: lost_responses.PendingResponse | None
 ) -> idempotency.StoredResponse:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
@@ -251,15 +253,15 @@ async def _publish(
         request = await ask()
         order = await accept.prepare(call.who, request, ear, call.inline)
     if order.at_ms is not None:
-        return batches.answer_of(await accept.commit(order))
-    with batches.Ending(service, order.batch, call.key, len(order.targets)) as ending:
+        return batches.build_response(await accept.commit(order))
+    with batches.BatchCompletion(service, order.batch, call.key, len(order.targets)) as ending:
         accepted = await accept.commit(order, call.engine.publish_now)
         call.rest()
         ended = await ending.within(wait)
-    answer = batches.answer_of(ended.body if ended else await batches.as_it_is(service, accepted))
+    answer = batches.build_response(ended.body if ended else await batches.load_body_or_accepted(service, accepted))
     if call.key is None or (ended and ended.written):
         return answer
-    return await batches.keep_answer(service, call.key, answer)
+    return await batches.store_response(service, call.key, answer)
 
 
 VALIDATION: ValidationBody = {
@@ -298,7 +300,7 @@ async def validate(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/validate."""
     with await call.turn():
         request = await call.parsed(ValidateRequest)
-        looked = await preflight.look(call.service, call.scope, request, call.inline)
+        looked = await preflight.check_request(call.service, call.scope, request, call.inline)
     return HandlerResponse(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
 
 
@@ -321,8 +323,8 @@ LIST = Operation(
 async def list_posts(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
-    read = call.read_inline if postlog.is_small(query) else call.read
-    return HandlerResponse(await read(lambda: postlog.page(call.service, call.scope, query)))
+    read = call.read_inline if post_log.is_small(query) else call.read
+    return HandlerResponse(await read(lambda: post_log.load_page(call.service, call.scope, query)))
 
 
 DETAIL: PostDetail = {
@@ -346,7 +348,7 @@ READ = Operation(
     "readPost",
     "Read one post",
     "The post with its first comment and every attempt to publish it.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(PostDetail, "The post.", DETAIL)},
     errors=("not_found",),
 )
@@ -355,7 +357,7 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts/{id}."""
     scope, post = call.narrowed, call.path_value("post_id")
-    return HandlerResponse(await call.read_inline(lambda: postlog.detail(scope, post)))
+    return HandlerResponse(await call.read_inline(lambda: post_log.load_detail(scope, post)))
 
 
 RESCHEDULE = Operation(
@@ -364,7 +366,7 @@ RESCHEDULE = Operation(
     "Reschedule a post",
     "Possible while the post is `queued` and not yet due. After a successful response, it is not published before the "
     "new time.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=RescheduleRequest,
     requests={"tomorrow": RESCHEDULE_REQUEST},
     answers={200: SuccessResponse(PostBody, "The post with its new time.", QUEUED)},
@@ -375,7 +377,9 @@ RESCHEDULE = Operation(
 async def reschedule(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
-    reply = await commit(call, RescheduleRequest, lambda request: bind(call.who, changes.reschedule, post, request))
+    reply = await commit(
+        call, RescheduleRequest, lambda request: bind(call.who, post_actions.reschedule, post, request)
+    )
     fault_injection.hit("resched.after_commit")
     return reply
 
@@ -386,7 +390,7 @@ CANCEL = Operation(
     "cancelPost",
     "Cancel a scheduled post",
     "Possible while the post is `queued` and not yet due. After a successful response, it is never published.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(CanceledBody, "The canceled post.", CANCELED)},
     errors=WINDOW_ERRORS,
 )
@@ -394,7 +398,7 @@ CANCEL = Operation(
 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/posts/{id}."""
-    reply = await commit_without_body(call, lambda: bind(call.who, changes.cancel, call.path_value("post_id")))
+    reply = await commit_without_body(call, lambda: bind(call.who, post_actions.cancel, call.path_value("post_id")))
     fault_injection.hit("cancel.after_commit")
     return reply
 
@@ -405,7 +409,7 @@ RETRY = Operation(
     "Retry a post",
     "Publishes a `failed` or `rejected` post from its stored content, as a new attempt that uses no quota: at "
     "`scheduledAt`, or at once in the background. Settle a post with an unknown outcome first.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=RetryRequest,
     requests={"at once": {}, "later": RESCHEDULE_REQUEST},
     answers={202: SuccessResponse(PostBody, "The retry is scheduled.", QUEUED)},
@@ -416,7 +420,7 @@ RETRY = Operation(
 async def retry(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
-    return await commit(call, RetryRequest, lambda request: bind(call.who, changes.retry, post, request))
+    return await commit(call, RetryRequest, lambda request: bind(call.who, post_actions.retry, post, request))
 
 
 SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
@@ -427,7 +431,7 @@ SETTLE = Operation(
     "A post that failed with rule `publish.outcome_unknown` may be published: the platform's response was lost, and "
     "the post could not be found. Check the account, then report whether the post is there. If it is not, you can "
     "retry it.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=SettleRequest,
     requests={"it was published": {"published": True, "uri": AT_URI}, "it was not published": {"published": False}},
     answers={200: SuccessResponse(PostBody, "The post, which is now `published` or `failed`.", SETTLED)},
@@ -438,4 +442,4 @@ SETTLE = Operation(
 async def settle(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
-    return await commit(call, SettleRequest, lambda request: bind(call.who, changes.settle, post, request))
+    return await commit(call, SettleRequest, lambda request: bind(call.who, post_actions.settle, post, request))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from socialpub.domain.access.actions import bind
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.common import DeletedBody, Narrowing
-from socialpub.domain.shapes.profiles import ProfileBody, ProfileList, ProfileRequest
+from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
+from socialpub.domain.schemas.profiles import ProfileBody, ProfileList, ProfileRequest
 from socialpub.web.api.write_handlers import commit, commit_without_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse
@@ -57,7 +57,7 @@ RENAME = Operation(
     "Profiles",
     "renameProfile",
     "Rename a profile",
-    query=Narrowing,
+    query=ProfileQuery,
     body=ProfileRequest,
     requests={"rename": {"name": "Main Street Bakery"}},
     answers={200: SuccessResponse(ProfileBody, "The renamed profile.", RENAMED)},
@@ -77,7 +77,7 @@ DELETE = Operation(
     "deleteProfile",
     "Delete a profile",
     "The profile must have no accounts. API keys that are limited to it are revoked.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(DeletedBody, "The profile was deleted.", DELETED)},
     errors=("not_found", "profile.delete.not_empty"),
 )

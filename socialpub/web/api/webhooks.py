@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from socialpub.domain.access.actions import BoundAction, bind
-from socialpub.domain.outbox import addresses
-from socialpub.domain.shapes.common import DeletedBody, Narrowing
-from socialpub.domain.shapes.webhooks import (
+from socialpub.domain.delivery import url_policy
+from socialpub.domain.delivery.webhooks import deliveries as records
+from socialpub.domain.delivery.webhooks import endpoints, sample_events
+from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
+from socialpub.domain.schemas.webhooks import (
     DeliveriesQuery,
     DeliveryBody,
     DeliveryDetail,
@@ -22,8 +24,6 @@ from socialpub.domain.shapes.webhooks import (
     TestBody,
     TestRequest,
 )
-from socialpub.domain.webhooks import deliveries as records
-from socialpub.domain.webhooks import endpoints, samples
 from socialpub.web.api.events import EVENT
 from socialpub.web.api.write_handlers import commit, commit_after_lookup, commit_without_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -64,7 +64,7 @@ LIST = Operation(
 
 async def list_endpoints(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-endpoints."""
-    return HandlerResponse(EndpointList(data=await call.service.read(lambda: endpoints.listed(call.scope))))
+    return HandlerResponse(EndpointList(data=await call.service.read(lambda: endpoints.list_bodies(call.scope))))
 
 
 REGISTER = Operation(
@@ -84,8 +84,8 @@ async def register(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints: the signing secret is in this answer and never again."""
 
     async def choose(request: EndpointRequest) -> BoundAction:
-        await addresses.check_address(call.service, call.scope.organization, request.url)
-        return bind(call.who, endpoints.register, request)
+        await url_policy.check_address(call.service, call.scope.organization, request.url)
+        return bind(call.who, endpoints.create, request)
 
     return await commit_after_lookup(call, EndpointRequest, choose)
 
@@ -94,7 +94,7 @@ READ = Operation(
     TAG,
     "readWebhookEndpoint",
     "Read one endpoint",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(EndpointBody, "The endpoint.", ENDPOINT)},
     errors=("not_found",),
 )
@@ -103,7 +103,7 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-endpoints/{id}."""
     endpoint = call.path_value("endpoint_id")
-    return HandlerResponse(await call.service.read(lambda: endpoints.body(endpoints.find(call.narrowed, endpoint))))
+    return HandlerResponse(await call.service.read(lambda: endpoints.to_body(endpoints.find(call.narrowed, endpoint))))
 
 
 CHANGE = Operation(
@@ -111,7 +111,7 @@ CHANGE = Operation(
     "changeWebhookEndpoint",
     "Change an endpoint",
     "Fields that the body leaves out keep their value.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=EndpointChange,
     requests={"turn off": {"active": False}, "everything": {"events": []}},
     answers={200: SuccessResponse(EndpointBody, "The changed endpoint.", ENDPOINT)},
@@ -125,7 +125,7 @@ async def change(call: RequestContext) -> HandlerResponse:
 
     async def choose(request: EndpointChange) -> BoundAction:
         if request.url is not None:
-            await addresses.check_address(call.service, call.scope.organization, request.url)
+            await url_policy.check_address(call.service, call.scope.organization, request.url)
         return bind(call.who, endpoints.change, endpoint, request)
 
     return await commit_after_lookup(call, EndpointChange, choose)
@@ -136,7 +136,7 @@ DELETE = Operation(
     "deleteWebhookEndpoint",
     "Delete an endpoint",
     "The endpoint gets no more deliveries, including those that are pending.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={
         200: SuccessResponse(DeletedBody, "The endpoint was deleted.", DeletedBody(id=ENDPOINT["id"], deleted=True))
     },
@@ -165,7 +165,7 @@ TEST = Operation(
     "Send a test event",
     "Sends a signed test event now and returns the endpoint's response. It does not appear in the lists of events or "
     "deliveries, and it is not retried. You can also test an endpoint that is turned off.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=TestRequest,
     requests={"a published post": {}, "your own data": {"type": "post.failed", "data": {"id": "42"}}},
     answers={200: SuccessResponse(TestBody, "The result of the test.", TESTED)},
@@ -184,12 +184,12 @@ async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -
     type_ = request.type or "post.published"
     data = request.data if request.data is not None else find_example(type_)["data"]
     scope = call.who.scope
-    to = await call.service.read(lambda: samples.receiver(scope, call.service, endpoint))
+    to = await call.service.read(lambda: sample_events.load_target(scope, call.service, endpoint))
     sending = call.service.executors.delivering.of(to.share)
     tried = await asyncio.get_running_loop().run_in_executor(
-        sending, samples.send, call.service, to, type_, data, call.request_id
+        sending, sample_events.send, call.service, to, type_, data, call.request_id
     )
-    return bind(call.who, samples.tried, to, tried)
+    return bind(call.who, sample_events.build_result, to, tried)
 
 
 ROTATE = Operation(
@@ -198,7 +198,7 @@ ROTATE = Operation(
     "Rotate the signing secret",
     "The new secret is shown only in this response. For 24 hours, every delivery is signed with both secrets. If the "
     "receiver answers 401 or 403 in this time, it is called again at once with the two signatures swapped.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(SignedEndpointBody, "The endpoint, with its new secret.", NEW)},
     errors=("not_found",),
 )
@@ -206,7 +206,9 @@ ROTATE = Operation(
 
 async def rotate(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/rotate-secret."""
-    return await commit_without_body(call, lambda: bind(call.who, endpoints.rotate, call.path_value("endpoint_id")))
+    return await commit_without_body(
+        call, lambda: bind(call.who, endpoints.rotate_secret, call.path_value("endpoint_id"))
+    )
 
 
 REDELIVERED: RedeliveredBody = {"count": 1000}
@@ -215,7 +217,7 @@ REDELIVER_SINCE = Operation(
     "redeliverSince",
     "Redeliver failed deliveries",
     "Redelivers every delivery that failed since the given time, with the same event id and a full set of attempts.",
-    query=Narrowing,
+    query=ProfileQuery,
     body=RedeliverRequest,
     requests={"failed deliveries": {"since": "2026-11-20T09:00:00Z"}},
     answers={202: SuccessResponse(RedeliveredBody, "The number of deliveries.", REDELIVERED)},
@@ -261,7 +263,7 @@ LIST_DELIVERIES = Operation(
 async def list_deliveries(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-deliveries."""
     query = call.query(DeliveriesQuery)
-    return HandlerResponse(await call.service.read(lambda: records.page(call.service, call.scope, query)))
+    return HandlerResponse(await call.service.read(lambda: records.load_page(call.service, call.scope, query)))
 
 
 DETAIL: DeliveryDetail = {
@@ -283,7 +285,7 @@ READ_DELIVERY = Operation(
     "readWebhookDelivery",
     "Read one delivery",
     "The delivery with its event and every attempt.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={200: SuccessResponse(DeliveryDetail, "The delivery.", DETAIL)},
     errors=("not_found",),
 )
@@ -292,7 +294,7 @@ READ_DELIVERY = Operation(
 async def read_delivery(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-deliveries/{id}."""
     return HandlerResponse(
-        await call.service.read(lambda: records.detail(call.narrowed, call.path_value("delivery_id")))
+        await call.service.read(lambda: records.load_detail(call.narrowed, call.path_value("delivery_id")))
     )
 
 
@@ -302,7 +304,7 @@ REDELIVER = Operation(
     "redeliverWebhookDelivery",
     "Redeliver a delivery",
     "Redelivers with the same event id and a full set of attempts.",
-    query=Narrowing,
+    query=ProfileQuery,
     answers={202: SuccessResponse(DeliveryBody, "The delivery, pending again.", PENDING)},
     errors=("not_found",),
 )

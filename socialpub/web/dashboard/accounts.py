@@ -11,8 +11,8 @@ from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, apps, boards, connect
 from socialpub.domain.context import upstreams
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import postlog
-from socialpub.domain.shapes.posts import PostsQuery
+from socialpub.domain.posts import post_log
+from socialpub.domain.schemas.posts import PostsQuery
 from socialpub.platforms.contract import Board
 from socialpub.store.rows import AccountRow
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
@@ -56,7 +56,7 @@ async def read(call: RequestContext) -> HandlerResponse:
 def _posts(call: RequestContext, account: str, states: list[str], most: int) -> list[dict[str, Any]]:
     """The newest posts of an account in these states."""
     asked = PostsQuery.model_validate({"accountId": account, "status": states, "limit": most})
-    posts = json.loads(postlog.page(call.service, call.scope, asked))["data"]
+    posts = json.loads(post_log.load_page(call.service, call.scope, asked))["data"]
     return [to_view(post, call.service.now_ms) for post in posts]
 
 

@@ -12,8 +12,8 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import apps, connect
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.apps import ID_MAX, SECRET_MAX, AppRequest
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.apps import ID_MAX, SECRET_MAX, AppRequest
 from socialpub.platforms.contract import Platform
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
 from socialpub.web.http import forms
@@ -76,7 +76,7 @@ async def save(call: RequestContext) -> HandlerResponse:
     try:
         await call.service.read(lambda: apps.check_changeable(call.who, platform.name))
         await require_proof(call, given)
-        app = issues.parse_object(
+        app = validation.parse_object(
             AppRequest, {"clientId": typed["client_id"], "clientSecret": given.get("client_secret", "").strip()}
         )
         checked = await apps.check_app(call.service, call.scope, platform, app)

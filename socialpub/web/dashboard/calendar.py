@@ -8,7 +8,7 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import agenda
+from socialpub.domain.posts import calendar
 from socialpub.web.dashboard.parts.layout import show
 from socialpub.web.dashboard.posts import to_view
 from socialpub.web.html import time_format
@@ -99,7 +99,7 @@ def _build_days(
     call: RequestContext, desk: DashboardSession, days: list[date], today: date, most: int
 ) -> list[dict[str, Any]]:
     midnights = [time_format.parse_local(f"{day}", "00:00", desk.zone) or 0 for day in [*days, days[-1] + DAY]]
-    found = agenda.days(desk.scope, list(zip(midnights, midnights[1:], strict=False)), most)
+    found = calendar.load_days(desk.scope, list(zip(midnights, midnights[1:], strict=False)), most)
     return [
         {
             "date": day,

@@ -21,10 +21,10 @@ from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.identity import dashboard_session as desks
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
-from socialpub.domain.posts import postlog, preflight
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.media import MediaFields, MediaQuery
-from socialpub.domain.shapes.posts import PublishRequest, TextCount, ValidateRequest
+from socialpub.domain.posts import post_log, preflight
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.media import MediaFields, MediaQuery
+from socialpub.domain.schemas.posts import PublishRequest, TextCount, ValidateRequest
 from socialpub.platforms.contract import Board, DraftMedia
 from socialpub.platforms.kit.options import OptionField, list_fields
 from socialpub.store.rows import AccountRow, MediaRow
@@ -84,8 +84,8 @@ async def show_form(call: RequestContext) -> HandlerResponse:
 
 
 def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
-    shown = json.loads(postlog.detail(call.scope, post))
-    return compose_form.from_post(shown, json.loads(postlog.find(call.scope, post)["options"]))
+    shown = json.loads(post_log.load_detail(call.scope, post))
+    return compose_form.from_post(shown, json.loads(post_log.find(call.scope, post)["options"]))
 
 
 @dataclass(frozen=True)
@@ -138,9 +138,9 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
         else typed | _preselect(shown)
     )
     ids = compose_form.list_media(typed)
-    held = library.held(call.scope, set(ids))
-    query = issues.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
-    listed = library.page(call.service, here.scope, query)["data"]
+    held = library.load_all(call.scope, set(ids))
+    query = validation.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
+    listed = library.load_page(call.service, here.scope, query)["data"]
     return ComposeData(
         here,
         typed,
@@ -181,7 +181,9 @@ async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCou
         (row, _items(found, row["id"]), compose_form.read_field(found.form, f"{row['id']}.text") or default)
         for row in rows
     ]
-    return dict(zip((row["id"] for row in rows), await preflight.counted(call.service, call.scope, texts), strict=True))
+    return dict(
+        zip((row["id"] for row in rows), await preflight.count_texts(call.service, call.scope, texts), strict=True)
+    )
 
 
 def _items(found: ComposeData, account: str) -> tuple[DraftMedia, ...]:
@@ -267,7 +269,7 @@ def _default(row: AccountRow, option: str) -> str:
 def _file(call: RequestContext, row: MediaRow, form: Mapping[str, str]) -> dict[str, Any]:
     alt = f"alt.{row['id']}"
     said = form[alt] if alt in form else row["alt_text"] or ""
-    return media.to_view(library.body(call.service, row)) | {"alt": said}
+    return media.to_view(library.to_body(call.service, row)) | {"alt": said}
 
 
 # --- Its buttons -----------------------------------------------------------------------------------------------------
@@ -287,8 +289,8 @@ async def _check(call: RequestContext, given: Form) -> FormFindings:
     """What POST /v1/posts/validate says of it."""
     try:
         with await call.turn():
-            request = issues.parse_object(ValidateRequest, await _build_request(call, given))
-            looked = await preflight.look(call.service, call.scope, request, {})
+            request = validation.parse_object(ValidateRequest, await _build_request(call, given))
+            looked = await preflight.check_request(call.service, call.scope, request, {})
         told = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, {})
     except ApiError as error:
         return _refusal_findings(error, given)
@@ -337,7 +339,7 @@ async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
     def look() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
         named = set(compose_form.list_accounts(given))
         there = {row["id"]: row for row in accounts.list_rows(call.scope) if row["id"] in named}
-        return there, library.held(call.scope, set(compose_form.list_media(given)))
+        return there, library.load_all(call.scope, set(compose_form.list_media(given)))
 
     there, held = await call.service.read(look)
     return compose_form.to_request(given, there, held, call.service.now_ms)
@@ -351,7 +353,7 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
     )
 
     async def ask() -> PublishRequest:
-        return issues.parse_object(PublishRequest, await _build_request(call, given))
+        return validation.parse_object(PublishRequest, await _build_request(call, given))
 
     wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
     try:
@@ -428,7 +430,7 @@ async def _fields(call: RequestContext, alt: str) -> MediaFields:
     here = await call.service.read(lambda: desks.load(call.scope))
     profile = here.profile["id"] if here and here.profile else None
     given = ({"profileId": profile} if profile else {}) | ({"altText": alt} if alt else {})
-    return issues.parse_object(MediaFields, given)
+    return validation.parse_object(MediaFields, given)
 
 
 def _file_findings(error: ApiError) -> FormFindings:

@@ -10,8 +10,8 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts, boards, client_metadata, connect
 from socialpub.domain.accounts.connect import LoginResult
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.accounts import CompleteRequest, ConnectRequest
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.accounts import CompleteRequest, ConnectRequest
 from socialpub.platforms.contract import Platform
 from socialpub.web.dashboard.parts.layout import redirect, show
 from socialpub.web.http import forms
@@ -30,7 +30,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
     platform, asked = _enabled_platform(call), _read_query(call, "handle")
     profile = asked.get("profileId")
     try:
-        request = issues.parse_object(ConnectRequest, asked)
+        request = validation.parse_object(ConnectRequest, asked)
         begun = await connect.push_login(call.service, call.scope, platform.name, request.handle, request.profile_id)
     except ApiError as error:
         if "handle" not in asked:
@@ -69,7 +69,7 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
     profile = given.get("profile") or None
     fields = {field.name: given[field.name] for field in platform.credentials if given.get(field.name)}
     try:
-        request = issues.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
+        request = validation.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
         offer = await connect.complete(call.who, platform.name, request)
     except ApiError as error:
         return await _form(
@@ -88,7 +88,7 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     call.request.ctx.way_on = {"address": f"/connect/{platform.name}", "text": "Connect again"}
     asked = call.request.args
     given = {name: asked.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if asked.get(alias)}
-    request = issues.parse_object(CompleteRequest, given)
+    request = validation.parse_object(CompleteRequest, given)
     state = request.state or ""
     if not request.choice_id and (left := await connect.find_choices(call.service, call.scope, platform.name, state)):
         offer = left

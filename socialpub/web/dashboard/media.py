@@ -9,8 +9,8 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.media import MediaBody, MediaQuery
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.media import MediaBody, MediaQuery
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
 from socialpub.web.html import templates
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -23,8 +23,8 @@ async def list_media(call: RequestContext) -> HandlerResponse:
     cursor = call.request.args.get("cursor") or ""
 
     def read(desk: DashboardSession) -> dict[str, Any]:
-        query = issues.parse_object(MediaQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
-        page = library.page(call.service, desk.scope, query)
+        query = validation.parse_object(MediaQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
+        page = library.load_page(call.service, desk.scope, query)
         older = f"{MEDIA_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
         return {"files": [to_view(body) for body in page["data"]], "older": older}
 
@@ -41,7 +41,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
     id = call.path_value("media_id")
 
     def read(desk: DashboardSession) -> dict[str, Any]:
-        return {"file": to_view(library.body(call.service, library.find(call.scope, None, id)))}
+        return {"file": to_view(library.to_body(call.service, library.find(call.scope, None, id)))}
 
     return await show(call, "media/delete.html", read)
 

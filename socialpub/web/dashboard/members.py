@@ -7,10 +7,10 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
+from socialpub.domain.delivery.notifications import invitations
 from socialpub.domain.identity import dashboard_session as desks
 from socialpub.domain.identity import members
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.notifications import invitations
 from socialpub.web.dashboard.parts.layout import explain_form_error, redirect, redirect_with_flash, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -39,7 +39,7 @@ async def _list_page(
         }
 
     roles = list(reversed(ROLES.items()))
-    mails = invitations.share_of(call.service, call.scope.organization) is not None
+    mails = invitations.get_share_key(call.service, call.scope.organization) is not None
     shown: dict[str, Any] = {"roles": roles, "me": call.scope.user, "mails": mails}
     return await show(call, "settings/members.html", read, status=status, problem=problem, **shown)
 
@@ -62,7 +62,7 @@ async def invite(call: RequestContext) -> HandlerResponse:
 async def _mail_link(call: RequestContext, to: str, link: str) -> str:
     """What is left to do with the link: nothing, once a mail server has taken it."""
     service, scope = call.service, call.scope
-    share = invitations.share_of(service, scope.organization)
+    share = invitations.get_share_key(service, scope.organization)
     if share is None:
         return f"Send this link to {to}."
     found = await service.read(lambda: desks.load(scope))

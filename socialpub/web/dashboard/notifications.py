@@ -12,20 +12,20 @@ from urllib.parse import urlencode
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
+from socialpub.domain.delivery.notifications import channels, history, message_texts
 from socialpub.domain.events.notification_queue import DEFAULT_TYPES
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.notifications import channels, history, words
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.events import EVENT_DATA
-from socialpub.domain.shapes.notifications import (
-    PAUSED,
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.notifications import (
+    PAUSED_TYPE,
     ChannelChange,
     ChannelRequest,
     ChannelTestRequest,
     NotificationsQuery,
 )
-from socialpub.domain.shapes.webhooks import DESCRIPTION_MAX
+from socialpub.domain.schemas.webhooks import DESCRIPTION_MAX
 from socialpub.store.rows import DeliveryStatus
 from socialpub.web.api.notifications import send_test
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
@@ -141,11 +141,11 @@ KINDS = {
 
 def _describe_type(type_: str) -> str:
     """What somebody is told of such an event, in short."""
-    title = words.WORDS[type_].title.format_map({"platform": "a platform"})
+    title = message_texts.TEMPLATES[type_].title.format_map({"platform": "a platform"})
     return title[0].upper() + title[1:]
 
 
-TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enumerate((*EVENT_DATA, PAUSED))}
+TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enumerate((*EVENT_DATA, PAUSED_TYPE))}
 """The types of events by their boxes in a form."""
 
 
@@ -154,7 +154,9 @@ TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enum
 
 async def list_channels(call: RequestContext) -> HandlerResponse:
     """GET /settings/notifications."""
-    return await show(call, "channels/list.html", lambda desk: {"channels": channels.listed(call.scope)}, kinds=KINDS)
+    return await show(
+        call, "channels/list.html", lambda desk: {"channels": channels.list_bodies(call.scope)}, kinds=KINDS
+    )
 
 
 async def show_new(call: RequestContext) -> HandlerResponse:
@@ -198,8 +200,8 @@ async def add(call: RequestContext) -> HandlerResponse:
     }
     try:
         _check_types(form)
-        request = issues.parse_object(ChannelRequest, given)
-        await channels.check(call.service, call.scope.organization, request.to)
+        request = validation.parse_object(ChannelRequest, given)
+        await channels.check_target(call.service, call.scope.organization, request.to)
         made = await actions.perform(await _actor_for(call, form.get("of", "")), channels.create, request)
     except ApiError as error:
         return await _new_page(call, form, _form_error(error))
@@ -259,11 +261,11 @@ async def _channel(
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
     def look(desk: DashboardSession) -> dict[str, Any]:
-        channel = channels.body(channels.find(call.scope, id))
+        channel = channels.to_body(channels.find(call.scope, id))
         rest = {"status": status} if status in STATUSES else {}
         given: dict[str, Any] = {"channelId": id, "limit": PAGE_SIZE, **{name: [value] for name, value in rest.items()}}
         given |= {"cursor": cursor} if cursor else {}
-        page = history.page(call.service, call.scope, issues.parse_object(NotificationsQuery, given))
+        page = history.load_page(call.service, call.scope, validation.parse_object(NotificationsQuery, given))
         older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
         kind = KINDS[channel["to"]["kind"]]
         filled = {"filled": dict(form)} if form else {}
@@ -287,7 +289,7 @@ async def test(call: RequestContext) -> HandlerResponse:
     """POST /settings/notifications/{id}/test: a test is sent now."""
     id = call.path_value("channel_id")
     try:
-        done = await send_test(call, id, issues.parse_object(ChannelTestRequest, {}))
+        done = await send_test(call, id, validation.parse_object(ChannelTestRequest, {}))
         made = json.loads((await actions.respond(done)).body)
     except ApiError as error:
         return redirect_with_flash(call, f"{PAGE_PATH}/{id}", _error_text(_form_error(error)), good=False)
@@ -305,7 +307,7 @@ async def change(call: RequestContext) -> HandlerResponse:
     given = {"events": _chosen_types(form), "description": form.get("description", "")}
     try:
         _check_types(form)
-        await actions.perform(call.who, channels.change, id, issues.parse_object(ChannelChange, given))
+        await actions.perform(call.who, channels.change, id, validation.parse_object(ChannelChange, given))
     except ApiError as error:
         return await _channel(call, form, _form_error(error))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Channel saved.")
@@ -314,7 +316,7 @@ async def change(call: RequestContext) -> HandlerResponse:
 async def switch(call: RequestContext) -> HandlerResponse:
     """POST /settings/notifications/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("channel_id"), forms.parse(call).get("active") == "yes"
-    await actions.perform(call.who, channels.change, id, issues.parse_object(ChannelChange, {"active": active}))
+    await actions.perform(call.who, channels.change, id, validation.parse_object(ChannelChange, {"active": active}))
     said = "Channel turned on." if active else "Channel turned off. Events that happen meanwhile are not sent later."
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", said)
 
@@ -326,7 +328,7 @@ async def edit_target(call: RequestContext) -> HandlerResponse:
 
 async def _target_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
     def look(desk: DashboardSession) -> dict[str, Any]:
-        channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
+        channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         kind = KINDS[channel["to"]["kind"]]
         filled = {"filled": dict(form)} if form else {}
         return {"channel": channel, "kind": kind, "problems": _problems(kind, error), **filled}
@@ -339,9 +341,9 @@ async def change_target(call: RequestContext) -> HandlerResponse:
     id, form = call.path_value("channel_id"), forms.parse(call)
     kind = await call.service.read(lambda: channels.find(call.scope, id)["kind"])
     try:
-        request = issues.parse_object(ChannelChange, {"to": _target(kind, form)})
+        request = validation.parse_object(ChannelChange, {"to": _target(kind, form)})
         assert request.to is not None, "it was given"
-        await channels.check(call.service, call.scope.organization, request.to)
+        await channels.check_target(call.service, call.scope.organization, request.to)
         await actions.perform(call.who, channels.change, id, request)
     except ApiError as error:
         return await _target_page(call, form, _form_error(error))
@@ -355,7 +357,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 
 async def _confirm_page(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
     def look(desk: DashboardSession) -> dict[str, Any]:
-        channel = channels.body(channels.find(call.scope, call.path_value("channel_id")))
+        channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
 
     status, problem = (error.status, _error_text(error)) if error else (200, "")

@@ -9,9 +9,9 @@ from socialpub.domain import organization_deletion
 from socialpub.domain.access import actions
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.common import ORGANIZATION_MAX
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.common import ORGANIZATION_MAX
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.web.dashboard.parts.layout import (
     explain_form_error,
     redirect_signed_out,
@@ -34,7 +34,7 @@ async def rename(call: RequestContext) -> HandlerResponse:
     """POST /settings/organization: `name`."""
     form = forms.parse(call)
     try:
-        request = issues.parse_object(OrganizationRequest, {"name": form.get("name", "")})
+        request = validation.parse_object(OrganizationRequest, {"name": form.get("name", "")})
         await actions.perform(call.who, profiles.rename_organization, request)
     except ApiError as error:
         words = f"The name must have 1 to {ORGANIZATION_MAX} characters."

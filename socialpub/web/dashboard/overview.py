@@ -11,10 +11,10 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.background import recovery
 from socialpub.domain.background.engine import HEARTBEAT_SECONDS
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import changes, overview
+from socialpub.domain.posts import overview, post_actions
 from socialpub.domain.publishing import overdue_rule
+from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.posts import SettleRequest
 from socialpub.web.dashboard.parts.layout import (
     explain_form_error,
     redirect_with_flash,
@@ -40,7 +40,7 @@ def _current_state(call: RequestContext, desk: DashboardSession) -> dict[str, An
     service = call.service
     silent = service.runtime.clock.monotonic() - call.engine.heartbeat
     return {
-        "now": overview.look(service, desk.scope),
+        "now": overview.load(service, desk.scope),
         "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
         "platforms": platforms.PLATFORMS,
         "ready": [name for name in platforms.PLATFORMS if connect.is_ready(service, name)],
@@ -54,7 +54,7 @@ async def settle(call: RequestContext) -> HandlerResponse:
     """POST /overview/settle: `post`, and whether somebody found it `published`."""
     form = forms.parse(call)
     there = form.get("published") == "yes"
-    await actions.perform(call.who, changes.settle, form.get("post", ""), SettleRequest(published=there))
+    await actions.perform(call.who, post_actions.settle, form.get("post", ""), SettleRequest(published=there))
     text = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
     return redirect_with_flash(call, "/", text)
 
@@ -73,10 +73,13 @@ async def confirm_cancel(call: RequestContext) -> HandlerResponse:
     return await show(
         call,
         "overview/cancel.html",
-        lambda _: {"account": accounts.get_body(call.scope, account), "waiting": overview.waiting(call.scope, account)},
+        lambda _: {
+            "account": accounts.get_body(call.scope, account),
+            "waiting": overview.count_waiting(call.scope, account),
+        },
         platforms=platforms.PLATFORMS,
         waiting_max=overview.WAITING_MAX,
-        at_once=overview.AT_ONCE,
+        at_once=overview.BULK_MAX,
     )
 
 

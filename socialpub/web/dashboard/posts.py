@@ -23,9 +23,9 @@ from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts
 from socialpub.domain.identity import dashboard_session as desks
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import changes, postlog
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.posts import PostsQuery, RescheduleRequest, RetryRequest, SettleRequest
+from socialpub.domain.posts import post_actions, post_log
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.posts import PostsQuery, RescheduleRequest, RetryRequest, SettleRequest
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
@@ -90,8 +90,8 @@ def _filter_url(given: Mapping[str, str]) -> str:
 def _read_page(call: RequestContext, desk: DashboardSession, given: Mapping[str, str]) -> dict[str, Any]:
     bounds = {name: _bound(given[name], desk.zone, is_end=TIME_BOUNDS[name]) for name in TIME_BOUNDS if name in given}
     values = parse_query(urlencode({**given, **bounds}), PostsQuery)
-    query = issues.parse_object(PostsQuery, values)
-    found: dict[str, Any] = json.loads(postlog.page(call.service, desk.scope, query))
+    query = validation.parse_object(PostsQuery, values)
+    found: dict[str, Any] = json.loads(post_log.load_page(call.service, desk.scope, query))
     return found
 
 
@@ -149,9 +149,9 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
     id, now = call.path_value("post_id"), call.service.now_ms
 
     def look(desk: DashboardSession) -> dict[str, Any]:
-        post = to_view(json.loads(postlog.detail(call.scope, id)), now)
+        post = to_view(json.loads(post_log.load_detail(call.scope, id)), now)
         post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
-        row = postlog.find(call.scope, id)
+        row = post_log.find(call.scope, id)
         due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, desk.zone)
         return {
             "post": post,
@@ -223,8 +223,8 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
 
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
-    request = issues.parse_object(RescheduleRequest, {"scheduledAt": _read_time(form)})
-    await actions.perform(call.who, changes.reschedule, post, request)
+    request = validation.parse_object(RescheduleRequest, {"scheduledAt": _read_time(form)})
+    await actions.perform(call.who, post_actions.reschedule, post, request)
 
 
 async def cancel(call: RequestContext) -> HandlerResponse:
@@ -234,7 +234,7 @@ async def cancel(call: RequestContext) -> HandlerResponse:
 
 
 async def _cancel(call: RequestContext) -> None:
-    await actions.perform(call.who, changes.cancel, call.path_value("post_id"))
+    await actions.perform(call.who, post_actions.cancel, call.path_value("post_id"))
 
 
 async def retry(call: RequestContext) -> HandlerResponse:
@@ -247,7 +247,9 @@ async def retry(call: RequestContext) -> HandlerResponse:
 
 async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) -> None:
     given = {"scheduledAt": _read_time(form)} if later else {}
-    await actions.perform(call.who, changes.retry, call.path_value("post_id"), issues.parse_object(RetryRequest, given))
+    await actions.perform(
+        call.who, post_actions.retry, call.path_value("post_id"), validation.parse_object(RetryRequest, given)
+    )
 
 
 async def settle(call: RequestContext) -> HandlerResponse:
@@ -262,7 +264,7 @@ async def _settle(call: RequestContext, form: Mapping[str, str]) -> None:
     found = {"yes": True, "no": False}.get(form.get("published", ""))
     given = {"published": found} | ({"uri": form["uri"]} if found and form.get("uri") else {})
     await actions.perform(
-        call.who, changes.settle, call.path_value("post_id"), issues.parse_object(SettleRequest, given)
+        call.who, post_actions.settle, call.path_value("post_id"), validation.parse_object(SettleRequest, given)
     )
 
 

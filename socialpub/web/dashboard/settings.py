@@ -9,9 +9,9 @@ from socialpub.domain.access import actions, authentication
 from socialpub.domain.identity import api_keys, dashboard_session, sessions, totp, users
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.keys import KeyRequest
-from socialpub.domain.shapes.profiles import ProfileRequest
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.api_keys import KeyRequest
+from socialpub.domain.schemas.profiles import ProfileRequest
 from socialpub.web.dashboard.parts import user_agents
 from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_password, require_proof, show
 from socialpub.web.http import forms
@@ -97,7 +97,7 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
     given = {"name": form.get("name", ""), "prefix": form.get("prefix"), "profileId": form.get("profile")}
     try:
         await require_proof(call, form)
-        request = issues.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
+        request = validation.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
         minted = await actions.perform(call.who, api_keys.create, request)
     except ApiError as error:
         return await _keys_page(call, form, _form_error(error, "A key"), error.status)
@@ -142,7 +142,7 @@ async def create_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles."""
     form = forms.parse(call)
     try:
-        request = issues.parse_object(ProfileRequest, {"name": form.get("name", "")})
+        request = validation.parse_object(ProfileRequest, {"name": form.get("name", "")})
         made = await actions.perform(call.who, profiles.create, request)
     except ApiError as error:
         problem = _form_error(error, "A profile")
@@ -172,7 +172,7 @@ async def _profile_page(call: RequestContext, problem: str = "", status: int = 2
 async def rename_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}."""
     try:
-        request = issues.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
+        request = validation.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
         await actions.perform(call.who, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
         return await _profile_page(call, _form_error(error, "A profile"), error.status)

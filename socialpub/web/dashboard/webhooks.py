@@ -9,18 +9,18 @@ from urllib.parse import urlencode
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions
+from socialpub.domain.delivery import url_policy
+from socialpub.domain.delivery.webhooks import deliveries, endpoints
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.outbox import addresses
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.events import EVENT_DATA
-from socialpub.domain.shapes.webhooks import (
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.events import EVENT_DATA
+from socialpub.domain.schemas.webhooks import (
     DeliveriesQuery,
     EndpointChange,
     EndpointRequest,
     RedeliverRequest,
     TestRequest,
 )
-from socialpub.domain.webhooks import deliveries, endpoints
 from socialpub.store.rows import DeliveryStatus
 from socialpub.web.api.webhooks import send_test
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, require_proof, show
@@ -43,7 +43,7 @@ async def _list_page(
     call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
     def read(desk: DashboardSession) -> dict[str, Any]:
-        return {"endpoints": endpoints.listed(desk.scope), **({"filled": form} if form else {})}
+        return {"endpoints": endpoints.list_bodies(desk.scope), **({"filled": form} if form else {})}
 
     return await show(call, "webhooks/list.html", read, status=status, problem=problem, types=TYPES)
 
@@ -58,9 +58,9 @@ async def register(call: RequestContext) -> HandlerResponse:
     }
     try:
         await require_proof(call, form)
-        request = issues.parse_object(EndpointRequest, given)
-        await addresses.check_address(call.service, call.scope.organization, request.url)
-        made = await actions.perform(call.who, endpoints.register, request)
+        request = validation.parse_object(EndpointRequest, given)
+        await url_policy.check_address(call.service, call.scope.organization, request.url)
+        made = await actions.perform(call.who, endpoints.create, request)
     except ApiError as error:
         return await _list_page(call, form, _form_error(error), error.status)
     words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
@@ -76,11 +76,11 @@ async def read(call: RequestContext) -> HandlerResponse:
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
     def look(desk: DashboardSession) -> dict[str, Any]:
-        endpoint = endpoints.body(endpoints.find(call.scope, id))
+        endpoint = endpoints.to_body(endpoints.find(call.scope, id))
         given: dict[str, Any] = {"endpointId": id, "limit": 25}
         given |= {"status": [status]} if status in STATUSES else {}
         given |= {"cursor": cursor} if cursor else {}
-        page = deliveries.page(call.service, call.scope, issues.parse_object(DeliveriesQuery, given))
+        page = deliveries.load_page(call.service, call.scope, validation.parse_object(DeliveriesQuery, given))
         rest = {"status": status} if status in STATUSES else {}
         older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
         return {"endpoint": endpoint, "deliveries": page["data"], "older": older}
@@ -93,7 +93,7 @@ async def test(call: RequestContext) -> HandlerResponse:
     id, form = call.path_value("endpoint_id"), forms.parse(call)
     back = f"{WEBHOOKS_PATH}/{id}"
     try:
-        request = issues.parse_object(TestRequest, {"type": form["type"]} if form.get("type") else {})
+        request = validation.parse_object(TestRequest, {"type": form["type"]} if form.get("type") else {})
         made = json.loads((await actions.respond(await send_test(call, id, request))).body)
     except ApiError as error:
         return redirect_with_flash(call, back, _form_error(error), good=False)
@@ -106,7 +106,7 @@ async def test(call: RequestContext) -> HandlerResponse:
 async def switch(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("endpoint_id"), forms.parse(call).get("active") == "yes"
-    await actions.perform(call.who, endpoints.change, id, issues.parse_object(EndpointChange, {"active": active}))
+    await actions.perform(call.who, endpoints.change, id, validation.parse_object(EndpointChange, {"active": active}))
     words = "Endpoint turned on." if active else "Endpoint turned off. Events that happen meanwhile are not sent later."
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
 
@@ -114,7 +114,7 @@ async def switch(call: RequestContext) -> HandlerResponse:
 async def redeliver_failed(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/redeliver: all that have failed."""
     id = call.path_value("endpoint_id")
-    request = issues.parse_object(RedeliverRequest, {"since": format_iso(0)})
+    request = validation.parse_object(RedeliverRequest, {"since": format_iso(0)})
     again = await actions.perform(call.who, deliveries.redeliver_since, id, request)
     count = int(str(again["count"]))
     words = {0: "No deliveries failed.", 1: "Redelivering 1 delivery."}.get(count, f"Redelivering {count} deliveries.")
@@ -131,7 +131,7 @@ async def rotate(call: RequestContext) -> HandlerResponse:
     id = call.path_value("endpoint_id")
     try:
         await require_proof(call, forms.parse(call))
-        made = await actions.perform(call.who, endpoints.rotate, id)
+        made = await actions.perform(call.who, endpoints.rotate_secret, id)
     except ApiError as error:
         return await _confirm_page(call, "webhooks/rotate.html", _form_error(error), error.status)
     words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
@@ -157,7 +157,7 @@ async def _confirm_page(call: RequestContext, template: str, problem: str = "", 
     id = call.path_value("endpoint_id")
 
     def look(desk: DashboardSession) -> dict[str, Any]:
-        return {"endpoint": endpoints.body(endpoints.find(call.scope, id))}
+        return {"endpoint": endpoints.to_body(endpoints.find(call.scope, id))}
 
     return await show(call, template, look, status=status, problem=problem)
 
@@ -170,11 +170,11 @@ async def read_delivery(call: RequestContext) -> HandlerResponse:
     id = call.path_value("delivery_id")
 
     def look(desk: DashboardSession) -> dict[str, Any]:
-        found = deliveries.detail(call.scope, id)
+        found = deliveries.load_detail(call.scope, id)
         body = json.dumps(found["event"], indent=2, ensure_ascii=False)
         return {
             "delivery": found,
-            "endpoint": endpoints.body(endpoints.find(call.scope, found["endpointId"])),
+            "endpoint": endpoints.to_body(endpoints.find(call.scope, found["endpointId"])),
             "body": body,
         }
 

@@ -26,9 +26,9 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.media.files import Arriving
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.common import Narrowing, NoQuery
+from socialpub.domain.media.files import IncomingFile
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.common import EmptyQuery, ProfileQuery
 from socialpub.web.http import request_headers
 from socialpub.web.http.file_response import FileRangeBody
 from socialpub.web.http.operation import Operation
@@ -84,7 +84,7 @@ class Route:
 
     @cached_property
     def query(self) -> type[BaseModel]:
-        return self.says.query if self.says else NoQuery
+        return self.says.query if self.says else EmptyQuery
 
     @cached_property
     def body_max(self) -> int:
@@ -147,7 +147,7 @@ class RequestContext:
     @property
     def who(self) -> Actor:
         """Who acts: the caller, in the profile that the query names where this route looks in one."""
-        scope = self.narrowed if self.route.query is Narrowing else self.scope
+        scope = self.narrowed if self.route.query is ProfileQuery else self.scope
         return Actor(self.service, scope, self.act, self.key)
 
     @property
@@ -180,7 +180,7 @@ class RequestContext:
     @property
     def narrowed(self) -> Scope:
         """The scope, narrowed to the profile that the query names; `not_found` for a profile out of scope."""
-        profile = self.scope.narrowed(self.query(Narrowing).profile_id)
+        profile = self.scope.narrowed(self.query(ProfileQuery).profile_id)
         return self.scope if profile == self.scope.profile else replace(self.scope, profile=profile)
 
     def path_value(self, name: str) -> str:
@@ -196,7 +196,7 @@ class RequestContext:
         return parsed
 
     @property
-    def inline(self) -> Mapping[str, Arriving]:
+    def inline(self) -> Mapping[str, IncomingFile]:
         """The files that the body carries, by their hash, which stands in their place in the request."""
         return self.json.files if self.json else {}
 
@@ -210,7 +210,7 @@ class RequestContext:
         """The query parameters; ApiError `validation_failed`, an unknown one included."""
         if self._query is None or type(self._query) is not model:  # the door has asked before the handler does
             asked = self.request.query_string
-            self._query = issues.parse_object(model, parse_query(asked, model)) if asked else _default_query(model)
+            self._query = validation.parse_object(model, parse_query(asked, model)) if asked else _default_query(model)
         return self._query
 
 
@@ -312,7 +312,7 @@ def _default_body(model: type[BaseModel]) -> bytes:
 @lru_cache
 def _default_query(model: type[M]) -> M:
     """Queries are frozen, so one without parameters is made once."""
-    return issues.parse_object(model, {})
+    return validation.parse_object(model, {})
 
 
 def parse_query(text: str, model: type[BaseModel]) -> dict[str, Any]:

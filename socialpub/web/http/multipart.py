@@ -10,7 +10,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.media import probe
-from socialpub.domain.media.files import Arriving
+from socialpub.domain.media.files import IncomingFile
 
 FILE_FIELD = "file"
 FIELDS_MAX = 512 * 1024
@@ -52,8 +52,8 @@ class _UploadPart:
 class UploadForm:
     """What a body holds so far. `feed` and `end` raise ApiError with the rule that the body breaks."""
 
-    def __init__(self, boundary: bytes, open_file: Callable[[], Arriving], parts_max: int = PARTS_MAX) -> None:
-        self.arriving: Arriving | None = None
+    def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], parts_max: int = PARTS_MAX) -> None:
+        self.arriving: IncomingFile | None = None
         self._parts_max = parts_max
         self.fields: dict[str, str] = {}
         self._strangers: list[str] = []  # files under other names
@@ -136,7 +136,7 @@ class UploadForm:
                 )
             part.text += data[start:end]
 
-    def _sniff(self, arriving: Arriving) -> None:
+    def _sniff(self, arriving: IncomingFile) -> None:
         """Refuse by its first bytes what would be refused in the end."""
         self._part.sniffed = True
         found = probe.sniff(arriving.head)

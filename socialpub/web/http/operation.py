@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from socialpub.domain.shapes.common import NoQuery
+from socialpub.domain.schemas.common import EmptyQuery
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Operation:
     name: str
     summary: str
     about: str = ""
-    query: type[BaseModel] = NoQuery
+    query: type[BaseModel] = EmptyQuery
     body: type[BaseModel] | None = None
     requests: Mapping[str, Any] = field(default_factory=dict)
     answers: Mapping[int, SuccessResponse] = field(default_factory=dict)

@@ -18,9 +18,9 @@ from sanic.http import Http
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.media import inline_files
-from socialpub.domain.media.files import Arriving
-from socialpub.domain.shapes import bounded_json, issues
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.media.files import IncomingFile
+from socialpub.domain.schemas import bounded_json, validation
+from socialpub.domain.schemas.posts import PublishRequest
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class JsonBody:
     """
 
     def __init__(self, owner: str, budgets: BodyBudgets, pool: Executor, folder: Path, media_max: int) -> None:
-        self.files: dict[str, Arriving] = {}
+        self.files: dict[str, IncomingFile] = {}
         self._owner, self._budgets, self._pool = owner, budgets, pool
         self._folder, self._media_max = folder, media_max
         self._memory = self._disk = 0
@@ -110,15 +110,15 @@ class JsonBody:
         return str(hashed.hexdigest())
 
     async def parse(self, model: type[M], body: bytes) -> M:
-        """Return the request, its files written to the disk; ApiError as of `issues.parse_body`, `http.busy`."""
+        """Return the request, its files written to the disk; ApiError as of `validation.parse_body`, `http.busy`."""
         parsed: M
         value, parsed = await self._run(len(body), _parse, model, body)
-        if issubclass(model, PublishRequest) and (carriers := inline_files.carriers(value)):
-            size = inline_files.size(carriers)
+        if issubclass(model, PublishRequest) and (carriers := inline_files.find_items(value)):
+            size = inline_files.max_size(carriers)
             self._budgets.disk.take(self._owner, size)
             self._disk = size
             await run_in_thread(self._pool, inline_files.extract, carriers, self._open_file, self.files)
-            parsed = issues.parse_value(model, value)
+            parsed = validation.parse_value(model, value)
         return parsed
 
     def forget(self) -> None:
@@ -134,8 +134,8 @@ class JsonBody:
         self._budgets.disk.give(self._owner, self._disk)
         self._disk = 0
 
-    def _open_file(self) -> Arriving:
-        return Arriving(self._folder, self._media_max)
+    def _open_file(self) -> IncomingFile:
+        return IncomingFile(self._folder, self._media_max)
 
     async def _run(self, size: int, run: Callable[..., T], *arguments: Any) -> T:
         return run(*arguments) if size <= INLINE_PARSE_MAX else await run_in_thread(self._pool, run, *arguments)
@@ -143,7 +143,7 @@ class JsonBody:
 
 def _parse(model: type[M], body: bytes) -> tuple[Any, M]:
     value = bounded_json.load(body)
-    return value, issues.parse_value(model, value)
+    return value, validation.parse_value(model, value)
 
 
 async def run_in_thread(pool: Executor, run: Callable[..., T], *arguments: Any) -> T:

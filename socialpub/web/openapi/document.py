@@ -12,7 +12,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.json_codec import dumps
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.shapes.common import Narrowing, NoQuery
+from socialpub.domain.schemas.common import EmptyQuery, ProfileQuery
 from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation
 from socialpub.web.http.request_headers import cookie_name
@@ -238,11 +238,11 @@ def list_refusals(route: Route) -> dict[int, list[str]]:
 def _implied_errors(route: Route) -> Iterator[str]:
     if route.body is not None:
         yield from ("validation_failed", "body.json", "http.request")
-    elif route.query is not NoQuery:
+    elif route.query is not EmptyQuery:
         yield from ("validation_failed", "http.request")
     if route.body is not None or route.receive is not None:
         yield "http.content_encoding"
-    if route.query is Narrowing:
+    if route.query is ProfileQuery:
         yield from ("not_found", "api_key.profile_scope")
     if route.guard != "open":
         yield "unauthenticated"

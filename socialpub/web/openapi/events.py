@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.domain.events.events import EVENTS
-from socialpub.domain.shapes.errors import ErrorBody
+from socialpub.domain.schemas.errors import ErrorBody
 from socialpub.web.openapi.components import delivery_headers, ref
 from socialpub.web.openapi.examples import (
     ACCOUNT_ID,

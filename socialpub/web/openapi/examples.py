@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from socialpub.domain.shapes.errors import ErrorBody
+from socialpub.domain.schemas.errors import ErrorBody
 
 PLATFORM = "bluesky"
 OTHER_PLATFORM = "twitter"

@@ -15,11 +15,11 @@ from socialpub import platforms
 from socialpub.base import field_docs
 from socialpub.base.error_codes import ERRORS
 from socialpub.domain.events.events import EVENTS
-from socialpub.domain.shapes.accounts import Descriptor
-from socialpub.domain.shapes.errors import PLATFORM_RESPONSES, ErrorEnvelope, UpstreamAnswer
-from socialpub.domain.shapes.events import EVENT_DATA, EventBody
-from socialpub.domain.shapes.notifications import ChannelTarget, NoticeType
-from socialpub.domain.shapes.posts import MediaEntry, Options
+from socialpub.domain.schemas.accounts import Descriptor
+from socialpub.domain.schemas.errors import PLATFORM_RESPONSES, ErrorEnvelope, UpstreamAnswer
+from socialpub.domain.schemas.events import EVENT_DATA, EventBody
+from socialpub.domain.schemas.notifications import ChannelTarget, NoticeType
+from socialpub.domain.schemas.posts import MediaEntry, Options
 from socialpub.store.rows import PostStatus
 from socialpub.web.http.handler import Route
 from socialpub.web.openapi.field_descriptions import add_descriptions

@@ -12,9 +12,9 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.background.engine import HEARTBEAT_SECONDS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import files
+from socialpub.domain.schemas.common import cast_present, without_none
+from socialpub.domain.schemas.health import HealthBody, ReadyBody
 from socialpub.domain.server import instance
-from socialpub.domain.shapes.common import some, without_none
-from socialpub.domain.shapes.health import HealthBody, ReadyBody
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse
 
@@ -54,7 +54,12 @@ async def readyz(call: RequestContext) -> HandlerResponse:
     doubtful = await asyncio.to_thread(_is_write_check_needed, service)
     await instance.probe_write(service, doubtful)
     paused, named, left, key = await service.read(
-        lambda: (instance.get_pause_reason(), files.are_named(), accounts.count_uncanceled(), instance.find_key_id())
+        lambda: (
+            instance.get_pause_reason(),
+            files.has_references(),
+            accounts.count_uncanceled(),
+            instance.find_key_id(),
+        )
     )
     why = await asyncio.to_thread(_find_problem, service, named, key or service.runtime.vault.key_id)
     if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
@@ -65,9 +70,9 @@ async def readyz(call: RequestContext) -> HandlerResponse:
     state: ReadyBody = {
         "status": "ok",
         "publishing": "paused" if paused else "active",
-        "reason": some(paused),
-        "canceling": some(left or None),
-        "silent": some(silent or None),
+        "reason": cast_present(paused),
+        "canceling": cast_present(left or None),
+        "silent": cast_present(silent or None),
     }
     return HandlerResponse(without_none(state, "reason", "canceling", "silent"))
 
@@ -82,4 +87,4 @@ def _is_write_check_needed(service: AppContext) -> bool:
 
 def _find_problem(service: AppContext, named: bool, key: str) -> str | None:
     settings = service.runtime.settings
-    return files.trouble(settings.data_dir, named) or find_key_problem(settings, key)
+    return files.find_problem(settings.data_dir, named) or find_key_problem(settings, key)

@@ -14,7 +14,7 @@ import pytest
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
-from socialpub.domain.shapes.errors import error_body
+from socialpub.domain.schemas.errors import build_error_body
 from socialpub.platforms.contract import Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.database import Tx
@@ -133,7 +133,7 @@ def test_a_platform_that_repeats_our_secrets_brings_them_nowhere(holder: Holder,
     answer = holder.api.publish(holder.body())
     with pytest.raises(ApiError) as caught:
         holder.renewed()
-    shown = json.dumps([error_body(caught.value, ""), answer.json()])
+    shown = json.dumps([build_error_body(caught.value, ""), answer.json()])
     assert "[hidden]" in shown or status == 500
     for secret in holder.server.watch.secrets:
         assert secret not in shown

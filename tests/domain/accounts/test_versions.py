@@ -10,7 +10,7 @@ import pytest
 
 from socialpub import platforms
 from socialpub.domain.accounts import api_versions
-from socialpub.domain.shapes.common import parse_instant
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.store.schema.models import Account, Event
 from tests.kit import Person, Server
 

@@ -18,7 +18,7 @@ from socialpub.domain.access.actor import build_operator
 from socialpub.domain.accounts import accounts, tokens
 from socialpub.domain.context.app_context import AppContext, open_context
 from socialpub.domain.organizations import profiles
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.platforms.contract import AccountIdentity, OAuthFlow, RefreshPolicy, Tokens
 from socialpub.platforms.kit import oauth
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET

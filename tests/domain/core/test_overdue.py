@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from socialpub.base import fault_injection
-from socialpub.domain.publishing import overdue_rule, records
+from socialpub.domain.publishing import overdue_rule, transactions
 from socialpub.platforms.contract import Pending
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.database import Tx
@@ -254,6 +254,6 @@ def test_a_post_of_which_something_may_be_out_never_ends_as_overdue(
     assert (service.read(lambda: overdue_rule.find_refusal(service, row)).result() is not None) is ends
     found = service.read(lambda: overdue_rule.list_overdue(service.now_ms)).result()
     assert [each["id"] for each in found] == [post] * ends
-    service.write(lambda tx: records.too_late(service, tx, row)).result()
+    service.write(lambda tx: transactions.fail_overdue(service, tx, row)).result()
     assert server.rows(id=post)[0]["status"] == ("failed" if ends else "publishing")
     assert bool(server.rows(Job, key=post)) is not ends

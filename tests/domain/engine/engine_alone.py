@@ -19,8 +19,8 @@ from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
 from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import accept, batches
-from socialpub.domain.shapes import posts
-from socialpub.domain.shapes.profiles import OrganizationRequest
+from socialpub.domain.schemas import posts
+from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.store import database
 from socialpub.store.schema import migration
 
@@ -86,7 +86,7 @@ async def _schedule(service: AppContext, who: Actor, account: str) -> dict[str, 
 
 
 async def _ended(service: AppContext, batch: dict[str, Any]) -> dict[str, Any]:
-    return await batches.as_known(service, {"id": batch["id"]}, 30)
+    return await batches.wait_for_batch(service, {"id": batch["id"]}, 30)
 
 
 if __name__ == "__main__":

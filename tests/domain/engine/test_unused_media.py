@@ -159,11 +159,11 @@ def test_a_post_cannot_name_what_has_gone(server: Server, alice: Person) -> None
 def test_no_more_than_a_part_goes_in_one_transaction_and_all_in_the_end(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "UNUSED_AT_ONCE", 2)
+    monkeypatch.setattr(library, "UNUSED_BATCH_SIZE", 2)
     for number in range(5):
         upload(alice, 64 + number)
     before = then(server, 31)
-    assert [library.forget_unused(server.service, before) for _ in range(4)] == [2, 2, 1, 0]
+    assert [library.delete_unused(server.service, before) for _ in range(4)] == [2, 2, 1, 0]
     assert there(server) == set()
 
 

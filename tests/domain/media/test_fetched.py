@@ -12,15 +12,15 @@ import pytest
 
 from socialpub.domain.background import periodic_tasks
 from socialpub.domain.context.app_context import ProcessState
-from socialpub.domain.media.fetched import Fetched
-from socialpub.domain.media.files import Arriving
+from socialpub.domain.media.batch_cache import BatchMediaCache
+from socialpub.domain.media.files import IncomingFile
 from tests.kit import Person, Server, iso
 from tests.media_kit import picture
 
 OTHER = """
 import sys
 from pathlib import Path
-from socialpub.domain.media.run_folder import RunFolder
+from socialpub.domain.media.run_directory import RunFolder
 
 root, *batches = sys.argv[1:]
 folder = RunFolder(Path(root), "other")
@@ -91,9 +91,9 @@ def test_a_start_takes_over_what_the_run_before_has_fetched(server: Server, root
 def test_two_runs_keep_the_files_of_one_batch_apart(server: Server, root: Path, batch: str) -> None:
     another_run = ProcessState(run="another")
     mine, service = server.engine.fetched, dataclasses.replace(server.service, process=another_run)
-    others = Fetched(service)
+    others = BatchMediaCache(service)
     for fetched in (mine, others):
-        with Arriving(server.home / "arriving") as arriving:
+        with IncomingFile(server.home / "arriving") as arriving:
             arriving.write(picture())
             arriving.finish()
             fetched.bring(batch, {"picture": arriving})

@@ -172,7 +172,7 @@ def test_a_reader_computes_when_requests_leave_room(tmp_path: Path) -> None:
     nicer = min(19, os.nice(0) + probe.NICENESS)  # 19 is as far as it goes
     told = f"import os, time\nwhile (nice := os.nice(0)) < {nicer}: time.sleep(0.001)\nprint(nice)"
     with (tmp_path / "nothing").open("w+b") as nothing:
-        assert probe._run([sys.executable, "-I", "-c", told], nothing) == (f"{nicer}\n".encode(), 0)
+        assert probe._run_process([sys.executable, "-I", "-c", told], nothing) == (f"{nicer}\n".encode(), 0)
 
 
 def test_a_jpeg_of_too_many_pixels_times_scans_is_measured_without_decoding(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: py
     heavy, small, done = threading.Event(), tmp_path / "small", []
     small.write_bytes(picture("PNG"))
     (tmp_path / "heavy").write_bytes(scans(20))
-    ask, readers = probe._ask, FairExecutor(3, "tested")
+    ask, readers = probe._run_worker, FairExecutor(3, "tested")
 
     def slow(path: Path, content_type: str) -> dict[str, object]:
         if path.name == "heavy":
@@ -218,8 +218,8 @@ def test_one_owners_files_never_hold_all_readers(tmp_path: Path, monkeypatch: py
     def upload() -> None:
         done.append(probe.measure(tmp_path / "heavy", owner="one"))
 
-    monkeypatch.setattr(probe, "_ask", slow)
-    monkeypatch.setattr(probe, "readers", readers)
+    monkeypatch.setattr(probe, "_run_worker", slow)
+    monkeypatch.setattr(probe, "reader_pool", readers)
     threads = [threading.Thread(target=upload) for _ in range(12)]
     for thread in threads:
         thread.start()

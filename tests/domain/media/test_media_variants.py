@@ -13,7 +13,7 @@ from PIL import Image, ImageFile, PngImagePlugin
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.media import probe, probe_worker
-from socialpub.domain.media.probe_worker import BadFile
+from socialpub.domain.media.probe_worker import RefusedFileError
 from socialpub.platforms.kit.images import remove_metadata
 from tests.media_variants import SECRET, Variant, variants
 
@@ -59,7 +59,7 @@ def why_not(path: Path, variant: Variant) -> str:
     """Why a file is refused; "" when it is not."""
     try:
         return "" if found(path, variant.data, variant.content_type)["width"] else "it has no width"
-    except BadFile as refused:
+    except RefusedFileError as refused:
         return str(refused)
 
 

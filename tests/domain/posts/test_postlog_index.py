@@ -12,8 +12,8 @@ import pytest
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
-from socialpub.domain.posts import postlog_query
-from socialpub.domain.posts.postlog_query import Filter
+from socialpub.domain.posts import post_log_query
+from socialpub.domain.posts.post_log_query import PostFilter
 from socialpub.store import casefold, database, search
 from socialpub.store.schema import migration
 from socialpub.store.schema.models import Post
@@ -52,8 +52,8 @@ def _add(service: AppContext, *texts: str, times: tuple[int, ...] = ()) -> list[
 
 
 def _found(service: AppContext, text: str, count: int = 50) -> list[int]:
-    wanted = Filter(WHERE["organization"], text=text)
-    return [hit.number for hit in service.read(lambda: postlog_query.newest(wanted, count)).result()]
+    wanted = PostFilter(WHERE["organization"], text=text)
+    return [hit.number for hit in service.read(lambda: post_log_query.find_newest(wanted, count)).result()]
 
 
 def _disorder(service: AppContext) -> int:
@@ -148,8 +148,8 @@ def test_bounds_hold_though_the_clock_was_set_back(service: AppContext) -> None:
     times = (1000, 2000, 1400, 1900, 3000, 2500, 2600)
     posts = dict(zip(times, _add(service, *["needle"] * len(times), times=times), strict=True))
     for after, below in itertools.product(range(900, 3200, 100), repeat=2):
-        wanted = Filter(WHERE["organization"], text="needle", after=after, below=(below, 0))
-        found = service.read(lambda wanted=wanted: postlog_query.newest(wanted, 50)).result()  # type: ignore[misc]
+        wanted = PostFilter(WHERE["organization"], text="needle", after=after, below=(below, 0))
+        found = service.read(lambda wanted=wanted: post_log_query.find_newest(wanted, 50)).result()  # type: ignore[misc]
         expected = [posts[at] for at in sorted(times, reverse=True) if after < at < below]
         assert [hit.number for hit in found] == expected, (after, below)
 

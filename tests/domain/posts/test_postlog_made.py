@@ -15,8 +15,8 @@ from socialpub.base.json_codec import dumps
 from socialpub.base.runtime import Runtime, format_iso, load_vault
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
-from socialpub.domain.posts import postlog
-from socialpub.domain.shapes.posts import (
+from socialpub.domain.posts import post_log
+from socialpub.domain.schemas.posts import (
     AttemptBody,
     PostAccount,
     PostBody,
@@ -138,7 +138,7 @@ def expected(row: PostRow) -> PostDetail:
     if row["first_comment"]:
         comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
     attempts = [attempt_body(found) for found in find_rows(Attempt, Attempt.post == row["id"], order=Attempt.number)]
-    return {**postlog.body(row, get_row(Account, row["account"])), "firstComment": comment, "attempts": attempts}
+    return {**post_log.to_body(row, get_row(Account, row["account"])), "firstComment": comment, "attempts": attempts}
 
 
 def compact(made: bytes) -> str:
@@ -147,12 +147,12 @@ def compact(made: bytes) -> str:
 
 
 def detail(service: AppContext, row: PostRow) -> bytes:
-    return service.read(lambda: postlog.detail(Scope(ORGANIZATION), row["id"])).result()
+    return service.read(lambda: post_log.load_detail(Scope(ORGANIZATION), row["id"])).result()
 
 
 def one_page(service: AppContext, cursor: str) -> bytes:
     query = PostsQuery.model_validate({"limit": 30, "cursor": cursor})
-    return service.read(lambda: postlog.page(service, Scope(ORGANIZATION), query)).result()
+    return service.read(lambda: post_log.load_page(service, Scope(ORGANIZATION), query)).result()
 
 
 def said(service: AppContext, row: PostRow) -> str:
@@ -173,7 +173,7 @@ def test_a_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow]) -
         page = json.loads(one_page(service, cursor))
         shown += map(dumps, page["data"])
         cursor = page["nextCursor"]
-    bodies = service.read(lambda: [postlog.body(row, get_row(Account, row["account"])) for row in rows]).result()
+    bodies = service.read(lambda: [post_log.to_body(row, get_row(Account, row["account"])) for row in rows]).result()
     assert len(rows) == ROWS
     assert shown == list(map(dumps, bodies))
 
@@ -189,7 +189,7 @@ FILTERS: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("query", FILTERS, ids=str)
 def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[PostRow], query: dict[str, Any]) -> None:
     wanted = PostsQuery.model_validate({"limit": 200} | query)
-    made = service.read(lambda: postlog.page(service, Scope(ORGANIZATION), wanted)).result()
+    made = service.read(lambda: post_log.load_page(service, Scope(ORGANIZATION), wanted)).result()
 
     def fits(row: PostRow) -> bool:
         return (
@@ -201,7 +201,7 @@ def test_a_filtered_page_is_what_its_rows_say(service: AppContext, rows: list[Po
 
     fitting = [row for row in rows if fits(row)]
     assert fitting
-    bodies = service.read(lambda: [postlog.body(row, get_row(Account, row["account"])) for row in fitting]).result()
+    bodies = service.read(lambda: [post_log.to_body(row, get_row(Account, row["account"])) for row in fitting]).result()
     assert json.loads(made)["data"] == bodies[:200]
 
 
@@ -222,7 +222,7 @@ def test_what_is_compact_in_its_row_is_sent_to_the_byte(service: AppContext, row
 
 def test_the_shapes_say_each_key_in_its_order(service: AppContext, rows: list[PostRow]) -> None:
     scope = Scope(ORGANIZATION)
-    page = json.loads(service.read(lambda: postlog.page(service, scope, PostsQuery(limit=200))).result())
+    page = json.loads(service.read(lambda: post_log.load_page(service, scope, PostsQuery(limit=200))).result())
     assert list(page) == list(PostPage.__annotations__)
     details = [json.loads(detail(service, row)) for row in rows]
     keys = [name for name in PostBody.__annotations__ if name != "error"]

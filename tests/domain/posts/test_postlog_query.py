@@ -17,8 +17,8 @@ from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
-from socialpub.domain.posts import postlog_query
-from socialpub.domain.posts.postlog_query import Filter
+from socialpub.domain.posts import post_log_query
+from socialpub.domain.posts.post_log_query import PostFilter
 from socialpub.store import database, search
 from socialpub.store.casefold import fold
 from socialpub.store.schema import migration
@@ -111,7 +111,7 @@ def rows(service: AppContext, filed: int) -> list[dict[str, Any]]:
     return sorted(made, key=lambda row: (row["created_at"], row["number"]), reverse=True)
 
 
-def _read_all(rows: list[dict[str, Any]], wanted: Filter) -> list[int]:
+def _read_all(rows: list[dict[str, Any]], wanted: PostFilter) -> list[int]:
     """The filter as the specification words it: the posts' numbers."""
     return [
         row["number"]
@@ -128,8 +128,8 @@ def _read_all(rows: list[dict[str, Any]], wanted: Filter) -> list[int]:
     ]
 
 
-def _newest(service: AppContext, wanted: Filter, count: int) -> list[SearchHit]:
-    return service.read(lambda: postlog_query.newest(wanted, count)).result()
+def _newest(service: AppContext, wanted: PostFilter, count: int) -> list[SearchHit]:
+    return service.read(lambda: post_log_query.find_newest(wanted, count)).result()
 
 
 def _some(values: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
@@ -145,12 +145,12 @@ _texts = (
 
 
 @st.composite
-def filters(draw: st.DrawFn) -> Filter:
+def filters(draw: st.DrawFn) -> PostFilter:
     organization, profile = draw(
         st.sampled_from([(ORGANIZATIONS[0], None), (ORGANIZATIONS[1], None), *((o, p) for p, o in PROFILES.items())])
     )
     below = draw(_times)
-    return Filter(
+    return PostFilter(
         organization,
         profile,
         platforms=draw(_some(PLATFORMS)),
@@ -175,12 +175,12 @@ def test_a_page_is_what_reading_every_row_gives(
     few: int,
     candidates: int,
     probes: int,
-    wanted: Filter,
+    wanted: PostFilter,
     count: int,
 ) -> None:
-    monkeypatch.setattr(postlog_query, "FEW", few)
+    monkeypatch.setattr(post_log_query, "SCAN_MAX", few)
     monkeypatch.setattr(search, "CANDIDATES_MAX", candidates)
-    monkeypatch.setattr(postlog_query, "PROBES", probes)
+    monkeypatch.setattr(post_log_query, "PROBES_MAX", probes)
     found = _newest(service, wanted, count)
     assert [hit.number for hit in found] == _read_all(rows, wanted)[:count]
 
@@ -192,16 +192,16 @@ def test_a_batch_is_listed_with_the_other_filters(
     (batch,) = {row["batch"] for row in rows if sum(other["batch"] == row["batch"] for other in rows) == 25}
     for statuses in ([], ["failed", "published"]):
         for profile in (None, "0190-one-p01", "0190-two-p02"):
-            wanted = Filter(ORGANIZATIONS[0], profile, batch, statuses=statuses, text=text)
+            wanted = PostFilter(ORGANIZATIONS[0], profile, batch, statuses=statuses, text=text)
             found = _newest(service, wanted, 50)
             assert [hit.number for hit in found] == _read_all(rows, wanted)
-    foreign = Filter(ORGANIZATIONS[1], batch=batch)
+    foreign = PostFilter(ORGANIZATIONS[1], batch=batch)
     assert _newest(service, foreign, 50) == []
 
 
 def test_a_text_with_nul_is_in_no_post(service: AppContext, rows: list[dict[str, Any]]) -> None:
     for text in ("\0", "aaa\0", "\0aaa"):
-        wanted = Filter(ORGANIZATIONS[0], text=text)
+        wanted = PostFilter(ORGANIZATIONS[0], text=text)
         assert _newest(service, wanted, 5) == []
 
 
@@ -226,10 +226,10 @@ APART = pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.s
 def test_no_combination_of_filters_reads_every_row_or_sorts(
     service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, few: int, apart: int
 ) -> None:
-    monkeypatch.setattr(postlog_query, "FEW", few)
+    monkeypatch.setattr(post_log_query, "SCAN_MAX", few)
     monkeypatch.setattr(search, "CANDIDATES_MAX", few)
     for choice in COMBINATIONS[::apart]:
-        steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
+        steps = _plan(service, PostFilter(ORGANIZATIONS[0], **choice))
         bad = [step for step in steps if re.match(r"SCAN post$|SCAN post |.*TEMP B-TREE", step)]
         assert not bad, (choice, bad)
         assert any(step.startswith("SEARCH post USING") for step in steps), (choice, steps)
@@ -239,7 +239,7 @@ def test_no_combination_of_filters_reads_every_row_or_sorts(
 def test_without_text_the_index_alone_decides(service: AppContext, rows: list[dict[str, Any]], apart: int) -> None:
     for choice in COMBINATIONS[::apart]:
         if choice["text"] is None:
-            steps = _plan(service, Filter(ORGANIZATIONS[0], **choice))
+            steps = _plan(service, PostFilter(ORGANIZATIONS[0], **choice))
             assert all("COVERING INDEX" in step for step in steps if step.startswith("SEARCH post ")), (choice, steps)
 
 
@@ -266,8 +266,8 @@ def test_text_is_looked_for_where_it_costs_least(
     choice: dict[str, Any],
     way: str,
 ) -> None:
-    monkeypatch.setattr(postlog_query, "FEW", few)
-    last = _plan(service, Filter(ORGANIZATIONS[0], **choice))[-1]
+    monkeypatch.setattr(post_log_query, "SCAN_MAX", few)
+    last = _plan(service, PostFilter(ORGANIZATIONS[0], **choice))[-1]
     expected = {
         "index": r"SEARCH post USING INTEGER PRIMARY KEY",
         "probes": r"SEARCH post USING INDEX post_organization_(status_platform|error_code)",
@@ -278,7 +278,7 @@ def test_text_is_looked_for_where_it_costs_least(
 
 @pytest.mark.parametrize("text", ["aa", "%", "語", "b", "ss"])
 def test_short_texts_are_read_down_the_log(service: AppContext, rows: list[dict[str, Any]], text: str) -> None:
-    wanted = Filter(ORGANIZATIONS[0], "0190-two-p02", text=text)
+    wanted = PostFilter(ORGANIZATIONS[0], "0190-two-p02", text=text)
     assert [hit.number for hit in _newest(service, wanted, 50)] == _read_all(rows, wanted)[:50]
     last = _plan(service, wanted)[-1]
     assert last.startswith("SEARCH post USING INDEX post_profile_created_at "), last
@@ -287,9 +287,11 @@ def test_short_texts_are_read_down_the_log(service: AppContext, rows: list[dict[
 def test_a_narrow_index_tells_status_and_error_code_before_the_row_is_read(
     service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postlog_query, "FEW", -1)
+    monkeypatch.setattr(post_log_query, "SCAN_MAX", -1)
     monkeypatch.setattr(search, "CANDIDATES_MAX", -1)
-    steps = _plan(service, Filter(ORGANIZATIONS[0], text="aaab", statuses=["failed"], error_codes=["internal_error"]))
+    steps = _plan(
+        service, PostFilter(ORGANIZATIONS[0], text="aaab", statuses=["failed"], error_codes=["internal_error"])
+    )
     assert steps[-2].startswith("SEARCH state USING COVERING INDEX post_number_status_error_code (number=?"), steps
     assert steps[-1].startswith("SEARCH post USING INTEGER PRIMARY KEY"), steps
 
@@ -298,14 +300,14 @@ ASIDE = r"CO-ROUTINE|SCAN \(subquery|SCALAR SUBQUERY|SEARCH (organization|profil
 """What is found is given as one row, and numbers are looked up by their ids once."""
 
 
-def _plan(service: AppContext, wanted: Filter) -> list[str]:
+def _plan(service: AppContext, wanted: PostFilter) -> list[str]:
     """The steps of every statement that the query runs."""
 
     def explain() -> list[str]:
         connection = database.proxy.connection()
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
-        postlog_query.newest(wanted, 51)
+        post_log_query.find_newest(wanted, 51)
         connection.set_trace_callback(None)
         mine = [text for text in statements if " post" in text and not text.startswith("--")]
         found = [row[3] for text in mine for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
-from socialpub.domain.posts import postlog_query, postlog_schedule
-from socialpub.domain.posts.postlog_query import Filter, Schedule, Target
+from socialpub.domain.posts import post_log_query, post_log_schedule
+from socialpub.domain.posts.post_log_query import AccountFilter, PostFilter, ScheduleRange
 from socialpub.store import database
 from socialpub.store.casefold import fold
 from socialpub.store.schema import migration
@@ -240,7 +240,7 @@ def rows(service: AppContext) -> list[dict[str, Any]]:
     return sorted(made, key=lambda row: (row["created_at"], row["number"]), reverse=True)
 
 
-def _read_all(rows: list[dict[str, Any]], wanted: Filter) -> list[dict[str, Any]]:
+def _read_all(rows: list[dict[str, Any]], wanted: PostFilter) -> list[dict[str, Any]]:
     """The filter as the reference words it."""
     schedule = wanted.schedule
     found = [
@@ -291,19 +291,21 @@ def choices(draw: st.DrawFn) -> dict[str, Any]:
         "text": draw(_texts),
         "after": draw(_times),
         "below": draw(_places),
-        "schedule": draw(st.none() | st.builds(Schedule, _times, _times, _places)),
+        "schedule": draw(st.none() | st.builds(ScheduleRange, _times, _times, _places)),
     }
 
 
-def _filter(rows: list[dict[str, Any]], choice: dict[str, Any]) -> Filter:
+def _filter(rows: list[dict[str, Any]], choice: dict[str, Any]) -> PostFilter:
     named = dict(choice)
     spot, batch = named.pop("spot"), named.pop("batch")
-    made = Filter(ORGANIZATIONS[0], batch=_batch(rows) if batch else None, **named)
+    made = PostFilter(ORGANIZATIONS[0], batch=_batch(rows) if batch else None, **named)
     row = rows[spot] if spot is not None else None
     if row is None or row["organization"] != ORGANIZATIONS[0]:
         return made
     named["profile"] = row["profile"]
-    return Filter(ORGANIZATIONS[0], batch=made.batch, account=Target(row["account"], row["platform"]), **named)
+    return PostFilter(
+        ORGANIZATIONS[0], batch=made.batch, account=AccountFilter(row["account"], row["platform"]), **named
+    )
 
 
 def _batch(rows: list[dict[str, Any]]) -> str:
@@ -325,17 +327,17 @@ def test_a_page_is_what_reading_every_row_gives(
     choice: dict[str, Any],
     count: int,
 ) -> None:
-    monkeypatch.setattr(postlog_query, "FEW", few)
-    monkeypatch.setattr(postlog_schedule, "SOUGHT", sought)
-    monkeypatch.setattr(postlog_query, "PROBES", probes)
+    monkeypatch.setattr(post_log_query, "SCAN_MAX", few)
+    monkeypatch.setattr(post_log_schedule, "SORT_MAX", sought)
+    monkeypatch.setattr(post_log_query, "PROBES_MAX", probes)
     wanted = _filter(rows, choice)
     if wanted.schedule is None:
-        numbers = [hit.number for hit in service.read(lambda: postlog_query.newest(wanted, count)).result()]
+        numbers = [hit.number for hit in service.read(lambda: post_log_query.find_newest(wanted, count)).result()]
         assert numbers == [row["number"] for row in _read_all(rows, wanted)][:count]
         return
-    numbers = [hit.number for hit in service.read(lambda: postlog_schedule.newest(wanted, count)).result()]
+    numbers = [hit.number for hit in service.read(lambda: post_log_schedule.find_newest(wanted, count)).result()]
     assert numbers == [row["number"] for row in _read_all(rows, wanted)][:count]
-    numbers = [spot.number for spot in service.read(lambda: postlog_schedule.earliest(wanted, count)).result()]
+    numbers = [spot.number for spot in service.read(lambda: post_log_schedule.find_earliest(wanted, count)).result()]
     in_order = sorted(_read_all(rows, wanted), key=lambda row: (row["scheduled_at"], row["number"]))
     assert numbers == [row["number"] for row in in_order][:count]
 
@@ -352,9 +354,9 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "below": (None, (kit.NOON + 1000, 0)),
     "text": (None, "aa", "aaab"),
     "schedule": (
-        Schedule(),
-        Schedule(kit.NOON, kit.NOON + 500),
-        Schedule(above=(kit.NOON, 7)),
+        ScheduleRange(),
+        ScheduleRange(kit.NOON, kit.NOON + 500),
+        ScheduleRange(above=(kit.NOON, 7)),
     ),
 }
 
@@ -380,10 +382,10 @@ def test_the_order_is_the_index_s_and_nothing_is_sorted(
 ) -> None:
     """Where posts are not few, with every combination of filters, each account and state is one probe."""
     for values in itertools.islice(itertools.product(*_CHOICES.values()), 0, None, apart):
-        wanted = Filter(ORGANIZATIONS[0], **dict(zip(_CHOICES, values, strict=True)))
+        wanted = PostFilter(ORGANIZATIONS[0], **dict(zip(_CHOICES, values, strict=True)))
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(postlog_schedule, "_is_sought", lambda wanted: False)
-            steps = _plan(service, lambda wanted=wanted: postlog_schedule.earliest(wanted, 51))  # type: ignore[misc]
+            patched.setattr(post_log_schedule, "_should_filter_first", lambda wanted: False)
+            steps = _plan(service, lambda wanted=wanted: post_log_schedule.find_earliest(wanted, 51))  # type: ignore[misc]
         probes = [step for step in steps if step.startswith(("SEARCH post", "SCAN post"))]
         assert probes
         for step in probes:
@@ -393,21 +395,21 @@ def test_the_order_is_the_index_s_and_nothing_is_sorted(
 
 def test_bounds_on_the_scheduled_time_keep_the_log_s_own_ways(service: AppContext, rows: list[dict[str, Any]]) -> None:
     """Where many are scheduled within the bounds, they are told from the rows of the log."""
-    bounds = Schedule(kit.NOON, kit.NOON + 500)
+    bounds = ScheduleRange(kit.NOON, kit.NOON + 500)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(postlog_schedule, "are_few", lambda statements: False)
+        patched.setattr(post_log_schedule, "has_few", lambda statements: False)
         for wanted in (
-            Filter(ORGANIZATIONS[0], schedule=bounds),
-            Filter(ORGANIZATIONS[0], statuses=["queued"], schedule=bounds),
-            Filter(ORGANIZATIONS[0], "0190-one-p01", schedule=bounds),
+            PostFilter(ORGANIZATIONS[0], schedule=bounds),
+            PostFilter(ORGANIZATIONS[0], statuses=["queued"], schedule=bounds),
+            PostFilter(ORGANIZATIONS[0], "0190-one-p01", schedule=bounds),
         ):
-            steps = _plan(service, lambda wanted=wanted: postlog_schedule.newest(wanted, 51))  # type: ignore[misc]
+            steps = _plan(service, lambda wanted=wanted: post_log_schedule.find_newest(wanted, 51))  # type: ignore[misc]
             assert not [step for step in steps if re.match(r"SCAN post|.*TEMP B-TREE", step)], steps
             assert [step for step in steps if re.match(r"SEARCH post USING .*(organization|profile)=\?", step)], steps
 
 
 def test_an_account_s_posts_have_an_index_of_their_own(service: AppContext, rows: list[dict[str, Any]]) -> None:
     row = rows[0]
-    wanted = Filter(row["organization"], row["profile"], account=Target(row["account"], row["platform"]))
-    (first, *_) = [step for step in _plan(service, lambda: postlog_query.newest(wanted, 51)) if " post " in step]
+    wanted = PostFilter(row["organization"], row["profile"], account=AccountFilter(row["account"], row["platform"]))
+    (first, *_) = [step for step in _plan(service, lambda: post_log_query.find_newest(wanted, 51)) if " post " in step]
     assert first.startswith("SEARCH post USING COVERING INDEX post_account_created_at (account=?"), first

@@ -8,7 +8,7 @@ from typing import Any
 
 from socialpub.base.config import Settings
 from socialpub.domain.publishing import run
-from socialpub.domain.publishing.intents import Snapshot
+from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.store.database import Tx
 from socialpub.store.jobs.leases import Claim
@@ -79,17 +79,17 @@ class Protocol(Server):
         return self.post(post)
 
 
-def taken_by_hand(server: Server, person: Person, seconds: float = 3600) -> Snapshot:
+def taken_by_hand(server: Server, person: Person, seconds: float = 3600) -> RunSnapshot:
     """What a run has taken of a post to Bluesky that is due in so long: the test is the run."""
     at = iso(server.clock.now_ms() + int(seconds * 1000))
     body = {"text": "taken by hand", "targets": [{"accountId": person.bluesky}], "scheduledAt": at}
     post = str(person.api.publish(body).raise_for_status().json()["results"][0]["postId"])
     jobs = server.service.jobs
 
-    def take(tx: Tx) -> Snapshot | None:
+    def take(tx: Tx) -> RunSnapshot | None:
         later = server.clock.now_ms() + 10**10
         Job.update(claims=1, epoch=jobs.epoch, visible_at=later).where(Job.key == post).execute()
-        return run.take(server.service, tx, [Claim(post, 1, person.bluesky)])[0]
+        return run.claim_posts(server.service, tx, [Claim(post, 1, person.bluesky)])[0]
 
     snapshot = server.service.write(take).result()
     assert snapshot is not None

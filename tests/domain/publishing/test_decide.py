@@ -20,36 +20,36 @@ from hypothesis import strategies as st
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.domain.publishing import decide as table
 from socialpub.domain.publishing.decide import (
-    Bind,
-    Compare,
-    Compared,
-    Doubt,
-    Doubted,
-    Duplicate,
-    Finding,
-    Follow,
-    Look,
-    Looked,
-    LookLater,
-    NotSeen,
-    NotThere,
-    Refused,
-    Resend,
-    Resumed,
-    Sent,
-    Step,
-    Wait,
+    AmbiguityRecorded,
+    BindRemotePost,
+    CompareEarlierSends,
+    EarlierSendsCompared,
+    FailAbsent,
+    FailDuplicate,
+    FailRefused,
+    FailUnknown,
+    LookupAnswered,
+    LookUpRemotePost,
+    PollRemotePost,
+    RecordAmbiguity,
+    ResendPlan,
+    RetryLookup,
+    RunFinding,
+    RunResumed,
+    RunStep,
+    SendAnswered,
+    WaitUntil,
     decide,
 )
-from socialpub.domain.publishing.horizon import checks_of
-from socialpub.domain.publishing.intents import REFUSAL
+from socialpub.domain.publishing.intents import REFUSAL_FIELDS
+from socialpub.domain.publishing.lookup_schedule import compute_times
 from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, Absent, Pending, Published, SendClass, Unknown
 
 NOON = 1_795_176_000_000
 HORIZON = 180.0
 SLACK_MS = 300_000
-ENDS_KNOWN = (Refused, NotThere)
-ENDS_UNKNOWN = (NotSeen, Duplicate)
+ENDS_KNOWN = (FailRefused, FailAbsent)
+ENDS_UNKNOWN = (FailUnknown, FailDuplicate)
 PUBLISHED, PENDING, ABSENT = Published("post-1"), Pending({}, 6), Absent({"listed": 20})
 UNKNOWN, FINAL = Unknown({"status": 503}), Unknown({"read": "not allowed"}, final=True)
 FOUND = (PUBLISHED, PENDING, ABSENT, UNKNOWN, FINAL)
@@ -67,18 +67,18 @@ def failure(
 def kept(outcome: Outcome) -> str:
     """A refusal as an intent keeps it."""
     error = failure(outcome)
-    return json.dumps({name: getattr(error, name) for name in REFUSAL}, default=str)
+    return json.dumps({name: getattr(error, name) for name in REFUSAL_FIELDS}, default=str)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    answer: Finding
+    answer: RunFinding
     class_: SendClass
     checks: tuple[float, ...]
     intent: Any
     now: int
 
-    def step(self) -> Step:
+    def step(self) -> RunStep:
         return decide(self.answer, self.class_, self.checks, self.intent, self.now)
 
     # --- What the rows and the laws ask ---
@@ -86,12 +86,14 @@ class Case:
     @property
     def error(self) -> ApiError | None:
         return (
-            self.answer.answer if isinstance(self.answer, Sent) and isinstance(self.answer.answer, ApiError) else None
+            self.answer.answer
+            if isinstance(self.answer, SendAnswered) and isinstance(self.answer.answer, ApiError)
+            else None
         )
 
     @property
     def found(self) -> Any:
-        return self.answer.found if isinstance(self.answer, Looked) else None
+        return self.answer.found if isinstance(self.answer, LookupAnswered) else None
 
     @property
     def revoked(self) -> bool:
@@ -138,7 +140,7 @@ class Case:
     def is_due(self) -> bool:
         """Whether it is time to look, without an earlier look to keep a distance from."""
         at, looks = self.intent["intent_at"], self.intent["looks"]
-        if isinstance(self.answer, Resumed):
+        if isinstance(self.answer, RunResumed):
             due = at + self.checks[min(looks, len(self.checks) - 1)] * 1000
             return self.answer.revoked or self.now < at or self.now >= due
         if looks >= len(self.checks) or (looks and self.is_late):
@@ -152,19 +154,19 @@ class Case:
         return not self.is_last_look and not self.is_late and self.found is not FINAL
 
 
-def answers() -> Iterator[Finding]:
+def answers() -> Iterator[RunFinding]:
     for revoked in (False, True):
-        yield Resumed(revoked)
-        yield Doubted(revoked)
-        yield from (Looked(found, revoked) for found in FOUND)
+        yield RunResumed(revoked)
+        yield AmbiguityRecorded(revoked)
+        yield from (LookupAnswered(found, revoked) for found in FOUND)
     for over in (False, True):
-        yield Sent(PUBLISHED, over)
-        yield Sent(PENDING, over)
+        yield SendAnswered(PUBLISHED, over)
+        yield SendAnswered(PENDING, over)
         for outcome, duplicate, absent, response in itertools.product([None, *Outcome], *[(False, True)] * 3):
-            yield Sent(failure(outcome, duplicate=duplicate, absent=absent, response=response), over)
+            yield SendAnswered(failure(outcome, duplicate=duplicate, absent=absent, response=response), over)
     for number in range(3):
         for found in itertools.product(FOUND, repeat=number):
-            yield Compared(failure(Outcome.REJECTED, duplicate=True), found)
+            yield EarlierSendsCompared(failure(Outcome.REJECTED, duplicate=True), found)
 
 
 def intents_of(class_: SendClass, checks: tuple[float, ...]) -> Iterator[dict[str, Any]]:
@@ -185,11 +187,11 @@ def times(checks: tuple[float, ...]) -> tuple[int, ...]:
 
 
 @cache
-def cases() -> tuple[tuple[Case, Step], ...]:
+def cases() -> tuple[tuple[Case, RunStep], ...]:
     """Every combination, and the step that it has."""
     found = []
     for class_, step in itertools.product((KEY, CONTAINER, NO_KEY), ("publish", "comment")):
-        checks = checks_of(class_, step, HORIZON)
+        checks = compute_times(class_, step, HORIZON)
         for answer, intent, now in itertools.product(answers(), intents_of(class_, checks), times(checks)):
             case = Case(answer, class_, checks, intent, now)
             found.append((case, case.step()))
@@ -201,51 +203,61 @@ def cases() -> tuple[tuple[Case, Step], ...]:
 Condition = Callable[[Case], bool]
 ROWS: tuple[tuple[str, type, Condition, type], ...] = (
     # What a run finds, or has just done.
-    ("resumed: too early", Resumed, lambda of: not of.is_due, Wait),
-    ("resumed: refused, revoked", Resumed, lambda of: of.is_due and of.revoked and of.said_no, Refused),
-    ("resumed: look", Resumed, lambda of: of.is_due and not (of.revoked and of.said_no), Look),
-    ("doubted: too early", Doubted, lambda of: not of.is_due, Wait),
-    ("doubted: refused, revoked", Doubted, lambda of: of.is_due and of.revoked and of.said_no, Refused),
-    ("doubted: look", Doubted, lambda of: of.is_due and not (of.revoked and of.said_no), Look),
+    ("resumed: too early", RunResumed, lambda of: not of.is_due, WaitUntil),
+    ("resumed: refused, revoked", RunResumed, lambda of: of.is_due and of.revoked and of.said_no, FailRefused),
+    ("resumed: look", RunResumed, lambda of: of.is_due and not (of.revoked and of.said_no), LookUpRemotePost),
+    ("doubted: too early", AmbiguityRecorded, lambda of: not of.is_due, WaitUntil),
+    ("doubted: refused, revoked", AmbiguityRecorded, lambda of: of.is_due and of.revoked and of.said_no, FailRefused),
+    ("doubted: look", AmbiguityRecorded, lambda of: of.is_due and not (of.revoked and of.said_no), LookUpRemotePost),
     # The answer to a send.
-    ("sent: there", Sent, lambda of: of.answer.answer is PUBLISHED, Bind),  # type: ignore[union-attr]
-    ("sent: taken", Sent, lambda of: of.answer.answer is PENDING, Follow),  # type: ignore[union-attr]
-    ("sent: a clear no", Sent, lambda of: bool(of.is_clear and of.error and not of.error.duplicate), Refused),
-    ("sent: a duplicate", Sent, lambda of: bool(of.is_clear and of.error and of.error.duplicate), Compare),
-    ("sent: unclear", Sent, lambda of: bool(of.error and not of.is_clear), Doubt),
+    ("sent: there", SendAnswered, lambda of: of.answer.answer is PUBLISHED, BindRemotePost),  # type: ignore[union-attr]
+    ("sent: taken", SendAnswered, lambda of: of.answer.answer is PENDING, PollRemotePost),  # type: ignore[union-attr]
+    (
+        "sent: a clear no",
+        SendAnswered,
+        lambda of: bool(of.is_clear and of.error and not of.error.duplicate),
+        FailRefused,
+    ),
+    (
+        "sent: a duplicate",
+        SendAnswered,
+        lambda of: bool(of.is_clear and of.error and of.error.duplicate),
+        CompareEarlierSends,
+    ),
+    ("sent: unclear", SendAnswered, lambda of: bool(of.error and not of.is_clear), RecordAmbiguity),
     # What became of the earlier sends of a duplicate.
-    ("compared: made", Compared, lambda of: PUBLISHED in of.answer.found, Bind),  # type: ignore[union-attr, operator]
-    ("compared: not made", Compared, lambda of: set(map(type, of.answer.found)) <= {Absent}, Refused),  # type: ignore[union-attr, arg-type]
+    ("compared: made", EarlierSendsCompared, lambda of: PUBLISHED in of.answer.found, BindRemotePost),  # type: ignore[union-attr, operator]
+    ("compared: not made", EarlierSendsCompared, lambda of: set(map(type, of.answer.found)) <= {Absent}, FailRefused),  # type: ignore[union-attr, arg-type]
     (
         "compared: cannot be told",
-        Compared,
+        EarlierSendsCompared,
         lambda of: PUBLISHED not in of.answer.found and bool(set(map(type, of.answer.found)) - {Absent}),  # type: ignore[union-attr, arg-type, operator]
-        Duplicate,
+        FailDuplicate,
     ),
     # What looking found.
-    ("looked: there", Looked, lambda of: of.found is PUBLISHED, Bind),
-    ("looked: taken", Looked, lambda of: of.found is PENDING, Follow),
-    ("absent: again", Looked, lambda of: of.found is ABSENT and of.may_resend and not of.revoked, Resend),
+    ("looked: there", LookupAnswered, lambda of: of.found is PUBLISHED, BindRemotePost),
+    ("looked: taken", LookupAnswered, lambda of: of.found is PENDING, PollRemotePost),
+    ("absent: again", LookupAnswered, lambda of: of.found is ABSENT and of.may_resend and not of.revoked, ResendPlan),
     (
         "absent: refused",
-        Looked,
+        LookupAnswered,
         lambda of: (
             of.found is ABSENT and not (of.may_resend and not of.revoked) and of.is_proof and bool(of.intent["refusal"])
         ),
-        Refused,
+        FailRefused,
     ),
     (
         "absent: proven",
-        Looked,
+        LookupAnswered,
         lambda of: (
             of.found is ABSENT and not (of.may_resend and not of.revoked) and of.is_proof and not of.intent["refusal"]
         ),
-        NotThere,
+        FailAbsent,
     ),
-    ("unseen: revoked, refused", Looked, lambda of: unseen(of) and of.revoked and of.said_no, Refused),
-    ("unseen: revoked", Looked, lambda of: unseen(of) and of.revoked and not of.said_no, NotSeen),
-    ("unseen: look later", Looked, lambda of: unseen(of) and not of.revoked and of.goes_on, LookLater),
-    ("unseen: the end", Looked, lambda of: unseen(of) and not of.revoked and not of.goes_on, NotSeen),
+    ("unseen: revoked, refused", LookupAnswered, lambda of: unseen(of) and of.revoked and of.said_no, FailRefused),
+    ("unseen: revoked", LookupAnswered, lambda of: unseen(of) and of.revoked and not of.said_no, FailUnknown),
+    ("unseen: look later", LookupAnswered, lambda of: unseen(of) and not of.revoked and of.goes_on, RetryLookup),
+    ("unseen: the end", LookupAnswered, lambda of: unseen(of) and not of.revoked and not of.goes_on, FailUnknown),
 )
 
 
@@ -263,8 +275,8 @@ def test_every_combination_has_exactly_one_step_and_it_is_that_of_its_row() -> N
         assert isinstance(step, row[3]), (row[0], case, step)
         seen.add(row[0])
     assert seen == {row[0] for row in ROWS}
-    assert {type(step) for _, step in cases()} == set(get_args(Step))
-    assert {type(case.answer) for case, _ in cases()} == set(get_args(Finding))
+    assert {type(step) for _, step in cases()} == set(get_args(RunStep))
+    assert {type(case.answer) for case, _ in cases()} == set(get_args(RunFinding))
     assert len(cases()) > 250_000
 
 
@@ -289,58 +301,78 @@ MINUTE, HOUR = 60_000, 3_600_000
 @pytest.mark.parametrize(
     ("class_", "answer", "intent", "after_ms", "step"),
     [
-        (KEY, Sent(PUBLISHED), {}, 0, Bind(PUBLISHED)),
-        (NO_KEY, Sent(LOST), {}, 0, Doubt(LOST, kept=False, over=False, refused=False)),
-        (NO_KEY, Sent(FAILED), {}, 0, Doubt(FAILED, kept=True, over=True, refused=False)),
-        (NO_KEY, Sent(REJECTED), {}, 0, Refused(REJECTED)),
-        (NO_KEY, Sent(SLOWER), {}, 0, Refused(SLOWER)),
-        (NO_KEY, Sent(TWICE), {}, 0, Compare(TWICE)),
-        (CONTAINER, Sent(REJECTED), {}, 0, Doubt(REJECTED, kept=True, over=True, refused=True)),  # asked, not trusted
-        (CONTAINER, Sent(NOTHING), {}, 0, Refused(NOTHING)),
-        (KEY, Sent(REJECTED, earlier_over=False), {}, 0, Doubt(REJECTED, kept=True, over=False, refused=True)),
-        (KEY, Sent(SLOWER, earlier_over=False), {}, 0, Doubt(SLOWER, kept=True, over=False, refused=False)),
-        (KEY, Doubted(), {}, 0, Look()),
-        (NO_KEY, Doubted(), {}, 0, Wait(NOON + 5000)),
-        (CONTAINER, Doubted(), {}, 0, Wait(NOON + MINUTE)),
-        (NO_KEY, Resumed(), {"looks": 2}, 0, Wait(NOON + MINUTE)),
-        (NO_KEY, Resumed(), {}, HOUR, Look()),
-        (NO_KEY, Resumed(), {}, -1, Look()),  # the clock was set back since
-        (NO_KEY, Resumed(revoked=True), {}, 0, Look()),  # soon, while anybody may still look
-        (KEY, Looked(ABSENT), {}, 0, Resend(ABSENT)),
-        (KEY, Looked(ABSENT), {"sends": 11}, 0, LookLater(ABSENT, NOON + 1000)),
-        (KEY, Looked(ABSENT), {"sends": 3, "answered": True}, 0, NotThere(retryable=True)),
-        (KEY, Looked(ABSENT), {"looks": 10}, HOUR, NotThere(retryable=True)),
-        (KEY, Looked(ABSENT), {}, 2 * HOUR, NotSeen(ABSENT)),  # it may have been there and be gone
-        (KEY, Looked(ABSENT, revoked=True), {}, 0, NotSeen(ABSENT)),
-        (CONTAINER, Looked(ABSENT), {}, 2 * HOUR, NotThere(retryable=False)),
-        (NO_KEY, Looked(ABSENT), {"answered": True}, 0, LookLater(ABSENT, NOON + 15_000)),
-        (NO_KEY, Looked(ABSENT), {"looks": 3, "answered": True}, 3 * MINUTE, NotSeen(ABSENT)),
-        (NO_KEY, Looked(UNKNOWN), {"looks": 3}, 3 * MINUTE, NotSeen(UNKNOWN)),
-        (NO_KEY, Looked(FINAL), {}, 0, NotSeen(FINAL)),
-        (NO_KEY, Looked(PUBLISHED), {}, 0, Bind(PUBLISHED, by_content=True)),
-        (KEY, Looked(PUBLISHED, revoked=True), {}, 2 * HOUR, Bind(PUBLISHED)),
-        (CONTAINER, Looked(PENDING), {}, 0, Follow(PENDING)),
-        (NO_KEY, Compared(TWICE, [ABSENT, PUBLISHED]), {}, 0, Bind(PUBLISHED, by_content=True)),
-        (NO_KEY, Compared(TWICE, [ABSENT, UNKNOWN]), {}, 0, Duplicate(TWICE)),
-        (NO_KEY, Compared(TWICE, [ABSENT]), {}, 0, Refused(TWICE)),
-        (NO_KEY, Compared(TWICE, []), {}, 0, Refused(TWICE)),
+        (KEY, SendAnswered(PUBLISHED), {}, 0, BindRemotePost(PUBLISHED)),
+        (NO_KEY, SendAnswered(LOST), {}, 0, RecordAmbiguity(LOST, kept=False, over=False, refused=False)),
+        (NO_KEY, SendAnswered(FAILED), {}, 0, RecordAmbiguity(FAILED, kept=True, over=True, refused=False)),
+        (NO_KEY, SendAnswered(REJECTED), {}, 0, FailRefused(REJECTED)),
+        (NO_KEY, SendAnswered(SLOWER), {}, 0, FailRefused(SLOWER)),
+        (NO_KEY, SendAnswered(TWICE), {}, 0, CompareEarlierSends(TWICE)),
+        (
+            CONTAINER,
+            SendAnswered(REJECTED),
+            {},
+            0,
+            RecordAmbiguity(REJECTED, kept=True, over=True, refused=True),
+        ),  # asked, not trusted
+        (CONTAINER, SendAnswered(NOTHING), {}, 0, FailRefused(NOTHING)),
+        (
+            KEY,
+            SendAnswered(REJECTED, earlier_over=False),
+            {},
+            0,
+            RecordAmbiguity(REJECTED, kept=True, over=False, refused=True),
+        ),
+        (
+            KEY,
+            SendAnswered(SLOWER, earlier_over=False),
+            {},
+            0,
+            RecordAmbiguity(SLOWER, kept=True, over=False, refused=False),
+        ),
+        (KEY, AmbiguityRecorded(), {}, 0, LookUpRemotePost()),
+        (NO_KEY, AmbiguityRecorded(), {}, 0, WaitUntil(NOON + 5000)),
+        (CONTAINER, AmbiguityRecorded(), {}, 0, WaitUntil(NOON + MINUTE)),
+        (NO_KEY, RunResumed(), {"looks": 2}, 0, WaitUntil(NOON + MINUTE)),
+        (NO_KEY, RunResumed(), {}, HOUR, LookUpRemotePost()),
+        (NO_KEY, RunResumed(), {}, -1, LookUpRemotePost()),  # the clock was set back since
+        (NO_KEY, RunResumed(revoked=True), {}, 0, LookUpRemotePost()),  # soon, while anybody may still look
+        (KEY, LookupAnswered(ABSENT), {}, 0, ResendPlan(ABSENT)),
+        (KEY, LookupAnswered(ABSENT), {"sends": 11}, 0, RetryLookup(ABSENT, NOON + 1000)),
+        (KEY, LookupAnswered(ABSENT), {"sends": 3, "answered": True}, 0, FailAbsent(retryable=True)),
+        (KEY, LookupAnswered(ABSENT), {"looks": 10}, HOUR, FailAbsent(retryable=True)),
+        (KEY, LookupAnswered(ABSENT), {}, 2 * HOUR, FailUnknown(ABSENT)),  # it may have been there and be gone
+        (KEY, LookupAnswered(ABSENT, revoked=True), {}, 0, FailUnknown(ABSENT)),
+        (CONTAINER, LookupAnswered(ABSENT), {}, 2 * HOUR, FailAbsent(retryable=False)),
+        (NO_KEY, LookupAnswered(ABSENT), {"answered": True}, 0, RetryLookup(ABSENT, NOON + 15_000)),
+        (NO_KEY, LookupAnswered(ABSENT), {"looks": 3, "answered": True}, 3 * MINUTE, FailUnknown(ABSENT)),
+        (NO_KEY, LookupAnswered(UNKNOWN), {"looks": 3}, 3 * MINUTE, FailUnknown(UNKNOWN)),
+        (NO_KEY, LookupAnswered(FINAL), {}, 0, FailUnknown(FINAL)),
+        (NO_KEY, LookupAnswered(PUBLISHED), {}, 0, BindRemotePost(PUBLISHED, by_content=True)),
+        (KEY, LookupAnswered(PUBLISHED, revoked=True), {}, 2 * HOUR, BindRemotePost(PUBLISHED)),
+        (CONTAINER, LookupAnswered(PENDING), {}, 0, PollRemotePost(PENDING)),
+        (NO_KEY, EarlierSendsCompared(TWICE, [ABSENT, PUBLISHED]), {}, 0, BindRemotePost(PUBLISHED, by_content=True)),
+        (NO_KEY, EarlierSendsCompared(TWICE, [ABSENT, UNKNOWN]), {}, 0, FailDuplicate(TWICE)),
+        (NO_KEY, EarlierSendsCompared(TWICE, [ABSENT]), {}, 0, FailRefused(TWICE)),
+        (NO_KEY, EarlierSendsCompared(TWICE, []), {}, 0, FailRefused(TWICE)),
     ],
 )
-def test_the_steps_that_matter(class_: SendClass, answer: Finding, intent: Any, after_ms: int, step: Step) -> None:
+def test_the_steps_that_matter(
+    class_: SendClass, answer: RunFinding, intent: Any, after_ms: int, step: RunStep
+) -> None:
     row = {"intent_at": NOON, "sends": 1, "looks": 0, "answered": False, "refusal": None} | intent
-    assert decide(answer, class_, checks_of(class_, "publish", HORIZON), row, NOON + after_ms) == step
+    assert decide(answer, class_, compute_times(class_, "publish", HORIZON), row, NOON + after_ms) == step
 
 
 def test_a_refusal_that_was_kept_is_what_it_ends_with() -> None:
     row = {"intent_at": NOON, "sends": 1, "looks": 5, "answered": True, "refusal": kept(Outcome.THROTTLED)}
     for answer, after_ms, retryable in (
-        (Looked(ABSENT), 0, True),
-        (Looked(ABSENT), 2 * HOUR, False),  # sent anew hours later, it would be a surprise
-        (Looked(UNKNOWN, revoked=True), 0, True),
-        (Resumed(revoked=True), 0, True),
+        (LookupAnswered(ABSENT), 0, True),
+        (LookupAnswered(ABSENT), 2 * HOUR, False),  # sent anew hours later, it would be a surprise
+        (LookupAnswered(UNKNOWN, revoked=True), 0, True),
+        (RunResumed(revoked=True), 0, True),
     ):
         step = decide(answer, CONTAINER, CONTAINER.checks, row, NOON + after_ms)
-        assert isinstance(step, Refused)
+        assert isinstance(step, FailRefused)
         assert (step.error.outcome, step.error.retryable) == (Outcome.THROTTLED, retryable)
 
 
@@ -352,12 +384,12 @@ def steps_of(class_: SendClass, *kinds: type) -> set[type]:
 
 
 def test_without_a_key_nothing_is_sent_again_nor_called_absent() -> None:
-    assert not {Resend, NotThere} & steps_of(NO_KEY, *get_args(Finding))
+    assert not {ResendPlan, FailAbsent} & steps_of(NO_KEY, *get_args(RunFinding))
 
 
 def test_it_is_only_sent_again_after_a_look_that_found_nothing() -> None:
     for case, step in cases():
-        if isinstance(step, Resend):
+        if isinstance(step, ResendPlan):
             assert case.found is ABSENT, case
             assert case.class_ is not NO_KEY, case
             assert not case.revoked, case
@@ -373,7 +405,7 @@ def test_it_is_never_called_failed_while_it_may_be_live() -> None:
         if case.error is not None:
             assert case.error.outcome in (Outcome.REJECTED, Outcome.THROTTLED, Outcome.NOT_SENT), case
             assert case.answer.earlier_over, case  # type: ignore[union-attr]
-        elif isinstance(case.answer, Compared):
+        elif isinstance(case.answer, EarlierSendsCompared):
             assert all(found is ABSENT for found in case.answer.found), case
         elif case.found is ABSENT and not (case.revoked and case.said_no):
             assert case.intent["answered"] or case.is_last_look or case.class_ is CONTAINER, case
@@ -385,24 +417,24 @@ def test_it_is_never_called_failed_while_it_may_be_live() -> None:
 
 def test_a_found_post_is_bound_whatever_else_is_known() -> None:
     for case, step in cases():
-        if case.found is PUBLISHED or (isinstance(case.answer, Sent) and case.answer.answer is PUBLISHED):
+        if case.found is PUBLISHED or (isinstance(case.answer, SendAnswered) and case.answer.answer is PUBLISHED):
             by_content = case.class_ is NO_KEY and case.found is PUBLISHED
-            assert step == Bind(PUBLISHED, by_content), case
+            assert step == BindRemotePost(PUBLISHED, by_content), case
 
 
 def test_looks_are_in_the_future_and_end() -> None:
     for case, step in cases():
-        if isinstance(step, Wait | LookLater):
+        if isinstance(step, WaitUntil | RetryLookup):
             assert step.at > case.now, case
-        if isinstance(step, LookLater):
+        if isinstance(step, RetryLookup):
             assert case.intent["looks"] + 1 < len(case.checks), case
             assert step.found is not FINAL, case
 
 
 def test_a_revoked_account_is_asked_once_at_most_and_sends_nothing() -> None:
     for case, step in cases():
-        if isinstance(case.answer, Looked) and case.revoked:
-            assert isinstance(step, Bind | Follow | Refused | NotThere | NotSeen), case
+        if isinstance(case.answer, LookupAnswered) and case.revoked:
+            assert isinstance(step, BindRemotePost | PollRemotePost | FailRefused | FailAbsent | FailUnknown), case
 
 
 def test_deciding_changes_nothing_that_it_is_given() -> None:
@@ -415,7 +447,7 @@ def test_deciding_changes_nothing_that_it_is_given() -> None:
 
 def test_the_picture_at_the_head_of_the_table_names_every_step_and_answer() -> None:
     picture = (table.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
-    for name in (*get_args(Finding), *get_args(Step)):
+    for name in (*get_args(RunFinding), *get_args(RunStep)):
         assert name.__name__ in picture, name
 
 
@@ -442,48 +474,48 @@ class Walk:
     looks: int = 0
 
     def __post_init__(self) -> None:
-        self.checks = checks_of(self.class_, "publish", HORIZON)
+        self.checks = compute_times(self.class_, "publish", HORIZON)
         self.effects: list[int] = []
         self.intent: Any = {"intent_at": NOON, "sends": 1, "looks": 0, "answered": False, "refusal": None}
 
-    def go(self) -> Step:
+    def go(self) -> RunStep:
         answer = self.send(earlier_over=True)
         for _ in range(200):
             step = decide(answer, self.class_, self.checks, self.intent, self.now)
-            if isinstance(step, Bind | Refused | NotThere | NotSeen):
+            if isinstance(step, BindRemotePost | FailRefused | FailAbsent | FailUnknown):
                 return step
             answer = self.take(step)
         raise AssertionError("it does not end")
 
-    def send(self, *, earlier_over: bool) -> Finding:
+    def send(self, *, earlier_over: bool) -> RunFinding:
         fate = self.fates[min(self.sends, len(self.fates) - 1)]
         self.sends += 1
         if fate.effect_ms is not None:
             self.effects.append(self.now + fate.effect_ms)
         if fate.outcome is Outcome.OK:
             self.effects.append(self.now)
-            return Sent(PUBLISHED, earlier_over)
+            return SendAnswered(PUBLISHED, earlier_over)
         answered = fate.outcome is not None
-        return Sent(failure(fate.outcome or Outcome.AMBIGUOUS, response=answered), earlier_over)
+        return SendAnswered(failure(fate.outcome or Outcome.AMBIGUOUS, response=answered), earlier_over)
 
-    def take(self, step: Step) -> Finding:
-        if isinstance(step, Doubt):
+    def take(self, step: RunStep) -> RunFinding:
+        if isinstance(step, RecordAmbiguity):
             if step.kept:
                 refusal = kept(step.error.outcome or Outcome.REJECTED) if step.refused else None
                 self.intent |= {"answered": step.over, "refusal": refusal}
-            return Doubted()
-        if isinstance(step, Wait):
+            return AmbiguityRecorded()
+        if isinstance(step, WaitUntil):
             self.now = step.at
-            return Resumed()
-        if isinstance(step, Look):
+            return RunResumed()
+        if isinstance(step, LookUpRemotePost):
             self.looks += 1
             live = any(at <= self.now for at in self.effects)
-            return Looked(UNKNOWN if self.looks in self.blind else PUBLISHED if live else ABSENT)
+            return LookupAnswered(UNKNOWN if self.looks in self.blind else PUBLISHED if live else ABSENT)
         self.intent |= {"looks": self.intent["looks"] + 1}
-        if isinstance(step, LookLater):
+        if isinstance(step, RetryLookup):
             self.now = step.at
-            return Resumed()
-        assert isinstance(step, Resend), step
+            return RunResumed()
+        assert isinstance(step, ResendPlan), step
         earlier_over = self.intent["answered"]
         self.intent |= {"sends": self.intent["sends"] + 1, "answered": False}
         return self.send(earlier_over=earlier_over)
@@ -507,7 +539,7 @@ def test_however_answers_are_lost_what_is_called_failed_is_never_live(
     step = walk.go()
     if isinstance(step, ENDS_KNOWN):
         assert walk.effects == []
-    if isinstance(step, Bind):
+    if isinstance(step, BindRemotePost):
         assert any(at <= walk.now for at in walk.effects)
     assert walk.sends <= 1 + class_.resends
     if class_ is NO_KEY:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from socialpub.domain.publishing import horizon
+from socialpub.domain.publishing import lookup_schedule
 from socialpub.platforms.contract import CONTAINER, KEY, NO_KEY, SendClass
 
 NOON = 1_795_176_000_000
@@ -31,13 +31,13 @@ def intent(**columns: Any) -> dict[str, Any]:
         (NO_KEY, "publish", 600, (5, 15, 60, 180, 600)),
         (NO_KEY, "publish", 60, (5, 15, 60)),
         (NO_KEY, "publish", 1, (1,)),
-        (KEY, "comment", 180, horizon.COMMENT_CHECKS),
+        (KEY, "comment", 180, lookup_schedule.COMMENT_LOOKUP_TIMES),
     ],
 )
 def test_the_looks_of_each_class(
     class_: SendClass, step: str, settle_horizon: float, checks: tuple[float, ...]
 ) -> None:
-    assert horizon.checks_of(class_, step, settle_horizon) == checks
+    assert lookup_schedule.compute_times(class_, step, settle_horizon) == checks
 
 
 @pytest.mark.parametrize(
@@ -53,30 +53,30 @@ def test_the_looks_of_each_class(
     ],
 )
 def test_looks_follow_the_plan(looks: int, after_ms: int, next_ms: int | None) -> None:
-    at = horizon.next_look(KEY.checks, intent(looks=looks), NOON + after_ms)
+    at = lookup_schedule.find_next_time(KEY.checks, intent(looks=looks), NOON + after_ms)
     assert (at - NOON if at is not None else None) == next_ms
 
 
 def test_looks_that_are_far_behind_are_a_minute_apart_at_most() -> None:
-    assert horizon.next_look(KEY.checks, intent(looks=9), NOON + HOUR) == NOON + HOUR + 60_000
+    assert lookup_schedule.find_next_time(KEY.checks, intent(looks=9), NOON + HOUR) == NOON + HOUR + 60_000
 
 
 @pytest.mark.parametrize("late_ms, is_late", [(HOUR, False), (HOUR + 300_000, False), (HOUR + 300_001, True)])
 def test_the_time_to_settle_ends_five_minutes_after_the_last_look(late_ms: int, is_late: bool) -> None:
-    assert horizon.is_late(KEY.checks, intent(looks=1), NOON + late_ms) is is_late
-    assert (horizon.next_look(KEY.checks, intent(looks=1), NOON + late_ms) is None) is is_late
+    assert lookup_schedule.is_late(KEY.checks, intent(looks=1), NOON + late_ms) is is_late
+    assert (lookup_schedule.find_next_time(KEY.checks, intent(looks=1), NOON + late_ms) is None) is is_late
 
 
 def test_a_first_look_is_made_however_late() -> None:
-    assert horizon.due_look(KEY.checks, intent(), NOON) == NOON
-    assert horizon.due_look(NO_KEY.checks, intent(), NOON) == NOON + 5000
-    assert horizon.due_look(NO_KEY.checks, intent(), NOON - 1) == NOON - 1  # the clock was set back since
+    assert lookup_schedule.find_due_time(KEY.checks, intent(), NOON) == NOON
+    assert lookup_schedule.find_due_time(NO_KEY.checks, intent(), NOON) == NOON + 5000
+    assert lookup_schedule.find_due_time(NO_KEY.checks, intent(), NOON - 1) == NOON - 1  # the clock was set back since
 
 
 @given(st.sampled_from([KEY, CONTAINER, NO_KEY]), st.integers(-HOUR, 10 * HOUR))
 def test_looking_ends_wherever_the_clock_stands(class_: SendClass, jump: int) -> None:
     now, looks = NOON + jump, 0
-    while (at := horizon.next_look(class_.checks, intent(looks=looks), now)) is not None:
+    while (at := lookup_schedule.find_next_time(class_.checks, intent(looks=looks), now)) is not None:
         assert at >= now or looks == 0
         now, looks = max(at, now), looks + 1
     assert looks <= len(class_.checks)
@@ -108,7 +108,7 @@ def test_looking_ends_wherever_the_clock_stands(class_: SendClass, jump: int) ->
 def test_when_the_same_plan_may_be_sent_again(
     class_: SendClass, columns: dict[str, Any], after_ms: int, may: bool
 ) -> None:
-    assert horizon.may_resend(class_, class_.checks, intent(**columns), NOON + after_ms) is may
+    assert lookup_schedule.may_resend(class_, class_.checks, intent(**columns), NOON + after_ms) is may
 
 
 @given(st.integers(1, 20), st.integers(0, 20), st.booleans(), st.integers(-HOUR, 100 * HOUR))
@@ -116,8 +116,8 @@ def test_without_a_key_nothing_is_ever_sent_again_nor_known_to_be_absent(
     sends: int, looks: int, answered: bool, after: int
 ) -> None:
     row = intent(sends=sends, looks=looks, answered=answered)
-    assert not horizon.may_resend(NO_KEY, NO_KEY.checks, row, NOON + after)
-    assert not horizon.is_absent(NO_KEY, NO_KEY.checks, row, NOON + after)
+    assert not lookup_schedule.may_resend(NO_KEY, NO_KEY.checks, row, NOON + after)
+    assert not lookup_schedule.is_absent(NO_KEY, NO_KEY.checks, row, NOON + after)
 
 
 # --- What absence proves ---------------------------------------------------------------------------------------------
@@ -139,4 +139,4 @@ def test_without_a_key_nothing_is_ever_sent_again_nor_known_to_be_absent(
     ],
 )
 def test_when_not_finding_it_is_proof(class_: SendClass, columns: dict[str, Any], after_ms: int, absent: bool) -> None:
-    assert horizon.is_absent(class_, class_.checks, intent(**columns), NOON + after_ms) is absent
+    assert lookup_schedule.is_absent(class_, class_.checks, intent(**columns), NOON + after_ms) is absent

@@ -13,9 +13,9 @@ import pytest
 from socialpub.base.errors import ApiError
 from socialpub.domain.accounts import attention
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.posts import accept, lookup
-from socialpub.domain.publishing import records
-from socialpub.domain.publishing.intents import Snapshot
+from socialpub.domain.posts import accept, request_lookup
+from socialpub.domain.publishing import transactions
+from socialpub.domain.publishing.intents import RunSnapshot
 from socialpub.store.database import Tx
 from socialpub.store.engine.sqlite import failed_future, unavailable_error
 from socialpub.store.jobs.leases import Claim
@@ -28,14 +28,14 @@ from tests.soak.world import wait_for
 def test_an_account_that_has_ended_by_the_time_of_the_acceptance_is_not_sent_to(
     server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look_again = accept._look_again
+    look_again = accept._recheck
 
-    def once_it_has_ended(service: AppContext, orders: Sequence[accept.Order]) -> Any:
+    def once_it_has_ended(service: AppContext, orders: Sequence[accept.BatchPlan]) -> Any:
         """In the transaction, which sees it."""
         Account.update(status="revoked").where(Account.id == alice.bluesky).execute()
         return look_again(service, orders)
 
-    monkeypatch.setattr(accept, "_look_again", once_it_has_ended)
+    monkeypatch.setattr(accept, "_recheck", once_it_has_ended)
     answer = alice.api.publish({"text": "too late", "targets": [{"accountId": alice.bluesky}]}).json()
     (result,) = answer["results"]
     assert (answer["status"], result["status"], result["error"]["rule"]) == (
@@ -66,15 +66,15 @@ def test_what_begins_with_its_acceptance_is_known_as_its_rows_are(
     content: dict[str, Any], server: Server, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of it is read back: what its run has is what another run would read, in the same transaction."""
-    begin, seen = records.begin, list[tuple[Snapshot, Snapshot]]()
+    begin, seen = transactions.claim_inserted, list[tuple[RunSnapshot, RunSnapshot]]()
 
     def compared(service: AppContext, tx: Tx, claims: Sequence[Claim], inserted: Any) -> Any:
         begun = begin(service, tx, claims, inserted)
-        read = records.take(service, tx, claims)
+        read = transactions.claim_posts(service, tx, claims)
         seen.extend((one, replace(other, resumed=False)) for one, other in zip(begun, read, strict=True))
         return begun
 
-    monkeypatch.setattr(records, "begin", compared)
+    monkeypatch.setattr(transactions, "claim_inserted", compared)
     file = {"file": ("a.jpg", picture(), "image/jpeg")}
     media = {
         "stored": lambda: [alice.api.post("/v1/media", files=file).json()["id"]],
@@ -105,7 +105,7 @@ def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: Server, 
     def send(number: int) -> None:
         body = {"text": f"number {number}", "targets": [{"accountId": alice.bluesky}]}
         alice.api.publish(body).raise_for_status()
-        found = service.write(lambda tx: lookup.connected([alice.bluesky])[alice.bluesky]).result()
+        found = service.write(lambda tx: request_lookup.load_connected([alice.bluesky])[alice.bluesky]).result()
         known.append((found["secret"], found["attention"]))
 
     send(1)
@@ -116,7 +116,7 @@ def test_whoever_connects_again_is_sent_for_with_the_new_tokens(server: Server, 
         lambda tx: attention.save(service, tx, alice.bluesky, ApiError("platform_auth_failed", "no"))
     ).result()
     service.write(lambda tx: attention.clear(service, tx, [])).result()
-    found = service.write(lambda tx: lookup.connected([alice.bluesky])[alice.bluesky]).result()
+    found = service.write(lambda tx: request_lookup.load_connected([alice.bluesky])[alice.bluesky]).result()
     assert known[1][0] not in (None, secret)
     assert found["attention"] is not None
     send(3)
@@ -131,7 +131,7 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
     write_together = service.write_together
 
     def full(kind: Any, what: Any) -> Any:
-        if kind is records.sent and len(refused) < 2:
+        if kind is transactions.publish_sent and len(refused) < 2:
             refused.append(what.snapshot.post["id"])
             return failed_future(unavailable_error("the disk is full"))
         return write_together(kind, what)
@@ -158,7 +158,7 @@ def test_the_lane_is_left_once_the_result_is_on_the_disk(is_due: bool, server: S
         entered.append(lanes.try_enter(alice.bluesky, rested=True))
 
     def held(kind: Any, what: Any) -> Any:
-        if kind is records.sent:
+        if kind is transactions.publish_sent:
             service.db.write(hold)
         return write_together(kind, what)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
-from socialpub.domain.publishing import planning
+from socialpub.domain.publishing import offline_plan
 from socialpub.platforms.contract import ConnectorAccount, Draft, Ready, Tokens, Upstream
 from tests.platforms.upstream_kit import NONCE, NOW, Script
 
@@ -32,7 +32,7 @@ CASES: list[tuple[str, str, dict[str, Any], bool]] = [
 def test_only_what_needs_no_call_is_planned_at_once(name: str, text: str, options: dict[str, Any], known: bool) -> None:
     connector, site = platforms.CONNECTORS[name], platforms.site(name, {})
     draft = Draft(text, options=options, now_ms=NOW, nonce=NONCE)
-    planned = planning.over_nobody(connector, site, WHO, draft)
+    planned = offline_plan.prepare_offline(connector, site, WHO, draft)
     assert (planned is not None) == known
     if known:  # a script without calls refuses every one
         up = Upstream(Script(), Script(), site, WHO, Tokens("access-token-1", "refresh-token-1"))
@@ -46,7 +46,7 @@ def test_whoever_prepares_at_once_makes_the_plan_that_is_made_with_tokens(name: 
     """Of every platform, a ninth one too: no account's tokens, and no answer, have gone into what was planned."""
     connector, site = platforms.CONNECTORS[name], platforms.site(name, {})
     draft = Draft(PLAIN, now_ms=NOW, nonce=NONCE)
-    planned = planning.over_nobody(connector, site, WHO, draft)
+    planned = offline_plan.prepare_offline(connector, site, WHO, draft)
     script = Script()
     up = Upstream(script, Script(), site, WHO, Tokens("access-token-1", "refresh-token-1"))
     try:

@@ -259,7 +259,7 @@ def test_an_unknown_outcome_of_a_scheduled_post_is_not_tried_again(server: Proto
 def test_a_result_is_kept_until_it_can_be_written(
     server: Protocol, platform: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "RECORD_WAITS", (0.1, 0.1, 0.2, 0.3))
+    monkeypatch.setattr(publish, "WRITE_RETRY_WAITS", (0.1, 0.1, 0.2, 0.3))
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "full disk")
     assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
@@ -346,7 +346,7 @@ def test_a_batch_that_was_not_accepted_keeps_no_account(server: Protocol) -> Non
 def test_a_send_is_not_repeated_hours_later(server: Protocol, platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The intent was written and the process died; nobody knows what happened since."""
     with monkeypatch.context() as patched:
-        patched.setattr(publish._Run, "_answer", _die)
+        patched.setattr(publish._PublishRun, "_answer", _die)
         post = schedule(server, platform, "hours later")
         assert wait_for(lambda: server.rows(Intent, post=post), 10)
         server.stop()

@@ -85,7 +85,7 @@ def test_a_plan_is_kept_until_nobody_asks_for_it(server: Server, alice: Person) 
     assert publish(alice)["status"] == "published"
     main, comment = server.rows(Intent)
     assert '"text": "main"' in main["plan"]
-    assert intents.remote_of(json.loads(main["result"])["uri"]) == main["remote"]
+    assert intents.hash_remote_id(json.loads(main["result"])["uri"]) == main["remote"]
     body = {"text": "alone", "targets": [{"accountId": alice.bluesky}]}
     alice.api.publish(body)
     alone = server.rows(Intent)[-1]

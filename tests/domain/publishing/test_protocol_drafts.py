@@ -61,7 +61,7 @@ def dies_at(patched: pytest.MonkeyPatch, point: str) -> list[str]:
             died.append(passing)
             raise LostClaimError(intent["post"])
 
-    patched.setattr(publish, "_hit", hit)
+    patched.setattr(publish, "_hit_fault", hit)
     return died
 
 

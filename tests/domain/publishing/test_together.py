@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from socialpub.domain.publishing import records, run
+from socialpub.domain.publishing import run, transactions
 from socialpub.store.engine import sql
 from socialpub.store.queries.authentication import FIND_OWNER
 from socialpub.store.schema.models import Attempt, Intent, Post
@@ -66,7 +66,7 @@ def accounts(server: Server, alice: Person) -> list[str]:
 def published(server: Server, alice: Person, accounts: list[str], before: Callable[[], None]) -> dict[str, Any]:
     """The answer to a post to all accounts, whose results come together; `before` runs in the transaction."""
     body = {"text": "together", "targets": [{"accountId": each} for each in accounts]}
-    gate = Gate(server, records.sent, len(accounts), before)
+    gate = Gate(server, transactions.publish_sent, len(accounts), before)
     with mock.patch.object(server.service, "write_together", gate):
         answer = alice.api.post("/v1/posts", json=body, headers={"Prefer": "wait=2"})
     while server.service.jobs.held():
@@ -119,7 +119,7 @@ def test_many_posts_that_are_due_are_taken_with_the_statements_of_one(
     at = iso(server.clock.now_ms() + HOUR * 1000)
     body = {"text": "later", "targets": [{"accountId": each} for each in accounts], "scheduledAt": at}
     alice.api.publish(body).raise_for_status()
-    gate = Gate(server, run.take_together, TARGETS)
+    gate = Gate(server, run.claim_together, TARGETS)
     with counting.while_() as done, mock.patch.object(server.service, "write_together", gate):
         server.skip(HOUR + 1)
         while server.service.jobs.held() or len(server.lab.lab.ledger.posts()) < TARGETS:

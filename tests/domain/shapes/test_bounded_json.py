@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
-from socialpub.domain.shapes.bounded_json import DEPTH_MAX, TOLD_MAX, VALUES_MAX, load
+from socialpub.domain.schemas.bounded_json import DEPTH_MAX, DUPLICATE_SEARCH_MAX, VALUES_MAX, load
 
 NAMES = st.text(max_size=8)
 VALUES = st.recursive(
@@ -87,7 +87,7 @@ def test_anything_else_is_refused(text: bytes) -> None:
 @pytest.mark.parametrize("text", ['{"a":1,"a":2}', '{"b":[{"a":1,"\\u0061":{}}]}'])
 def test_a_name_that_stands_twice_is_told(text: str) -> None:
     assert message(text.encode()) == "The body names `a` twice in one object."
-    assert message(text.encode() + b" " * TOLD_MAX) == "The body names something twice in one object."
+    assert message(text.encode() + b" " * DUPLICATE_SEARCH_MAX) == "The body names something twice in one object."
 
 
 def nested(levels: int) -> bytes:

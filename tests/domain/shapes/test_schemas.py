@@ -14,9 +14,9 @@ from pydantic_core import PydanticCustomError
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
-from socialpub.domain.shapes import issues
-from socialpub.domain.shapes.common import parse_instant, parse_upper
-from socialpub.domain.shapes.posts import PublishRequest
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.common import parse_instant, parse_instant_rounded_up
+from socialpub.domain.schemas.posts import PublishRequest
 
 LAST = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 MINUTES = st.integers(-23 * 60 - 59, 23 * 60 + 59)
@@ -45,7 +45,7 @@ def test_a_bound_holds_for_whole_milliseconds_as_it_holds_for_the_instant(
     text = f"{second:%Y-%m-%dT%H:%M:%S}" + (f".{fraction}" if fraction else "") + "Z"
     whole = (second.replace(microsecond=0, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     exact = whole + Fraction(int(fraction or 0), 10**digits)
-    lower, upper = parse_instant(text), parse_upper(text)
+    lower, upper = parse_instant(text), parse_instant_rounded_up(text)
     for ms in range(lower - 1, upper + 2):
         assert (ms > lower) == (Fraction(ms, 1000) > exact)
         assert (ms < upper) == (Fraction(ms, 1000) < exact)
@@ -119,14 +119,16 @@ REQUESTS = st.fixed_dictionaries(
 
 @given(REQUESTS)
 def test_what_stands_across_fields_is_found_alike_in_what_was_sent_and_in_what_was_read(request: Any) -> None:
-    read = issues.parse_body(PublishRequest, json.dumps(request).encode())
-    assert issues.shape_issues(read.model_dump(by_alias=True, exclude_unset=True)) == issues.shape_issues(request)
+    read = validation.parse_body(PublishRequest, json.dumps(request).encode())
+    assert validation.list_publish_issues(
+        read.model_dump(by_alias=True, exclude_unset=True)
+    ) == validation.list_publish_issues(request)
 
 
 @given(REQUESTS)
 def test_an_issue_of_one_field_hides_none_across_fields(request: Any) -> None:
     broken = json.dumps(request | {"publishNow": "yes"}).encode()
     with pytest.raises(ApiError) as refused:
-        issues.parse_body(PublishRequest, broken)
+        validation.parse_body(PublishRequest, broken)
     assert refused.value.rule == "publishNow"
-    assert refused.value.platform_response[1:] == issues.shape_issues(request)
+    assert refused.value.platform_response[1:] == validation.list_publish_issues(request)

@@ -6,7 +6,7 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome, rule_error
 from socialpub.base.http import UpstreamResponse
-from socialpub.domain.shapes.errors import error_body
+from socialpub.domain.schemas.errors import build_error_body
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.bluesky.xrpc import client_for, parse_origin
 from socialpub.platforms.contract import AccountIdentity, Tokens
@@ -97,7 +97,7 @@ def test_without_a_profile_the_handle_is_the_name(reply: UpstreamResponse | ApiE
 def test_what_is_no_handle_is_refused_without_a_call(typed: str) -> None:
     error = refused(upstream(), handle=typed)
     assert (error.code, error.outcome) == ("platform_auth_failed", Outcome.REJECTED)
-    assert "alice.bsky.social" in error_body(error, "")["remediation"]
+    assert "alice.bsky.social" in build_error_body(error, "")["remediation"]
 
 
 @pytest.mark.parametrize("first", [refusal(400, "HandleNotFound"), answer(200, {"did": "nonsense"}), LOST, UNREACHED])
@@ -220,7 +220,7 @@ def test_a_server_that_the_guard_refuses_is_explained() -> None:
     )
     error = refused(upstream([resolved(), directory(document())], [session(closed)]))
     assert (error.code, error.rule) == ("platform_auth_failed", None)
-    assert "platforms.bluesky.service" in error_body(error, "")["remediation"]
+    assert "platforms.bluesky.service" in build_error_body(error, "")["remediation"]
 
 
 REFUSALS = [
@@ -242,7 +242,7 @@ REFUSALS = [
 def test_a_refused_login_says_what_to_do(reply: UpstreamResponse, code: str, advice: str) -> None:
     error = refused(upstream([resolved(), directory(document())], [session(reply)]))
     assert error.code == code
-    assert advice in error_body(error, "")["remediation"]
+    assert advice in build_error_body(error, "")["remediation"]
     assert error.platform == "bluesky"
     assert error.stale_token is False
     assert ACCESS not in repr(error.platform_response)

@@ -6,7 +6,7 @@ import pytest
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
-from socialpub.domain.shapes.errors import error_body
+from socialpub.domain.schemas.errors import build_error_body
 from socialpub.platforms.bluesky import connector as bluesky
 from socialpub.platforms.contract import Absent, Draft, Published, Unknown
 from tests.platforms.bluesky.bluesky_kit import AUTH, CID, DID, Call, refusal, upstream, xrpc
@@ -111,7 +111,7 @@ def test_a_refusal_says_what_bluesky_said_and_what_to_do() -> None:
     said = 'Invalid app.bsky.feed.post record: Missing required key "alt" at $.record.embed.images[0]'
     with pytest.raises(ApiError) as caught:
         send(put(refusal(400, "InvalidRequest", said)))
-    body = error_body(caught.value, "https://sp.example")
+    body = build_error_body(caught.value, "https://sp.example")
     assert body == {
         "code": "platform_rejected",
         "message": f"The account's server did not accept the post. Bluesky did not publish the post: {said}",

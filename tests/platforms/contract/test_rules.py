@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from socialpub.domain.shapes.errors import error_body
+from socialpub.domain.schemas.errors import build_error_body
 from socialpub.platforms import CATALOGUE, PLATFORMS
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia, DraftWarning, PublishWarning, Rule
 from socialpub.platforms.kit.rule_catalog import (
@@ -134,7 +134,7 @@ def test_a_finding_names_the_media_item() -> None:
 def test_a_finding_becomes_the_error_that_the_api_shows() -> None:
     (found,) = scene("").judged("linkedin").errors
     error = found.error("202609")
-    assert error_body(error, "https://s.example") == {
+    assert build_error_body(error, "https://s.example") == {
         "code": "preflight_failed",
         "message": "A LinkedIn post without media needs text.",
         "rule": "linkedin.text.non_empty",

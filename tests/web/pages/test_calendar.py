@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from socialpub.domain.posts import agenda
+from socialpub.domain.posts import calendar
 from socialpub.store.schema.models import User
 from tests.counting import Counting
 from tests.domain.accounts.connect_kit import sign_in
@@ -106,7 +106,7 @@ def test_a_day_with_many_says_how_many_more(
     fill(server, alice, *[{"status": "queued", "scheduled_at": ms(2098, 3, 3) + step} for step in range(10)])
     assert len(by_day(browser, "/calendar/month/2098-03")["2098-03-03"]) == 4
     assert "6 more" in browser.get("/calendar/month/2098-03", headers=HTML).text
-    monkeypatch.setattr(agenda, "LOOKED", 3)
+    monkeypatch.setattr(calendar, "SCAN_MAX", 3)
     fill(server, alice, *[{"created_at": ms(2098, 3, 7) + step} for step in range(5)])
     text = browser.get("/calendar/week/2098-03-07", headers=HTML).text
     assert "Many more" in text

@@ -120,12 +120,12 @@ def test_accounts_that_are_about_to_be_lost_are_told(world: World, browser: Api)
 def test_what_is_overdue_is_counted(world: World, browser: Api) -> None:
     world.server.service.write(lambda tx: instance.pause(world.server.service, tx, instance.RESTORED)).result()
     world.scheduled()
-    world.server.clock.skip(3600 + overview.LATE_MS / 1000 + 1)
+    world.server.clock.skip(3600 + overview.OVERDUE_AFTER_MS / 1000 + 1)
     scope = Scope(world.alice.organization)
-    seen = world.server.service.read(lambda: overview.look(world.server.service, scope)).result()
+    seen = world.server.service.read(lambda: overview.load(world.server.service, scope)).result()
     assert seen.late == 1
     elsewhere = Scope(world.charlie.organization)
-    assert world.server.service.read(lambda: overview.look(world.server.service, elsewhere)).result().late == 0
+    assert world.server.service.read(lambda: overview.load(world.server.service, elsewhere)).result().late == 0
 
 
 @pytest.mark.parametrize("reason", ["clock", "restored", "damaged"])

@@ -15,7 +15,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.domain.identity import dashboard_session as desks
-from socialpub.domain.shapes.posts import MEDIA_MAX, TARGETS_MAX
+from socialpub.domain.schemas.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.kit.options import list_fields
 from socialpub.platforms.kit.text import normalize_line_feeds
 from socialpub.store.rows import AccountRow, MediaRow

@@ -1,0 +1,137 @@
+"""Retry protection for requests without Idempotency-Key.
+
+If the response to an identical earlier request was never delivered, the repeat joins that request's batch. From
+acceptance until its response is delivered, a request has a row in `owed`, which counts once the client is known to have
+disconnected, or the server that handled it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from socialpub.base.json_codec import dumps
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.store.database import DbFuture, Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance, maintenance
+
+WINDOW_MS = 5 * 60 * 1000
+PREFIX_DIGITS = 32  # of a hash: 128 bits
+CALLER_CACHE_SIZE = 1000
+DELETE_DELAY_SECONDS = 0.2  # if killed within it, the server later treats a delivered response as undelivered
+
+
+class JoinEarlierRequestError(Exception):
+    """Control flow: the request was accepted before, and its response not delivered."""
+
+    def __init__(self, found: PendingResponse) -> None:
+        super().__init__(found.batch)
+        self.found = found
+
+
+class PendingResponse(NamedTuple):
+    """Pending response of a request, or of the earlier request it has joined."""
+
+    id: str
+    batch: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """Hash shared by identical requests."""
+        return self.id.partition(":")[0]
+
+    @property
+    def bounds(self) -> tuple[str, str]:
+        """Range that holds the ids of identical requests."""
+        return f"{self.prefix}:", f"{self.prefix};"
+
+
+def identify(service: AppContext, scope: Scope, address: tuple[str, ...], fingerprint: str) -> PendingResponse | None:
+    """Identify a request without key (`address`: method and path); None if joining is off."""
+    if not service.runtime.settings.publishing.join_undelivered:
+        return None
+    asked = _encode_caller(scope.organization, scope.profile, scope.key, *address)
+    same = hashlib.sha256(asked + fingerprint.encode()).hexdigest()[:PREFIX_DIGITS]
+    return PendingResponse(f"{same}:{service.jobs.epoch}:{next(service.lost.heard.numbers)}")
+
+
+@functools.lru_cache(CALLER_CACHE_SIZE)
+def _encode_caller(*words: str | None) -> bytes:
+    """Encode caller and target as text that ends where the fingerprint begins."""
+    return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
+
+
+def find_undelivered(service: AppContext, ear: PendingResponse) -> PendingResponse | None:
+    """Find the first identical request in the window with an undelivered response."""
+    return pick_undelivered(
+        service, sql.fetch_all(acceptance.FIND_UNACKNOWLEDGED, (*ear.bounds, service.now_ms - WINDOW_MS))
+    )
+
+
+def pick_undelivered(service: AppContext, same: Iterable[Sequence[str]]) -> PendingResponse | None:
+    """Pick the first undelivered one of these (id, batch) pairs."""
+    for id_, batch in same:
+        if id_ in service.lost.heard.ids:
+            continue
+        if id_ in service.lost.unheard or int(id_.split(":")[1]) != service.jobs.epoch:
+            return PendingResponse(id_, batch)
+    return None
+
+
+def record_pending(service: AppContext, tx: Tx, ear: PendingResponse, batch: str) -> None:
+    """Record a pending response, in the transaction that accepts the batch."""
+    record_all_pending(tx, [(ear, batch)], service.now_ms)
+
+
+def record_all_pending(tx: Tx, owed: Sequence[tuple[PendingResponse, str]], now: int) -> None:
+    """Record several pending responses."""
+    sql.insert(acceptance.INSERT_UNACKNOWLEDGED, [(ear.id, batch) for ear, batch in owed], (now,))
+
+
+def mark_delivered(service: AppContext, ear: PendingResponse) -> None:
+    """Mark a response delivered (on the loop); its row is deleted soon, together with others."""
+    service.lost.heard.ids.add(ear.id)
+    if not service.lost.heard.is_soon:
+        service.lost.heard.is_soon = True
+        asyncio.get_running_loop().call_later(DELETE_DELAY_SECONDS, _delete_scheduled, service)
+
+
+def _delete_scheduled(service: AppContext) -> None:
+    service.lost.heard.is_soon = False
+    delete_delivered(service)
+
+
+def delete_delivered(service: AppContext) -> DbFuture[None] | None:
+    """Delete the rows of delivered responses."""
+    return service.write(lambda tx: _delete_delivered(service, tx)) if service.lost.heard.ids else None
+
+
+def _delete_delivered(service: AppContext, tx: Tx) -> None:
+    if known := service.lost.heard.ids.copy():
+        sql.execute(acceptance.DELETE_UNACKNOWLEDGED, (sql.dump_json(list(known)),))
+        tx.after_commit(lambda: service.lost.heard.ids.difference_update(known))
+
+
+def delete_expired(service: AppContext, tx: Tx) -> int:
+    """Delete expired pending responses; return their number."""
+    return sql.update(maintenance.DELETE_UNACKNOWLEDGED, (service.now_ms - WINDOW_MS,))
+
+
+def mark_lost(service: AppContext, ear: PendingResponse) -> None:
+    """Record, in memory, that the client has disconnected; kept while it counts."""
+    now = service.now_ms
+    for id_ in [id_ for id_, at in service.lost.unheard.items() if at < now - WINDOW_MS]:
+        del service.lost.unheard[id_]
+    service.lost.unheard[ear.id] = now
+
+
+def mark_lost_again(service: AppContext, ear: PendingResponse, batch: str) -> None:
+    """Record that the client disconnected during delivery: the response is pending again."""
+    service.lost.heard.ids.discard(ear.id)
+    mark_lost(service, ear)
+    service.write(lambda tx: record_pending(service, tx, ear, batch))

@@ -1,0 +1,1 @@
+"""Outbound delivery to user-chosen addresses: outbox worker, attempts and URL policy."""

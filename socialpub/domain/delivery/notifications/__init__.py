@@ -1,0 +1,1 @@
+"""Notification channels, and the messages that are sent to them."""

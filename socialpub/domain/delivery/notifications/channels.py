@@ -1,0 +1,187 @@
+"""Notification channels of an organization. The target is encrypted; parts of it are shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery import url_policy
+from socialpub.domain.delivery.notifications import email
+from socialpub.domain.schemas.common import DeletedBody
+from socialpub.domain.schemas.notifications import (
+    ChannelBody,
+    ChannelChange,
+    ChannelRequest,
+    ChannelTarget,
+    EmailTarget,
+    ShownTarget,
+)
+from socialpub.store.database import Tx
+from socialpub.store.rows import NotificationChannelRow
+from socialpub.store.schema.models import NotificationChannel, find_row_where, find_rows
+
+PREFIX = "nch_"
+MAX_PER_ORGANIZATION = 50
+DEFAULT_NTFY_URL = "https://ntfy.sh"
+UNMASKED_FIELDS = ("kind", "address", "chatId")
+VISIBLE_CHARACTERS = 4  # characters shown of a much longer secret
+
+
+# --- Reading -----------------------------------------------------------------------------------------------------
+
+
+def to_body(row: NotificationChannelRow) -> ChannelBody:
+    """Build the API body of a channel."""
+    return {
+        "id": row["id"],
+        "to": json.loads(row["shown"]),
+        "events": json.loads(row["events"]),
+        "description": row["description"],
+        "active": bool(row["active"]),
+        "profileId": row["profile"],
+        "lastDeliveryAt": format_iso(row["last_delivery_at"]),
+        "lastFailureReason": row["last_failure_reason"],
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
+    }
+
+
+def list_bodies(scope: Scope) -> list[ChannelBody]:
+    """List the channels of the scope, oldest first."""
+    return [to_body(row) for row in find_rows(NotificationChannel, _scope_filter(scope), order=NotificationChannel.id)]
+
+
+def find(scope: Scope, channel: str) -> NotificationChannelRow:
+    """Load a channel of the scope. Raises ApiError `not_found`."""
+    row: NotificationChannelRow | None = find_row_where(
+        NotificationChannel, _scope_filter(scope) & (NotificationChannel.id == channel)
+    )
+    if row is None:
+        raise ApiError("not_found", "There is no notification channel with this id.")
+    return row
+
+
+def _scope_filter(scope: Scope) -> Any:
+    here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
+    return here if scope.profile is None else here & (NotificationChannel.profile == scope.profile)
+
+
+# --- Changes -----------------------------------------------------------------------------------------------------
+
+
+async def check_target(service: AppContext, organization: str, to: ChannelTarget) -> None:
+    """Raise ApiError for a private address, or for e-mail without a mail server."""
+    if isinstance(to, EmailTarget):
+        email.check_configured(service)
+    elif url := _secret_fields(to).get("url"):
+        await url_policy.check_address(service, organization, url)
+
+
+def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
+    """Create a channel. Raises ApiError `notification.channels.max`."""
+    service, scope, now = who.service, who.scope, who.service.now_ms
+    here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
+    if NotificationChannel.select().where(here).count() >= MAX_PER_ORGANIZATION:
+        raise rule_error(
+            "notification.channels.max",
+            f"The organization already has {MAX_PER_ORGANIZATION} notification channels, the most that it may have.",
+        )
+    channel = service.runtime.ids.prefixed(PREFIX)
+    row: NotificationChannelRow = {
+        "id": channel,
+        "organization": scope.organization,
+        "profile": scope.profile,
+        "kind": request.to.kind,
+        "shown": _mask_target(request.to),
+        "events": _encode_events(request.events),
+        "description": request.description,
+        "active": True,
+        "secret": _encrypt_secret(service, channel, request.to),
+        "failing_since": None,
+        "last_delivery_at": None,
+        "last_failure_reason": None,
+        "created_at": now,
+        "updated_at": now,
+        "deleted_at": None,
+    }
+    NotificationChannel.insert(**row).execute()
+    return ActionResult(to_body(row), 201)
+
+
+def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:
+    """Change a channel. Raises ApiError `not_found`."""
+    service, row = who.service, find(who.scope, channel)
+    changes: dict[str, object] = {"updated_at": service.now_ms}
+    if request.to is not None:
+        to = request.to
+        changes |= {"kind": to.kind, "shown": _mask_target(to), "secret": _encrypt_secret(service, row["id"], to)}
+    if request.events is not None:
+        changes["events"] = _encode_events(request.events)
+    if "description" in request.model_fields_set:
+        changes["description"] = request.description
+    if request.active is not None:
+        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
+    NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
+    tx.after_commit(lambda: service.ring_receivers([row["id"]]))  # pending messages may be sent now
+    return to_body(find(who.scope, channel))
+
+
+def delete(tx: Tx, who: Actor, channel: str) -> DeletedBody:
+    """Delete a channel; pending messages are dropped. Raises ApiError `not_found`."""
+    row = find(who.scope, channel)
+    gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "shown": "{}"}
+    NotificationChannel.update(**gone).where(NotificationChannel.id == row["id"]).execute()
+    return {"id": row["id"], "deleted": True}
+
+
+def _encode_events(wanted: list[str] | None) -> str:
+    return json.dumps(list(dict.fromkeys(wanted or [])))
+
+
+# --- Secrets -----------------------------------------------------------------------------------------------------
+
+
+def decrypt_secret(service: AppContext, channel: str, sealed: str) -> dict[str, Any]:
+    """Decrypt the target of a channel."""
+    secret: dict[str, Any] = json.loads(service.runtime.vault.open(sealed, _vault_context(channel)))
+    return secret
+
+
+def _encrypt_secret(service: AppContext, channel: str, to: ChannelTarget) -> str:
+    return service.runtime.vault.seal(json.dumps(_secret_fields(to)).encode(), _vault_context(channel))
+
+
+def _vault_context(channel: str) -> tuple[str, str, str]:
+    return ("notification_channel", "secret", channel)
+
+
+def _secret_fields(to: ChannelTarget) -> dict[str, Any]:
+    given = to.model_dump(by_alias=True, exclude_none=True)
+    return {"url": DEFAULT_NTFY_URL, **given} if to.kind == "ntfy" else given
+
+
+def _mask_target(to: ChannelTarget) -> str:
+    """Return the visible part of a target, as JSON."""
+    shown = {name: _mask_field(to.kind, name, value) for name, value in _secret_fields(to).items()}
+    target: ShownTarget = {"kind": to.kind, **shown}  # type: ignore[typeddict-item]
+    return json.dumps(target)
+
+
+def _mask_field(kind: str, name: str, value: str) -> str:
+    if name in UNMASKED_FIELDS or (kind == "ntfy" and name == "url"):
+        return value
+    if name != "url":
+        return _mask(value)
+    scheme, _, rest = value.partition("://")
+    authority, _, path = rest.partition("/")
+    host = authority.rpartition("@")[2]  # after user name and password in the URL
+    return f"{scheme}://{host}/{_mask(path)}"
+
+
+def _mask(secret: str) -> str:
+    return "…" + (secret[-VISIBLE_CHARACTERS:] if len(secret) >= 4 * VISIBLE_CHARACTERS else "")

@@ -1,0 +1,78 @@
+"""Log of sent notifications."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from socialpub.base.runtime import format_iso
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.notifications import channels, message_texts
+from socialpub.domain.events import cursors
+from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas.notifications import NotificationBody, NotificationPage, NotificationsQuery
+from socialpub.store.engine import sql
+from socialpub.store.queries import notifications as statements
+from socialpub.store.rows import DeliveryStatus
+
+LISTING = "notifications"
+SCAN_MAX = 2000
+"""Messages examined per page at most, so that a filter without matches costs no more."""
+
+
+class _HistoryRow(NamedTuple):
+    """Message, in the column order of `statements.PAGE`."""
+
+    number: int
+    id: str
+    channel: str
+    type: str
+    data: str
+    times: int
+    follows: bool
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: int | None
+    last_status_code: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+    name: str | None
+
+
+def load_page(service: AppContext, scope: Scope, query: NotificationsQuery) -> NotificationPage:
+    """Load one page, newest first. Raises ApiError `not_found` (profile, channel), `cursor`."""
+    profile = scope.narrowed(query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
+    if query.channel_id is not None:
+        channels.find(scope, query.channel_id)
+    before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
+    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
+    types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
+    wanted = (scope.organization, before, till or 0, profile, query.channel_id, query.since or 0, types, states)
+    found = [_HistoryRow(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
+    looked_to = till if seen == SCAN_MAX else None
+    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
+    return {"data": [_to_body(service, row) for row in shown], "nextCursor": cursor}
+
+
+def _to_body(service: AppContext, row: _HistoryRow) -> NotificationBody:
+    told = message_texts.MessageContext(
+        row.type, sql.load_json(row.data), row.name, row.times, bool(row.follows), row.created_at
+    )
+    message = message_texts.compose(told, service.base_url)
+    return {
+        "id": row.id,
+        "channelId": row.channel,
+        "type": row.type,
+        "count": row.times,
+        "title": message.title,
+        "text": message.text,
+        "status": row.status,
+        "attemptCount": row.attempts,
+        "nextAttemptAt": format_iso(row.next_attempt_at),
+        "lastStatusCode": row.last_status_code,
+        "lastError": row.last_error,
+        "createdAt": format_iso(row.created_at),
+        "updatedAt": format_iso(row.updated_at),
+    }

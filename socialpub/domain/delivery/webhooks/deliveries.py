@@ -1,0 +1,132 @@
+"""Delivery log and redelivery."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import format_iso
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.webhooks import endpoints, event_log
+from socialpub.domain.events import cursors
+from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas.webhooks import (
+    DeliveriesQuery,
+    DeliveryAttempt,
+    DeliveryBody,
+    DeliveryDetail,
+    DeliveryPage,
+    RedeliveredBody,
+    RedeliverRequest,
+)
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import webhooks as statements
+from socialpub.store.rows import DeliveryStatus
+
+LISTING = "webhook-deliveries"
+SCAN_MAX = 2000
+"""Deliveries examined per page at most, so that a filter without matches costs no more."""
+
+
+class _DeliveryRow(NamedTuple):
+    event: str
+    number: int
+    id: str
+    endpoint: str
+    type: str
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: int | None
+    last_status_code: int | None
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+
+def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> DeliveryPage:
+    """Load one page, newest first. Raises ApiError `not_found` (profile, endpoint), `cursor`."""
+    profile = scope.narrowed(query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
+    if query.endpoint_id is not None:
+        endpoints.find(scope, query.endpoint_id)
+    before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
+    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
+    types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
+    wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
+    found = [_build_row(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, (*wanted, query.limit + 1))]
+    looked_to = till if seen == SCAN_MAX else None
+    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
+    return {"data": [_to_body(row) for row in shown], "nextCursor": cursor}
+
+
+def load_detail(scope: Scope, delivery: str) -> DeliveryDetail:
+    """Load a delivery with its event and attempts. Raises ApiError `not_found`."""
+    row, told = _load_row(scope, delivery)
+    attempts = [_build_attempt(*attempt) for attempt in sql.fetch_all(statements.FIND_ATTEMPTS, (row.number,))]
+    return {**_to_body(row), "event": sql.load_json(event_log.build_envelope(told)), "attempts": attempts}
+
+
+def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
+    """Queue a delivery again with all attempts and its event id. Raises ApiError `not_found`."""
+    row, _ = _load_row(who.scope, delivery)
+    sql.update(statements.RESEND, (who.service.now_ms, delivery))
+    tx.after_commit(lambda: who.service.ring_receivers([row.endpoint]))
+    return ActionResult(_to_body(_load_row(who.scope, delivery)[0]), 202)
+
+
+def _load_row(scope: Scope, delivery: str) -> tuple[_DeliveryRow, event_log.EventColumns]:
+    found = sql.fetch_one(statements.FIND_DELIVERY, (delivery, scope.organization, scope.profile))
+    if found is None:
+        raise ApiError("not_found", "There is no delivery with this id.")
+    *columns, data = found
+    row, (number, created_at) = _build_row(scope.organization, *columns), found[:2]
+    return row, event_log.EventColumns(number, row.event, row.type, scope.organization, data, created_at)
+
+
+def _build_row(organization: str, number: int, created_at: int, *delivery: Any) -> _DeliveryRow:
+    """Build the row from `statements.PAGE`; the first columns make up the event id."""
+    return _DeliveryRow(event_log.compute_id(organization, number, created_at), *delivery)
+
+
+def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest) -> ActionResult:
+    """Queue an endpoint's deliveries again; return `{count}`. Raises ApiError `not_found`."""
+    row = endpoints.find(who.scope, endpoint)
+    wanted = request.status or "failed"
+    count = 0
+    if wanted != "pending":  # already queued
+        count = sql.update(statements.RESEND_ALL, (who.service.now_ms, row["id"], wanted, request.since))
+    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
+    answer: RedeliveredBody = {"count": count}
+    return ActionResult(answer, 202, subject=row["id"])
+
+
+def _to_body(row: _DeliveryRow) -> DeliveryBody:
+    return {
+        "id": row.id,
+        "endpointId": row.endpoint,
+        "eventId": row.event,
+        "type": row.type,
+        "status": row.status,
+        "attemptCount": row.attempts,
+        "nextAttemptAt": format_iso(row.next_attempt_at),
+        "lastStatusCode": row.last_status_code,
+        "lastError": row.last_error,
+        "createdAt": format_iso(row.created_at),
+        "updatedAt": format_iso(row.updated_at),
+    }
+
+
+def _build_attempt(
+    id: str, started_at: int, duration: int, status: int | None, error: str | None, body: str | None
+) -> DeliveryAttempt:
+    return {
+        "id": id,
+        "startedAt": format_iso(started_at),
+        "durationMs": duration,
+        "statusCode": status,
+        "error": error,
+        "responseBody": body,
+    }

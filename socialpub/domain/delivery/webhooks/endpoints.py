@@ -1,0 +1,170 @@
+"""Webhook endpoints: user URLs that events are sent to, each with its own secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery import url_policy
+from socialpub.domain.schemas.common import DeletedBody
+from socialpub.domain.schemas.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
+from socialpub.store.database import Tx
+from socialpub.store.rows import WebhookEndpointRow
+from socialpub.store.schema.models import WebhookEndpoint, find_row_where, find_rows
+
+PREFIX = "whe_"
+MAX_PER_ORGANIZATION = 200
+SECRET_OVERLAP_MS = 24 * 3600 * 1000
+SECRET_BYTES = 32
+
+
+# --- Reading -----------------------------------------------------------------------------------------------------
+
+
+def to_body(row: WebhookEndpointRow) -> EndpointBody:
+    """Build the API body of an endpoint."""
+    return {
+        "id": row["id"],
+        "url": row["url"],
+        "events": json.loads(row["events"]),
+        "description": row["description"],
+        "active": bool(row["active"]),
+        "profileId": row["profile"],
+        "lastDeliveryAt": format_iso(row["last_delivery_at"]),
+        "lastFailureReason": row["last_failure_reason"],
+        "previousSecretUntil": format_iso(row["previous_until"]),
+        "previousSecretDeliveries": row["previous_accepted"],
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
+    }
+
+
+def list_bodies(scope: Scope) -> list[EndpointBody]:
+    """List the endpoints of the scope, oldest first."""
+    return [to_body(row) for row in find_rows(WebhookEndpoint, _scope_filter(scope), order=WebhookEndpoint.id)]
+
+
+def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
+    """Load an endpoint of the scope. Raises ApiError `not_found`."""
+    row: WebhookEndpointRow | None = find_row_where(
+        WebhookEndpoint, _scope_filter(scope) & (WebhookEndpoint.id == endpoint)
+    )
+    if row is None:
+        raise ApiError("not_found", "There is no webhook endpoint with this id.")
+    return row
+
+
+def _scope_filter(scope: Scope) -> Any:
+    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
+    return here if scope.profile is None else here & (WebhookEndpoint.profile == scope.profile)
+
+
+# --- Changes -----------------------------------------------------------------------------------------------------
+
+
+def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
+    """Create an endpoint; the body shows its `signingSecret`, this once.
+
+    Raises ApiError `webhook.endpoints.max`, or for a URL that may not be called.
+    """
+    service, scope, now = who.service, who.scope, who.service.now_ms
+    url_policy.check_webhook(service, request.url)
+    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
+    if WebhookEndpoint.select().where(here).count() >= MAX_PER_ORGANIZATION:
+        raise rule_error(
+            "webhook.endpoints.max",
+            f"The organization already has {MAX_PER_ORGANIZATION} webhook endpoints, which is the maximum.",
+        )
+    endpoint, secret = service.runtime.ids.prefixed(PREFIX), generate_secret(service)
+    row: WebhookEndpointRow = {
+        "id": endpoint,
+        "organization": scope.organization,
+        "profile": scope.profile,
+        "url": request.url,
+        "events": _encode_events(request.events),
+        "description": request.description,
+        "active": True,
+        "secret": encrypt_secret(service, endpoint, secret),
+        "previous_secret": None,
+        "previous_until": None,
+        "previous_accepted": 0,
+        "failing_since": None,
+        "last_delivery_at": None,
+        "last_failure_reason": None,
+        "created_at": now,
+        "updated_at": now,
+        "deleted_at": None,
+    }
+    WebhookEndpoint.insert(**row).execute()
+    return _build_signed(row, secret, 201)
+
+
+def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> EndpointBody:
+    """Change an endpoint. Raises ApiError `not_found`, or for a URL that may not be called."""
+    row = find(who.scope, endpoint)
+    changes: dict[str, object] = {"updated_at": who.service.now_ms}
+    if request.url is not None:
+        url_policy.check_webhook(who.service, request.url)
+        changes["url"] = request.url
+    if request.events is not None:
+        changes["events"] = _encode_events(request.events)
+    if "description" in request.model_fields_set:
+        changes["description"] = request.description
+    if request.active is not None:
+        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
+    WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
+    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))  # pending deliveries may be sent now
+    return to_body(find(who.scope, endpoint))
+
+
+def rotate_secret(tx: Tx, who: Actor, endpoint: str) -> ActionResult:
+    """Rotate the `signingSecret`; the old one signs too for a day. Raises `not_found`."""
+    service, row = who.service, find(who.scope, endpoint)
+    secret, now = generate_secret(service), service.now_ms
+    previous = decrypt_secret(service, row["id"], row["secret"])
+    WebhookEndpoint.update(
+        secret=encrypt_secret(service, row["id"], secret),
+        previous_secret=encrypt_secret(service, row["id"], previous),
+        previous_until=now + SECRET_OVERLAP_MS,
+        previous_accepted=0,
+        updated_at=now,
+    ).where(WebhookEndpoint.id == row["id"]).execute()
+    return _build_signed(find(who.scope, endpoint), secret, 200)
+
+
+def delete(tx: Tx, who: Actor, endpoint: str) -> DeletedBody:
+    """Delete an endpoint; pending deliveries are dropped. Raises ApiError `not_found`."""
+    row = find(who.scope, endpoint)
+    gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "previous_secret": None}
+    WebhookEndpoint.update(**gone).where(WebhookEndpoint.id == row["id"]).execute()
+    return {"id": row["id"], "deleted": True}
+
+
+def _encode_events(wanted: list[str] | None) -> str:
+    return json.dumps(list(dict.fromkeys(wanted or [])))
+
+
+def _build_signed(row: WebhookEndpointRow, secret: str, status: int) -> ActionResult:
+    shown: SignedEndpointBody = {**to_body(row), "signingSecret": secret}
+    return ActionResult(shown, status, secret=True)
+
+
+# --- Secrets -----------------------------------------------------------------------------------------------------
+
+
+def generate_secret(service: AppContext) -> str:
+    return "whsec_" + base64.b64encode(service.runtime.entropy(SECRET_BYTES)).decode()
+
+
+def encrypt_secret(service: AppContext, endpoint: str, secret: str) -> str:
+    return service.runtime.vault.seal(secret.encode(), ("webhook_endpoint", "secret", endpoint))
+
+
+def decrypt_secret(service: AppContext, endpoint: str, sealed: str) -> str:
+    return service.runtime.vault.open(sealed, ("webhook_endpoint", "secret", endpoint)).decode()

@@ -1,0 +1,286 @@
+"""Webhook outbox: sign and send due events of an endpoint, and record the responses."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from typing_extensions import TypedDict
+
+from socialpub.base.concurrency.fair_executor import ShareKey
+from socialpub.base.runtime import format_iso
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery import url_policy
+from socialpub.domain.delivery.attempts import (
+    DISABLE_AFTER_MS,
+    RESPONSE_BYTES_MAX,
+    CallResult,
+    OutboundAttempt,
+    classify_response,
+    compute_retry_at,
+    get_status,
+    log_attempt,
+    run_timed,
+)
+from socialpub.domain.delivery.outbox_worker import DeliveryTask, DueTasks
+from socialpub.domain.delivery.webhooks import endpoints, event_log, signatures
+from socialpub.domain.events import events
+from socialpub.domain.schemas.events import WebhookDisabled
+from socialpub.store.database import Tx
+from socialpub.store.engine import sql
+from socialpub.store.queries import webhooks as statements
+
+log = logging.getLogger("socialpub.webhooks")
+
+SIGNATURE_REFUSED = (401, 403)
+GONE = 410
+
+
+class DueDelivery(NamedTuple):
+    """Due delivery with its event."""
+
+    number: int
+    id: str
+    type: str
+    post: str | None
+    tries: int
+    event_number: int
+    organization: str
+    data: str
+    created_at: int
+    request_id: str | None
+
+    @property
+    def event(self) -> str:
+        """Id of the event."""
+        return event_log.compute_id(self.organization, self.event_number, self.created_at)
+
+    @property
+    def envelope(self) -> bytes:
+        told = event_log.EventColumns(
+            self.event_number, self.event, self.type, self.organization, self.data, self.created_at
+        )
+        return event_log.build_envelope(told).encode()
+
+
+class EndpointColumns(TypedDict):
+    """Columns of an endpoint that a call needs, in the order of `statements.ENDPOINT`."""
+
+    id: str
+    organization: str
+    url: str
+    secret: str
+    previous_secret: str | None
+    previous_until: int | None
+
+
+@dataclass(frozen=True)
+class EndpointTarget:
+    """Endpoint with decrypted secrets."""
+
+    id: str
+    organization: str
+    url: str
+    secrets: list[str]
+
+    @property
+    def share(self) -> ShareKey:
+        """Share key of calls to the endpoint."""
+        return url_policy.get_share_key(self.url, self.organization)
+
+
+# --- One call ----------------------------------------------------------------------------------------------------
+
+
+def load_active_target(service: AppContext, endpoint: str) -> EndpointTarget | None:
+    """Load an active endpoint; None otherwise."""
+    row = sql.fetch_one(statements.FIND_ENDPOINT, (endpoint,))
+    if row is None:
+        return None
+    return decrypt_target(service, sql.to_row(EndpointColumns, row))
+
+
+def decrypt_target(service: AppContext, row: EndpointColumns) -> EndpointTarget:
+    """Decrypt an endpoint's secrets."""
+    secrets = [endpoints.decrypt_secret(service, row["id"], row["secret"])]
+    if row["previous_secret"] is not None and (row["previous_until"] or 0) > service.now_ms:
+        secrets.append(endpoints.decrypt_secret(service, row["id"], row["previous_secret"]))
+    return EndpointTarget(row["id"], row["organization"], row["url"], secrets)
+
+
+def send(
+    service: AppContext, to: EndpointTarget, body: bytes, event: str, type_: str, request: str | None
+) -> OutboundAttempt:
+    """Send one event and return the attempt; never raises.
+
+    During a secret rotation, a receiver that refuses the signature is called again at once with the secrets swapped: it
+    may know only the old secret and only the specified header.
+    """
+
+    def attempt(secrets: list[str]) -> OutboundAttempt:
+        return _send_signed(service, to, secrets, body, event, type_, request)
+
+    first = attempt(to.secrets)
+    if first.status not in SIGNATURE_REFUSED or len(to.secrets) < 2:
+        return first
+    return replace(attempt(to.secrets[::-1]), before=first)
+
+
+def _send_signed(
+    service: AppContext,
+    to: EndpointTarget,
+    secrets: list[str],
+    body: bytes,
+    event: str,
+    type_: str,
+    request: str | None,
+) -> OutboundAttempt:
+    runtime, settings = service.runtime, service.runtime.settings.webhooks
+    delivery = runtime.ids.prefixed("dlv_")
+    headers = signatures.build_headers(
+        settings.header_prefix,
+        secrets,
+        body,
+        event=event,
+        type_=type_,
+        delivery=delivery,
+        request=request,
+        at_seconds=service.now_ms // 1000,
+    )
+
+    def post() -> CallResult:
+        with runtime.open_http(runtime.webhook_policy) as http:
+            return classify_response(
+                http.request(
+                    "POST",
+                    to.url,
+                    headers=headers,
+                    content=body,
+                    timeout=settings.timeout,
+                    extensions={"max_bytes": RESPONSE_BYTES_MAX},
+                )
+            )
+
+    return run_timed(service, delivery, post)
+
+
+# --- Outbox ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WebhookOutbox:
+    """Webhook outbox; events of one post are sent in order."""
+
+    prefix: str = endpoints.PREFIX
+    goes_on: bool = False
+
+    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
+        """Implement `Outbox`."""
+        return sql.fetch_all(statements.FIND_NEXT_DUE)
+
+    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> DueTasks:
+        """Implement `Outbox`."""
+        to, now = load_active_target(service, receiver), service.now_ms
+        if to is None:
+            return DueTasks()
+        due = sql.fetch_value(statements.FIND_DUE, (receiver, now, most, sql.dump_json(list(but))))
+        return DueTasks(
+            to.share,
+            [_build_task(service, to, DueDelivery(*each)) for each in sql.load_json(due)],
+            sql.fetch_value(statements.FIND_NEXT_DUE_OF_ENDPOINT, (receiver, now)),
+        )
+
+    def record(
+        self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
+    ) -> list[int | None]:
+        """Implement `Outbox` with three statements, independent of the number of calls."""
+        now = service.now_ms
+        ends = [_finish_delivery(service, errand.what, attempt) for errand, attempt in calls]
+        sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([end.state_row for end in ends])))
+        sql.update(statements.INSERT_ATTEMPTS, (sql.dump_json([row for end in ends for row in end.attempt_rows]),))
+        for made in (made for end in ends for made in end.attempt.all):
+            if "\0" in (made.response or ""):  # SQLite reads JSON text only up to it
+                sql.update(statements.SET_RESPONSE_BODY, (made.response, made.id))
+        _update_endpoint(service, tx, receiver, [attempt for _, attempt in calls], now)
+        tx.after_commit(lambda: _log_attempts(receiver, ends))
+        return [end.next_at for end in ends]
+
+
+class _FinishedDelivery(NamedTuple):
+    """Finished call with the new state of its delivery."""
+
+    due: DueDelivery
+    attempt: OutboundAttempt
+    state: str
+    next_at: int | None
+
+    @property
+    def state_row(self) -> tuple[str | int | None, ...]:
+        """Row for `statements.ENDED`."""
+        made = self.attempt
+        return (self.due.number, self.state, self.next_at, made.status, made.error, len(made.all))
+
+    @property
+    def attempt_rows(self) -> list[tuple[str | int | None, ...]]:
+        """Rows for `statements.ATTEMPTED`."""
+        return [
+            (made.id, self.due.number, made.started_at, made.duration_ms, made.status, made.error, made.response)
+            for made in self.attempt.all
+        ]
+
+
+def _build_task(service: AppContext, to: EndpointTarget, due: DueDelivery) -> DeliveryTask:
+    return DeliveryTask(
+        due.number,
+        due.id,
+        due.post,
+        lambda: send(service, to, due.envelope, due.event, due.type, due.request_id),
+        due,
+    )
+
+
+def _finish_delivery(service: AppContext, due: DueDelivery, attempt: OutboundAttempt) -> _FinishedDelivery:
+    next_at = compute_retry_at(service, due.tries, attempt)
+    return _FinishedDelivery(due, attempt, get_status(attempt, next_at), next_at)
+
+
+def _log_attempts(endpoint: str, ends: Sequence[_FinishedDelivery]) -> None:
+    for due, attempt, _, next_at in ends:
+        if attempt.before:
+            log_attempt("delivery", due.id, due.type, endpoint, attempt.before, None)
+        log_attempt("delivery", due.id, due.type, endpoint, attempt, next_at)
+
+
+def _update_endpoint(service: AppContext, tx: Tx, endpoint: str, attempts: Sequence[OutboundAttempt], now: int) -> None:
+    """Update the endpoint after attempts; in a series of failures or successes the last counts."""
+    for failed, group in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
+        alike = list(group)
+        if failed:
+            long = sql.fetch_value(statements.RECORD_FAILURE, (alike[-1].error, now, now - DISABLE_AFTER_MS, endpoint))
+            if any(attempt.status == GONE for attempt in alike):
+                _disable_endpoint(service, tx, endpoint, "The receiver answered 410 (Gone).", now)
+            elif long:
+                _disable_endpoint(service, tx, endpoint, f"Every delivery failed for 5 days. {alike[-1].error}", now)
+        else:
+            by_previous = sum(attempt.before is not None for attempt in alike)
+            sql.update(statements.RECORD_SUCCESS, (now, by_previous, endpoint))
+
+
+def _disable_endpoint(service: AppContext, tx: Tx, endpoint: str, reason: str, now: int) -> None:
+    """Disable an endpoint until its owner enables it; emits `webhook.disabled`."""
+    row = sql.fetch_one(statements.DISABLE_ENDPOINT, (reason, now, endpoint))
+    if row is None:  # already disabled
+        return
+    organization, profile, description = row
+    tx.after_commit(lambda: log.warning("webhook endpoint %s is switched off: %s", endpoint, reason))
+    data: WebhookDisabled = {
+        "endpointId": endpoint,
+        "profileId": profile,
+        "description": description,
+        "reason": reason,
+        "disabledAt": format_iso(now),
+    }
+    events.emit(service, tx, "webhook.disabled", organization, data, profile=profile)

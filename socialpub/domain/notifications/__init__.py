@@ -1,1 +1,0 @@
-"""Notifications to people: e-mail, ntfy, Slack, Discord, Telegram."""

@@ -1,1 +1,0 @@
-"""Outbound delivery to user-chosen addresses: scheduling, results, address policy."""

@@ -1,0 +1,63 @@
+"""Posts by day: scheduled ones by their time, immediate ones by creation.
+
+The work per day is bounded, however many posts it has.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.posts import post_log_schedule
+from socialpub.domain.posts.post_log_query import PostFilter
+from socialpub.domain.schemas.posts import PostBody
+from socialpub.store.engine import sql
+from socialpub.store.queries import calendar, post_json
+
+SCAN_MAX = 300  # posts created on a day that are scanned for immediate ones
+
+
+@dataclass(frozen=True)
+class CalendarDay:
+    """First posts of a day and a count, exact if `is_counted`, otherwise a lower bound."""
+
+    posts: list[PostBody]
+    count: int
+    is_counted: bool
+
+
+def load_days(scope: Scope, bounds: Sequence[tuple[int, int]], most: int) -> list[CalendarDay]:
+    """Load up to `most` posts, earliest first, for each (start, end) day."""
+    accounts = post_log_schedule.list_accounts(PostFilter(scope.organization, scope.profile))
+    if scope.profile is None:
+        statement, owner = calendar.DAYS_OF_ORGANIZATION, scope.organization
+    else:
+        statement, owner = calendar.DAYS_OF_PROFILE, scope.profile
+    given = (sql.dump_json(bounds), sql.dump_json(accounts), owner, most, SCAN_MAX)
+    found = [_select_rows(*each, most=most) for each in sql.load_json(sql.fetch_value(statement, given))]
+    posts = _load_posts([number for one in found for number in one.numbers])
+    return [CalendarDay([posts[number] for number in one.numbers], one.total, one.is_counted) for one in found]
+
+
+_Position = tuple[int, int]  # (time, post number)
+
+
+class _DayRows(NamedTuple):
+    total: int
+    numbers: list[int]
+    is_counted: bool
+
+
+def _select_rows(total: int, scheduled: list[_Position], made: list[tuple[int, int | None]], *, most: int) -> _DayRows:
+    at_once = [(at, number) for at, number in made if number is not None]
+    first = sorted([*((at, number) for at, number in scheduled), *at_once])[:most]
+    return _DayRows(total + len(at_once), [number for _, number in first], len(made) < SCAN_MAX)
+
+
+def _load_posts(numbers: list[int]) -> dict[int, PostBody]:
+    shown = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json(numbers),)) or ""
+    bodies: list[PostBody] = json.loads(f"[{shown}]")
+    return dict(zip(numbers, bodies, strict=True))

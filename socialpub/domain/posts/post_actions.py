@@ -1,0 +1,132 @@
+"""Actions on one post: reschedule, cancel, retry, settle."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub.base import fault_injection
+from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.runtime import format_iso
+from socialpub.domain import post_states
+from socialpub.domain.access.actor import ActionResult, Actor
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.media import library
+from socialpub.domain.posts import post_log
+from socialpub.domain.posts.targets import check_future
+from socialpub.domain.publishing import transactions
+from socialpub.domain.schemas.posts import CanceledBody, PostBody, RescheduleRequest, RetryRequest, SettleRequest
+from socialpub.store.database import Tx
+from socialpub.store.rows import PostRow
+from socialpub.store.schema.models import Intent, Post
+
+
+def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> PostBody:
+    """Reschedule a queued post: row, job and `post.rescheduled` in one transaction.
+
+    Raises 409 `post.status` or `post.scheduledAt.window` unless it is `queued` and still in the future.
+    """
+    service, at_ms = who.service, request.scheduled_at
+    check_future(service, at_ms)
+    row = post_log.find(who.scope, post)
+    was = row["scheduled_at"]
+    moved = post_states.apply(
+        service,
+        tx,
+        "reschedule",
+        post,
+        where=Post.scheduled_at > service.now_ms,
+        data=None if was is None else {"previousScheduledAt": format_iso(was)},
+        request_id=who.request_id,
+        scheduled_at=at_ms,
+    )
+    if moved is None:
+        raise _window_error(row)
+    service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.load_share_key(service, row["account"]))
+    library.extend_retention(service, tx, library.load_assets(json.loads(row["media"])).values(), at_ms)
+    fault_injection.hit("resched.before_commit")
+    return post_log.load_body(who.scope, post)
+
+
+def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
+    """Cancel a queued post, within the limits of `reschedule`; return `{id, status}`."""
+    service, row = who.service, post_log.find(who.scope, post)
+    ahead = Post.scheduled_at > service.now_ms
+    if not post_states.apply(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
+        raise _window_error(row)
+    service.jobs.remove(tx, post)
+    fault_injection.hit("cancel.before_commit")
+    return {"id": post, "status": "canceled"}
+
+
+def _window_error(row: PostRow) -> ApiError:
+    if row["status"] != "queued":
+        return rule_error("post.status", f"The post is `{row['status']}`, not `queued`.")
+    return rule_error("post.scheduledAt.window")
+
+
+def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
+    """Retry a failed or rejected post as a new attempt, free of quota, at a time or at once."""
+    service, at_ms = who.service, request.scheduled_at
+    check_future(service, at_ms)
+    row = post_log.find(who.scope, post)
+    if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
+        raise rule_error("post.retry.unsettled")
+    fresh: dict[str, Any] = {
+        "error": None,
+        "error_code": None,
+        "tries": 0,
+        "draft_at": None,
+        "draft_nonce": None,
+        "saved": None,
+        "next_attempt_at": service.now_ms if at_ms is None else None,
+        "due_at": service.now_ms if at_ms is None else None,
+        "scheduled_at": at_ms,
+    }
+    name = "retry" if at_ms is None else "retry_at"
+    if not post_states.apply(service, tx, name, post, request_id=who.request_id, **fresh):
+        raise rule_error("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
+    due, account = service.now_ms if at_ms is None else at_ms, row["account"]
+    service.jobs.put(tx, "publish", post, due, account, upstreams.load_share_key(service, account))
+    library.extend_retention(service, tx, library.load_assets(json.loads(row["media"])).values(), at_ms)
+    return ActionResult(post_log.load_body(who.scope, post), 202)
+
+
+def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
+    """Record how an unknown outcome ended. Raises 409 `post.settle.status` if none is unknown."""
+    service, row = who.service, post_log.find(who.scope, post)
+    error = json.loads(row["error"]) if row["error"] else {}
+    if row["status"] != "failed" or error.get("rule") != "publish.outcome_unknown":
+        raise rule_error("post.settle.status", f"The post is `{row['status']}` and its outcome is known.")
+    sent_ms = _find_sent_time(post)
+    by = json.dumps({"key": who.scope.key, "user": who.scope.user, "published": request.published})
+    Intent.update(settled_by=by, settled_at=service.now_ms).where(
+        Intent.post == post, Intent.outcome == "unknown"
+    ).execute()
+    if request.published:
+        name, changes = "settle_published", _published_columns(sent_ms or service.now_ms, request)
+    else:
+        name, changes = "settle_absent", _absent_columns(service, row)
+    post_states.apply(service, tx, name, post, request_id=who.request_id, **changes)
+    return post_log.load_body(who.scope, post)
+
+
+def _find_sent_time(post: str) -> int | None:
+    """Return when the send with unknown outcome was made, if recorded."""
+    query = Intent.select(Intent.sent_at).where(
+        Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown", Intent.sent_at.is_null(False)
+    )
+    row = query.order_by(Intent.number.desc()).tuples().first()
+    return None if row is None else int(row[0])
+
+
+def _published_columns(at_ms: int, request: SettleRequest) -> dict[str, Any]:
+    return {"published_at": at_ms, "platform_uri": request.uri, "error": None, "error_code": None}
+
+
+def _absent_columns(service: AppContext, row: PostRow) -> dict[str, Any]:
+    plain = ApiError(
+        "platform_unavailable", "You reported that the post was not published.", remediation="Retry the post."
+    )
+    return transactions.build_error_columns(service, plain, row["platform"])

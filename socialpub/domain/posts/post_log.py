@@ -1,0 +1,198 @@
+"""Post log: posts as the API shows them, one by one and by page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from socialpub.base.errors import ApiError
+from socialpub.base.runtime import format_iso
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.accounts import accounts
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.events import cursors
+from socialpub.domain.organizations import profiles
+from socialpub.domain.posts import post_log_query, post_log_schedule
+from socialpub.domain.posts.post_log_query import AccountFilter, PostFilter, ScheduleRange
+from socialpub.domain.posts.post_log_schedule import SchedulePosition
+from socialpub.domain.schemas.posts import PostBody, PostsQuery
+from socialpub.store import casefold
+from socialpub.store.engine import sql
+from socialpub.store.queries import post_json
+from socialpub.store.rows import AccountRow, PostRow
+from socialpub.store.schema.models import Account, Post, get_row
+from socialpub.store.search import SearchHit
+
+LISTING = "posts"
+SCHEDULE_LISTING = "posts by schedule"
+SMALL_LIMIT = 100  # posts
+FILTER_PARAMETERS = {  # parameters that may read more than the page
+    "platform", "status", "error_code", "q", "account_id", "scheduled_after", "scheduled_before", "order",
+}  # fmt: skip
+_TIME_MAX = 2**62  # beyond any post's time; negative: before it
+
+
+def to_body(row: PostRow, account: AccountRow) -> PostBody:
+    """Build the API body of a post."""
+    shown: PostBody = {
+        "id": row["id"],
+        "batchId": row["batch"],
+        "profileId": row["profile"],
+        "accountId": row["account"],
+        "account": {
+            "id": account["id"],
+            "platform": account["platform"],
+            "platformAccountId": account["platform_account_id"],
+            "displayName": account["display_name"],
+        },
+        "platform": row["platform"],
+        "status": row["status"],
+        "text": row["text"],
+        "mediaRefs": json.loads(row["media"]),
+        "scheduledAt": format_iso(row["scheduled_at"]),
+        "nextAttemptAt": format_iso(row["next_attempt_at"]),
+        "publishedAt": format_iso(row["published_at"]),
+        "platformUri": row["platform_uri"],
+        "platformCid": row["platform_cid"],
+        "url": row["url"],
+        "warnings": json.loads(row["warnings"]),
+        "createdAt": format_iso(row["created_at"]),
+        "updatedAt": format_iso(row["updated_at"]),
+    }
+    if row["error"]:
+        shown["error"] = json.loads(row["error"])
+    return shown
+
+
+def find(scope: Scope, post: str) -> PostRow:
+    """Load a post of the scope. Raises ApiError `not_found`."""
+    query = Post.select().where(Post.id == post, Post.organization == scope.organization)
+    if scope.profile:
+        query = query.where(Post.profile == scope.profile)
+    row: PostRow | None = query.dicts().first()
+    if row is None:
+        raise _not_found()
+    return row
+
+
+def _not_found() -> ApiError:
+    return ApiError("not_found", "There is no post with this id in the scope.")
+
+
+def load_body(scope: Scope, post: str) -> PostBody:
+    """Build the body of a post, as PATCH returns it. Raises ApiError `not_found`."""
+    row = find(scope, post)
+    return to_body(row, get_row(Account, row["account"]))
+
+
+def load_detail(scope: Scope, post: str) -> bytes:
+    """Build the JSON of a post with comment and attempts (`PostDetail`). Raises `not_found`."""
+    found: str | None = sql.fetch_value(post_json.FIND_DETAIL, (post, scope.organization, scope.profile))
+    if found is None:
+        raise _not_found()
+    return found.encode()
+
+
+def load_page(service: AppContext, scope: Scope, query: PostsQuery) -> bytes:
+    """Build the JSON of one page (`PostPage`), in the requested order.
+
+    Raises ApiError `not_found` for a profile or account out of scope, `cursor` for a cursor of another list or order.
+    """
+    wanted = build_filter(service, scope, query)
+    shown, last = _load_unfiltered(wanted, query.limit) if wanted.is_plain else _load_filtered(wanted, query)
+    cursor = "null" if last is None else f'"{build_cursor(service, scope, query, last)}"'
+    return f'{{"data":[{shown}],"nextCursor":{cursor}}}'.encode()
+
+
+def build_cursor(service: AppContext, scope: Scope, query: PostsQuery, last: tuple[int, int]) -> str:
+    """Create the cursor of the page after this position."""
+    listing = SCHEDULE_LISTING if query.order == "scheduledAt" else LISTING
+    return cursors.encode(service, listing, scope.organization, last[0], str(last[1]))
+
+
+def is_small(query: PostsQuery) -> bool:
+    """Return whether the page is short and read straight from an index: no thread is needed."""
+    return query.limit <= SMALL_LIMIT and not (query.model_fields_set & FILTER_PARAMETERS)
+
+
+PageJson = tuple[str, tuple[int, int] | None]
+"""JSON of the posts, and the position of the last one if more follow."""
+
+
+def _load_unfiltered(wanted: PostFilter, limit: int) -> PageJson:
+    """Read a page without filters: one statement that returns one row."""
+    if wanted.profile is None:
+        statement, owner = post_json.PAGE_OF_ORGANIZATION, wanted.organization
+    else:
+        statement, owner = post_json.PAGE_OF_PROFILE, wanted.profile
+    after = -_TIME_MAX if wanted.after is None else wanted.after
+    shown, more, at, last = sql.fetch_one(statement, (owner, after, *(wanted.below or (_TIME_MAX, 0)), limit))
+    return shown or "", (at, last) if more else None
+
+
+def _load_filtered(wanted: PostFilter, query: PostsQuery) -> PageJson:
+    limit = query.limit
+    found = find_hits(wanted, query, limit + 1)
+    shown = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([hit.number for hit in found[:limit]]),))
+    last = found[limit - 1][:2] if len(found) > limit else None
+    return shown or "", last
+
+
+def find_hits(wanted: PostFilter, query: PostsQuery, count: int) -> Sequence[SearchHit | SchedulePosition]:
+    """Find the first `count` posts of the filter, in the order of the query."""
+    if query.order == "scheduledAt":
+        return post_log_schedule.find_earliest(wanted, count)
+    if wanted.schedule is not None:
+        return post_log_schedule.find_newest(wanted, count)
+    return post_log_query.find_newest(wanted, count)
+
+
+def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFilter:
+    """Build the filter from the query and the scope."""
+    profile = scope.narrowed(query.profile_id)
+    profiles.check_profile(scope, query.profile_id)
+    account = (
+        accounts.find_including_disconnected(replace(scope, profile=profile), query.account_id)
+        if query.account_id
+        else None
+    )
+    return PostFilter(
+        scope.organization,
+        account["profile"] if account else profile,
+        query.batch_id,
+        query.platform or (),
+        query.status or (),
+        query.error_code or (),
+        None if query.q is None else casefold.fold(query.q),
+        query.after,
+        _find_upper_bound(service, scope, query),
+        AccountFilter(account["id"], account["platform"]) if account else None,
+        _build_schedule(service, scope, query),
+    )
+
+
+def _find_upper_bound(service: AppContext, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
+    """Return the lower of the upper bounds: `before` and the cursor's position."""
+    places = []
+    if query.before is not None:
+        places.append((query.before, 0))
+    if query.cursor and query.order == "createdAt":
+        places.append(_decode_cursor(service, LISTING, scope, query.cursor))
+    return min(places, default=None)
+
+
+def _build_schedule(service: AppContext, scope: Scope, query: PostsQuery) -> ScheduleRange | None:
+    """Build the bounds on scheduled time; None if immediate posts are listed too."""
+    if query.order == "createdAt" and query.scheduled_after is None and query.scheduled_before is None:
+        return None
+    above = None
+    if query.cursor and query.order == "scheduledAt":
+        above = _decode_cursor(service, SCHEDULE_LISTING, scope, query.cursor)
+    return ScheduleRange(query.scheduled_after, query.scheduled_before, above)
+
+
+def _decode_cursor(service: AppContext, listing: str, scope: Scope, cursor: str) -> tuple[int, int]:
+    """Decode a cursor to (time, post number)."""
+    at, number = cursors.decode(service, listing, scope.organization, cursor)
+    return at, int(number)

@@ -1,0 +1,255 @@
+"""Queries of the post log, with bounded work for every combination of filters.
+
+An index has the log's order only within equal values, so a filter by platform, status or error code becomes one probe
+per combination of values, merged by the database. If the filters leave few posts, text is matched in those; otherwise
+by the search index or, while many posts are unindexed, by reading down the log.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+from socialpub import platforms
+from socialpub.store import search
+from socialpub.store.engine import sql
+from socialpub.store.rows import PostStatus
+from socialpub.store.search import HIT_COLUMNS, SearchHit, SearchQuery, SqlCondition, in_scope, match_all, match_any
+
+PROBES_MAX = 56  # per statement: each platform with each status
+SCAN_MAX = 20_000  # posts that are scanned rather than searched
+_STATUSES: tuple[str, ...] = get_args(PostStatus)
+
+
+@dataclass(frozen=True)
+class PostFilter:
+    """Filter of posts. Empty and None do not restrict; `after` and `below` are exclusive."""
+
+    organization: str
+    profile: str | None = None  # of that organization
+    batch: str | None = None
+    platforms: Sequence[str] = ()
+    statuses: Sequence[str] = ()
+    error_codes: Sequence[str] = ()
+    text: str | None = None  # folded
+    after: int | None = None
+    below: tuple[int, int] | None = None  # (time, post number)
+    account: AccountFilter | None = None  # of that profile
+    schedule: ScheduleRange | None = None  # None: immediate posts too
+
+    @property
+    def is_plain(self) -> bool:
+        """True if nothing between the bounds is filtered out."""
+        narrowings = (self.batch, self.text, self.account, self.schedule)
+        return all(value is None for value in narrowings) and not _effective_filters(self)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no post can match.
+
+        SQLite would stop reading a text at NUL. A fold is empty if nothing of the text is visible.
+        """
+        if self.text is not None and (not self.text or "\0" in self.text):
+            return True
+        return bool(self.account and self.platforms and self.account.platform not in self.platforms)
+
+
+@dataclass(frozen=True)
+class AccountFilter:
+    """Filter on an account, with its platform."""
+
+    id: str
+    platform: str
+
+
+@dataclass(frozen=True)
+class ScheduleRange:
+    """Exclusive bounds on scheduled time; `above` is a position in that order."""
+
+    after: int | None = None
+    before: int | None = None
+    above: tuple[int, int] | None = None
+
+
+def find_newest(wanted: PostFilter, count: int) -> list[SearchHit]:
+    """Find the newest `count` posts of the filter, newest first."""
+    if wanted.is_empty:
+        return []
+    if wanted.text is None or wanted.batch is not None or _has_few(wanted):
+        return _find_by_probes(wanted, count)
+    if search.is_indexed(wanted.text):
+        return _search_index(wanted, wanted.text, count)
+    return _scan_log(wanted, count)
+
+
+# --- By probes ---------------------------------------------------------------------------------------------------
+
+
+def _find_by_probes(wanted: PostFilter, count: int) -> list[SearchHit]:
+    hits: list[SearchHit] = []
+    for statement, values in _build_statements(wanted, HIT_COLUMNS):
+        hits += _fetch(statement, values, count)
+    return sorted(hits, reverse=True)[:count]
+
+
+def _fetch(statement: str, values: tuple[Any, ...], count: int) -> list[SearchHit]:
+    return search.find_hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
+
+
+def _has_few(wanted: PostFilter) -> bool:
+    """Return whether account, status and error code leave few enough posts to scan each."""
+    if not wanted.account and not wanted.statuses and not wanted.error_codes:
+        return False  # all other filters are in the search index
+    # Counting only from an index includes rows that other filters would exclude.
+    return has_few(_build_statements(replace(wanted, text=None, schedule=None), "1"))
+
+
+def has_few(statements: Iterable[Statement]) -> bool:
+    """Return whether the SELECTs together find at most FEW rows."""
+    left = SCAN_MAX
+    for statement, values in statements:
+        left -= sql.fetch_value(f"SELECT count(*) FROM ({statement} LIMIT ?)", (*values, left + 1))
+        if left < 0:
+            return False
+    return True
+
+
+Statement = tuple[str, tuple[Any, ...]]
+"""SELECT statement with its parameters."""
+
+
+def _build_statements(wanted: PostFilter, columns: str) -> Iterator[Statement]:
+    return combine_conditions(_build_probes(wanted), columns)
+
+
+def combine_conditions(conditions: Iterable[SqlCondition], columns: str) -> Iterator[Statement]:
+    """Combine conditions into SELECTs of at most PROBES probes each."""
+    probes = iter(conditions)
+    while some := list(itertools.islice(probes, PROBES_MAX)):
+        yield (
+            " UNION ALL ".join(f"SELECT {columns} FROM post WHERE {probe.sql}" for probe in some),
+            tuple(value for probe in some for value in probe.values),
+        )
+
+
+def _build_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
+    if wanted.batch is not None:
+        yield match_all(
+            [
+                match_any("post.batch", [wanted.batch]),
+                *_filter_conditions(wanted),
+                *_bound_conditions(wanted),
+                *_text_condition(wanted),
+            ]
+        )
+        return
+    dimensions = _probe_dimensions(wanted)
+    owner = [*_owner_condition(wanted), *_account_condition(wanted)] if dimensions else [*_narrowest_condition(wanted)]
+    for values in itertools.product(*dimensions.values()):
+        equal = [match_any(f"post.{name}", [value]) for name, value in zip(dimensions, values, strict=True)]
+        yield match_all([*owner, *equal, *_bound_conditions(wanted), *_text_condition(wanted)])
+
+
+def _probe_dimensions(wanted: PostFilter) -> dict[str, Sequence[str]]:
+    """Return the index columns after the owner, each with the values to probe."""
+    if not _effective_filters(wanted):
+        return {}
+    codes = {"error_code": wanted.error_codes} if wanted.error_codes else {}
+    of_platform = (wanted.account.platform,) if wanted.account else wanted.platforms
+    others = {"status": wanted.statuses or _STATUSES, "platform": of_platform or tuple(platforms.PLATFORMS)}
+    return {name: tuple(dict.fromkeys(values)) for name, values in (codes | others).items()}
+
+
+# --- By text -----------------------------------------------------------------------------------------------------
+
+
+def _scan_log(wanted: PostFilter, count: int) -> list[SearchHit]:
+    """Scan down the log in storage order, which is faster than probes."""
+    # An expression keeps SQLite from using an index of the column.
+    unhelped = [match_any(f"post.{name} || ''", values) for name, values in _effective_filters(wanted).items()]
+    where = match_all([*_narrowest_condition(wanted), *unhelped, *_bound_conditions(wanted), *_text_condition(wanted)])
+    return _fetch(f"SELECT {HIT_COLUMNS} FROM post WHERE {where.sql}", where.values, count)
+
+
+def _search_index(wanted: PostFilter, fold: str, count: int) -> list[SearchHit]:
+    chosen = _effective_filters(wanted)
+    sought = SearchQuery(
+        fold,
+        wanted.organization,
+        wanted.profile,
+        (wanted.account.platform,) if wanted.account else chosen.get("platform", ()),
+        chosen.get("status", ()),
+        chosen.get("error_code", ()),
+        after=wanted.after,
+        upto=wanted.below[0] if wanted.below else None,
+    )
+    return search.find_newest(sought, match_all([*_filter_conditions(wanted), *_bound_conditions(wanted)]), count)
+
+
+# --- Conditions --------------------------------------------------------------------------------------------------
+
+
+def _filter_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
+    yield in_scope("organization", wanted.organization)
+    if wanted.profile is not None:
+        yield in_scope("profile", wanted.profile)
+    yield from _account_condition(wanted)
+    yield from (match_any(f"post.{name}", values) for name, values in _effective_filters(wanted).items())
+
+
+def _effective_filters(wanted: PostFilter) -> dict[str, Sequence[str]]:
+    """Return the value filters that exclude something."""
+    everything = {"platform": set(platforms.PLATFORMS), "status": set(_STATUSES), "error_code": None}
+    of_platform = () if wanted.account else wanted.platforms
+    chosen = {"platform": of_platform, "status": wanted.statuses, "error_code": wanted.error_codes}
+    return {name: values for name, values in chosen.items() if values and set(values) != everything[name]}
+
+
+def _owner_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Yield the narrower condition: a profile belongs to one organization."""
+    if wanted.profile is None:
+        yield in_scope("organization", wanted.organization)
+    else:
+        yield in_scope("profile", wanted.profile)
+
+
+def _narrowest_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Yield the account condition alone if there is one: it has its own index."""
+    if wanted.account is None:
+        yield from _owner_condition(wanted)
+    else:
+        yield in_scope("account", wanted.account.id)
+
+
+def _account_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Check the account on the row (`+`): the other filters narrow more."""
+    if wanted.account is not None:
+        yield in_scope("account", wanted.account.id, helped=False)
+
+
+def _bound_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
+    yield from schedule_conditions(wanted.schedule, "+post.scheduled_at")
+    if wanted.after is not None:
+        yield SqlCondition("post.created_at > ?", (wanted.after,))
+    if wanted.below is not None:
+        yield SqlCondition("(post.created_at, post.number) < (?, ?)", wanted.below)
+
+
+def _text_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
+    if wanted.text is not None:
+        yield search.match_text(wanted.text)
+
+
+def schedule_conditions(schedule: ScheduleRange | None, column: str) -> Iterator[SqlCondition]:
+    """Yield conditions on the scheduled time; a `+` in `column` bypasses its index."""
+    if schedule is None:
+        return
+    yield SqlCondition(f"{column} IS NOT NULL", ())
+    if schedule.after is not None:
+        yield SqlCondition(f"{column} > ?", (schedule.after,))
+    if schedule.before is not None:
+        yield SqlCondition(f"{column} < ?", (schedule.before,))
+    if schedule.above is not None:
+        yield SqlCondition(f"({column}, post.number) > (?, ?)", schedule.above)

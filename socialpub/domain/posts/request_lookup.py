@@ -1,0 +1,94 @@
+"""Rows that a publish request names: one query before the transaction, and one in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.accounts import accounts
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.media import library
+from socialpub.domain.organizations import quotas
+from socialpub.domain.posts.targets import ReferencedRows, build_candidate, collect_media_ids
+from socialpub.domain.schemas.posts import PublishRequest
+from socialpub.store.engine import sql
+from socialpub.store.queries import acceptance
+from socialpub.store.rows import AccountRow
+
+# --- Before the transaction ------------------------------------------------------------------------------------------
+
+
+class RequestLookup(NamedTuple):
+    """Rows named by a request, pause state and quota usage."""
+
+    paused: bool
+    named: ReferencedRows
+    standing: quotas.QuotaUsage
+
+
+def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> RequestLookup:
+    """Look up the request's names in one statement, plus one each for quota and stored media."""
+    profile = scope.profile if request.profile_id is None else request.profile_id
+    ids = {target.account_id for target in request.targets}
+    platforms = {target.platform for target in request.targets if target.account_id is None}
+    statement = acceptance.FIND_REFERENCES if platforms else acceptance.FIND_REFERENCES_BY_ID
+    names = (scope.organization, profile, request.profile_id, _encode_names(platforms), _encode_names(ids))
+    paused, has_profile, named, tier = sql.fetch_one(statement, names)
+    connected = {row["id"]: build_candidate(row) for row in map(_build_account, sql.load_json(named))}
+    held = library.load_all(scope, collect_media_ids(request))
+    standing = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
+    return RequestLookup(bool(paused), ReferencedRows(connected, bool(has_profile), held), standing)
+
+
+def _encode_names(names: Collection[str | None]) -> str:
+    return sql.dump_json([name for name in names if name is not None])
+
+
+def _build_account(values: list[Any]) -> accounts.KeyedAccountColumns:
+    (organization_number, profile_number, number), *rest = values
+    account, organization, profile, platform, platform_account, name, ends_at, extra = rest
+    return {
+        "numbers": (organization_number, profile_number, number),
+        "id": account,
+        "organization": organization,
+        "profile": profile,
+        "platform": platform,
+        "platform_account_id": platform_account,
+        "display_name": name,
+        "ends_at": ends_at,
+        "extra": extra,
+    }
+
+
+# --- In the transaction ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class OrganizationState:
+    """Organization state in the transaction. `newest`: creation time of its newest post."""
+
+    quota: int | None
+    newest: int | None
+
+
+def load_organization(service: AppContext, organization: str) -> OrganizationState:
+    """Load the quota of an organization and the time of its newest post."""
+    tier, newest = sql.fetch_one(acceptance.FIND_ORGANIZATION, (organization,))
+    return OrganizationState(quotas.get_quota(service, tier), newest)
+
+
+def load_connected(ids: Collection[str]) -> Mapping[str, AccountRow]:
+    """Load the connected ones of these accounts, by id."""
+    found = sql.load_json(sql.fetch_value(acceptance.FIND_CONNECTED_ACCOUNTS, (sql.dump_json(list(ids)),)))
+    rows = [sql.to_row(AccountRow, values) for values in found]
+    return {row["id"]: row for row in rows}
+
+
+def load_media_owners(ids: Collection[str]) -> dict[str, tuple[str, str | None]]:
+    """Map the existing ones of these media to organization and profile."""
+    if not ids:
+        return {}
+    found = sql.load_json(sql.fetch_value(acceptance.FIND_MEDIA_SCOPES, (sql.dump_json(list(ids)),)))
+    return {id_: (organization, profile) for id_, organization, profile in found}

@@ -1,0 +1,151 @@
+"""Immediate batches: started in the accepting transaction, then sent in order per account.
+
+A target whose account is idle is inserted as claimed. If its plan is known without network calls, the same transaction
+records it too, which saves a commit, two thread hand-overs and an UPDATE. Only done if a thread is free at once:
+between commit and send the outcome is unknown, so nothing may wait there.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from socialpub.base.concurrency.fair_executor import ReleaseCallback, ShareKey
+from socialpub.domain.context import upstreams
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.media import library
+from socialpub.domain.publishing import dispatch, run
+from socialpub.domain.publishing.intents import RunSnapshot
+from socialpub.domain.publishing.transactions import InsertedPost
+from socialpub.store.database import Tx
+from socialpub.store.jobs.leases import Claim, JobSpec
+
+log = logging.getLogger("socialpub.publish")
+
+GROUP_WAIT_SECONDS = 120.0
+
+ClaimedPosts = Mapping[str, RunSnapshot | None]
+"""Posts claimed at acceptance; None for one that ended there. Each heads a serial group."""
+StartBatch = Callable[[Sequence[Claim], ClaimedPosts], None]
+"""Callback that publishes an immediate batch. The writer calls it: quick, must not raise."""
+
+
+@dataclass
+class ImmediateStart:
+    """Targets that start with acceptance, whose serial groups are held from now on.
+
+    Released at the end of the run, or by `leave` if the batch is not accepted.
+    """
+
+    service: AppContext
+    begin: StartBatch
+    nonces: dict[str, int] = field(default_factory=dict)
+    """Nonce by post id, for the first post of each held serial group."""
+    _held: set[str] = field(default_factory=set)
+
+    def hold(self, works: Sequence[JobSpec]) -> None:
+        """Acquire the free serial groups, if all posts can start at once."""
+        shares = [ShareKey(work.host, work.owner) for work in works]
+        pools = {upstreams.choose_executor(self.service, share) for share in shares}
+        if all(pool.has_room(len(works)) for pool in pools):
+            lanes = dict.fromkeys(work.lane for work in works)
+            self._held = {lane for lane in lanes if self.service.jobs.lanes.try_enter(lane, rested=True)}
+        first = {work.lane: work.key for work in reversed(works) if work.lane in self._held}
+        self.nonces = {key: run.generate_nonce(self.service) for key in first.values()}
+
+    def leave(self) -> None:
+        """Release the serial groups; the batch was not accepted."""
+        for lane in self._held:
+            self.service.jobs.lanes.leave(lane)
+
+
+def claim_posts(
+    service: AppContext,
+    tx: Tx,
+    accepted: Sequence[tuple[ImmediateStart, Sequence[Claim]]],
+    inserted: Mapping[str, InsertedPost],
+) -> None:
+    """Claim the posts that start in this inserting transaction; publish all after the commit.
+
+    `accepted`: each batch's Beginning and claims. `inserted`: posts inserted as claimed.
+    """
+    begun = [claim for _, claims in accepted for claim in claims if claim.key in inserted]
+    snapshots = run.claim_posts(service, tx, begun, inserted) if begun else []
+    taken = {claim.key: snapshot for claim, snapshot in zip(begun, snapshots, strict=True)}
+    for beginning, claims in accepted:
+        theirs = {claim.key: taken[claim.key] for claim in claims if claim.key in taken}
+        tx.after_commit(functools.partial(beginning.begin, claims, theirs))
+
+
+class AccountSequence:
+    """Targets of one account in an immediate batch, published in order.
+
+    No thread is blocked between steps: each step is started by the thread that ended the one before. `leave` returns
+    the slot in the pool at the end.
+    """
+
+    def __init__(
+        self, service: AppContext, fetched: library.BatchMediaCache, claims: Sequence[Claim], taken: ClaimedPosts
+    ) -> None:
+        self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
+        self._leave: ReleaseCallback = _release_nothing
+
+    def begin(self, leave: ReleaseCallback) -> None:
+        """Start, once a slot is free."""
+        self._leave = leave
+        self._next()
+
+    def _next(self) -> None:
+        """Start the next target, in the thread that ended the previous one."""
+        if not self._claims:
+            self._leave()
+            return
+        claim = self._claims.popleft()
+        if claim.key in self._taken:
+            self._go_on(claim, self._taken[claim.key])
+        else:
+            self._service.jobs.lanes.when_free(claim.lane, GROUP_WAIT_SECONDS, functools.partial(self._enter, claim))
+
+    def _enter(self, claim: Claim, is_free: bool) -> None:
+        """Claim the target when its group is free; after a timeout leave it to its job."""
+        if is_free:
+            took = self._service.write_together(run.claim_together, (self._service, claim))
+            took.add_done_callback(functools.partial(self._took, claim))
+            return
+        given = self._service.write(lambda tx: self._service.jobs.again(tx, claim, self._service.now_ms))
+        given.add_done_callback(functools.partial(self._given_back, claim))
+
+    def _took(self, claim: Claim, took: Future[RunSnapshot | None]) -> None:
+        error = took.exception()
+        if error is None:
+            self._go_on(claim, took.result())
+        else:  # the post is resumed when its lease expires
+            log.error("post %s could not be taken to be published: %s", claim.key, error)
+            self._over(claim)
+
+    def _go_on(self, claim: Claim, snapshot: RunSnapshot | None) -> None:
+        if snapshot is None:
+            self._over(claim)
+            return
+        service, over = self._service, functools.partial(self._over, claim)
+        dispatch.start_claimed(service, self._fetched, snapshot, over)
+
+    def _over(self, claim: Claim, sent: bool = False) -> None:
+        """Release the target's group and claim, and continue."""
+        self._service.jobs.lanes.leave(claim.lane)
+        self._service.jobs.drop(claim)
+        self._next()
+
+    def _given_back(self, claim: Claim, given: Future[None]) -> None:
+        if (error := given.exception()) is not None:  # the post is resumed when its lease expires
+            log.error("post %s could not be given back: %s", claim.key, error)
+        self._service.jobs.drop(claim)
+        self._next()
+
+
+def _release_nothing() -> None:
+    """Do nothing: no slot is held yet."""

@@ -1,0 +1,50 @@
+"""Download of media that a post names by URL, in a pool fair by organization and host.
+
+A URL may hang. No thread or slot of the post is held meanwhile: other posts to the platform need them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
+from dataclasses import replace
+
+from socialpub.domain.accounts.connector_session import StorageError
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.media import library
+from socialpub.domain.publishing.intents import RunSnapshot
+from socialpub.platforms.contract import Draft
+
+IMMEDIATE_WAIT_SECONDS = 0.5  # seconds, enough for most files
+FALLBACK_SECONDS = 30.0  # seconds; fallback if the wake-up was lost
+
+
+def start_downloads(
+    service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, draft: Draft
+) -> list[Future[None]]:
+    """Start the downloads of a post's media; return the unfinished ones.
+
+    An immediate post waits briefly for them. Raises StorageError when the server stops: the next start resumes the
+    post.
+    """
+    post = snapshot.post
+    fetched.owned(post["batch"], post["organization"])
+    items = library.build_draft_items(service, json.loads(post["media"]), snapshot.assets)
+    urls = library.list_urls(post["platform"], post["media"], replace(draft, items=items))
+    try:
+        coming = [fetched.begin(post["batch"], url) for url in urls]
+    except RuntimeError as error:
+        raise StorageError(str(error)) from error
+    return list(wait(coming, IMMEDIATE_WAIT_SECONDS if post["scheduled_at"] is None else 0).not_done)
+
+
+def wake_after(service: AppContext, coming: Sequence[Future[None]], post: str) -> None:
+    """Wake the post, which waits meanwhile, once all downloads are done."""
+
+    def ring(_: Future[None]) -> None:
+        if all(each.done() for each in coming):
+            service.write(lambda tx: service.jobs.hasten(tx, [post], service.now_ms))
+
+    for each in coming:
+        each.add_done_callback(ring)

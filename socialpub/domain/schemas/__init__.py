@@ -1,0 +1,1 @@
+"""Schemas of requests, responses and events."""

@@ -1,0 +1,275 @@
+"""Schemas of event data: `data` of webhook deliveries, by event type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from socialpub.domain.schemas.common import FILTER_MAX, DateTime, Maybe, PlatformName, RequestModel, Uuid, absent
+from socialpub.domain.schemas.errors import ErrorBody, WarningBody
+
+Tier = Literal["free", "pro", "business", "enterprise", "self_host"]
+
+
+class EventBody(TypedDict):
+    """Event, as delivered. The same event is always the same bytes."""
+
+    id: str
+    """Begins with `evt_`. The same in every delivery of the event: use it to discard duplicates."""
+    type: str
+    createdAt: DateTime
+    organizationId: str
+    data: dict[str, Any]
+    """Depends on `type`."""
+
+
+class SampleEvent(EventBody):
+    """Sample event of a test. Its `data` is the type's example or what you asked for."""
+
+
+# --- Posts ---------------------------------------------------------------------------------------------------------
+
+
+class PostEvent(TypedDict):
+    """Common data of post events."""
+
+    id: str
+    """The post's id."""
+    batchId: str
+    platform: PlatformName
+    accountId: str
+    profileId: str
+    scheduledAt: DateTime | None
+    """Null for an immediate post."""
+
+
+class PostQueued(PostEvent):
+    """Post scheduled for later."""
+
+    queuedAt: DateTime
+
+
+class PostValidated(PostEvent):
+    """Post that passed preflight."""
+
+    validatedAt: DateTime
+
+
+class PostPublished(PostEvent):
+    """Post published on its platform."""
+
+    publishedAt: DateTime
+    uri: str | None
+    cid: str | None
+    url: str | None
+    firstCommentUri: NotRequired[str]
+    firstCommentCid: NotRequired[str]
+    warnings: NotRequired[list[WarningBody]]
+
+
+class PostRejected(PostEvent):
+    """Post refused; it is not retried."""
+
+    rejectedAt: DateTime
+    error: ErrorBody
+
+
+class PostFailed(PostEvent):
+    """Post that could not be published."""
+
+    failedAt: DateTime
+    error: ErrorBody
+    willRetry: bool
+    nextAttemptAt: DateTime | None
+    """When it is retried; null if it is not."""
+
+
+class PostCanceled(PostEvent):
+    """Post canceled before its time; `scheduledAt` is when it would have been published."""
+
+    canceledAt: DateTime
+
+
+class PostRescheduled(PostEvent):
+    """Post rescheduled; `scheduledAt` is the new time."""
+
+    previousScheduledAt: DateTime
+
+
+# --- Accounts and versions -----------------------------------------------------------------------------------------
+
+
+class TokenEvent(TypedDict):
+    """Common data of token events."""
+
+    accountId: str
+    platform: PlatformName
+    profileId: str
+    platformAccountId: str
+    displayName: str | None
+
+
+class TokenExpiring(TokenEvent):
+    """Token that expires soon and cannot be refreshed automatically: reconnect the account."""
+
+    expiresAt: DateTime
+    daysUntilExpiry: int
+
+
+class TokenRevoked(TokenEvent):
+    """Token refused by the platform: reconnect the account."""
+
+    revokedAt: DateTime
+    reason: str
+
+
+class VersionDeprecated(TypedDict):
+    """API version, used by this server, that the platform is ending."""
+
+    platform: PlatformName
+    currentPin: str
+    nextPin: str | None
+    sunsetAt: str | None
+
+
+class WebhookDisabled(TypedDict):
+    """Webhook endpoint disabled: it receives nothing until you enable it again."""
+
+    endpointId: str
+    profileId: str | None
+    """The profile of the endpoint; null: the whole organization."""
+    description: str | None
+    """The owner's description of the endpoint."""
+    reason: str
+    """Why it was disabled, as a sentence."""
+    disabledAt: DateTime
+    """When it was disabled."""
+
+
+# --- Billing -------------------------------------------------------------------------------------------------------
+
+
+class SubscriptionActivated(TypedDict):
+    """Subscription started."""
+
+    tier: Tier
+    previousTier: Tier
+    periodStart: DateTime
+    periodEnd: DateTime
+
+
+class SubscriptionCancelled(TypedDict):
+    """Subscription canceled, and when that takes effect."""
+
+    tier: Tier
+    cancelAtPeriodEnd: bool
+    cancelledAt: DateTime
+    effectiveAt: DateTime
+
+
+class SubscriptionTierChanged(TypedDict):
+    """Subscription moved to another tier."""
+
+    previousTier: Tier
+    tier: Tier
+    periodStart: DateTime
+    periodEnd: DateTime
+
+
+class QuotaExceeded(TypedDict):
+    """Monthly quota used up."""
+
+    period: str
+    """The month, `YYYY-MM`, in UTC."""
+    postsCount: int
+    quota: int
+    resetAt: DateTime
+
+
+class QuotaWarning(QuotaExceeded):
+    """80 % of the monthly quota used."""
+
+    percent: float
+    """Between 0 and 1."""
+
+
+class PaymentFailed(TypedDict):
+    """Failed payment."""
+
+    ls_subscription_id: str
+    failedAt: DateTime
+    tier: Tier
+
+
+class Delinquent(TypedDict):
+    """Past-due subscription; the organization is in tier `free` now."""
+
+    ls_subscription_id: str
+    since: DateTime
+    tier: Tier
+
+
+class Recovered(TypedDict):
+    """Failed payment that has since succeeded."""
+
+    ls_subscription_id: str
+    recoveredAt: DateTime
+    tier: Tier
+
+
+EVENT_DATA: dict[str, Any] = {
+    "post.queued": PostQueued,
+    "post.validated": PostValidated,
+    "post.published": PostPublished,
+    "post.rejected": PostRejected,
+    "post.failed": PostFailed,
+    "post.canceled": PostCanceled,
+    "post.rescheduled": PostRescheduled,
+    "token.expiring": TokenExpiring,
+    "token.revoked": TokenRevoked,
+    "version.deprecated": VersionDeprecated,
+    "subscription.activated": SubscriptionActivated,
+    "subscription.cancelled": SubscriptionCancelled,
+    "subscription.tier_changed": SubscriptionTierChanged,
+    "quota.warning": QuotaWarning,
+    "quota.exceeded": QuotaExceeded,
+    "billing.payment_failed": PaymentFailed,
+    "billing.delinquent": Delinquent,
+    "billing.recovered": Recovered,
+    "webhook.disabled": WebhookDisabled,
+}
+"""Type of `data` for each type of `core.events.EVENTS`."""
+
+
+if TYPE_CHECKING:
+    EventType = str
+else:
+    EventType = Literal[tuple(EVENT_DATA)]
+
+
+# --- Event log -----------------------------------------------------------------------------------------------------
+
+
+class EventPage(TypedDict):
+    """Page of events, oldest first."""
+
+    data: list[EventBody]
+    nextCursor: str | None
+    """The `cursor` of the next page; null at the end. A filtered page may be empty and still have one."""
+    endCursor: str
+    """The end of this page. Send it as `cursor` later to get the events since."""
+
+
+class EventsQuery(RequestModel):
+    """Query of GET /v1/events; `type` is repeated or comma-separated."""
+
+    type: Maybe[Annotated[list[EventType], Field(max_length=FILTER_MAX)]] = absent()
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Events per page."""
+    cursor: Maybe[str] = absent()
+    """`nextCursor` or `endCursor` of an earlier page, or an event's id: the events after it. `end`: no events, but an
+    `endCursor` for future ones. Empty: ignored."""
+    profile_id: Maybe[Uuid] = absent()
+    """Events of this profile."""

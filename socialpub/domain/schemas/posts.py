@@ -1,0 +1,357 @@
+"""Schemas of posts and batches."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Any, Literal, NotRequired, Union
+
+from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
+from typing_extensions import TypedDict
+
+from socialpub import platforms
+from socialpub.domain.schemas.common import (
+    FILTER_MAX,
+    AltText,
+    DateTime,
+    ErrorCode,
+    FileAddress,
+    Instant,
+    InstantRoundedUp,
+    Link,
+    Maybe,
+    MediaId,
+    PlatformName,
+    RequestModel,
+    Text,
+    Unit,
+    Uuid,
+    absent,
+)
+from socialpub.domain.schemas.errors import ErrorBody, PlatformResponse, WarningBody
+from socialpub.platforms.kit.options import LINE_FEEDS
+from socialpub.store.rows import MediaKind, PostStatus
+
+TARGETS_MAX = 25
+MEDIA_MAX = 40  # per list; no platform accepts as many (TikTok 35), so its own rule reports the limit
+
+
+BatchStatus = Literal["queued", "published", "partial_failed", "failed"]
+PostsOrder = Literal["createdAt", "scheduledAt"]
+
+
+# --- Requests ------------------------------------------------------------------------------------------------------
+
+
+def _require_any(name: str, *others: str) -> dict[str, Any]:
+    """Build the JSON Schema demand for at least one of these fields.
+
+    Not `anyOf`: beside properties it makes code generators split or drop the type.
+    """
+    asked: dict[str, Any] = {"required": [name]}
+    return {"if": {"not": asked}, "then": _require_any(*others)} if others else asked
+
+
+class FirstComment(RequestModel):
+    """Reply posted below the new post. Bluesky only; elsewhere ignored with a warning."""
+
+    text: Text
+
+
+MEDIA_SOURCES = ("mediaId", "url", "bytesBase64")
+
+
+class MediaItem(RequestModel):
+    """Media item: `kind` and exactly one source."""
+
+    model_config = ConfigDict(
+        json_schema_extra=_require_any(*MEDIA_SOURCES)
+        | {"not": {"anyOf": [{"required": list(pair)} for pair in itertools.combinations(MEDIA_SOURCES, 2)]}}
+    )
+
+    kind: MediaKind
+    media_id: Maybe[MediaId] = absent()
+    """An uploaded file."""
+    url: Maybe[FileAddress] = absent()
+    """A public https address, fetched when the post is published."""
+    bytes_base64: Maybe[str] = absent()
+    """The file itself in standard base64; the whole body may have 16 MiB. Larger files: POST /v1/media."""
+    alt_text: Maybe[AltText] = absent()
+    """A description of the item for people who cannot see it."""
+
+    @property
+    def sources(self) -> int:
+        return sum(source is not None for source in (self.media_id, self.url, self.bytes_base64))
+
+
+def _media_tag(value: object) -> str:
+    return "<id>" if isinstance(value, str) else "<item>"
+
+
+MediaEntry = Annotated[
+    Union[Annotated[MediaId, Tag("<id>")], Annotated[MediaItem, Tag("<item>")]], Discriminator(_media_tag)
+]
+MediaList = Annotated[list[MediaEntry], Field(max_length=MEDIA_MAX)]
+_OPTIONS = tuple(platform.options for platform in platforms.PLATFORMS.values())
+Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: ignore[valid-type]
+
+
+class Target(RequestModel):
+    """Account to publish on, with its differences. Give an `accountId` or a `platform`."""
+
+    model_config = ConfigDict(json_schema_extra=_require_any("accountId", "platform"))
+
+    account_id: Maybe[Uuid] = absent()
+    platform: Maybe[PlatformName] = absent()
+    """Means the only connected account of this platform."""
+    options: Maybe[Options] = absent()
+    """Options of this platform."""
+    text: Maybe[Text] = absent()
+    """Replaces the default text."""
+    media: Maybe[MediaList] = absent()
+    """Replaces the default media; an empty list means none."""
+    first_comment: Maybe[FirstComment] = absent()
+    """Replaces the default first comment."""
+
+
+class PublishRequest(RequestModel):
+    """Content, targets and time of a batch. Unknown fields and null are refused."""
+
+    # Counted by the rules `targets.required` and `targets.max`; the schema only documents it.
+    targets: Annotated[list[Target], Field(json_schema_extra={"minItems": 1, "maxItems": TARGETS_MAX})]
+    """1 to 25."""
+    text: Maybe[Text] = absent()
+    """The text of targets without their own. Line breaks (CRLF, CR) are sent as LF."""
+    media: Maybe[MediaList] = absent()
+    """The media of targets without their own: items, or ids of uploaded files."""
+    publish_now: Maybe[bool] = absent()
+    """Publish now, explicitly; excludes `scheduledAt`."""
+    scheduled_at: Maybe[Instant] = absent()
+    """When to publish: a date-time with a time zone, at least 1 second ahead. Default: now."""
+    first_comment: Maybe[FirstComment] = absent()
+    """Immediate posts only."""
+    profile_id: Maybe[Uuid] = absent()
+    """Look for accounts in this profile only. Not needed for a key bound to a profile."""
+    on_duplicate: Maybe[Literal["warn", "refuse"]] = absent()
+    """What to do about a text that its account had within the last 24 hours. Default: the server's setting."""
+
+
+class ValidateRequest(PublishRequest):
+    """Batch to check: the body of POST /v1/posts, and how deep."""
+
+    deep: Maybe[bool] = absent()
+    """False: check only what needs no media bytes."""
+
+
+class RescheduleRequest(RequestModel):
+    """New time of a post."""
+
+    scheduled_at: Instant
+    """A date-time with a time zone, at least 1 second ahead."""
+
+
+class RetryRequest(RequestModel):
+    """Time of the retry."""
+
+    scheduled_at: Maybe[Instant] = absent()
+    """Absent: at once."""
+
+
+class SettleRequest(RequestModel):
+    """Finding of a person who looked at the account."""
+
+    published: bool
+    """Whether the post is there."""
+    uri: Maybe[Link] = absent()
+
+
+class PostsQuery(RequestModel):
+    """Query of GET /v1/posts; lists are repeated or comma-separated."""
+
+    platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
+    status: Maybe[Annotated[list[PostStatus], Field(max_length=FILTER_MAX)]] = absent()
+    error_code: Maybe[Annotated[list[ErrorCode], Field(max_length=FILTER_MAX)]] = absent()
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Posts per page."""
+    q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200), LINE_FEEDS]] = absent()
+    """Posts whose text contains this. Both are compared in Unicode NFKC, case-folded and without invisible characters:
+    case and form make no difference, accents do. `%` and `_` are ordinary characters."""
+    after: Maybe[Instant] = absent()
+    """Posts created after this instant, exclusive."""
+    before: Maybe[InstantRoundedUp] = absent()
+    """Posts created before this instant, exclusive."""
+    cursor: Maybe[str] = absent()
+    """`nextCursor` of the previous page; an empty one is ignored."""
+    profile_id: Maybe[Uuid] = absent()
+    """Posts to accounts of this profile."""
+    batch_id: Maybe[Uuid] = absent()
+    """Posts of one batch."""
+    account_id: Maybe[Uuid] = absent()
+    """Posts to one account, even if disconnected since."""
+    scheduled_after: Maybe[Instant] = absent()
+    """Posts scheduled for a time after this instant, exclusive; excludes immediate posts."""
+    scheduled_before: Maybe[InstantRoundedUp] = absent()
+    """Posts scheduled for a time before this instant, exclusive; excludes immediate posts."""
+    order: PostsOrder = "createdAt"
+    """`createdAt`: newest first. `scheduledAt`: only scheduled posts, earliest first."""
+
+
+# --- Responses -----------------------------------------------------------------------------------------------------
+
+
+class MediaRef(TypedDict):
+    """Media item of a post: a file by its `mediaId`, or an address."""
+
+    kind: MediaKind
+    mediaId: NotRequired[str]
+    url: NotRequired[str]
+    altText: NotRequired[str]
+
+
+class PostAccount(TypedDict):
+    """Account of a post."""
+
+    id: str
+    platform: PlatformName
+    platformAccountId: str
+    """The platform's own id of the account."""
+    displayName: str | None
+
+
+class PostBody(TypedDict):
+    """Post: one target of one batch."""
+
+    id: str
+    batchId: str
+    """The id returned by POST /v1/posts."""
+    profileId: str
+    accountId: str
+    account: PostAccount
+    platform: PlatformName
+    status: PostStatus
+    text: str
+    mediaRefs: list[MediaRef]
+    """The media items as sent; a bare id becomes `{kind, mediaId}`, inline bytes become a `mediaId`."""
+    scheduledAt: DateTime | None
+    """When it will be published; null for an immediate post."""
+    nextAttemptAt: DateTime | None
+    """The time of the next attempt, if one is scheduled."""
+    publishedAt: DateTime | None
+    platformUri: str | None
+    """The post's address in the platform's own form."""
+    platformCid: str | None
+    """The hash of the post's content; Bluesky only."""
+    url: str | None
+    """The post's public web address."""
+    error: NotRequired[ErrorBody]
+    """Why it failed; kept while a retry is scheduled."""
+    warnings: list[WarningBody]
+    createdAt: DateTime
+    updatedAt: DateTime
+
+
+class PostedComment(TypedDict):
+    """Reply posted below the post."""
+
+    text: str
+    uri: str | None
+    cid: str | None
+
+
+class AttemptBody(TypedDict):
+    """Attempt to publish a post."""
+
+    id: str
+    attemptNumber: int
+    startedAt: DateTime
+    finishedAt: DateTime | None
+    succeeded: bool | None
+    """Null while it runs."""
+    errorCode: ErrorCode | None
+    errorMessage: str | None
+    platformResponse: PlatformResponse
+    """Of a failed attempt, at most 16 KiB; otherwise null."""
+
+
+class PostDetail(PostBody):
+    """Post with its first comment and all attempts."""
+
+    firstComment: PostedComment | None
+    attempts: list[AttemptBody]
+
+
+class PostPage(TypedDict):
+    """Page of the post log, newest first."""
+
+    data: list[PostBody]
+    nextCursor: str | None
+    """The `cursor` of the next page; null on the last one."""
+
+
+class Result(TypedDict):
+    """Result of one target."""
+
+    accountId: str
+    platform: PlatformName
+    postId: str
+    status: PostStatus
+    uri: NotRequired[str]
+    """The post's address in the platform's own form."""
+    cid: NotRequired[str]
+    """The hash of the post's content; Bluesky only."""
+    url: NotRequired[str]
+    """The post's public web address."""
+    firstCommentUri: NotRequired[str]
+    firstCommentCid: NotRequired[str]
+    warnings: NotRequired[list[WarningBody]]
+    error: NotRequired[ErrorBody]
+    """Why this target failed."""
+
+
+class BatchBody(TypedDict):
+    """Batch, as POST /v1/posts returns it."""
+
+    id: str
+    """Ties the posts of the batch together; see `batchId` of GET /v1/posts."""
+    status: BatchStatus
+    """`queued`: scheduled, or still being published without failures so far. `published`, `failed`: every target.
+    `partial_failed`: some targets failed."""
+    createdAt: DateTime
+    results: list[Result]
+    """One for each target, in the order of the request."""
+    scheduledAt: NotRequired[DateTime]
+    """When the batch will be published; absent for an immediate one."""
+
+
+class CanceledBody(TypedDict):
+    """Canceled post."""
+
+    id: str
+    status: Literal["canceled"]
+
+
+class TextCount(TypedDict):
+    """Length of a text as the platform counts it."""
+
+    length: int
+    limit: int | None
+    """Null: not documented by the platform."""
+    unit: Unit
+
+
+class ValidationResult(TypedDict):
+    """Preflight result of one target."""
+
+    targetIndex: int
+    accountId: str
+    platform: PlatformName
+    valid: bool
+    text: TextCount
+    errors: list[ErrorBody]
+    warnings: list[WarningBody]
+
+
+class ValidationBody(TypedDict):
+    """Preflight result of a batch; nothing was stored or published."""
+
+    valid: bool
+    results: list[ValidationResult]

@@ -1,1 +1,0 @@
-"""Schemas of requests, responses and events: types without behavior."""

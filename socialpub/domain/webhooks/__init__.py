@@ -1,1 +1,0 @@
-"""Webhooks: the event log, and the endpoints that events are sent to."""
