@@ -41,7 +41,7 @@ test-browser: $(READY)
 	$(BIN)/python -m pytest -rs -m browser $(ARGS)
 
 screenshots: $(READY)
-	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+	$(BIN)/python -m tests.support.browser.screenshots $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """`python -m benchmarks`: measurements through the front door; the exit code is 1 when a `must` is missed.
 
---only names rows (`benchmarks/goals.py`); and `postlog` and `search_index`, which ask the post log's queries and the
+--only names rows (`benchmarks/goals.py`); and `post_list` and `search_index`, which ask the post log's queries and the
 search index in this process and are not part of a whole run. With --checkout the requests are sent to other checkouts
 too, by turns: for what a change does.
 """
@@ -18,22 +18,22 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import (
-    accepting,
-    alone,
+    dashboard_pages,
     dataset,
-    delivering,
-    due,
-    load,
-    pages,
-    postlog,
+    due_posts,
+    idle_server,
+    immediate_latency,
+    post_list,
     report,
-    resting,
     search,
-    shares,
+    search_filing,
+    servers,
     slow_disk,
-    stage,
+    throughput,
+    webhook_deliveries,
+    wrk_load,
 )
-from benchmarks import steady as steadily
+from benchmarks import steady_load as steadily
 from benchmarks.goals import (
     ALONE,
     ALONE_LOSS,
@@ -53,13 +53,13 @@ from benchmarks.goals import (
     SIZE,
     START,
     STEADY,
-    Goal,
-    Result,
+    BenchmarkGoal,
+    BenchmarkResult,
 )
-from benchmarks.machine import BenchError
-from benchmarks.stage import ROOT, Side, Stage
+from benchmarks.processes import BenchError
+from benchmarks.servers import ROOT, BenchmarkSetup, CheckoutServer
 
-Measurement = Callable[[], Iterable[Result]]
+Measurement = Callable[[], Iterable[BenchmarkResult]]
 INSIDE = ("postlog", "search_index")
 COMPARED = (*SHARES, ALONE)
 EMPTY_ROWS = 200  # of the database that stands for an empty one: its lists have a page
@@ -80,7 +80,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--checkout", type=Path, action="append", default=[], help="measure this checkout beside")
     parser.add_argument("--folder", type=Path, help="where databases are kept (default: in the temporary folder)")
     parser.add_argument("--all", action="store_true", help="of the post log's queries print every case")
-    parser.add_argument("--kind", choices=postlog.BOUNDS_MS, help="of the post log's queries only this kind")
+    parser.add_argument("--kind", choices=post_list.BOUNDS_MS, help="of the post log's queries only this kind")
     given = parser.parse_args()
     quick = given.quick
     given.whole = not given.only and not given.checkout
@@ -99,23 +99,23 @@ def main() -> int:
     given, missed = _options(), 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("benchmarks: stopped"))  # so that nothing is left behind
     if "postlog" in given.only:
-        kinds = [given.kind] if given.kind else list(postlog.BOUNDS_MS)
-        missed += postlog.run(given.rows, given.folder, kinds, show_all=given.all)
+        kinds = [given.kind] if given.kind else list(post_list.BOUNDS_MS)
+        missed += post_list.run(given.rows, given.folder, kinds, show_all=given.all)
     if "search_index" in given.only:
-        accepting.run(given.folder)
+        search_filing.run(given.folder)
     try:
-        load.need_wrk()
+        wrk_load.need_wrk()
         if set(given.only) - set(INSIDE):
-            missed += _through_the_door(given)
+            missed += measure_requests(given)
     except (BenchError, LookupError) as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
     return 1 if missed else 0
 
 
-def _through_the_door(given: argparse.Namespace) -> int:
+def measure_requests(given: argparse.Namespace) -> int:
     print(f"{report.machine()}; {given.rows:,} posts, {given.rounds} rounds of {given.seconds} s", flush=True)
-    began, results, broken = time.monotonic(), list[Result](), 0
+    began, results, broken = time.monotonic(), list[BenchmarkResult](), 0
     with _stage(given) as here:
         print(report.HEAD, flush=True)
         for measurement in _compared(here, given) if given.checkout else _measured(here, given):
@@ -133,47 +133,56 @@ def _through_the_door(given: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _stage(given: argparse.Namespace) -> Iterator[Stage]:
+def _stage(given: argparse.Namespace) -> Iterator[BenchmarkSetup]:
     """All processes, on databases of their own, which are gone afterwards."""
-    crowd = max((max(wave.count, due.PROBE) for name, wave in due.WAVES.items() if _wants(given, name)), default=0)
+    crowd = max(
+        (max(wave.count, due_posts.PROBE) for name, wave in due_posts.WAVES.items() if is_wanted(given, name)),
+        default=0,
+    )
     with tempfile.TemporaryDirectory(prefix="socialpub-bench-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        simulator = stack.enter_context(stage.simulator(folder))
-        bare = stack.enter_context(stage.bare(folder))
-        sides = [Side("full", ROOT, folder / "full", simulator, _home(ROOT, given.rows, given.folder))]
+        simulator = stack.enter_context(servers.running_simulator(folder))
+        bare = stack.enter_context(servers.running_bare_server(folder))
+        sides = [
+            CheckoutServer("full", ROOT, folder / "full", simulator, database_folder(ROOT, given.rows, given.folder))
+        ]
         for number, checkout in enumerate(given.checkout):
             path = checkout.resolve()
-            home = _home(path, given.rows, given.folder)
-            sides.append(Side(path.name, path, folder / str(number), simulator, home))
+            home = database_folder(path, given.rows, given.folder)
+            sides.append(CheckoutServer(path.name, path, folder / str(number), simulator, home))
         empty = None
         if not given.checkout:
-            empty = Side("empty", ROOT, folder / "empty", simulator, _home(ROOT, EMPTY_ROWS, given.folder))
+            empty = CheckoutServer(
+                "empty", ROOT, folder / "empty", simulator, database_folder(ROOT, EMPTY_ROWS, given.folder)
+            )
             sides.append(empty)
         for number, side in enumerate(sides):
             side.furnish(0 if number else crowd)
-        stack.enter_context(stage.serving(*sides))
+        stack.enter_context(servers.running_servers(*sides))
         for side in sides:
-            shares.fill(side)
-        yield Stage(folder, bare, simulator, sides, given.rounds, given.seconds, given.quick, given.steady, empty)
+            throughput.fill(side)
+        yield BenchmarkSetup(
+            folder, bare, simulator, sides, given.rounds, given.seconds, given.quick, given.steady, empty
+        )
 
 
-def _wants(given: argparse.Namespace, wave: str) -> bool:
+def is_wanted(given: argparse.Namespace, wave: str) -> bool:
     return wave in given.only or f"{wave}_accepted" in given.only
 
 
-def _home(checkout: Path, rows: int, folder: Path | None) -> Path | None:
+def database_folder(checkout: Path, rows: int, folder: Path | None) -> Path | None:
     if not rows:
         return None
     if checkout == ROOT:
         return dataset.database(rows, folder)
-    return dataset.of_checkout(checkout, Side.python_of(checkout), rows, folder)
+    return dataset.make_by_checkout(checkout, CheckoutServer.python_of(checkout), rows, folder)
 
 
-def _compared(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
+def _compared(here: BenchmarkSetup, given: argparse.Namespace) -> Iterator[Measurement]:
     """Each work with a line for each side; of all of them a table is kept."""
-    print(shares.HEAD, flush=True)
-    table = report.Beside([(side.name, resting.lines_of(side.checkout)) for side in here.sides])
-    for work in shares.WORK.values():
+    print(throughput.HEAD, flush=True)
+    table = report.ComparisonTable([(side.name, idle_server.lines_of(side.checkout)) for side in here.sides])
+    for work in throughput.WORK.values():
         if work.goal.name in given.only:
             yield partial(_beside, here, work, table)
     if ALONE.name in given.only:
@@ -182,8 +191,10 @@ def _compared(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
         yield partial(_kept, table, given.rows)
 
 
-def _beside(here: Stage, work: shares.Work, table: report.Beside) -> Iterable[Result]:
-    found = shares.measure(here, work)
+def _beside(
+    here: BenchmarkSetup, work: throughput.WorkKind, table: report.ComparisonTable
+) -> Iterable[BenchmarkResult]:
+    found = throughput.measure(here, work)
     print("\n".join(found.line(side.name) for side in here.sides), flush=True)
     table.add(
         work.goal.title,
@@ -196,59 +207,59 @@ def _beside(here: Stage, work: shares.Work, table: report.Beside) -> Iterable[Re
     return ()
 
 
-def _alone(here: Stage, table: report.Beside) -> Iterable[Result]:
-    found = alone.rounds(here)
+def _alone(here: BenchmarkSetup, table: report.ComparisonTable) -> Iterable[BenchmarkResult]:
+    found = immediate_latency.rounds(here)
     table.add(ALONE.title, [f"{found.above(side.name):.1f} ms" for side in here.sides])
-    return alone.results(here, found)
+    return immediate_latency.results(here, found)
 
 
-def _kept(table: report.Beside, rows: int) -> Iterable[Result]:
+def _kept(table: report.ComparisonTable, rows: int) -> Iterable[BenchmarkResult]:
     print(f"written: {report.write_beside(table, rows)}")
     return ()
 
 
-def _measured(here: Stage, given: argparse.Namespace) -> Iterator[Measurement]:
+def _measured(here: BenchmarkSetup, given: argparse.Namespace) -> Iterator[Measurement]:
     """In an order in which none spoils another: what rests, loads, what they have left behind, and kills at the end:
     after one the server looks at its whole file.
     """
 
-    def wanted(*goals: Goal) -> bool:
+    def wanted(*goals: BenchmarkGoal) -> bool:
         return any(goal.name in given.only for goal in goals)
 
     if wanted(SIZE) and here.first.home is not None:
-        yield partial(resting.size, given.rows, here.first.home)
+        yield partial(idle_server.size, given.rows, here.first.home)
     if wanted(LINES):
-        yield partial(resting.lines, ROOT)
+        yield partial(idle_server.lines, ROOT)
     if wanted(BINARY):
-        yield partial(resting.binary, here)
+        yield partial(idle_server.binary, here)
     if wanted(*IDLE):
-        yield partial(resting.idle, here)
-    for work in shares.WORK.values():
+        yield partial(idle_server.idle, here)
+    for work in throughput.WORK.values():
         if wanted(work.goal, GOALS[f"loss_{work.goal.name}"]):
             yield partial(_shared, here, work)
     if wanted(ALONE, ALONE_LOSS):
-        yield partial(alone.measure, here)
-    for name, wave in due.WAVES.items():
-        if _wants(given, name):
-            yield partial(due.measure, here, name, wave)
+        yield partial(immediate_latency.measure, here)
+    for name, wave in due_posts.WAVES.items():
+        if is_wanted(given, name):
+            yield partial(due_posts.measure, here, name, wave)
     if wanted(DELIVERIES, DELIVERIES_RATE, DELIVERIES_SLOW):
-        yield partial(delivering.measure, here)
+        yield partial(webhook_deliveries.measure, here)
     if wanted(SEARCH, SHORT_SEARCH):
         yield partial(search.measure, here)
     if wanted(PAGES):
-        yield partial(pages.measure, here)
+        yield partial(dashboard_pages.measure, here)
     if wanted(*STEADY):
         yield partial(steadily.measure, here)
     if wanted(LOADED):
         yield partial(steadily.loaded, here)
     if wanted(START):
-        yield partial(resting.starts, here)
+        yield partial(idle_server.starts, here)
     if wanted(FSYNC):
         yield partial(slow_disk.measure, here)
 
 
-def _shared(here: Stage, work: shares.Work) -> Iterable[Result]:
-    return shares.measure(here, work).results(here)
+def _shared(here: BenchmarkSetup, work: throughput.WorkKind) -> Iterable[BenchmarkResult]:
+    return throughput.measure(here, work).results(here)
 
 
 if __name__ == "__main__":

@@ -93,12 +93,12 @@ def began_ms(home: Path) -> int:
     return int((home / "complete").read_text())
 
 
-def copy(home: Path, folder: Path) -> None:
+def copy_database(home: Path, folder: Path) -> None:
     """Put a database of its own into a folder; on some file systems that takes no time."""
     subprocess.run(["cp", "--reflink=auto", "-p", home / "socialpub.db", folder / "socialpub.db"], check=True)
 
 
-def of_checkout(checkout: Path, python: str, rows: int, folder: Path | None) -> Path:
+def make_by_checkout(checkout: Path, python: str, rows: int, folder: Path | None) -> Path:
     """The same, as the code of another checkout makes it; LookupError where it does not know how."""
     asked = [python, "-m", "benchmarks.dataset", str(rows), *(["--folder", str(folder)] if folder else [])]
     done = subprocess.run(asked, cwd=checkout, capture_output=True, text=True, check=False)
@@ -131,7 +131,7 @@ def _make(path: Path, rows: int, began_at: int) -> None:
         for name, _ in kept:
             connection.execute(f'DROP INDEX "{name}"')
         _furnish(connection)
-        tables = {name: _Table(connection, name, columns) for name, columns in _COLUMNS.items()}
+        tables = {name: DatasetTable(connection, name, columns) for name, columns in _COLUMNS.items()}
         posts = _posts(rows, began_at)
         while chunk := list(itertools.islice(posts, CHUNK)):
             for name, table in tables.items():
@@ -151,7 +151,7 @@ def _file(path: Path) -> None:
             pass
 
 
-class _Table:
+class DatasetTable:
     """A table of the newest schema, whose ids may be text, bytes, or the numbers of rows that are there already."""
 
     def __init__(self, connection: sqlite3.Connection, name: str, columns: str) -> None:
@@ -181,11 +181,11 @@ class _Table:
 
 def _furnish(connection: sqlite3.Connection) -> None:
     owners = [(ORGANIZATION, profile) for profile in PROFILES] + [(NEIGHBOUR, NEIGHBOURS_PROFILE)]
-    organizations = _Table(connection, "organization", "id name tier created_at")
+    organizations = DatasetTable(connection, "organization", "id name tier created_at")
     organizations.insert([(one, "Bench", "self_host", 0) for one in ORGANIZATIONS])
-    profiles = _Table(connection, "profile", "id organization name slug created_at updated_at")
+    profiles = DatasetTable(connection, "profile", "id organization name slug created_at updated_at")
     profiles.insert([(profile, organization, "", profile, 0, 0) for organization, profile in owners])
-    accounts = _Table(
+    accounts = DatasetTable(
         connection,
         "account",
         "id organization profile platform platform_account_id status extra created_at updated_at",
@@ -241,11 +241,13 @@ def _posts(rows: int, began_at: int) -> Iterator[dict[str, list[Row]]]:
         code = dice.choices(list(CODES), list(CODES.values()))[0] if status in ("failed", "rejected") else None
         text = _text(dice, sentences, number, rows, profile, status)
         organization = NEIGHBOUR if foreign else ORGANIZATION
-        yield _Post(organization, profile, platform, status, code, text, number, began_at + number * STEP_MS).rows()
+        yield DatasetPost(
+            organization, profile, platform, status, code, text, number, began_at + number * STEP_MS
+        ).rows()
 
 
 @dataclass
-class _Post:
+class DatasetPost:
     """One post, and everything that the program has written about it."""
 
     organization: str

@@ -9,7 +9,7 @@ Unit = Literal["%", "ms", "s", "/s", "MB", "MiB", "times", ""]
 
 
 @dataclass(frozen=True)
-class Goal:
+class BenchmarkGoal:
     """One row: where `must` is missed the run fails, `goal` is where we want to be. `at_least`: more is better."""
 
     name: str
@@ -30,10 +30,10 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Result:
+class BenchmarkResult:
     """A row as it was measured; `note`: what else was seen."""
 
-    goal: Goal
+    goal: BenchmarkGoal
     value: float
     note: str = ""
 
@@ -48,16 +48,16 @@ class Result:
         return "goal" if self.goal.holds(self.value, self.goal.goal) else "must"
 
 
-def _share(name: str, title: str, must: float, goal: float) -> Goal:
-    return Goal(name, title, "%", must, goal, at_least=True)
+def _share(name: str, title: str, must: float, goal: float) -> BenchmarkGoal:
+    return BenchmarkGoal(name, title, "%", must, goal, at_least=True)
 
 
-def _most(name: str, title: str, unit: Unit, must: float) -> Goal:
-    return Goal(name, title, unit, must, must)
+def _most(name: str, title: str, unit: Unit, must: float) -> BenchmarkGoal:
+    return BenchmarkGoal(name, title, unit, must, must)
 
 
-def _count(name: str, title: str, unit: Unit, must: float) -> Goal:
-    return Goal(name, title, unit, must, must, at_least=True)
+def _count(name: str, title: str, unit: Unit, must: float) -> BenchmarkGoal:
+    return BenchmarkGoal(name, title, unit, must, must, at_least=True)
 
 
 SHARES = (  # of the requests a second that a bare Sanic handler answers, in the same run
@@ -68,7 +68,7 @@ SHARES = (  # of the requests a second that a bare Sanic handler answers, in the
     _share("one", "GET one post, of 500 by turns", 15, 30),
     _share("health", "GET /healthz", 50, 80),
 )
-ALONE = Goal("immediate_alone", "POST immediate, one after another: p50 above the upstream's", "ms", 5, 3)
+ALONE = BenchmarkGoal("immediate_alone", "POST immediate, one after another: p50 above the upstream's", "ms", 5, 3)
 LOSSES = tuple(_most(f"loss_{goal.name}", f"{goal.title}: lost when full", "%", 25) for goal in SHARES)
 ALONE_LOSS = _most(f"loss_{ALONE.name}", "POST immediate, one after another: p50 longer when full", "%", 25)
 DUE = (
@@ -80,7 +80,9 @@ DUE = (
 )
 DELIVERIES = _share("deliveries", "Deliveries to a receiver, of what a bare client loop does", 50, 80)
 DELIVERIES_RATE = _count("deliveries_rate", "Deliveries to a receiver", "/s", 1000)
-DELIVERIES_SLOW = Goal("deliveries_slow", "Deliveries to a receiver that takes 100 ms", "/s", 200, 300, at_least=True)
+DELIVERIES_SLOW = BenchmarkGoal(
+    "deliveries_slow", "Deliveries to a receiver that takes 100 ms", "/s", 200, 300, at_least=True
+)
 START = _most("start", "Start, the slowest of: after a stop, after a kill, with a cold file", "s", 1)
 BINARY = _most("binary", "Start of the one file, the slowest: its port is open after", "s", 1.2)
 IDLE = (
@@ -97,7 +99,7 @@ STEADY = (
     _most("steady_descriptors", "Steady load: descriptors grow by", "", 0),
 )
 LOADED = _most("loaded_memory", "Memory after all loads", "MiB", 200)
-FSYNC = Goal(
+FSYNC = BenchmarkGoal(
     "fsync", "Disk with 5 ms fsync: POST scheduled beside one transaction a request", "times", 5, 5, at_least=True
 )
 LINES = _most("lines", "Size of the program without its simulator: lines", "", 54_500)

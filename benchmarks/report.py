@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from benchmarks.goals import Result
-from benchmarks.stage import ROOT
+from benchmarks.goals import BenchmarkResult
+from benchmarks.servers import ROOT
 
 BESIDE = "## Beside other checkouts"
 PAGE = ROOT / "benchmarks" / "results.md"
@@ -21,7 +21,7 @@ WIDTH, LABEL, VALUE, LINE = 960, 480, 90, 26  # pixels
 COLOURS = {"goal": "#2a9d8f", "must": "#8ab17d", "MISSED": "#e76f51"}
 
 
-def line(result: Result) -> str:
+def line(result: BenchmarkResult) -> str:
     """A row of the terminal's table."""
     goal = result.goal
     told = f"{goal.title:<70}{goal.shown(result.value):>12}{goal.told(goal.must):>12}{goal.told(goal.goal):>12}"
@@ -39,7 +39,7 @@ def machine() -> str:
     )
 
 
-def write(results: Sequence[Result], rows: int) -> Path:
+def write(results: Sequence[BenchmarkResult], rows: int) -> Path:
     """The page and its plots."""
     shares = [result for result in results if result.goal.at_least]
     limits = [result for result in results if not result.goal.at_least]
@@ -51,7 +51,7 @@ def write(results: Sequence[Result], rows: int) -> Path:
 
 
 @dataclass
-class Beside:
+class ComparisonTable:
     """A table of several checkouts, measured by turns in one run: (name, lines of the program) of each."""
 
     sides: list[tuple[str, int]]
@@ -61,7 +61,7 @@ class Beside:
         self.rows.append((title, values))
 
 
-def write_beside(table: Beside, rows: int) -> Path:
+def write_beside(table: ComparisonTable, rows: int) -> Path:
     """The page's part that has this table; the rest of the page stays."""
     names = ["as it is", *(name for name, _ in table.sides[1:])]
     lines = [
@@ -82,7 +82,7 @@ def write_beside(table: Beside, rows: int) -> Path:
     return PAGE
 
 
-def summary(results: Sequence[Result]) -> list[str]:
+def summary(results: Sequence[BenchmarkResult]) -> list[str]:
     """Which rows miss their must, and which hold it but are short of their goal."""
     told = []
     for what, verdict in (("Must missed", "MISSED"), ("Must held, goal missed", "must")):
@@ -91,7 +91,7 @@ def summary(results: Sequence[Result]) -> list[str]:
     return told
 
 
-def _page(results: Sequence[Result], rows: int) -> str:
+def _page(results: Sequence[BenchmarkResult], rows: int) -> str:
     lines = [
         "# What `make bench` measured",
         "",
@@ -116,7 +116,7 @@ def _page(results: Sequence[Result], rows: int) -> str:
     return "\n".join(lines)
 
 
-def _plot(results: Sequence[Result], title: str, full: float) -> str:
+def _plot(results: Sequence[BenchmarkResult], title: str, full: float) -> str:
     """Bars of what was measured, each as a part of its must; the right end is `full` times the must."""
     height, unit = LINE * (len(results) + 2), (WIDTH - LABEL - VALUE) / full
     parts = [

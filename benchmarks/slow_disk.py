@@ -8,33 +8,33 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import load, raw, shares
-from benchmarks.goals import FSYNC, Result
-from benchmarks.machine import BenchError
-from benchmarks.stage import Stage
+from benchmarks import raw_sqlite, throughput, wrk_load
+from benchmarks.goals import FSYNC, BenchmarkResult
+from benchmarks.processes import BenchError
+from benchmarks.servers import BenchmarkSetup
 
 
-def measure(stage: Stage) -> Iterator[Result]:
+def measure(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
     """By turns: sqlite3 alone with one transaction a request, and socialpub, both on that disk."""
     side, slow = stage.empty or stage.first, {"LD_PRELOAD": str(_shim(stage.folder))}
-    script = shares.WORK["post_scheduled"].script
+    script = throughput.WORK["post_scheduled"].script
     ratios, rates, singles = [], [], []
     side.stop()
     side.start(**slow)
     for _ in range(stage.rounds):
-        single = raw.rate(side, stage.folder, stage.seconds, targets=1, environment=slow)
-        done = load.run(script(side), side.url, side.running, stage.folder, stage.seconds)
+        single = raw_sqlite.rate(side, stage.folder, stage.seconds, targets=1, environment=slow)
+        done = wrk_load.run(script(side), side.url, side.running, stage.folder, stage.seconds)
         ratios.append(done.rate / single)
         rates.append(done.rate)
         singles.append(single)
-    one = load.run(script(side), side.url, side.running, stage.folder, stage.seconds, connections=1)
+    one = wrk_load.run(script(side), side.url, side.running, stage.folder, stage.seconds, connections=1)
     side.stop()
     side.start()
     told = (
         f"{statistics.median(rates):,.0f}/s beside {statistics.median(singles):,.0f}/s of sqlite3 alone;"
         f" one connection {one.rate:,.0f}/s"
     )
-    yield Result(FSYNC, statistics.median(ratios), told)
+    yield BenchmarkResult(FSYNC, statistics.median(ratios), told)
 
 
 def _shim(folder: Path) -> Path:

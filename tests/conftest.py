@@ -26,11 +26,14 @@ from httpx._transports import default
 from socialpub.base import http as outbound
 from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
-from tests import jitter, media_kit, plans, routing
-from tests.counting import counting as counting
-from tests.kit import Clock, Person, Server
-
-Tell = Callable[[str], None]
+from tests.support import media_files, query_plans, route_cache, thread_jitter
+from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.database_costs import counting as counting
+from tests.support.file_server import FileServer
+from tests.support.query_plans import statement_recorder
+from tests.support.reporting import ReportLine
+from tests.support.request_cast import RequestCast
+from tests.support.webhook_receiver import WebhookReceiver, running_receiver
 
 os.umask(0o077)  # settings files with secrets in them are theirs alone, or they are refused
 
@@ -43,7 +46,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-MEMORY, MEMORY_ROOM = Path("/dev/shm"), 2 << 30
+SHARED_MEMORY, SHARED_MEMORY_NEEDED = Path("/dev/shm"), 2 << 30
 
 # What servers leave outside their data folders.
 os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests-{os.getuid()}"))
@@ -51,7 +54,7 @@ os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
 
-probe._run_worker = media_kit.remembered(probe._run_worker)
+probe._run_worker = media_files.memoize(probe._run_worker)
 
 # A timing never decides a test. A run fails for what was changed: its examples are those of the last. FUZZ=1: others,
 # and more of them.
@@ -59,72 +62,71 @@ FUZZ = "FUZZ" in os.environ
 hypothesis.settings.register_profile("socialpub", deadline=None, derandomize=not FUZZ, max_examples=100 if FUZZ else 40)
 hypothesis.settings.load_profile("socialpub")
 
-routing.remember()  # hundreds of simulators have the same routes
+route_cache.cache_routes()  # hundreds of simulators have the same routes
 if share := os.environ.get("JITTER"):
-    jitter.shake(float(share))
+    thread_jitter.add_jitter(float(share))
 
-asks = plans.Asks()
-asks.listen()
+statement_recorder.listen()
 
 
 # --- Runs in several processes -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def tell(record_property: Callable[[str, object], None]) -> Tell:
+def tell(record_property: Callable[[str, object], None]) -> ReportLine:
     """Say what a test has measured, and with which seed: a table in the run's output, whichever process it ran in."""
     return lambda text: record_property("told", text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr != "slow":  # those kill processes, and look at what is left on a disk
-        _keep_no_disk_waiting()
+        _use_shared_memory()
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Told(config))
+        config.pluginmanager.register(MeasurementReporter(config))
 
 
-def _keep_no_disk_waiting() -> None:
+def _use_shared_memory() -> None:
     """Tests have their files in memory where there is room: each server waits for the disk a dozen times, and for the
     other tests that do; that is most of the time it takes."""
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
-        there = os.statvfs(MEMORY)
-        if there.f_bavail * there.f_frsize >= MEMORY_ROOM and not there.f_flag & os.ST_NOEXEC:
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
+        there = os.statvfs(SHARED_MEMORY)
+        if there.f_bavail * there.f_frsize >= SHARED_MEMORY_NEEDED and not there.f_flag & os.ST_NOEXEC:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
 
 
 # Where a few tests take long. The files with most tests come next; a file is one process's, and whoever gets a long one
 # last keeps everybody waiting.
-LONG = (
-    "domain/publishing/test_protocol.py",
-    "web/test_machine.py",
-    "commands/test_process.py",
-    "commands/test_whole_file.py",
-    "commands/test_storage.py",
+SLOWEST_FILES = (
+    "unit/domain/publishing/test_protocol.py",
+    "api/posts/test_state_machine.py",
+    "commands/test_processes.py",
+    "commands/test_integrity_check.py",
+    "commands/test_storage_failures.py",
     "commands/test_backup.py",
-    "domain/core/test_copies.py",
-    "web/test_signin.py",
-    "domain/posts/test_postlog_query.py",
-    "domain/accounts/test_tokens_platforms.py",
-    "web/test_media.py",
-    "test_ninth_platform.py",
-    "walls/test_text_growth.py",
-    "domain/accounts/test_attention.py",
-    "domain/engine/test_clock_steps.py",
-    "domain/engine/test_lost_files.py",
-    "domain/core/test_connections.py",
-    "domain/publishing/test_protocol_drafts.py",
-    "walls/test_fair.py",
-    "web/test_one_story.py",
-    "walls/test_hostile.py",
-    "walls/test_limits_before_work.py",
-    "test_project_clocks.py",
+    "unit/domain/server/test_copy_detection.py",
+    "api/identity/test_sign_in.py",
+    "unit/domain/posts/test_post_log_query.py",
+    "unit/domain/accounts/test_token_refresh_by_platform.py",
+    "api/media/test_media.py",
+    "project/test_ninth_platform.py",
+    "isolation/test_text_growth.py",
+    "unit/domain/accounts/test_account_problems.py",
+    "unit/domain/server/test_clock_steps.py",
+    "unit/domain/server/test_lost_files.py",
+    "unit/domain/publishing/test_connection_reuse.py",
+    "unit/domain/publishing/test_tiktok_drafts.py",
+    "isolation/test_fair_share.py",
+    "api/posts/test_concurrent_changes.py",
+    "isolation/test_hostile_requests.py",
+    "isolation/test_input_limits.py",
+    "project/test_clock_use.py",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here, counts = Path(__file__).parent, Counter(item.path for item in items)
-    places = {here / name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: (places.get(item.path, len(LONG)), -counts[item.path]))
+    places = {here / name: place for place, name in enumerate(SLOWEST_FILES)}
+    items.sort(key=lambda item: (places.get(item.path, len(SLOWEST_FILES)), -counts[item.path]))
 
 
 def pytest_collection_finish() -> None:
@@ -138,28 +140,28 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Every statement that was run has a plan that does not grow, or the run has failed."""
     outbound.close_idle(0)  # connections to servers that tests had; Python would complain of each
     with tempfile.TemporaryDirectory() as folder:
-        walks = [walk.told() for walk in plans.judge(asks.seen, Path(folder))]
+        walks = [walk.told() for walk in query_plans.find_unexempt_scans(statement_recorder.seen, Path(folder))]
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["walks"] = walks
-    walks += session.config.stash.get(WALKS, [])
+    walks += session.config.stash.get(TABLE_SCANS, [])
     if walks and not hasattr(session.config, "workeroutput"):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
         terminal = session.config.get_terminal_writer()
         terminal.line()
-        terminal.line("These statements walk through a table that grows (tests/plans.py):", red=True)
+        terminal.line("These statements walk through a table that grows (tests/support/query_plans.py):", red=True)
         for walk in dict.fromkeys(walks):
             terminal.line(walk)
 
 
-WALKS = pytest.StashKey[list[str]]()  # of the processes that have ended
+TABLE_SCANS = pytest.StashKey[list[str]]()  # of the processes that have ended
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    node.config.stash.setdefault(WALKS, []).extend(getattr(node, "workeroutput", {}).get("walks", []))
+    node.config.stash.setdefault(TABLE_SCANS, []).extend(getattr(node, "workeroutput", {}).get("walks", []))
 
 
-class Told:
+class MeasurementReporter:
     """Prints what tests tell, as they end."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -179,12 +181,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     if run is None or item.get_closest_marker("slow") is None:
         return (yield)
-    with _turn(Path(tempfile.gettempdir()) / f"socialpub-{run}", alone=item.get_closest_marker("alone") is not None):
+    with _hold_run_lock(
+        Path(tempfile.gettempdir()) / f"socialpub-{run}", alone=item.get_closest_marker("alone") is not None
+    ):
         return (yield)
 
 
 @contextlib.contextmanager
-def _turn(file: Path, *, alone: bool) -> Iterator[None]:
+def _hold_run_lock(file: Path, *, alone: bool) -> Iterator[None]:
     with open(f"{file}-gate", "w") as gate, open(f"{file}-run", "w") as lock:
         fcntl.flock(gate, fcntl.LOCK_EX)  # who waits to be alone keeps others from beginning
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
@@ -197,7 +201,7 @@ def _turn(file: Path, *, alone: bool) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def lab_thread() -> Iterator[SimulatorThread]:
-    with SimulatorThread(Clock()) as simulator:
+    with SimulatorThread(MovableClock()) as simulator:
         yield simulator
 
 
@@ -206,24 +210,24 @@ def lab(lab_thread: SimulatorThread) -> Iterator[SimulatorThread]:
     """The simulator, empty before and after."""
     lab_thread.lab.reset()
     yield lab_thread
-    assert isinstance(lab_thread.lab.clock, Clock)
+    assert isinstance(lab_thread.lab.clock, MovableClock)
     lab_thread.lab.clock.right()
     lab_thread.lab.reset()
 
 
 @pytest.fixture
-def wall() -> Clock:
+def wall() -> MovableClock:
     """The server's clock."""
-    return Clock()
+    return MovableClock()
 
 
 @pytest.fixture
-def make_server(tmp_path: Path, lab: SimulatorThread, wall: Clock) -> Iterator[Callable[..., Server]]:
+def make_server(tmp_path: Path, lab: SimulatorThread, wall: MovableClock) -> Iterator[Callable[..., AppServer]]:
     """Start a server with settings of the test's own: `make_server(limits={"posts": 3})`."""
-    made: list[Server] = []
+    made: list[AppServer] = []
 
-    def make(**settings: dict[str, Any]) -> Server:
-        made.append(Server(tmp_path, lab, wall, settings).start())
+    def make(**settings: dict[str, Any]) -> AppServer:
+        made.append(AppServer(tmp_path, lab, wall, settings).start())
         return made[-1]
 
     yield make
@@ -232,12 +236,12 @@ def make_server(tmp_path: Path, lab: SimulatorThread, wall: Clock) -> Iterator[C
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server]) -> Server:
+def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server()
 
 
 @pytest.fixture
-def alice(server: Server) -> Person:
+def alice(server: AppServer) -> Person:
     """Owner of an organization, with an org-wide key and a Bluesky account in its profile `default`."""
     alice = server.person("Alice")
     server.connect_bluesky(alice)
@@ -245,7 +249,7 @@ def alice(server: Server) -> Person:
 
 
 @pytest.fixture
-def bob(server: Server, alice: Person) -> Person:
+def bob(server: AppServer, alice: Person) -> Person:
     """In Alice's organization, with a profile of his own and a key that is bound to it."""
     bob = server.person("Bob", organization=alice.organization, bound=True)
     server.connect_bluesky(bob)
@@ -253,8 +257,41 @@ def bob(server: Server, alice: Person) -> Person:
 
 
 @pytest.fixture
-def charlie(server: Server) -> Person:
+def charlie(server: AppServer) -> Person:
     """Another organization."""
     charlie = server.person("Charlie")
     server.connect_bluesky(charlie)
     return charlie
+
+
+@pytest.fixture
+def world(server: AppServer, alice: Person, bob: Person, charlie: Person) -> RequestCast:
+    return RequestCast(server, alice, bob, charlie)
+
+
+@pytest.fixture
+def world_of() -> Callable[[AppServer], RequestCast]:
+    """The cast on a server with settings of the test's own."""
+
+    def make(server: AppServer) -> RequestCast:
+        alice = server.person("Alice")
+        bob = server.person("Bob", organization=alice.organization, bound=True)
+        people = (alice, bob, server.person("Charlie"))
+        for person in people:
+            server.connect_bluesky(person)
+        return RequestCast(server, *people)
+
+    return make
+
+
+@pytest.fixture
+def sink() -> Iterator[WebhookReceiver]:
+    with running_receiver() as sink:
+        yield sink
+
+
+@pytest.fixture
+def shelf() -> Iterator[FileServer]:
+    shelf = FileServer()
+    yield shelf
+    shelf.close()

@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.browser.chromium import Tab, chromium
-from tests.domain.accounts.connect_kit import Office, open_office
-from tests.kit import Server
+from tests.support.app_server import AppServer
+from tests.support.browser.chromium import BrowserTab, chromium
+from tests.support.connect_flow import ConnectSession, open_connect_session
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Tab]:
+def tab() -> Iterator[BrowserTab]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture
 def open_(
-    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
-) -> Iterator[Callable[[str], Office]]:
-    opened: list[Office] = []
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: BrowserTab
+) -> Iterator[Callable[[str], ConnectSession]]:
+    opened: list[ConnectSession] = []
 
-    def office(name: str) -> Office:
+    def office(name: str) -> ConnectSession:
         """Alice is signed in, and the platform asks her."""
-        opened.append(open_office(make_server, lab, monkeypatch, name))
+        opened.append(open_connect_session(make_server, lab, monkeypatch, name))
         opened[-1].upstream.consent.mode = "form"
         tab.page.context.clear_cookies()
         tab.send("Network.setCookie", name="socialpub_session", value="alice", url=opened[-1].server.url)

@@ -11,9 +11,9 @@ from socialpub.base.runtime import format_iso
 from socialpub.domain.accounts import tokens
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, ApiKey, Profile
-from tests.browser.chromium import Tab
-from tests.browser.looks import seen
-from tests.domain.accounts.connect_kit import Office
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
+from tests.support.connect_flow import ConnectSession
 
 pytestmark = pytest.mark.browser
 
@@ -21,8 +21,8 @@ LONG = "Donaudampfschifffahrtsgesellschaftskapitaen" * 4
 
 
 @pytest.fixture
-def with_second(open_: Callable[[str], Office]) -> Callable[[str], Office]:
-    def office(name: str) -> Office:
+def with_second(open_: Callable[[str], ConnectSession]) -> Callable[[str], ConnectSession]:
+    def office(name: str) -> ConnectSession:
         """The same with a second profile."""
         opened = open_(name)
         assert opened.browser.post("/v1/profiles", json={"name": "Second"}).status_code == 201
@@ -31,11 +31,11 @@ def with_second(open_: Callable[[str], Office]) -> Callable[[str], Office]:
     return office
 
 
-def second(office: Office) -> str:
+def second(office: ConnectSession) -> str:
     return str(office.server.rows(Profile, name="Second")[0]["id"])
 
 
-def begin(tab: Tab, office: Office, name: str) -> None:
+def begin(tab: BrowserTab, office: ConnectSession, name: str) -> None:
     """From the accounts into the second profile, by clicks."""
     tab.show(f"{office.server.url}/accounts", width=1000)
     tab.fill(profile=second(office))
@@ -43,7 +43,7 @@ def begin(tab: Tab, office: Office, name: str) -> None:
 
 
 def test_accounts_of_two_kinds_are_connected_into_the_second_profile(
-    tab: Tab, with_second: Callable[[str], Office]
+    tab: BrowserTab, with_second: Callable[[str], ConnectSession]
 ) -> None:
     office = with_second("threads")
     office.login_exists()
@@ -62,14 +62,14 @@ def test_accounts_of_two_kinds_are_connected_into_the_second_profile(
         ("bluesky", second(office)),
     ]
     tab.click("main a.button")
-    seen(tab, "accounts-two")
+    check_page(tab, "accounts-two")
     tab.click(f'a[href="/accounts/{rows[1]["id"]}"]')
     assert "Second" in tab.text(".facts")
-    seen(tab, "account-new")
+    check_page(tab, "account-new")
 
 
 def test_a_revoked_account_is_connected_again_and_its_posts_go_out(
-    tab: Tab, with_second: Callable[[str], Office]
+    tab: BrowserTab, with_second: Callable[[str], ConnectSession]
 ) -> None:
     office = with_second("threads")
     made = office.login_exists()
@@ -86,7 +86,7 @@ def test_a_revoked_account_is_connected_again_and_its_posts_go_out(
     tab.click(f'a[href="/accounts/{row["id"]}"]')
     assert tab.text(".panel .state") == "Access expired"
     assert said in tab.text(".panel")
-    seen(tab, "account-revoked")
+    check_page(tab, "account-revoked")
     tab.click(f'.panel a[href="/connect/threads?profile={second(office)}"]')
     tab.click("#go")
     tab.click("#allow")
@@ -105,13 +105,15 @@ def test_a_revoked_account_is_connected_again_and_its_posts_go_out(
     assert "later" in tab.text(".facts")
 
 
-def schedule(office: Office, account: str, number: int) -> str:
+def schedule(office: ConnectSession, account: str, number: int) -> str:
     body = {"text": f"later {number}", "targets": [{"accountId": account}]}
     body["scheduledAt"] = format_iso(office.server.clock.now_ms() + 3_600_000)
     return str(office.alice.api.post("/v1/posts", json=body).json()["results"][0]["postId"])
 
 
-def test_an_account_with_troubles_and_long_words_is_still_clear(tab: Tab, with_second: Callable[[str], Office]) -> None:
+def test_an_account_with_troubles_and_long_words_is_still_clear(
+    tab: BrowserTab, with_second: Callable[[str], ConnectSession]
+) -> None:
     office = with_second("threads")
     made = office.server.connect(office.alice, "threads")
     said = json.dumps({"code": "platform_auth_failed", "message": f"{LONG} {LONG}", "at": 1_795_176_000_000})
@@ -125,12 +127,12 @@ def test_an_account_with_troubles_and_long_words_is_still_clear(tab: Tab, with_s
     office.server.service.write(hurt).result()
     office.alice.api.post("/v1/posts", json={"text": LONG, "targets": [{"accountId": made["id"]}]})
     tab.show(f"{office.server.url}/accounts/{made['id']}", width=1000)
-    seen(tab, "account-troubled")
+    check_page(tab, "account-troubled")
     tab.click('a[href$="/disconnect"]')
-    seen(tab, "account-disconnect-long")
+    check_page(tab, "account-disconnect-long")
 
 
-def test_a_default_board_is_chosen_by_clicks(tab: Tab, with_second: Callable[[str], Office]) -> None:
+def test_a_default_board_is_chosen_by_clicks(tab: BrowserTab, with_second: Callable[[str], ConnectSession]) -> None:
     office = with_second("pinterest")
     office.login_exists(boards=["Bread", "Cakes for " + LONG])
     begin(tab, office, "pinterest")
@@ -138,17 +140,19 @@ def test_a_default_board_is_chosen_by_clicks(tab: Tab, with_second: Callable[[st
     tab.click("#allow")
     (row,) = office.rows()
     tab.click(f'a[href="/accounts/{row["id"]}/board"]')
-    seen(tab, "account-board")
+    check_page(tab, "account-board")
     tab.fill(board=str(tab.ask("document.querySelector('#field-board option:last-child').value")))
     tab.click("main form.form button")
     assert "Cakes for" in tab.text(".notice")
     assert "Cakes for" in tab.text(".facts")
     tab.back()
     tab.page.go_forward()
-    seen(tab, "account-with-board")
+    check_page(tab, "account-with-board")
 
 
-def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, with_second: Callable[[str], Office]) -> None:
+def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(
+    tab: BrowserTab, with_second: Callable[[str], ConnectSession]
+) -> None:
     office = with_second("threads")
     tab.show(f"{office.server.url}/settings/keys", width=390)
     tab.click(f'a[href="/settings/keys/{office.alice.key_id}/revoke"]')
@@ -163,7 +167,9 @@ def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(tab: Tab, with_second:
     assert tab.page.get_by_text("Second").count() == 0
 
 
-def test_the_keyboard_alone_reaches_every_action_of_an_account(tab: Tab, with_second: Callable[[str], Office]) -> None:
+def test_the_keyboard_alone_reaches_every_action_of_an_account(
+    tab: BrowserTab, with_second: Callable[[str], ConnectSession]
+) -> None:
     office = with_second("threads")
     made = office.server.connect(office.alice, "threads")
     tab.show(f"{office.server.url}/accounts/{made['id']}", width=390)

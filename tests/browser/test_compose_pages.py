@@ -11,15 +11,15 @@ import pytest
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import Account, Media, Post
-from tests.browser.chromium import Tab
-from tests.browser.looks import seen
-from tests.browser.test_posts_pages import arrive
-from tests.domain.accounts.connect_kit import open_office, sign_in
-from tests.kit import Person, Server
-from tests.web.pages.test_posts import XSS
-from tests.web.test_media import stored
-from tests.web.test_signin import EMAIL, PASSWORD, add_user
-from tests.web.world import picture
+from tests.support.app_server import AppServer, Person
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
+from tests.support.browser.sign_in import open_signed_in
+from tests.support.connect_flow import open_connect_session, sign_in
+from tests.support.dashboard_forms import XSS
+from tests.support.media_uploads import stored_media
+from tests.support.request_cast import make_picture
+from tests.support.sign_in import EMAIL, PASSWORD, add_user
 
 pytestmark = pytest.mark.browser
 
@@ -27,33 +27,35 @@ WORDS = "We bake at night so that there is bread in the morning. " * 4
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server]) -> Server:
+def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(platforms={"tiktok": {"enabled": True}})
 
 
-def open_details(tab: Tab, where: str = "main") -> None:
+def open_details(tab: BrowserTab, where: str = "main") -> None:
     tab.ask(f"document.querySelectorAll('{where} details').forEach((node) => {{ node.open = true; }})")
 
 
-def wait_for(tab: Tab, selector: str, text: str) -> None:
+def wait_for(tab: BrowserTab, selector: str, text: str) -> None:
     """Until something there says this."""
     tab.page.locator(selector, has_text=text).first.wait_for()
 
 
-def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, tab: Tab, tmp_path: Path) -> None:
+def test_a_text_with_a_file_goes_out_by_clicks(
+    server: AppServer, alice: Person, tab: BrowserTab, tmp_path: Path
+) -> None:
     file = tmp_path / "door.png"
-    file.write_bytes(picture("PNG", (640, 480)))
-    arrive(tab, server, alice)
+    file.write_bytes(make_picture("PNG", (640, 480)))
+    open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/posts", width=1000)
     tab.click("nav.ways a[href='/compose']")
-    seen(tab, "compose-one-account")
+    check_page(tab, "compose-one-account")
     tab.fill(text="x" * 301)
     wait_for(tab, ".count.over", "301 of 300")
     tab.page.locator("button:has-text('Check')").click()
     wait_for(tab, "#verdict", "The account would reject this post")
     wait_for(tab, ".accounts .problem", "300 characters")
     assert tab.ask("location.pathname") == "/compose"
-    seen(tab, "compose-too-long")
+    check_page(tab, "compose-too-long")
     tab.fill(text="The door is open")
     wait_for(tab, ".count", "16 of 300")
     tab.page.locator("summary:has-text('Upload a file')").click()
@@ -65,7 +67,7 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     assert tab.ask("document.querySelector('.chosen textarea').value") == "A teal door"
     tab.page.locator("button:has-text('Check')").click()
     wait_for(tab, "#verdict", "Ready to publish to the account")
-    seen(tab, "compose-with-file")
+    check_page(tab, "compose-with-file")
     tab.click("button[value=send]")
     (post,) = server.rows(Post)
     assert tab.ask("location.pathname") == f"/posts/{post['id']}"
@@ -81,9 +83,9 @@ def test_a_text_with_a_file_goes_out_by_clicks(server: Server, alice: Person, ta
     assert len(server.rows(Post)) == 1
 
 
-def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab: Tab) -> None:
-    stored(alice.api, picture("JPEG"), altText="From the library")
-    arrive(tab, server, alice)
+def test_a_post_is_scheduled_without_a_script(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    stored_media(alice.api, make_picture("JPEG"), altText="From the library")
+    open_signed_in(tab, server, alice)
     tab.page.route("**/page.js", lambda route: route.abort())
     try:
         tab.show(f"{server.url}/compose", width=1000)
@@ -98,7 +100,7 @@ def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab
         day = (datetime.now(UTC) + timedelta(days=200)).date().isoformat()
         tab.fill(day=day, clock="15:30")
         tab.complaints.clear()
-        seen(tab, "compose-later")
+        check_page(tab, "compose-later")
         tab.click("button[value=send]")
     finally:
         tab.page.unroute("**/page.js")
@@ -109,9 +111,9 @@ def test_a_post_is_scheduled_without_a_script(server: Server, alice: Person, tab
     assert len(read["mediaRefs"]) == 1
 
 
-def test_a_post_is_written_and_sent_by_keyboard_alone(server: Server, alice: Person, tab: Tab) -> None:
+def test_a_post_is_written_and_sent_by_keyboard_alone(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     second = server.connect(alice, "twitter")["id"]
-    arrive(tab, server, alice)
+    open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=390)
     reached: list[str] = []
 
@@ -142,7 +144,7 @@ def test_a_post_is_written_and_sent_by_keyboard_alone(server: Server, alice: Per
     assert json.loads(post["options"]) == {"langs": ["en"]}
 
 
-def test_a_full_form_is_looked_at_on_every_screen(server: Server, alice: Person, tab: Tab) -> None:
+def test_a_full_form_is_looked_at_on_every_screen(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     for name in ("facebook", "instagram", "linkedin", "threads", "tiktok", "twitter"):
         server.connect(alice, name)
     server.connect(alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
@@ -154,10 +156,10 @@ def test_a_full_form_is_looked_at_on_every_screen(server: Server, alice: Person,
 
     server.service.write(write).result()
     for number in range(3):
-        stored(alice.api, picture("JPEG", (8 + number, 8)), altText="A long description " * 9)
-    arrive(tab, server, alice)
+        stored_media(alice.api, make_picture("JPEG", (8 + number, 8)), altText="A long description " * 9)
+    open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1280)
-    seen(tab, "compose-many")
+    check_page(tab, "compose-many")
     for box in tab.page.locator(".accounts > li > .option > input").all():
         box.check()
     tab.fill(text=WORDS * 2)
@@ -167,13 +169,13 @@ def test_a_full_form_is_looked_at_on_every_screen(server: Server, alice: Person,
     tab.page.locator(".chosen img").wait_for()
     tab.page.locator("button:has-text('Check')").click()
     wait_for(tab, "#verdict", "would reject this post")
-    seen(tab, "compose-full")
+    check_page(tab, "compose-full")
     names = tab.ask("[...document.querySelectorAll('button:not([hidden])')].map((node) => node.textContent.trim())")
     assert len(names) == len(set(names))
 
 
 def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
-    server: Server, alice: Person, tab: Tab
+    server: AppServer, alice: Person, tab: BrowserTab
 ) -> None:
     add_user(server, alice, EMAIL, "owner")
     tab.page.context.clear_cookies()
@@ -193,10 +195,10 @@ def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
     assert server.rows(Post) == []
 
 
-def test_what_others_have_written_is_never_run(server: Server, alice: Person, tab: Tab) -> None:
-    stored(alice.api, altText=XSS)
+def test_what_others_have_written_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    stored_media(alice.api, altText=XSS)
     server.connect(alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)
-    arrive(tab, server, alice)
+    open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1000)
     open_details(tab)
     for field in tab.page.locator("main textarea:visible, main input:not([type]):visible").all():
@@ -209,18 +211,18 @@ def test_what_others_have_written_is_never_run(server: Server, alice: Person, ta
     assert tab.complaints == [] or all("400" in each for each in tab.complaints)
 
 
-def test_there_is_nowhere_to_publish_yet(server: Server, tab: Tab) -> None:
+def test_there_is_nowhere_to_publish_yet(server: AppServer, tab: BrowserTab) -> None:
     nobody = server.person("Nobody")
     sign_in(server, nobody.organization)
     tab.send("Network.setCookie", name="socialpub_session", value="alice", url=server.url)
     tab.show(f"{server.url}/compose", width=1000)
-    seen(tab, "compose-empty")
+    check_page(tab, "compose-empty")
 
 
 def test_a_board_is_chosen_by_clicks_and_stays_chosen(
-    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: BrowserTab
 ) -> None:
-    office = open_office(make_server, lab, monkeypatch, "pinterest")
+    office = open_connect_session(make_server, lab, monkeypatch, "pinterest")
     office.login_exists(boards=["Recipes", "A plan for the garden " * 5])
     office.connect()
     (account,) = office.rows()
@@ -236,4 +238,4 @@ def test_a_board_is_chosen_by_clicks_and_stays_chosen(
     wait_for(tab, "#verdict", "The account would reject this post")  # there is nothing to see yet
     assert field.evaluate("field => field.selectedOptions[0].textContent").startswith("A plan")
     open_details(tab, ".accounts")
-    seen(tab, "compose-boards")
+    check_page(tab, "compose-boards")

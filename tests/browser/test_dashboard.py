@@ -5,40 +5,40 @@ from __future__ import annotations
 import pytest
 
 from socialpub.store.schema.models import Account, ApiKey, Profile
-from tests.browser.chromium import Tab
-from tests.browser.looks import seen
-from tests.domain.accounts.connect_kit import sign_in
-from tests.kit import Person, Server
-from tests.web.test_scheduling import failed, unknown
-from tests.web.test_signin import EMAIL, PASSWORD, add_user
-from tests.web.world import World
+from tests.support.app_server import AppServer, Person
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
+from tests.support.connect_flow import sign_in
+from tests.support.post_outcomes import failed, unknown
+from tests.support.request_cast import RequestCast
+from tests.support.sign_in import EMAIL, PASSWORD, add_user
 
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def world(server: Server, alice: Person, bob: Person, charlie: Person) -> World:
-    return World(server, alice, bob, charlie)
+def world(server: AppServer, alice: Person, bob: Person, charlie: Person) -> RequestCast:
+    return RequestCast(server, alice, bob, charlie)
 
 
-def arrive(tab: Tab, world: World, path: str = "/") -> None:
+def arrive(tab: BrowserTab, world: RequestCast, path: str = "/") -> None:
     """Alice has signed in, and is there."""
     sign_in(world.server, world.alice.organization)
     tab.send("Network.setCookie", name="socialpub_session", value="alice", url=world.server.url)
     tab.show(f"{world.server.url}{path}", width=1000)
 
 
-def log_in(tab: Tab) -> None:
+def log_in(tab: BrowserTab) -> None:
     tab.fill(email=EMAIL, password=PASSWORD)
     tab.click("main form button")
 
 
-def test_what_needs_eyes_is_answered_by_clicks(world: World, tab: Tab) -> None:
+def test_what_needs_eyes_is_answered_by_clicks(world: RequestCast, tab: BrowserTab) -> None:
     lost, gone = unknown(world), unknown(world)
     broken = [failed(world), failed(world)]
     world.scheduled(text="a-very-long-word-" * 17)
     arrive(tab, world)
-    seen(tab, "overview-full")
+    check_page(tab, "overview-full")
     tab.click(f'form:has([value="{lost}"]):has([value="yes"]) button')
     assert "marked as published" in tab.text(".notice")
     tab.reload()
@@ -53,24 +53,24 @@ def test_what_needs_eyes_is_answered_by_clicks(world: World, tab: Tab) -> None:
         world.server.wait(post, "published")
 
 
-def test_an_account_in_trouble_is_seen_on_every_screen(world: World, tab: Tab) -> None:
+def test_an_account_in_trouble_is_seen_on_every_screen(world: RequestCast, tab: BrowserTab) -> None:
     world.scheduled()
     failed(world)
     world.server.service.write(
         lambda tx: Account.update(status="revoked").where(Account.id == world.alice.bluesky).execute()
     ).result()
     arrive(tab, world)
-    seen(tab, "overview-revoked")
+    check_page(tab, "overview-revoked")
     tab.click('a.danger:has-text("Cancel its posts")')
-    seen(tab, "overview-cancel")
+    check_page(tab, "overview-cancel")
     tab.back()
     tab.click('a.button:has-text("Reconnect")')
     assert tab.ask("location.pathname") == "/connect/bluesky"
     tab.show(f"{world.server.url}/accounts/{world.alice.bluesky}/disconnect", width=1000)
-    seen(tab, "disconnect-revoked")
+    check_page(tab, "disconnect-revoked")
 
 
-def test_the_overview_refreshes_itself(world: World, tab: Tab) -> None:
+def test_the_overview_refreshes_itself(world: RequestCast, tab: BrowserTab) -> None:
     arrive(tab, world)
     assert "fresh from elsewhere" not in tab.text("main")
     world.scheduled(text="fresh from elsewhere")
@@ -86,7 +86,7 @@ def test_the_overview_refreshes_itself(world: World, tab: Tab) -> None:
     assert tab.text("h1") == "Sign in"
 
 
-def test_a_form_whose_session_ended_comes_back_filled_in(world: World, tab: Tab) -> None:
+def test_a_form_whose_session_ended_comes_back_filled_in(world: RequestCast, tab: BrowserTab) -> None:
     add_user(world.server, world.alice, EMAIL, "owner")
     tab.show(f"{world.server.url}/login?next=/settings/keys", width=1000)
     log_in(tab)
@@ -94,11 +94,11 @@ def test_a_form_whose_session_ended_comes_back_filled_in(world: World, tab: Tab)
     world.server.clock.skip(31 * 24 * 3600)
     tab.click('form[action="/settings/keys"] button')
     assert "Your session has ended" in tab.text("main")
-    seen(tab, "login-kept")
+    check_page(tab, "login-kept")
     before = len(world.server.rows(ApiKey))
     log_in(tab)
     assert tab.page.locator("main [name=name]").input_value() == "for the shop"
-    seen(tab, "keys-kept")
+    check_page(tab, "keys-kept")
     assert len(world.server.rows(ApiKey)) == before
     tab.click('form[action="/settings/keys"] button')
     assert len(world.server.rows(ApiKey)) == before + 1
@@ -107,10 +107,10 @@ def test_a_form_whose_session_ended_comes_back_filled_in(world: World, tab: Tab)
     assert len(world.server.rows(ApiKey)) == before + 1
 
 
-def test_two_open_sign_in_tabs_both_work(world: World, tab: Tab) -> None:
+def test_two_open_sign_in_tabs_both_work(world: RequestCast, tab: BrowserTab) -> None:
     add_user(world.server, world.alice, EMAIL, "owner")
     tab.page.context.clear_cookies()
-    other = Tab(tab.page.context.new_page())
+    other = BrowserTab(tab.page.context.new_page())
     for each in (tab, other):
         each.show(f"{world.server.url}/login?next=/accounts", width=1000)
     for each in (tab, other):
@@ -119,14 +119,14 @@ def test_two_open_sign_in_tabs_both_work(world: World, tab: Tab) -> None:
     other.page.close()
 
 
-def test_a_profile_is_made_and_gone_into_and_left(world: World, tab: Tab) -> None:
+def test_a_profile_is_made_and_gone_into_and_left(world: RequestCast, tab: BrowserTab) -> None:
     arrive(tab, world, "/settings/profiles")
-    seen(tab, "profiles")
+    check_page(tab, "profiles")
     tab.fill(name="Second")
     tab.click('form[action="/settings/profiles"] button')
     made = world.server.rows(Profile)[-1]["id"]
     tab.show(f"{world.server.url}/accounts", width=1000)
-    seen(tab, "accounts-profiles")
+    check_page(tab, "accounts-profiles")
     tab.page.locator("#field-profile").select_option(made)
     tab.click('button[formaction="/connect/bluesky"]')
     assert tab.ask("location.search") == f"?profile={made}"
@@ -138,15 +138,15 @@ def test_a_profile_is_made_and_gone_into_and_left(world: World, tab: Tab) -> Non
     tab.show(f"{world.server.url}/accounts", width=1000)
     assert tab.page.locator(f'a[href="/connect/bluesky?profile={made}"]').count() == 1
     tab.show(f"{world.server.url}/settings/profiles/{made}", width=1000)
-    seen(tab, "profile")
+    check_page(tab, "profile")
     tab.show(f"{world.server.url}/settings", width=1000)
-    seen(tab, "settings")
+    check_page(tab, "settings")
     tab.show(f"{world.server.url}/nothing", width=1000)
     tab.complaints.clear()
-    seen(tab, "not-found")
+    check_page(tab, "not-found")
 
 
-def test_the_keyboard_alone_reaches_every_action_of_the_overview(world: World, tab: Tab) -> None:
+def test_the_keyboard_alone_reaches_every_action_of_the_overview(world: RequestCast, tab: BrowserTab) -> None:
     unknown(world)
     arrive(tab, world)
     wanted = tab.page.locator("main button, main a").count()

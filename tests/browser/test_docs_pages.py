@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.chromium import Tab
-from tests.browser.looks import CONTRAST, STICKING_OUT, seen
-from tests.kit import Server
+from tests.support.app_server import AppServer
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import CONTRAST, STICKING_OUT, check_page
 
 pytestmark = pytest.mark.browser
 
@@ -27,7 +27,7 @@ PAGES = [
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_no_page_is_wider_than_the_screen(server: Server, tab: Tab, width: int) -> None:
+def test_no_page_is_wider_than_the_screen(server: AppServer, tab: BrowserTab, width: int) -> None:
     for path in PAGES:
         tab.show(server.url + path, width=width)
         assert tab.ask("document.documentElement.clientWidth") == width
@@ -36,7 +36,7 @@ def test_no_page_is_wider_than_the_screen(server: Server, tab: Tab, width: int) 
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_every_text_can_be_read(server: Server, tab: Tab, dark: bool) -> None:
+def test_every_text_can_be_read(server: AppServer, tab: BrowserTab, dark: bool) -> None:
     backgrounds = set()
     for path in PAGES:
         tab.show(server.url + path, width=1280, dark=dark)
@@ -46,14 +46,14 @@ def test_every_text_can_be_read(server: Server, tab: Tab, dark: bool) -> None:
     assert backgrounds == {"rgb(17, 22, 29)" if dark else "rgb(255, 255, 255)"}
 
 
-def test_a_page_asks_this_server_only_and_breaks_no_policy(server: Server, tab: Tab) -> None:
+def test_a_page_asks_this_server_only_and_breaks_no_policy(server: AppServer, tab: BrowserTab) -> None:
     for path in PAGES[:-1]:
         tab.show(server.url + path, width=1280)
         assert tab.complaints == [], path
         assert {url for url in tab.asked if not url.startswith(server.url + "/")} == set(), path
 
 
-def test_the_keyboard_reaches_the_content_first_and_shows_where_it_is(server: Server, tab: Tab) -> None:
+def test_the_keyboard_reaches_the_content_first_and_shows_where_it_is(server: AppServer, tab: BrowserTab) -> None:
     tab.show(server.url + "/docs/reference", width=1280)
     tab.press("Tab")
     assert tab.ask("document.activeElement.textContent") == "Skip to content"
@@ -63,13 +63,13 @@ def test_the_keyboard_reaches_the_content_first_and_shows_where_it_is(server: Se
     assert tab.ask("getComputedStyle(document.activeElement).outlineWidth") == "3px"
 
 
-def test_a_path_with_markup_in_it_runs_nothing(server: Server, tab: Tab) -> None:
+def test_a_path_with_markup_in_it_runs_nothing(server: AppServer, tab: BrowserTab) -> None:
     tab.show(server.url + "/docs/rules/%3Cimg%20src=x%20onerror=%22document.title='run'%22%3E", width=1280)
     assert "run" not in tab.ask("document.title").split("·")[-1]
     assert tab.ask("document.images.length") == 0
 
 
 @pytest.mark.parametrize("name", ["bluesky", "facebook", "tiktok"])
-def test_a_platforms_page_bars_nobody(server: Server, tab: Tab, name: str) -> None:
+def test_a_platforms_page_bars_nobody(server: AppServer, tab: BrowserTab, name: str) -> None:
     tab.show(f"{server.url}/docs/platforms/{name}", width=1000)
-    seen(tab, f"docs-platform-{name}")
+    check_page(tab, f"docs-platform-{name}")

@@ -13,10 +13,10 @@ from socialpub.domain.identity import users
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.domain.server import instance
-from tests.browser import worlds
-from tests.browser.chromium import Tab
-from tests.browser.screenshots import sign_in, views
-from tests.browser.worlds import World
+from tests.support.browser import server_states
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.screenshots import page_views, sign_in
+from tests.support.browser.server_states import DashboardWorld
 
 pytestmark = pytest.mark.browser
 
@@ -54,14 +54,14 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-def full(tab: Tab) -> Iterator[World]:
-    with worlds.full() as world:
+def full(tab: BrowserTab) -> Iterator[DashboardWorld]:
+    with server_states.full_server() as world:
         sign_in(tab, world)
         yield world
     tab.page.context.clear_cookies()
 
 
-def rows(world: World, table: str, **wanted: object) -> list[dict[str, Any]]:
+def rows(world: DashboardWorld, table: str, **wanted: object) -> list[dict[str, Any]]:
     """The rows of a table that have these values, newest first."""
     columns = [row[1] for row in world.ask(f"PRAGMA table_info({table})")]
     meets = " AND ".join(["1", *(f"{name} = ?" for name in wanted)])
@@ -69,14 +69,14 @@ def rows(world: World, table: str, **wanted: object) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in found]
 
 
-def press(tab: Tab, words: str) -> None:
+def press(tab: BrowserTab, words: str) -> None:
     """A button or link by what it says, which leads to a page."""
     with tab.page.expect_navigation():
         tab.page.locator(f"main :is(a, button):visible:has-text('{words}')").first.click()
 
 
-def test_from_the_first_start_to_the_first_published_post(tab: Tab) -> None:
-    with worlds.fresh() as world:
+def test_from_the_first_start_to_the_first_published_post(tab: BrowserTab) -> None:
+    with server_states.fresh_server() as world:
         tab.show(f"{world.url}/setup/{world.invitation}", width=1280)
         tab.fill(organization="Kiosk", email="kim@example.com", password=PASSWORD)
         press(tab, "Set up")
@@ -100,7 +100,7 @@ def test_from_the_first_start_to_the_first_published_post(tab: Tab) -> None:
     tab.page.context.clear_cookies()
 
 
-def test_accounts_are_connected_into_the_second_profile_by_a_form_and_by_consent(tab: Tab, full: World) -> None:
+def test_accounts_are_connected_into_the_second_profile_by_consent(tab: BrowserTab, full: DashboardWorld) -> None:
     (bakery,) = rows(full, "profile", name="Bakery")
     made = full.lab.lab.add_account("bluesky", handle="bread.test", displayName="Bread")
     tab.show(f"{full.url}/accounts", width=1280)
@@ -121,7 +121,7 @@ def test_accounts_are_connected_into_the_second_profile_by_a_form_and_by_consent
     assert {"bluesky", "pinterest"} <= found
 
 
-def test_a_lost_account_is_connected_again_and_what_waited_for_it_is_alive(tab: Tab, full: World) -> None:
+def test_lost_account_is_reconnected_and_its_waiting_posts_resume(tab: BrowserTab, full: DashboardWorld) -> None:
     (lost,) = rows(full, "account", status="revoked")
     (waiting,) = rows(full, "post", account=lost["number"], status="queued")
     tab.show(f"{full.url}/", width=1280)
@@ -136,7 +136,7 @@ def test_a_lost_account_is_connected_again_and_what_waited_for_it_is_alive(tab: 
     assert "Access expired" not in tab.text("main")
 
 
-def test_what_is_unknown_failed_scheduled_and_undelivered_is_dealt_with_by_clicks(tab: Tab, full: World) -> None:
+def test_unknown_failed_scheduled_and_undelivered_are_handled_by_clicks(tab: BrowserTab, full: DashboardWorld) -> None:
     tab.show(f"{full.url}/", width=1280)
     press(tab, "It was published")
     assert "marked as published" in tab.text(".notice")
@@ -161,7 +161,7 @@ def test_what_is_unknown_failed_scheduled_and_undelivered_is_dealt_with_by_click
     assert rows(full, "webhook_delivery", id=undelivered["id"], status="failed") == []
 
 
-def test_a_pause_is_ended_by_a_click(tab: Tab, full: World) -> None:
+def test_a_pause_is_ended_by_a_click(tab: BrowserTab, full: DashboardWorld) -> None:
     full.pause()
     tab.show(f"{full.url}/", width=1280)
     press(tab, "The clock is right. Resume publishing")
@@ -170,8 +170,8 @@ def test_a_pause_is_ended_by_a_click(tab: Tab, full: World) -> None:
     assert tab.page.locator("#paused").count() == 0
 
 
-def test_another_organization_sees_nothing_of_the_first(tab: Tab, full: World) -> None:
-    addresses = [view.address for view in views(full) if not view.is_open]
+def test_another_organization_sees_nothing_of_the_first(tab: BrowserTab, full: DashboardWorld) -> None:
+    addresses = [view.address for view in page_views(full) if not view.is_open]
     named = ("Café Nord", "Nord Bakery", "mira@example.com", "The kitchen", "loaves")
     service = full.service
 
@@ -182,7 +182,7 @@ def test_another_organization_sees_nothing_of_the_first(tab: Tab, full: World) -
         here = build_operator(service, "test").within(str(made["id"]))
         actions.perform_sync(here, users.create, "rival@example.com", "owner", users.hash_password(PASSWORD))
 
-    worlds.elsewhere(settle)
+    server_states.run_in_thread(settle)
     tab.page.context.clear_cookies()
     tab.show(f"{full.url}/login", width=1280)
     tab.fill(email="rival@example.com", password=PASSWORD)
@@ -198,16 +198,16 @@ def test_another_organization_sees_nothing_of_the_first(tab: Tab, full: World) -
         assert [text for text in named if text in tab.page.content()] == [], address
 
 
-def _status(tab: Tab, world: World, address: str) -> int:
+def _status(tab: BrowserTab, world: DashboardWorld, address: str) -> int:
     answer = tab.page.goto(f"{world.url}{address}")
     assert answer is not None
     return answer.status
 
 
-def test_no_form_does_anything_twice_by_reload_or_back(tab: Tab, full: World) -> None:
+def test_no_form_does_anything_twice_by_reload_or_back(tab: BrowserTab, full: DashboardWorld) -> None:
     """Every form of every page is filled in and sent as it stands; what it did is counted by what it wrote down."""
     done: set[str] = set()
-    for view in [view for view in views(full) if not view.is_open]:
+    for view in [view for view in page_views(full) if not view.is_open]:
         while (found := _next_form(tab, full, view.address, done)) is not None:
             name, place = found
             done.add(name)
@@ -222,18 +222,18 @@ def test_no_form_does_anything_twice_by_reload_or_back(tab: Tab, full: World) ->
     assert len(done) > 25, sorted(done)
 
 
-def _next_form(tab: Tab, world: World, address: str, done: set[str]) -> tuple[str, int] | None:
+def _next_form(tab: BrowserTab, world: DashboardWorld, address: str, done: set[str]) -> tuple[str, int] | None:
     """The first form of a page of a kind that was not sent yet."""
     tab.show(f"{world.url}{address}", width=1280)
     new = ((name, place) for name, place in tab.ask(FORMS) if name not in done and name not in NOT_SENT)
     return next(new, None)
 
 
-def _send(tab: Tab, place: int) -> None:
+def _send(tab: BrowserTab, place: int) -> None:
     with tab.page.expect_navigation():
         tab.page.evaluate(SEND, place)
 
 
-def _acts(world: World) -> int:
+def _acts(world: DashboardWorld) -> int:
     """What was done so far. That a page offers a way to a platform is none of it: each look makes a new one."""
     return int(world.ask("SELECT count(*) FROM audit WHERE verb NOT LIKE 'GET /connect/%'")[0][0])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser import worlds
-from tests.browser.chromium import chromium
-from tests.browser.screenshots import sign_in
-from tests.browser.test_every_page import look_at, views_inside
+from tests.support.browser import server_states
+from tests.support.browser.chromium import chromium
+from tests.support.browser.screenshots import sign_in
+from tests.support.browser.view_checks import check_views, views_inside
 
 pytestmark = pytest.mark.browser
 
 
 def test_words_that_do_not_end_are_kept_on_the_page() -> None:
-    with worlds.long() as world, chromium() as tab:
+    with server_states.long_words_server() as world, chromium() as tab:
         sign_in(tab, world)
         for view in views_inside(world):
-            look_at(tab, world, view)
+            check_views(tab, world, view)

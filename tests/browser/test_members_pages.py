@@ -9,26 +9,26 @@ import pytest
 
 from socialpub.domain.identity import totp
 from socialpub.store.schema.models import User
-from tests.browser.chromium import Tab
-from tests.browser.looks import seen
-from tests.kit import Person, Server
-from tests.web.test_signin import EMAIL, PASSWORD, add_user
+from tests.support.app_server import AppServer, Person
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
+from tests.support.sign_in import EMAIL, PASSWORD, add_user
 
 pytestmark = pytest.mark.browser
 CAROL = "carol.with-a-very-long-name-that-hardly-fits@bakery-on-the-corner.example"
 
 
 @pytest.fixture
-def other(tab: Tab) -> Iterator[Tab]:
+def other(tab: BrowserTab) -> Iterator[BrowserTab]:
     """A tab in another browser."""
     browser = tab.page.context.browser
     assert browser is not None
     context = browser.new_context(service_workers="block")
-    yield Tab(context.new_page())
+    yield BrowserTab(context.new_page())
     context.close()
 
 
-def come_in(tab: Tab, server: Server, path: str = "/") -> None:
+def come_in(tab: BrowserTab, server: AppServer, path: str = "/") -> None:
     """Alice signs in by clicks, and is there."""
     tab.page.context.clear_cookies()
     tab.show(f"{server.url}/login?next={path}", width=1000)
@@ -36,18 +36,20 @@ def come_in(tab: Tab, server: Server, path: str = "/") -> None:
     tab.click("main form button")
 
 
-def test_a_member_is_invited_joins_and_sees_less(server: Server, alice: Person, tab: Tab, other: Tab) -> None:
+def test_a_member_is_invited_joins_and_sees_less(
+    server: AppServer, alice: Person, tab: BrowserTab, other: BrowserTab
+) -> None:
     add_user(server, alice, EMAIL, "owner")
     come_in(tab, server, "/settings/members")
-    seen(tab, "members-alone")
+    check_page(tab, "members-alone")
     tab.fill(email=CAROL, role="member")
     tab.click("main form.form button")
     link = tab.text("#copy-secret")
-    seen(tab, "member-invited")
+    check_page(tab, "member-invited")
     tab.reload()
     assert link not in tab.page.content()
     other.show(link, width=1000)
-    seen(other, "invitation")
+    check_page(other, "invitation")
     other.fill(password=PASSWORD)
     other.click("main form button")
     ways = other.ask("[...document.querySelectorAll('nav a')].map((node) => node.textContent)")
@@ -60,7 +62,7 @@ def test_a_member_is_invited_joins_and_sees_less(server: Server, alice: Person, 
     other.complaints.clear()
     tab.reload()
     tab.click(f"tbody tr:has-text('{CAROL}') a")
-    seen(tab, "member")
+    check_page(tab, "member")
     tab.fill(role="admin")
     tab.click("main form.form button")
     other.show(f"{server.url}/settings/keys", width=1000)
@@ -73,13 +75,13 @@ def test_a_member_is_invited_joins_and_sees_less(server: Server, alice: Person, 
 
 
 def test_a_session_is_ended_from_another_browser_and_the_password_changed(
-    server: Server, alice: Person, tab: Tab, other: Tab
+    server: AppServer, alice: Person, tab: BrowserTab, other: BrowserTab
 ) -> None:
     add_user(server, alice, EMAIL, "owner")
     come_in(other, server)
     come_in(tab, server, "/settings")
     assert "Chrome on Linux" in tab.text("tbody")
-    seen(tab, "settings-sessions")
+    check_page(tab, "settings-sessions")
     tab.click("form[action='/settings/sessions/end'] button")
     assert "signed out" in tab.text(".notice")
     other.reload()
@@ -92,13 +94,13 @@ def test_a_session_is_ended_from_another_browser_and_the_password_changed(
     assert tab.ask("location.pathname") == "/login"
 
 
-def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, tab: Tab) -> None:
+def test_a_second_factor_is_set_up_and_asked_for(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     add_user(server, alice, EMAIL, "owner")
     now = server.clock.stop()
     server.clock.stop(now - now % totp.STEP_MS)
     come_in(tab, server, "/settings")
     tab.click("a[href='/settings/totp']")
-    seen(tab, "totp-off")
+    check_page(tab, "totp-off")
     assert tab.ask("document.querySelector('.qr-frame svg path').getBBox().width") > 20
     app = pyotp.TOTP(tab.text("#copy-secret"))
     tab.fill(code="000000")
@@ -109,13 +111,13 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     tab.click("main form.form button")
     codes = tab.text("#copy-secret").split()
     assert len(codes) == totp.RECOVERY_CODE_COUNT
-    seen(tab, "totp-on")
+    check_page(tab, "totp-on")
     tab.reload()
     assert codes[0] not in tab.page.content()
     server.clock.skip(60)
     come_in(tab, server, "/posts")
     assert tab.text("h1") == "Enter your code"
-    seen(tab, "login-code")
+    check_page(tab, "login-code")
     tab.fill(code="000000")
     tab.click("main form button")
     assert "code is wrong" in tab.text("[role=alert]")
@@ -132,7 +134,9 @@ def test_a_second_factor_is_set_up_and_asked_for(server: Server, alice: Person, 
     assert "password only" in tab.text(".notice")
 
 
-def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(server: Server, alice: Person, tab: Tab) -> None:
+def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
     add_user(server, alice, EMAIL, "owner")
     come_in(tab, server, "/settings/keys")
     tab.fill(name="for the shop")
@@ -143,7 +147,7 @@ def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(server: Server, al
     assert server.api(key).get("/v1/posts").status_code == 401
     tab.show(f"{server.url}/settings/log", width=1000)
     assert "Revoke an API key" in tab.text("tbody")
-    seen(tab, "log")
+    check_page(tab, "log")
     tab.fill(kind="keys")
     tab.click("form.filters button")
     lines = tab.ask("[...document.querySelectorAll('tbody tr')].map((row) => row.cells[2].innerText.split('\\n')[0])")
@@ -152,10 +156,12 @@ def test_the_log_tells_who_did_what_and_is_narrowed_by_clicks(server: Server, al
     assert key not in tab.page.content()
     tab.fill(kind="media")
     tab.click("form.filters button")
-    seen(tab, "log-empty")
+    check_page(tab, "log-empty")
 
 
-def test_a_second_organization_sees_nothing_of_the_first(server: Server, alice: Person, tab: Tab, other: Tab) -> None:
+def test_a_second_organization_sees_nothing_of_the_first(
+    server: AppServer, alice: Person, tab: BrowserTab, other: BrowserTab
+) -> None:
     add_user(server, alice, EMAIL, "owner")
     add_user(server, server.person("Bob"), "bob@example.com", "owner")
     come_in(tab, server, "/settings/members")

@@ -7,30 +7,24 @@ import json
 import pytest
 
 from socialpub.store.schema.models import Attempt
-from tests.browser.chromium import Tab
-from tests.browser.looks import seen
-from tests.domain.accounts.connect_kit import sign_in
-from tests.domain.posts import postlog_kit as kit
-from tests.domain.posts.test_postlog import fill
-from tests.kit import Person, Server
-from tests.web.pages.test_posts import LOST, REFUSED, XSS, failed
+from tests.support import post_rows as kit
+from tests.support.app_server import AppServer, Person
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
+from tests.support.browser.sign_in import open_signed_in
+from tests.support.dashboard_forms import LOST, REFUSED, XSS, failed_post
+from tests.support.post_list import insert_rows
 
 pytestmark = pytest.mark.browser
 
 
-def arrive(tab: Tab, server: Server, person: Person) -> None:
-    """Signed in."""
-    sign_in(server, person.organization)
-    tab.send("Network.setCookie", name="socialpub_session", value="alice", url=server.url)
-
-
-def test_a_post_is_found_moved_and_canceled_by_clicks(server: Server, alice: Person, tab: Tab) -> None:
-    arrive(tab, server, alice)
+def test_a_post_is_found_moved_and_canceled_by_clicks(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
     body = {"targets": [{"accountId": alice.bluesky}], "text": "Opening hours", "scheduledAt": "2098-01-01T10:00:00Z"}
     post = alice.api.publish(body).json()["results"][0]["postId"]
-    fill(server, alice, {"text": "Something else"})
+    insert_rows(server, alice, {"text": "Something else"})
     tab.show(f"{server.url}/posts", width=1000)
-    seen(tab, "posts")
+    check_page(tab, "posts")
     tab.fill(q="opening")
     tab.page.locator("#status").select_option("queued")
     tab.click(".filters > .actions button")
@@ -38,7 +32,7 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: Server, alice: Per
     assert tab.ask("document.querySelector('[name=q]').value") == "opening"
     tab.click(".log a.text")
     tab.ask("document.querySelector('main details').open = true")
-    seen(tab, "post-scheduled")
+    check_page(tab, "post-scheduled")
     tab.fill(day="2099-05-04", clock="15:30")
     tab.click("main details button")
     assert "rescheduled" in tab.ask("document.querySelector('.notice').textContent")
@@ -46,38 +40,40 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: Server, alice: Per
     tab.reload()
     assert tab.ask("document.querySelector('.notice')") is None
     tab.click("a.danger")
-    seen(tab, "post-cancel")
+    check_page(tab, "post-cancel")
     tab.click("button.danger")
     assert "Canceled" in tab.ask("document.querySelector('main').textContent")
     assert alice.api.get(f"/v1/posts/{post}").json()["status"] == "canceled"
     assert [name for name, _ in server.events(post)].count("post.canceled") == 1
 
 
-def test_a_failed_post_is_tried_again_and_an_unknown_one_settled(server: Server, alice: Person, tab: Tab) -> None:
-    arrive(tab, server, alice)
-    again, lost = failed(server, alice, REFUSED, attempts=1), failed(server, alice, LOST)
+def test_a_failed_post_is_tried_again_and_an_unknown_one_settled(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    open_signed_in(tab, server, alice)
+    again, lost = failed_post(server, alice, REFUSED, attempts=1), failed_post(server, alice, LOST)
     row = {"id": "a", "post": again, "number": 1, "started_at": kit.NOON, "finished_at": kit.NOON, "succeeded": False}
     row |= {"error_code": "platform_rejected", "error_message": XSS, "platform_response": json.dumps({"no": XSS * 20})}
     server.service.write(lambda tx: Attempt.insert(**row).execute()).result()
     tab.show(f"{server.url}/posts/{again}", width=1000)
     tab.ask("document.querySelectorAll('main details').forEach((node) => { node.open = true; })")
-    seen(tab, "post-failed")
+    check_page(tab, "post-failed")
     tab.click(f"form[action='/posts/{again}/retry'] button")
     assert server.wait(again, "published")
     tab.show(f"{server.url}/posts/{lost}", width=1000)
-    seen(tab, "post-unknown")
+    check_page(tab, "post-unknown")
     tab.click("main .actions a")
-    seen(tab, "post-settle")
+    check_page(tab, "post-settle")
     tab.click(".panel.warn button")
     assert "marked as failed" in tab.ask("document.querySelector('.notice').textContent")
     assert alice.api.get(f"/v1/posts/{lost}").json()["status"] == "failed"
 
 
-def test_what_people_and_platforms_say_is_never_run(server: Server, alice: Person, tab: Tab) -> None:
-    arrive(tab, server, alice)
+def test_what_people_and_platforms_say_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
     media = json.dumps([{"kind": "image", "url": "https://x.example/", "altText": XSS}])
     values = {"text": XSS, "media": media, "first_comment": XSS, "platform_uri": XSS, "url": "javascript:alert(1)"}
-    post = failed(server, alice, REFUSED | {"message": XSS, "remediation": XSS, "rule": XSS}, **values)
+    post = failed_post(server, alice, REFUSED | {"message": XSS, "remediation": XSS, "rule": XSS}, **values)
     for path in (
         f"/posts/{post}",
         f"/posts/{post}/cancel",
@@ -86,29 +82,32 @@ def test_what_people_and_platforms_say_is_never_run(server: Server, alice: Perso
     ):
         tab.show(f"{server.url}{path}", width=1000)
         assert tab.ask("document.querySelectorAll('main img, main script, main a[href^=javascript]').length") == 0
-        seen(tab, f"said{path.count('/')}")
+        check_page(tab, f"said{path.count('/')}")
 
 
-def test_no_two_buttons_have_one_name(server: Server, alice: Person, tab: Tab) -> None:
-    arrive(tab, server, alice)
-    posts = [failed(server, alice, REFUSED, text="The same words"), failed(server, alice, LOST, text="The same words")]
+def test_no_two_buttons_have_one_name(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    posts = [
+        failed_post(server, alice, REFUSED, text="The same words"),
+        failed_post(server, alice, LOST, text="The same words"),
+    ]
     for path in ("/posts", *(f"/posts/{post}" for post in posts), f"/posts/{posts[1]}/settle"):
         tab.show(f"{server.url}{path}", width=390)
         names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
         assert len(names) == len(set(names)), path
 
 
-def test_the_calendar_is_looked_at_and_a_post_moved_in_it(server: Server, alice: Person, tab: Tab) -> None:
-    arrive(tab, server, alice)
+def test_the_calendar_is_looked_at_and_a_post_moved_in_it(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
     now, rows = server.clock.now_ms(), []
     for step in range(9):
         rows.append({"text": "long" * 40 if step % 2 else XSS, "created_at": now - step * 3_600_000})
-    fill(server, alice, *rows)
-    failed(server, alice, LOST, created_at=now)
+    insert_rows(server, alice, *rows)
+    failed_post(server, alice, LOST, created_at=now)
     tab.show(f"{server.url}/calendar", width=1000)
-    seen(tab, "calendar-month")
+    check_page(tab, "calendar-month")
     tab.show(f"{server.url}/calendar/week", width=1000)
-    seen(tab, "calendar-week")
+    check_page(tab, "calendar-week")
     body = {"targets": [{"accountId": alice.bluesky}], "text": "Opening hours", "scheduledAt": "2098-03-04T10:00:00Z"}
     post = alice.api.publish(body).json()["results"][0]["postId"]
     tab.show(f"{server.url}/calendar/week/2098-03-04", width=390)
@@ -116,7 +115,7 @@ def test_the_calendar_is_looked_at_and_a_post_moved_in_it(server: Server, alice:
     for kind in ("keyDown", "keyUp"):
         tab.send("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
     assert tab.ask("document.querySelector('main details').open")
-    seen(tab, "calendar-move")
+    check_page(tab, "calendar-move")
     names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
     assert len(names) == len(set(names))
     tab.click("button[name=by][value='1']")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.browser.chromium import Tab
-from tests.browser.looks import seen
-from tests.kit import Server
+from tests.support.app_server import AppServer
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
 
 pytestmark = pytest.mark.browser
 
 
-def test_what_arrived_is_read_by_everybody_empty_and_full(tab: Tab, server: Server, lab: SimulatorThread) -> None:
+def test_what_arrived_is_read_by_everybody_empty_and_full(
+    tab: BrowserTab, server: AppServer, lab: SimulatorThread
+) -> None:
     lab.lab.reset()
     tab.show(lab.url, width=1280)
     assert "Nothing has been published yet." in tab.text("main")
-    seen(tab, "simulator-empty")
+    check_page(tab, "simulator-empty")
     alice = server.person("Alice")
     server.connect_bluesky(alice)
     image = {"kind": "image", "url": f"{lab.url}/pages/a.png", "altText": "A square"}
@@ -26,10 +28,10 @@ def test_what_arrived_is_read_by_everybody_empty_and_full(tab: Tab, server: Serv
         assert alice.api.publish(body).json()["status"] == "published"
     tab.show(lab.url, width=1280)
     assert tab.ask("document.querySelectorAll('article').length") == 2
-    seen(tab, "simulator")
+    check_page(tab, "simulator")
 
 
-def test_a_page_to_link_to_is_one_that_people_can_read(tab: Tab, lab: SimulatorThread) -> None:
+def test_a_page_to_link_to_is_one_that_people_can_read(tab: BrowserTab, lab: SimulatorThread) -> None:
     tab.show(f"{lab.url}/pages/soup", width=1280)
     assert tab.text("h1") == "Page soup"
-    seen(tab, "simulator-page")
+    check_page(tab, "simulator-page")

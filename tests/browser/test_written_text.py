@@ -14,9 +14,9 @@ from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account
-from tests.browser.chromium import Tab
-from tests.domain.accounts.connect_kit import Office, open_office
-from tests.kit import Server
+from tests.support.app_server import AppServer
+from tests.support.browser.chromium import BrowserTab
+from tests.support.connect_flow import ConnectSession, open_connect_session
 
 pytestmark = pytest.mark.browser
 
@@ -78,21 +78,21 @@ MADE = (
 
 @pytest.fixture
 def office(
-    make_server: Callable[..., Server], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: Tab
-) -> Office:
-    opened = open_office(make_server, lab, monkeypatch, "threads")
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch, tab: BrowserTab
+) -> ConnectSession:
+    opened = open_connect_session(make_server, lab, monkeypatch, "threads")
     tab.send("Network.setCookie", name="socialpub_session", value="alice", url=opened.server.url)
     return opened
 
 
-def test_the_strings_are_enough_and_would_run(tab: Tab) -> None:
+def test_the_strings_are_enough_and_would_run(tab: BrowserTab) -> None:
     """Where nothing is escaped, the first of them does: this test sees what it is there to see."""
     assert len(set(HOSTILE)) >= 40
     tab.show(f"data:text/html,<title>t</title><main>{HOSTILE[0]}</main>", width=1000)
     assert tab.ask("window.ran") == 1
 
 
-def test_names_and_words_of_platforms_stand_on_the_pages_as_they_are(tab: Tab, office: Office) -> None:
+def test_names_and_words_of_platforms_stand_on_the_pages_as_they_are(tab: BrowserTab, office: ConnectSession) -> None:
     server, alice = office.server, office.alice
     accounts = [
         server._keep(alice, str(number), "threads", AccountIdentity(f"t{number}", text), Tokens("made-up"))
@@ -117,7 +117,9 @@ def test_names_and_words_of_platforms_stand_on_the_pages_as_they_are(tab: Tab, o
 
 
 @pytest.mark.parametrize("text", HOSTILE[::6])
-def test_a_name_that_a_platform_tells_while_connecting_is_text(tab: Tab, office: Office, text: str) -> None:
+def test_a_name_that_a_platform_tells_while_connecting_is_text(
+    tab: BrowserTab, office: ConnectSession, text: str
+) -> None:
     office.login_exists(displayName=text)
     tab.show(f"{office.server.url}/connect/threads", width=1000)
     tab.click("#go")
@@ -129,7 +131,7 @@ def test_a_name_that_a_platform_tells_while_connecting_is_text(tab: Tab, office:
     looks_harmless(tab, office.server)
 
 
-def looks_harmless(tab: Tab, server: Server) -> None:
+def looks_harmless(tab: BrowserTab, server: AppServer) -> None:
     """Nothing ran, nothing tried to (the policy would have complained), and nothing was asked of anybody else."""
     assert tab.ask("window.ran") is None
     assert tab.complaints == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +15,10 @@ import pytest
 from socialpub import __version__
 from socialpub.base.config import find_shipped_directory
 from socialpub.simulator.server import SimulatorThread
-from tests.commands.conftest import Run, execute
+from tests.support.command_runner import TOKENS, AskCommand, RunCommand, run_command
 
-Ask = Callable[..., Any]
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 UNKNOWN = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
-TOKENS = {"accessToken": "access-token-do-not-show", "refreshToken": "refresh-token-do-not-show"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class House:
 
 
 @pytest.fixture
-def house(ask: Ask) -> House:
+def house(ask: AskCommand) -> House:
     org = ask("org", "create", "Acme")["id"]
     return House(org, ask("profile", "list", "--org", org)[0]["id"])
 
@@ -43,11 +40,11 @@ def house(ask: Ask) -> House:
 
 def test_a_command_says_where_it_made_a_new_database(folder: Path) -> None:
     said = f"made a new database at {folder.resolve()}/socialpub.db"
-    assert said in execute("org", "list", cwd=folder).err
-    assert said not in execute("org", "list", cwd=folder).err
+    assert said in run_command("org", "list", cwd=folder).err
+    assert said not in run_command("org", "list", cwd=folder).err
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_is_told(run: RunCommand) -> None:
     ended = run("--version")
     assert (ended.code, ended.out) == (0, f"{__version__}\n")
 
@@ -68,8 +65,8 @@ def test_the_version_is_told(run: Run) -> None:
         ("account", "connect", "bluesky", "--profile", UNKNOWN),
     ],
 )
-def test_a_command_that_cannot_be_understood_ends_with_2_and_touches_nothing(
-    run: Run, folder: Path, arguments: tuple[str, ...]
+def test_invalid_command_line_exits_with_2_and_changes_nothing(
+    run: RunCommand, folder: Path, arguments: tuple[str, ...]
 ) -> None:
     ended = run(*arguments)
     assert (ended.code, ended.out) == (2, "")
@@ -78,12 +75,12 @@ def test_a_command_that_cannot_be_understood_ends_with_2_and_touches_nothing(
 
 
 @pytest.mark.parametrize("arguments", [("--json", "migrate"), ("migrate", "--json")])
-def test_json_may_stand_before_or_after_the_command(run: Run, arguments: tuple[str, ...]) -> None:
+def test_json_may_stand_before_or_after_the_command(run: RunCommand, arguments: tuple[str, ...]) -> None:
     assert run(*arguments).json["from"] is None
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_config_may_stand_before_or_after_the_command(run: Run, folder: Path, before: bool) -> None:
+def test_config_may_stand_before_or_after_the_command(run: RunCommand, folder: Path, before: bool) -> None:
     (folder / "other.toml").write_text('[database]\nurl = "other.db"\n')
     named = ("--config", "other.toml")
     assert run(*(named if before else ()), "migrate", *(() if before else named)).code == 0
@@ -91,23 +88,23 @@ def test_config_may_stand_before_or_after_the_command(run: Run, folder: Path, be
     assert not (folder / "socialpub.db").exists()
 
 
-def test_the_database_can_be_named_on_the_command_line(run: Run, folder: Path) -> None:
+def test_the_database_can_be_named_on_the_command_line(run: RunCommand, folder: Path) -> None:
     assert run("migrate", "--database", "deep/x.db").code == 0
     assert (folder / "deep" / "x.db").exists()
 
 
-def test_people_get_lines_in_place_of_json(run: Run) -> None:
+def test_people_get_lines_in_place_of_json(run: RunCommand) -> None:
     ended = run("org", "create", "Acme")
     assert re.fullmatch(rf"id +{UUID.pattern}\nname +Acme\n", ended.out)
 
 
-def test_people_get_one_line_for_each_thing_of_a_list(run: Run, house: House) -> None:
+def test_people_get_one_line_for_each_thing_of_a_list(run: RunCommand, house: House) -> None:
     ended = run("profile", "list", "--org", house.org)
     assert ended.out.startswith(f"{house.profile}  default  default  ")
     assert run("key", "list").out == "none\n"
 
 
-def test_a_failure_is_one_json_value_on_standard_output_and_a_line_for_people(run: Run) -> None:
+def test_failure_is_one_json_value_on_stdout_and_a_line_for_people(run: RunCommand) -> None:
     ended = run("profile", "create", "--org", UNKNOWN, "Main", "--json")
     assert ended.code == 3
     assert ended.error["code"] == "not_found"
@@ -115,7 +112,7 @@ def test_a_failure_is_one_json_value_on_standard_output_and_a_line_for_people(ru
     assert ended.err.startswith("socialpub: There is no organization with this id.\n")
 
 
-def test_a_wrong_setting_ends_with_1_and_says_which(run: Run, folder: Path) -> None:
+def test_a_wrong_setting_ends_with_1_and_says_which(run: RunCommand, folder: Path) -> None:
     (folder / "socialpub.toml").write_text("[server]\nprot = 1\n")
     ended = run("migrate", "--json")
     assert ended.code == 1
@@ -123,7 +120,7 @@ def test_a_wrong_setting_ends_with_1_and_says_which(run: Run, folder: Path) -> N
     assert ended.err == "socialpub: server.prot: there is no such setting; did you mean server.port?\n"
 
 
-def test_the_settings_file_with_every_default_is_printed(run: Run, folder: Path) -> None:
+def test_the_settings_file_with_every_default_is_printed(run: RunCommand, folder: Path) -> None:
     printed = run("config", "example").out
     assert printed.startswith("# socialpub.toml: every setting with its default.")
     assert run("config", "example", "--json").json == printed
@@ -133,20 +130,20 @@ def test_the_settings_file_with_every_default_is_printed(run: Run, folder: Path)
 # --- Organizations, profiles -------------------------------------------------------------------------------------
 
 
-def test_the_first_command_makes_database_and_key_file(run: Run, folder: Path) -> None:
+def test_the_first_command_makes_database_and_key_file(run: RunCommand, folder: Path) -> None:
     assert run("org", "create", "Acme").code == 0
     assert (folder / "socialpub.db").exists()
     assert (folder / "master.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_organization_is_put_into_a_tier(run: Run, ask: Ask, house: House) -> None:
+def test_an_organization_is_put_into_a_tier(run: RunCommand, ask: AskCommand, house: House) -> None:
     for tier in ("free", "pro", "business", "enterprise", "self_host"):
         assert ask("org", "set-tier", house.org, tier) == {"id": house.org, "name": "Acme", "tier": tier}
     refused = run("org", "set-tier", UNKNOWN, "pro", "--json")
     assert (refused.code, refused.json["error"]["code"]) == (3, "not_found")
 
 
-def test_an_organization_is_given_another_name(run: Run, ask: Ask, folder: Path) -> None:
+def test_an_organization_is_given_another_name(run: RunCommand, ask: AskCommand, folder: Path) -> None:
     made = ask("org", "create", "Acme")["id"]
     assert ask("org", "rename", "Acme", "Another") == {"id": made, "name": "Another"}
     assert ask("org", "list") == [{"id": made, "name": "Another"}]
@@ -157,7 +154,9 @@ def test_an_organization_is_given_another_name(run: Run, ask: Ask, folder: Path)
     assert (verb, subject) == ("command org_rename", made)
 
 
-def test_what_a_deletion_ends_is_said_and_nothing_done_without_yes(run: Run, ask: Ask, house: House) -> None:
+def test_what_a_deletion_ends_is_said_and_nothing_done_without_yes(
+    run: RunCommand, ask: AskCommand, house: House
+) -> None:
     ask("key", "create", "--org", house.org)
     ended = run("org", "delete", "Acme")
     assert ended.code == 3
@@ -172,7 +171,9 @@ def test_what_a_deletion_ends_is_said_and_nothing_done_without_yes(run: Run, ask
     assert ask("key", "list")[0]["revokedAt"] is None
 
 
-def test_an_organization_is_deleted_with_all_that_it_has(run: Run, ask: Ask, house: House, folder: Path) -> None:
+def test_an_organization_is_deleted_with_all_that_it_has(
+    run: RunCommand, ask: AskCommand, house: House, folder: Path
+) -> None:
     other = ask("org", "create", "Other")["id"]
     theirs = ask("key", "create", "--org", other)["id"]
     ask("key", "create", "--org", house.org)
@@ -208,13 +209,13 @@ def test_an_organization_is_deleted_with_all_that_it_has(run: Run, ask: Ask, hou
     assert ask("org", "create", "Acme")["id"] != house.org
 
 
-def test_people_are_told_what_a_deletion_has_ended(run: Run, house: House) -> None:
+def test_people_are_told_what_a_deletion_has_ended(run: RunCommand, house: House) -> None:
     ended = run("org", "delete", house.org, "--yes")
     assert (ended.code, ended.out) == (0, "  1 profile.\nThe organization Acme is deleted.\n")
     assert f"org delete: id {house.org}" in ended.err
 
 
-def test_an_organization_starts_with_a_profile_default(ask: Ask) -> None:
+def test_an_organization_starts_with_a_profile_default(ask: AskCommand) -> None:
     org = ask("org", "create", "Acme")
     assert org == {"id": org["id"], "name": "Acme"}
     assert UUID.fullmatch(org["id"])
@@ -222,7 +223,7 @@ def test_an_organization_starts_with_a_profile_default(ask: Ask) -> None:
     assert (profile["name"], profile["slug"]) == ("default", "default")
 
 
-def test_a_profile_is_made_as_the_api_shows_it(ask: Ask, house: House) -> None:
+def test_a_profile_is_made_as_the_api_shows_it(ask: AskCommand, house: House) -> None:
     profile = ask("profile", "create", "--org", house.org, "Café Münster")
     assert profile == {
         "id": profile["id"],
@@ -234,7 +235,7 @@ def test_a_profile_is_made_as_the_api_shows_it(ask: Ask, house: House) -> None:
     assert [row["id"] for row in ask("profile", "list", "--org", house.org)] == [house.profile, profile["id"]]
 
 
-def test_a_second_profile_of_the_same_name_is_refused(run: Run, house: House) -> None:
+def test_a_second_profile_of_the_same_name_is_refused(run: RunCommand, house: House) -> None:
     ended = run("profile", "create", "--org", house.org, "Default", "--json")
     assert (ended.code, ended.error["rule"]) == (3, "profile.slug.unique")
 
@@ -242,7 +243,7 @@ def test_a_second_profile_of_the_same_name_is_refused(run: Run, house: House) ->
 # --- Keys --------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_is_shown_once(ask: Ask, run: Run, house: House, folder: Path) -> None:
+def test_a_key_is_shown_once(ask: AskCommand, run: RunCommand, house: House, folder: Path) -> None:
     made = ask("key", "create", "--org", house.org, "--name", "ci")
     assert re.fullmatch(r"svc_live_[0-9A-Za-z]{49}", made["key"])
     assert made["last4"] == made["key"][-4:]
@@ -251,20 +252,20 @@ def test_a_key_is_shown_once(ask: Ask, run: Run, house: House, folder: Path) -> 
     assert all(made["key"].encode() not in file.read_bytes() for file in folder.iterdir())
 
 
-def test_a_key_can_be_bound_to_a_profile_and_be_labelled_as_test(ask: Ask, house: House) -> None:
+def test_a_key_can_be_bound_to_a_profile_and_be_labelled_as_test(ask: AskCommand, house: House) -> None:
     made = ask("key", "create", "--org", house.org, "--profile", house.profile, "--test")
     assert made["key"].startswith("svc_test_")
     assert made["profileId"] == house.profile
 
 
-def test_keys_are_listed_for_all_organizations_or_for_one(ask: Ask, house: House) -> None:
+def test_keys_are_listed_for_all_organizations_or_for_one(ask: AskCommand, house: House) -> None:
     other = ask("org", "create", "Other")["id"]
     mine, theirs = (ask("key", "create", "--org", org)["id"] for org in (house.org, other))
     assert {key["id"] for key in ask("key", "list")} == {mine, theirs}
     assert [key["id"] for key in ask("key", "list", "--org", other)] == [theirs]
 
 
-def test_a_key_is_revoked_once_and_for_all(ask: Ask, house: House) -> None:
+def test_a_key_is_revoked_once_and_for_all(ask: AskCommand, house: House) -> None:
     made = ask("key", "create", "--org", house.org)
     revoked = ask("key", "revoke", made["id"])
     assert revoked == {"id": made["id"], "revokedAt": revoked["revokedAt"]}
@@ -282,7 +283,7 @@ def test_a_key_is_revoked_once_and_for_all(ask: Ask, house: House) -> None:
         ("profile", "create", "--org", UNKNOWN, "Main"),
     ],
 )
-def test_an_unknown_id_ends_with_3(run: Run, house: House, arguments: tuple[str, ...]) -> None:
+def test_an_unknown_id_ends_with_3(run: RunCommand, house: House, arguments: tuple[str, ...]) -> None:
     ended = run("--json", *(part.format(org=house.org) for part in arguments))
     assert (ended.code, ended.error["code"]) == (3, "not_found")
 
@@ -295,7 +296,7 @@ def add(house: House, **options: str) -> tuple[str, ...]:
     return ("account", "add", *(part for name, value in given.items() for part in (f"--{name}", value)))
 
 
-def test_an_account_is_added_from_tokens(ask: Ask, house: House, folder: Path) -> None:
+def test_an_account_is_added_from_tokens(ask: AskCommand, house: House, folder: Path) -> None:
     tokens = TOKENS | {"expiresAt": "2030-01-02T03:04:05+01:00", "extra": {"handle": "alice.test"}}
     account = ask(*add(house, **{"display-name": "Alice"}), stdin=json.dumps(tokens))
     assert account == {
@@ -313,13 +314,13 @@ def test_an_account_is_added_from_tokens(ask: Ask, house: House, folder: Path) -
         assert b"do-not-show" not in file.read_bytes(), file
 
 
-def test_the_same_account_again_keeps_its_id(ask: Ask, house: House) -> None:
+def test_the_same_account_again_keeps_its_id(ask: AskCommand, house: House) -> None:
     first = ask(*add(house), stdin=json.dumps(TOKENS))
     again = ask(*add(house, **{"display-name": "Alice"}), stdin=json.dumps(TOKENS))
     assert (again["id"], again["displayName"]) == (first["id"], "Alice")
 
 
-def test_an_account_of_an_unknown_profile_ends_with_3(run: Run, house: House) -> None:
+def test_an_account_of_an_unknown_profile_ends_with_3(run: RunCommand, house: House) -> None:
     ended = run("--json", *add(house, profile=UNKNOWN), stdin=json.dumps(TOKENS))
     assert (ended.code, ended.error["code"]) == (3, "not_found")
 
@@ -338,7 +339,9 @@ def test_an_account_of_an_unknown_profile_ends_with_3(run: Run, house: House) ->
         ('{"accessToken": "do-not-show", "extra": ["do-not-show"]}', "extra"),
     ],
 )
-def test_tokens_that_cannot_be_read_end_with_3_and_are_not_shown(run: Run, house: House, given: str, rule: str) -> None:
+def test_tokens_that_cannot_be_read_end_with_3_and_are_not_shown(
+    run: RunCommand, house: House, given: str, rule: str
+) -> None:
     ended = run("--json", *add(house), stdin=given)
     assert (ended.code, ended.error["code"], ended.error["rule"]) == (3, "validation_failed", rule)
     assert "do-not-show" not in ended.out + ended.err
@@ -353,31 +356,37 @@ def alice(simulator: SimulatorThread) -> dict[str, Any]:
     return simulator.lab.add_account("bluesky", handle="alice.test")
 
 
-def test_an_account_connects_by_its_app_password(ask: Ask, alice: dict[str, Any], house: House, folder: Path) -> None:
+def test_an_account_connects_by_its_app_password(
+    ask: AskCommand, alice: dict[str, Any], house: House, folder: Path
+) -> None:
     account = ask(*connect(house), stdin=alice["appPassword"] + "\n")
     assert (account["platform"], account["platformAccountId"]) == ("bluesky", alice["did"])
     assert (account["profileId"], account["status"]) == (house.profile, "active")
     assert all(alice["appPassword"].encode() not in file.read_bytes() for file in folder.iterdir())
 
 
-def test_a_wrong_app_password_ends_with_4_and_stores_nothing(run: Run, alice: dict[str, Any], house: House) -> None:
+def test_a_wrong_app_password_ends_with_4_and_stores_nothing(
+    run: RunCommand, alice: dict[str, Any], house: House
+) -> None:
     ended = run("--json", *connect(house), stdin="abcd-abcd-abcd-abcd\n")
     assert (ended.code, ended.error["code"]) == (4, "platform_auth_failed")
     assert "abcd-abcd" not in ended.out + ended.err
 
 
-def test_an_app_password_for_an_unknown_profile_ends_with_3(run: Run, alice: dict[str, Any], house: House) -> None:
+def test_an_app_password_for_an_unknown_profile_ends_with_3(
+    run: RunCommand, alice: dict[str, Any], house: House
+) -> None:
     ended = run("--json", *connect(House(house.org, UNKNOWN)), stdin=alice["appPassword"])
     assert (ended.code, ended.error["code"]) == (3, "not_found")
 
 
-def test_no_app_password_at_all_ends_with_3(run: Run, alice: dict[str, Any], house: House) -> None:
+def test_no_app_password_at_all_ends_with_3(run: RunCommand, alice: dict[str, Any], house: House) -> None:
     ended = run("--json", *connect(house), stdin="")
     assert (ended.code, ended.error["code"]) == (3, "validation_failed")
     assert "standard input" in ended.error["message"]
 
 
-def test_a_platform_that_cannot_be_reached_ends_with_1(run: Run, house: House, folder: Path) -> None:
+def test_a_platform_that_cannot_be_reached_ends_with_1(run: RunCommand, house: House, folder: Path) -> None:
     (folder / "socialpub.toml").write_text(
         '[security]\nallow_private_networks = true\n[platforms.bluesky]\napi_base = "http://127.0.0.1:1"\n'
     )
@@ -388,7 +397,7 @@ def test_a_platform_that_cannot_be_reached_ends_with_1(run: Run, house: House, f
 # --- Migrations --------------------------------------------------------------------------------------------------
 
 
-def test_migrate_says_from_where_to_where(ask: Ask) -> None:
+def test_migrate_says_from_where_to_where(ask: AskCommand) -> None:
     names = sorted(path.stem for path in find_shipped_directory("migrations").glob("*.py"))
     assert ask("migrate") == {"from": None, "to": names[-1], "applied": names}
     assert ask("migrate") == {"from": names[-1], "to": names[-1], "applied": []}

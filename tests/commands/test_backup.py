@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -11,30 +10,21 @@ import sqlite3
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from PIL import Image
 
 from socialpub.domain.backups import archive, creation, verification
 from socialpub.store.jobs import job_queue
 from socialpub.store.schema import snapshot
-from tests.commands.conftest import Ended, execute
-from tests.kit import Person, Server, iso
-from tests.soak.world import wait_for
+from tests.support.app_server import AppServer, Person
+from tests.support.backup_commands import _png, backup_command, schedule_post, upload_file
+from tests.support.soak.soak_world import wait_for
 
 DAY = 86_400.0
 
 
-def source_of(server: Server) -> snapshot.SnapshotSource:
+def source_of(server: AppServer) -> snapshot.SnapshotSource:
     return snapshot.from_server(server.service.db)
-
-
-def command(server: Server, *words: str, **places: Path) -> Ended:
-    """A command as a process of its own, on the server's files or on others."""
-    chosen = places or {"database": server.home / "socialpub.db"}
-    options = [part for name, path in chosen.items() for part in (f"--{name.replace('_', '-')}", str(path))]
-    return execute(*words, "--json", *options, cwd=server.home)
 
 
 @pytest.fixture
@@ -43,41 +33,20 @@ def home_of(tmp_path: Path) -> Path:
     return tmp_path / "elsewhere"
 
 
-def _post(server: Server, alice: Person, *media: str) -> str:
-    """The id of a post that goes out in an hour."""
-    at = iso(server.clock.now_ms() + 3_600_000)
-    body: dict[str, Any] = {"text": "later", "targets": [{"accountId": alice.bluesky}], "scheduledAt": at}
-    if media:
-        body["media"] = list(media)
-    made = alice.api.post("/v1/posts", json=body)
-    assert made.status_code == 202
-    return str(made.json()["results"][0]["postId"])
-
-
-def _upload(alice: Person, shade: int = 0) -> str:
-    return str(alice.api.post("/v1/media", files={"file": ("a.png", _png(shade), "image/png")}).json()["id"])
-
-
-def _png(shade: int) -> bytes:
-    into = io.BytesIO()
-    Image.new("RGB", (8, 8), (shade, 0, 0)).save(into, "PNG")
-    return into.getvalue()
-
-
 def test_what_was_acknowledged_is_in_the_backup_and_back_after_a_restore(
-    server: Server, alice: Person, home_of: Path
+    server: AppServer, alice: Person, home_of: Path
 ) -> None:
-    media = _upload(alice)
-    post = _post(server, alice, media)
+    media = upload_file(alice)
+    post = schedule_post(server, alice, media)
     file = server.home / "b.zip"
-    made = command(server, "backup", str(file))
+    made = backup_command(server, "backup", str(file))
     assert (made.code, made.json["ok"], made.json["problems"], made.json["mediaFiles"]) == (0, True, [], 1)
     assert made.json["bytes"] == file.stat().st_size
-    assert command(server, "verify", str(file)).json == made.json
+    assert backup_command(server, "verify", str(file)).json == made.json
     assert {path.name for path in server.home.iterdir() if "b.zip" in path.name} == {"b.zip"}
     assert not list(server.home.glob("media/.backup*"))
 
-    restored = command(server, "restore", str(file), database=home_of / "socialpub.db")
+    restored = backup_command(server, "restore", str(file), database=home_of / "socialpub.db")
     assert (restored.code, restored.json["paused"], restored.json["overdue"]) == (0, "restored", [])
     assert restored.json["key"].startswith("missing: ")
 
@@ -91,14 +60,14 @@ def test_what_was_acknowledged_is_in_the_backup_and_back_after_a_restore(
     assert again.get("/readyz").json() | {"publishing": "paused", "reason": "restored"} == again.get("/readyz").json()
 
 
-def test_overdue_posts_are_told_by_the_restore(server: Server, alice: Person, home_of: Path) -> None:
-    post = _post(server, alice)
+def test_overdue_posts_are_told_by_the_restore(server: AppServer, alice: Person, home_of: Path) -> None:
+    post = schedule_post(server, alice)
     _taken(server)
     with zipfile.ZipFile(server.home / "b.zip") as found, sqlite3.connect(server.home / "old.db") as old:
         (server.home / "old.db").write_bytes(found.read("socialpub.db"))
         old.execute("UPDATE post SET scheduled_at = 1000, created_at = 1000")
     _repack(server.home / "b.zip", server.home / "old.db")
-    restored = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+    restored = backup_command(server, "restore", "b.zip", database=home_of / "socialpub.db")
     assert [row["id"] for row in restored.json["overdue"]] == [post]
 
 
@@ -114,7 +83,7 @@ def _repack(file: Path, database: Path) -> None:
             new.writestr(name, content)
 
 
-def _taken(server: Server, *, with_key: bool = False) -> Path:
+def _taken(server: AppServer, *, with_key: bool = False) -> Path:
     """A backup that was made in this process, where the test is about what comes after it."""
     file, settings = server.home / "b.zip", server.service.runtime.settings
     taken = creation.create_backup(
@@ -129,25 +98,25 @@ def _taken(server: Server, *, with_key: bool = False) -> Path:
     return file
 
 
-def test_the_key_goes_along_only_when_asked(server: Server, alice: Person, home_of: Path) -> None:
-    assert command(server, "backup", "without.zip").code == 0
-    assert command(server, "backup", "with.zip", "--with-keys").code == 0
+def test_the_key_goes_along_only_when_asked(server: AppServer, alice: Person, home_of: Path) -> None:
+    assert backup_command(server, "backup", "without.zip").code == 0
+    assert backup_command(server, "backup", "with.zip", "--with-keys").code == 0
     key = (server.home / "master.key").read_bytes()
     assert key.strip() not in (server.home / "without.zip").read_bytes()
-    restored = command(server, "restore", "with.zip", database=home_of / "socialpub.db")
+    restored = backup_command(server, "restore", "with.zip", database=home_of / "socialpub.db")
     assert (restored.json["key"], (home_of / "master.key").read_bytes()) == ("restored", key)
     assert (home_of / "master.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_no_secret_is_in_a_backup_in_the_clear(server: Server, alice: Person) -> None:
-    assert command(server, "backup", "b.zip").code == 0
+def test_no_secret_is_in_a_backup_in_the_clear(server: AppServer, alice: Person) -> None:
+    assert backup_command(server, "backup", "b.zip").code == 0
     inside = b"".join(_inside(server.home / "b.zip").values())
     assert server.watch.secrets
     assert not [secret for secret in server.watch.secrets if secret.encode() in inside]
 
 
-def test_media_that_are_deleted_meanwhile_are_inside(server: Server, alice: Person) -> None:
-    media = _upload(alice)
+def test_media_that_are_deleted_meanwhile_are_inside(server: AppServer, alice: Person) -> None:
+    media = upload_file(alice)
 
     def delete(what: str, done: int, total: int) -> None:
         if what == "copying the database" and alice.api.get(f"/v1/media/{media}").status_code == 200:
@@ -161,56 +130,56 @@ def test_media_that_are_deleted_meanwhile_are_inside(server: Server, alice: Pers
     assert (taken.problems, taken.manifest.media_files) == ((), 1)
 
 
-def test_media_that_are_gone_or_changed_are_told(server: Server, alice: Person) -> None:
-    _upload(alice, 1), _upload(alice, 2)
+def test_media_that_are_gone_or_changed_are_told(server: AppServer, alice: Person) -> None:
+    upload_file(alice, 1), upload_file(alice, 2)
     gone, changed = sorted(server.home.glob("media/??/*"))
     gone.unlink()
     changed.write_bytes(b"something else")
-    made = command(server, "backup", "b.zip")
+    made = backup_command(server, "backup", "b.zip")
     assert (made.code, made.json["ok"]) == (1, False)
     assert made.json["problems"][:2] == [
         f"the file of media {gone.name} is missing",
         f"the file of media {changed.name} has changed on the disk",
     ]
-    assert command(server, "verify", "b.zip").code == 1
+    assert backup_command(server, "verify", "b.zip").code == 1
 
 
 # --- Refused -------------------------------------------------------------------------------------------------------
 
 
-def test_a_backup_writes_over_nothing(server: Server) -> None:
+def test_a_backup_writes_over_nothing(server: AppServer) -> None:
     (server.home / "b.zip").write_text("mine")
-    refused = command(server, "backup", "b.zip")
+    refused = backup_command(server, "backup", "b.zip")
     assert refused.code == 1
     assert refused.error["message"].endswith("b.zip is there already. Name another file, or move it away.")
     assert (server.home / "b.zip").read_text() == "mine"
 
 
-def test_a_backup_of_nothing_is_refused_and_makes_no_database(server: Server, home_of: Path) -> None:
-    refused = command(server, "backup", "b.zip", database=home_of / "none.db")
+def test_a_backup_of_nothing_is_refused_and_makes_no_database(server: AppServer, home_of: Path) -> None:
+    refused = backup_command(server, "backup", "b.zip", database=home_of / "none.db")
     assert refused.code == 3
     assert " is not there. The settings were read from " in refused.error["message"]
     assert not home_of.exists()
 
 
-def test_a_restore_writes_over_nothing(server: Server, alice: Person, home_of: Path) -> None:
+def test_a_restore_writes_over_nothing(server: AppServer, alice: Person, home_of: Path) -> None:
     _taken(server)
-    serving = command(server, "restore", "b.zip")
+    serving = backup_command(server, "restore", "b.zip")
     assert serving.code == 3
     home_of.mkdir()
     for name in ("socialpub.db", "socialpub.db-wal"):
         (home_of / name).write_text("mine")
-        refused = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+        refused = backup_command(server, "restore", "b.zip", database=home_of / "socialpub.db")
         assert (refused.code, "overwrites nothing" in refused.error["message"]) == (3, True)
         assert (home_of / name).read_text() == "mine"
         (home_of / name).unlink()
 
 
-def test_a_restore_leaves_another_master_key_alone(server: Server, alice: Person, home_of: Path) -> None:
+def test_a_restore_leaves_another_master_key_alone(server: AppServer, alice: Person, home_of: Path) -> None:
     _taken(server, with_key=True)
     home_of.mkdir()
     (home_of / "master.key").write_text("another")
-    refused = command(server, "restore", "b.zip", database=home_of / "socialpub.db")
+    refused = backup_command(server, "restore", "b.zip", database=home_of / "socialpub.db")
     assert (refused.code, "is another master key" in refused.error["message"]) == (1, True)
     assert [path.name for path in home_of.iterdir() if path.suffix == ".db"] == []
 
@@ -248,16 +217,16 @@ def _cut(path: Path) -> None:
 )
 @pytest.mark.parametrize("verb", ["verify", "restore"])
 def test_what_is_no_backup_is_refused(
-    server: Server, home_of: Path, hurt: Callable[[Path], None], said: str, verb: str
+    server: AppServer, home_of: Path, hurt: Callable[[Path], None], said: str, verb: str
 ) -> None:
     hurt(_taken(server))
-    refused = command(server, verb, "b.zip", database=home_of / "socialpub.db")
+    refused = backup_command(server, verb, "b.zip", database=home_of / "socialpub.db")
     assert (refused.code, said in refused.error["message"]) == (1, True), refused.error
     assert not (home_of / "socialpub.db").exists()
 
 
-def test_a_flipped_bit_anywhere_is_found(server: Server, alice: Person) -> None:
-    _upload(alice)
+def test_a_flipped_bit_anywhere_is_found(server: AppServer, alice: Person) -> None:
+    upload_file(alice)
     file, hurt = _taken(server), server.home / "hurt.zip"
     content = file.read_bytes()
     chance = random.Random(20_261_122)
@@ -281,10 +250,10 @@ def _is_whole(file: Path) -> bool:
         return False
 
 
-def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server: Server, home_of: Path) -> None:
+def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server: AppServer, home_of: Path) -> None:
     home_of.mkdir()
     (home_of / "socialpub.db.restoring").write_bytes(b"half")
-    refused = command(server, "serve", "--port", "0", database=home_of / "socialpub.db")
+    refused = backup_command(server, "serve", "--port", "0", database=home_of / "socialpub.db")
     assert (refused.code, "A restore was cut off: do it again" in refused.error["message"]) == (1, True)
     assert not (home_of / "socialpub.db").exists()
 
@@ -293,19 +262,19 @@ def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server
 
 
 @pytest.fixture
-def timed(make_server: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Server:
+def timed(make_server: Callable[..., AppServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppServer:
     """A server that makes a backup a day, and keeps three; when the test says so, and not on its timer."""
     monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 3600.0)
     return make_server(backup={"directory": str(tmp_path / "backups"), "every": DAY, "keep": 3})
 
 
-def _made(server: Server) -> list[str]:
+def _made(server: AppServer) -> list[str]:
     """One look, as the timer makes it; the backups that are there after it."""
     server.engine.periodic.backups.look()
     return sorted(path.name for path in Path(server.service.runtime.settings.backup.directory).glob("*"))
 
 
-def test_a_backup_a_day_is_made_and_the_oldest_removed(timed: Server) -> None:
+def test_a_backup_a_day_is_made_and_the_oldest_removed(timed: AppServer) -> None:
     first = _made(timed)
     assert len(first) == 1
     assert _made(timed) == first
@@ -318,7 +287,7 @@ def test_a_backup_a_day_is_made_and_the_oldest_removed(timed: Server) -> None:
         assert _is_whole(Path(timed.service.runtime.settings.backup.directory, name))
 
 
-def test_a_timed_backup_does_not_contain_the_master_key(timed: Server) -> None:
+def test_a_timed_backup_does_not_contain_the_master_key(timed: AppServer) -> None:
     """Whoever gets hold of the folder or the bucket cannot open the tokens that the backup contains."""
     key = (timed.home / "master.key").read_bytes().strip()
     (name,) = _made(timed)
@@ -329,13 +298,13 @@ def test_a_timed_backup_does_not_contain_the_master_key(timed: Server) -> None:
     assert not [member for member, content in members.items() if key in content]
 
 
-def test_a_restart_makes_no_further_one(timed: Server) -> None:
+def test_a_restart_makes_no_further_one(timed: AppServer) -> None:
     made = _made(timed)
     timed.restart()
     assert _made(timed) == made
 
 
-def test_other_files_in_the_folder_are_left_alone(timed: Server) -> None:
+def test_other_files_in_the_folder_are_left_alone(timed: AppServer) -> None:
     folder = Path(timed.service.runtime.settings.backup.directory)
     folder.mkdir()
     for name in ("mine.zip", "socialpub-before-upgrade.zip"):
@@ -347,7 +316,7 @@ def test_other_files_in_the_folder_are_left_alone(timed: Server) -> None:
 
 
 def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
-    make_server: Callable[..., Server],
+    make_server: Callable[..., AppServer],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,

@@ -18,15 +18,15 @@ from socialpub.commands import doctor
 from socialpub.domain.context.platform_sites import encrypt_secret
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
-from tests import formers
-from tests.commands.conftest import Run
-from tests.ports import free_port
+from tests.support import earlier_databases
+from tests.support.command_runner import RunCommand
+from tests.support.ports import free_port
 
 Ask = Callable[..., Any]
 
 
 @pytest.fixture
-def look(run: Run) -> Callable[..., dict[str, dict[str, Any]]]:
+def look(run: RunCommand) -> Callable[..., dict[str, dict[str, Any]]]:
     """The checks by their names; the exit code says whether all is well."""
 
     def look_once(*arguments: str) -> dict[str, dict[str, Any]]:
@@ -57,7 +57,9 @@ def test_a_database_is_looked_at_and_left_as_it_is(look: Any, ask: Ask, folder: 
 
 @pytest.mark.usefixtures("later")
 def test_an_older_schema_is_told_and_not_migrated(look: Any, folder: Path) -> None:
-    formers.made(folder / "socialpub.db", formers.newest() - 1, folder / "versions")
+    earlier_databases.make_database(
+        folder / "socialpub.db", earlier_databases.newest_version() - 1, folder / "versions"
+    )
     for _ in range(2):
         assert look("--offline")["schema"]["message"] == "the next start runs 1 migrations that it does not have yet"
 

@@ -20,11 +20,12 @@ from socialpub.domain.context import platform_sites
 from socialpub.domain.operations import lost_key
 from socialpub.store.queries.encrypted_columns import ENCRYPTED_COLUMNS
 from socialpub.store.schema.models import PlatformApp
-from tests.commands.conftest import Ended, Run, execute
-from tests.commands.test_backup import command
-from tests.hooks import ENDPOINTS, register
-from tests.kit import Person, Server
-from tests.media_kit import picture
+from tests.support.app_server import AppServer, Person
+from tests.support.backup_commands import backup_command
+from tests.support.command_runner import CommandResult, RunCommand, run_command
+from tests.support.media_files import picture
+from tests.support.sealed_secrets import key_ids_in_use
+from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint
 
 ROOT = Path(__file__).parents[2] / "socialpub"
 HOOK = "https://127.0.0.1:9/hook"
@@ -36,16 +37,7 @@ COOKIES = {
 }  # sealed for a moment, in a browser
 
 
-def sealed_in(database: Path) -> dict[str, set[str]]:
-    """The keys that each column is sealed with."""
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as found:
-        keys = {
-            f"{each.table}.{each.column}": {key for (key,) in found.execute(each.keys)} for each in ENCRYPTED_COLUMNS
-        }
-    return {name: of for name, of in keys.items() if of}
-
-
-def keys_of(server: Server) -> list[MasterKey]:
+def keys_of(server: AppServer) -> list[MasterKey]:
     return parse_master_keys((server.home / "master.key").read_text())
 
 
@@ -55,7 +47,7 @@ def publish(person: Person) -> str:
 
 
 @pytest.fixture
-def furnished(server: Server, alice: Person) -> Callable[[], dict[str, Any]]:
+def furnished(server: AppServer, alice: Person) -> Callable[[], dict[str, Any]]:
     """Whatever is sealed; and what has to stay as it is whatever master key seals."""
     kept = {"Idempotency-Key": "an-endpoint"}
     first = alice.api.post(ENDPOINTS, json={"url": HOOK}, headers=kept).json()
@@ -88,15 +80,15 @@ def furnished(server: Server, alice: Person) -> Callable[[], dict[str, Any]]:
 
 
 def test_a_rotation_beside_a_running_server_breaks_nothing(
-    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+    server: AppServer, alice: Person, furnished: Callable[[], dict[str, Any]]
 ) -> None:
     before, (old,) = furnished(), keys_of(server)
-    made = command(server, "keys", "rotate")
+    made = backup_command(server, "keys", "rotate")
     assert (made.code, made.json["was"], made.json["left"]) == (0, old.id, []), made.err
     (new,) = keys_of(server)
     assert (made.json["keyId"], new.id != old.id) == (new.id, True)
 
-    assert sealed_in(server.home / "socialpub.db") == dict.fromkeys(
+    assert key_ids_in_use(server.home / "socialpub.db") == dict.fromkeys(
         (
             "instance.signing_key",
             "account.secret",
@@ -111,8 +103,8 @@ def test_a_rotation_beside_a_running_server_breaks_nothing(
     assert furnished() == before
     assert publish(alice) == "published"
     assert alice.api.get("/readyz").status_code == 200
-    register(alice, HOOK + "/2")
-    assert sealed_in(server.home / "socialpub.db")["webhook_endpoint.secret"] == {new.id}
+    register_endpoint(alice, HOOK + "/2")
+    assert key_ids_in_use(server.home / "socialpub.db")["webhook_endpoint.secret"] == {new.id}
 
     aside = server.home / f"master.key.{old.id}"
     assert made.json["aside"] == [str(aside)]
@@ -122,10 +114,10 @@ def test_a_rotation_beside_a_running_server_breaks_nothing(
 
 
 def test_after_a_rotation_a_server_starts_and_links_from_before_are_good(
-    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+    server: AppServer, alice: Person, furnished: Callable[[], dict[str, Any]]
 ) -> None:
     before = furnished()
-    assert command(server, "keys", "rotate").code == 0
+    assert backup_command(server, "keys", "rotate").code == 0
     with server.down(alice):
         pass
     assert furnished() == before
@@ -134,31 +126,31 @@ def test_after_a_rotation_a_server_starts_and_links_from_before_are_good(
 
 
 def test_links_that_an_older_socialpub_signed_stay_good(
-    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+    server: AppServer, alice: Person, furnished: Callable[[], dict[str, Any]]
 ) -> None:
     """Its signatures were made with the master key itself: the first start takes that over, for good."""
     with server.down(alice):
         with closing(sqlite3.connect(server.home / "socialpub.db")) as found, found:
             found.execute("UPDATE instance SET signing_key = NULL")
-        assert command(server, "keys", "rotate").code == 0
+        assert backup_command(server, "keys", "rotate").code == 0
     assert furnished()["page"] == 200
     assert furnished()["image"] == 200
 
 
-def test_a_backup_from_before_says_where_its_key_is(server: Server, alice: Person, tmp_path: Path) -> None:
+def test_a_backup_from_before_says_where_its_key_is(server: AppServer, alice: Person, tmp_path: Path) -> None:
     (old,), file, home = keys_of(server), tmp_path / "b.zip", tmp_path / "elsewhere"
-    assert command(server, "backup", str(file)).code == 0
-    assert command(server, "keys", "rotate").code == 0
-    assert command(server, "restore", str(file), database=home / "socialpub.db").code == 0
+    assert backup_command(server, "backup", str(file)).code == 0
+    assert backup_command(server, "keys", "rotate").code == 0
+    assert backup_command(server, "restore", str(file), database=home / "socialpub.db").code == 0
     for path in server.home.glob("master.key*"):
         shutil.copy(path, home)
-    refused = command(server, "account", "list", database=home / "socialpub.db")
+    refused = backup_command(server, "account", "list", database=home / "socialpub.db")
     assert f"it is in {home}/master.key.{old.id}, copy it here" in refused.err
     shutil.copy(home / f"master.key.{old.id}", home / "master.key")
-    assert command(server, "account", "list", database=home / "socialpub.db").code == 0
+    assert backup_command(server, "account", "list", database=home / "socialpub.db").code == 0
 
 
-def test_a_file_with_two_keys_is_a_rotation_that_goes_on(server: Server, alice: Person) -> None:
+def test_a_file_with_two_keys_is_a_rotation_that_goes_on(server: AppServer, alice: Person) -> None:
     (old,) = keys_of(server)
     new = MasterKey(b"n" * 32)
     path = server.home / "master.key"
@@ -166,23 +158,23 @@ def test_a_file_with_two_keys_is_a_rotation_that_goes_on(server: Server, alice: 
     assert publish(alice) == "published"
     server.restart(alice)
     assert publish(alice) == "published"
-    made = command(server, "keys", "rotate")
+    made = backup_command(server, "keys", "rotate")
     assert (made.code, made.json["keyId"], made.json["was"]) == (0, new.id, new.id)
     assert made.json["aside"] == [f"{path}.{old.id}"]
     assert keys_of(server) == [new]
 
 
-def test_a_value_that_no_key_opens_keeps_the_old_key(server: Server, alice: Person) -> None:
+def test_a_value_that_no_key_opens_keeps_the_old_key(server: AppServer, alice: Person) -> None:
     (old,) = keys_of(server)
     with closing(sqlite3.connect(server.home / "socialpub.db")) as found, found:
         found.execute("UPDATE account SET secret = substr(secret, 1, length(secret) - 4) || 'AAAA'")
-    made = command(server, "keys", "rotate")
+    made = backup_command(server, "keys", "rotate")
     assert (made.code, made.json["left"], made.json["aside"]) == (1, [old.id], [])
     assert "cannot be sealed anew" in made.err
     assert len(keys_of(server)) == 2
 
 
-def test_keys_of_the_settings_are_rotated_by_a_restart_and_the_command(run: Run, folder: Path) -> None:
+def test_keys_of_the_settings_are_rotated_by_a_restart_and_the_command(run: RunCommand, folder: Path) -> None:
     one, two = (base64.b64encode(part * 32).decode() for part in (b"a", b"b"))
     settings = folder / "socialpub.toml"
 
@@ -210,12 +202,12 @@ def test_keys_of_the_settings_are_rotated_by_a_restart_and_the_command(run: Run,
 # --- Forgetting ------------------------------------------------------------------------------------------------------
 
 
-def forget(server: Server, *words: str) -> Ended:
-    return command(server, "keys", "forget", *words)
+def forget(server: AppServer, *words: str) -> CommandResult:
+    return backup_command(server, "keys", "forget", *words)
 
 
 def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
-    server: Server, alice: Person, furnished: Callable[[], dict[str, Any]]
+    server: AppServer, alice: Person, furnished: Callable[[], dict[str, Any]]
 ) -> None:
     assert publish(alice) == "published"
     server.stop()
@@ -248,26 +240,26 @@ def test_without_a_lost_key_accounts_reconnect_and_the_log_stays(
     assert again["results"][0]["error"]["rule"] == "account.reconnect_required"
     assert publish_after_reconnecting(server, alice) == "published"
     (key,) = keys_of(server)
-    assert set.union(*sealed_in(server.home / "socialpub.db").values()) == {key.id}
+    assert set.union(*key_ids_in_use(server.home / "socialpub.db").values()) == {key.id}
 
 
-def publish_after_reconnecting(server: Server, alice: Person) -> str:
+def publish_after_reconnecting(server: AppServer, alice: Person) -> str:
     server.connect_bluesky(alice)
     return publish(alice)
 
 
-def test_nothing_is_forgotten_while_the_key_is_there_or_a_server_runs(server: Server, alice: Person) -> None:
+def test_nothing_is_forgotten_while_the_key_is_there_or_a_server_runs(server: AppServer, alice: Person) -> None:
     assert "there is nothing to forget" in forget(server, "--yes").err
     server.stop()
     ended = forget(server, "--yes")
     assert (ended.code, "there is nothing to forget" in ended.err) == (3, True)
 
 
-def test_a_person_who_does_not_say_forget_changes_nothing(server: Server, alice: Person) -> None:
+def test_a_person_who_does_not_say_forget_changes_nothing(server: AppServer, alice: Person) -> None:
     server.stop()
     (server.home / "master.key").unlink()
     before = (server.home / "socialpub.db").read_bytes()
-    ended = execute("keys", "forget", "--database", str(server.home / "socialpub.db"), cwd=server.home)
+    ended = run_command("keys", "forget", "--database", str(server.home / "socialpub.db"), cwd=server.home)
     assert ended.code == 3
     assert (server.home / "socialpub.db").read_bytes() == before
 

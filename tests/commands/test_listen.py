@@ -12,29 +12,29 @@ import pytest
 
 from socialpub.base.errors import ApiError
 from socialpub.commands.listen import PublicApi
-from tests.commands.conftest import Process, Run
-from tests.hooks import register
-from tests.kit import Person, Server, error_of, iso
-from tests.odd_answers import ODD, OddServer
-from tests.ports import nobody
-from tests.sink import Got, Sink, listening
+from tests.support.app_server import AppServer, Person, error_of, format_instant
+from tests.support.command_runner import CommandProcess, RunCommand
+from tests.support.odd_responses import ODD_RESPONSES, OddServer
+from tests.support.ports import unused_address
+from tests.support.webhook_endpoints import register_endpoint
+from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver, running_receiver
 
-Start = Callable[..., Process]
+Start = Callable[..., CommandProcess]
 SECRET = "whsec_" + "QUJD" * 11
 
 
 @pytest.fixture
-def sink() -> Iterator[Sink]:
-    with listening() as sink:
+def sink() -> Iterator[WebhookReceiver]:
+    with running_receiver() as sink:
         yield sink
 
 
-def happens(server: Server, person: Person) -> str:
+def happens(server: AppServer, person: Person) -> str:
     """A post is scheduled: `post.queued`, then `post.validated`. Its id."""
     body = {
         "targets": [{"accountId": person.bluesky}],
         "text": "hello",
-        "scheduledAt": iso(server.clock.now_ms() + 10**8),
+        "scheduledAt": format_instant(server.clock.now_ms() + 10**8),
     }
     answer = person.api.publish(body)
     assert answer.status_code == 202, answer.text
@@ -42,8 +42,8 @@ def happens(server: Server, person: Person) -> str:
 
 
 @pytest.fixture
-def listener(start: Start, server: Server, alice: Person) -> Callable[..., Process]:
-    def begin(*more: str) -> Process:
+def listener(start: Start, server: AppServer, alice: Person) -> Callable[..., CommandProcess]:
+    def begin(*more: str) -> CommandProcess:
         process = start("listen", "--url", server.url, "--key", alice.key, *more)
         process.until("listening to ")
         return process
@@ -54,7 +54,7 @@ def listener(start: Start, server: Server, alice: Person) -> Callable[..., Proce
 # --- As documented -------------------------------------------------------------------------------------------------
 
 
-def documented(server: Server, alice: Person, page: str) -> dict[str, list[str]]:
+def documented(server: AppServer, alice: Person, page: str) -> dict[str, list[str]]:
     """The arguments of each `socialpub` command that a page names, by its first word."""
     found = re.findall(r"<code>socialpub (listen|trigger)( [^<]*)</code>", alice.api.get(page).text)
     return {name: shlex.split(rest) for name, rest in found}
@@ -62,7 +62,7 @@ def documented(server: Server, alice: Person, page: str) -> dict[str, list[str]]
 
 @pytest.mark.parametrize("page", ["/docs/start", "/docs/events"])
 def test_the_documented_commands_work_as_they_stand(
-    server: Server, alice: Person, sink: Sink, start: Start, monkeypatch: pytest.MonkeyPatch, page: str
+    server: AppServer, alice: Person, sink: WebhookReceiver, start: Start, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     commands = documented(server, alice, page)
     assert commands.keys() == {"listen", "trigger"}
@@ -75,7 +75,7 @@ def test_the_documented_commands_work_as_they_stand(
     post = happens(server, alice)
     assert [(got.event["data"]["id"], got.is_signed(secret)) for got in sink.wait(2)] == [(post, True)] * 2
     assert process.stop(signal.SIGINT) == 0
-    register(alice, sink.url)
+    register_endpoint(alice, sink.url)
     triggered = start("trigger", *commands["trigger"])
     assert sink.wait(3)[-1].event["type"] == "post.failed"
     assert triggered.popen.wait(timeout=60) == 0
@@ -85,7 +85,7 @@ def test_the_documented_commands_work_as_they_stand(
 
 
 def test_what_happens_from_now_on_is_forwarded_signed_and_told(
-    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+    server: AppServer, alice: Person, sink: WebhookReceiver, listener: Callable[..., CommandProcess]
 ) -> None:
     before = happens(server, alice)
     process = listener("--forward-to", sink.url)
@@ -106,18 +106,18 @@ def test_what_happens_from_now_on_is_forwarded_signed_and_told(
 
 
 def test_it_forwards_the_very_bytes_that_a_webhook_endpoint_gets(
-    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+    server: AppServer, alice: Person, sink: WebhookReceiver, listener: Callable[..., CommandProcess]
 ) -> None:
     listener("--forward-to", sink.url, "--secret", SECRET)
-    with listening() as endpoint:
-        register(alice, endpoint.url)
+    with running_receiver() as endpoint:
+        register_endpoint(alice, endpoint.url)
         happens(server, alice)
         assert [call.body for call in endpoint.wait(2)] == [call.body for call in sink.wait(2)]
     assert all(call.is_signed(SECRET) for call in sink.got)
 
 
-def test_only_the_types_that_are_asked_for_and_the_events_themselves_on_request(
-    server: Server, alice: Person, listener: Callable[..., Process]
+def test_only_the_requested_types_and_raw_events_on_request(
+    server: AppServer, alice: Person, listener: Callable[..., CommandProcess]
 ) -> None:
     process = listener("--types", "post.validated", "--print", "--json")
     happens(server, alice)
@@ -128,14 +128,14 @@ def test_only_the_types_that_are_asked_for_and_the_events_themselves_on_request(
 
 
 def test_it_goes_on_when_the_receiver_fails_or_is_gone(
-    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+    server: AppServer, alice: Person, sink: WebhookReceiver, listener: Callable[..., CommandProcess]
 ) -> None:
     sink.answer = lambda got: 500 if len(sink.got) == 1 else 204
     process = listener("--forward-to", sink.url, "--types", "post.queued")
     for status in ("500", "204"):
         happens(server, alice)
         assert process.line().split()[-1] == status
-    with nobody() as url:
+    with unused_address() as url:
         process = listener("--forward-to", url, "--types", "post.queued")
         for _ in range(2):
             happens(server, alice)
@@ -144,7 +144,7 @@ def test_it_goes_on_when_the_receiver_fails_or_is_gone(
 
 
 def test_it_goes_on_when_the_server_was_away(
-    server: Server, alice: Person, sink: Sink, listener: Callable[..., Process]
+    server: AppServer, alice: Person, sink: WebhookReceiver, listener: Callable[..., CommandProcess]
 ) -> None:
     process = listener("--forward-to", sink.url, "--types", "post.queued")
     first = happens(server, alice)
@@ -155,7 +155,7 @@ def test_it_goes_on_when_the_server_was_away(
     assert [call.event["data"]["id"] for call in sink.wait(2)] == [first, second]
 
 
-def test_a_key_that_nobody_knows_ends_it_with_4_and_bad_options_with_2(server: Server, run: Run) -> None:
+def test_a_key_that_nobody_knows_ends_it_with_4_and_bad_options_with_2(server: AppServer, run: RunCommand) -> None:
     bad = "svc_live_" + "0" * 49
     ended = run("listen", "--url", server.url, "--key", bad, "--print")
     assert (ended.code, ended.out) == (4, "")
@@ -166,7 +166,7 @@ def test_a_key_that_nobody_knows_ends_it_with_4_and_bad_options_with_2(server: S
 @pytest.mark.parametrize(
     "address", ["nonsense", "localhost:3000", "ftp://localhost/", "http://", "http://[/", "http://a:b/"]
 )
-def test_what_is_no_address_ends_them_with_2(server: Server, alice: Person, run: Run, address: str) -> None:
+def test_what_is_no_address_ends_them_with_2(server: AppServer, alice: Person, run: RunCommand, address: str) -> None:
     with_key = ("--key", alice.key)
     for given in (
         ("listen", "--url", address, "--print", *with_key),
@@ -182,11 +182,11 @@ def test_what_is_no_address_ends_them_with_2(server: Server, alice: Person, run:
 
 
 def test_a_sample_goes_to_every_endpoint_that_wants_the_type(
-    server: Server, alice: Person, sink: Sink, run: Run
+    server: AppServer, alice: Person, sink: WebhookReceiver, run: RunCommand
 ) -> None:
-    wanting = {register(alice, f"{sink.url}/{number}")["id"] for number in range(2)}
-    register(alice, f"{sink.url}/other", events=["post.queued"])
-    off = register(alice, f"{sink.url}/off")["id"]
+    wanting = {register_endpoint(alice, f"{sink.url}/{number}")["id"] for number in range(2)}
+    register_endpoint(alice, f"{sink.url}/other", events=["post.queued"])
+    off = register_endpoint(alice, f"{sink.url}/off")["id"]
     alice.api.patch(f"/v1/webhook-endpoints/{off}", json={"active": False})
     ended = run("--json", "trigger", "post.failed", "--url", server.url, "--key", alice.key)
     assert ended.code == 0, ended.err
@@ -197,12 +197,14 @@ def test_a_sample_goes_to_every_endpoint_that_wants_the_type(
     assert {call.event["id"] for call in sink.got} == {row["event"] for row in ended.json}
 
 
-def test_data_of_ones_own_to_one_endpoint_that_refuses_it(server: Server, alice: Person, sink: Sink, run: Run) -> None:
-    def refuse(got: Got) -> int:
+def test_data_of_ones_own_to_one_endpoint_that_refuses_it(
+    server: AppServer, alice: Person, sink: WebhookReceiver, run: RunCommand
+) -> None:
+    def refuse(got: ReceivedCall) -> int:
         return 422
 
     sink.answer = refuse
-    endpoint = register(alice, sink.url, events=["post.queued"])["id"]
+    endpoint = register_endpoint(alice, sink.url, events=["post.queued"])["id"]
     options = ("--url", server.url, "--key", alice.key, "--endpoint", endpoint)
     ended = run("--json", "trigger", "post.failed", *options, "--data", '{"id": "42"}')
     assert ended.out, ended.err
@@ -211,21 +213,21 @@ def test_data_of_ones_own_to_one_endpoint_that_refuses_it(server: Server, alice:
     assert run("trigger", "post.failed", *options, "--data", "[1]").code == 2
 
 
-def test_types_endpoints_and_keys_that_are_not_there(server: Server, alice: Person, run: Run) -> None:
+def test_types_endpoints_and_keys_that_are_not_there(server: AppServer, alice: Person, run: RunCommand) -> None:
     options = ("--url", server.url, "--key", alice.key)
     assert run("trigger", "post.gone", *options).code == 2
     told = run("trigger", "post.failed", *options)
     assert (told.code, "no endpoint" in told.err) == (3, True)
     assert run("trigger", "post.failed", *options, "--endpoint", "whe_" + "0" * 22).code == 3
     assert run("trigger", "post.failed", "--url", server.url, "--key", "svc_live_" + "0" * 49).code == 4
-    with nobody() as url:
+    with unused_address() as url:
         assert run("trigger", "post.failed", "--url", url, "--key", alice.key).code == 1
 
 
 # --- The cursor of now ---------------------------------------------------------------------------------------------
 
 
-def test_the_cursor_end_is_the_place_after_the_newest_event(server: Server, alice: Person, charlie: Person) -> None:
+def test_the_cursor_end_is_the_place_after_the_newest_event(server: AppServer, alice: Person, charlie: Person) -> None:
     empty = alice.api.get("/v1/events", params={"cursor": "end"}).json()
     happens(server, alice)
     happens(server, charlie)
@@ -243,7 +245,7 @@ def test_the_cursor_end_is_the_place_after_the_newest_event(server: Server, alic
 @pytest.mark.parametrize("name", ["half of its length", "labelled br, packed", "reset after the head"])
 def test_a_page_that_was_not_read_to_its_end_is_told_as_that(name: str) -> None:
     page = b'{"data": [], "endCursor": "a", "nextCursor": null}'
-    server = OddServer(lambda _: (200, {}, page), always=next(odd for odd in ODD if odd.name == name))
+    server = OddServer(lambda _: (200, {}, page), always=next(odd for odd in ODD_RESPONSES if odd.name == name))
     with pytest.raises(ApiError, match="answered 200, but its answer"):
         PublicApi(f"http://127.0.0.1:{server.port}", "key").get("/v1/events", cursor="end")
     server.close()

@@ -19,38 +19,38 @@ from socialpub.base.s3 import S3Bucket, S3BucketError
 from socialpub.base.system.sockets import listen
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.job_queue import RetryTask
-from tests.commands.conftest import Ended, execute
-from tests.commands.test_backup import _post as later
-from tests.commands.test_backup import _upload as upload
-from tests.kit import Person, Server
-from tests.s3 import SECRET, Store, a_store
+from tests.support.app_server import AppServer, Person
+from tests.support.backup_commands import schedule_post as later
+from tests.support.backup_commands import upload_file as upload
+from tests.support.command_runner import CommandResult, run_command
+from tests.support.s3_server import SECRET, S3Store, running_store
 
 DAY = 86_400.0
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    with a_store() as running:
+def store() -> Iterator[S3Store]:
+    with running_store() as running:
         yield running
 
 
-def of(store: Store, **more: Any) -> S3Bucket:
+def of(store: S3Store, **more: Any) -> S3Bucket:
     return S3Bucket(BackupSettings(**store.settings(**more)))
 
 
-def named(store: Store, **more: Any) -> dict[str, str]:
+def named(store: S3Store, **more: Any) -> dict[str, str]:
     """The settings of the bucket as the environment has them."""
     return {f"SOCIALPUB_BACKUP__{name.upper()}": str(value) for name, value in store.settings(**more).items()}
 
 
 @pytest.fixture
-def command(server: Server, store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def command(server: AppServer, store: S3Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandResult]:
     """A command with the settings of the bucket, beside the server."""
     for name, value in named(store, s3_prefix="ours").items():
         monkeypatch.setenv(name, value)
 
-    def run(*words: str, database: Path = server.home / "socialpub.db") -> Ended:
-        return execute(*words, "--json", "--database", str(database), cwd=server.home)
+    def run(*words: str, database: Path = server.home / "socialpub.db") -> CommandResult:
+        return run_command(*words, "--json", "--database", str(database), cwd=server.home)
 
     return run
 
@@ -59,7 +59,7 @@ def command(server: Server, store: Store, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 
 def test_a_backup_goes_there_and_comes_back(
-    server: Server, alice: Person, store: Store, command: Callable[..., Ended], tmp_path: Path
+    server: AppServer, alice: Person, store: S3Store, command: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
     post = later(server, alice, upload(alice))
     made = command("backup", "s3:mine.zip")
@@ -80,7 +80,7 @@ def test_a_backup_goes_there_and_comes_back(
     assert [row["id"] for row in server.rows()] == [post]
 
 
-def test_the_servers_own_are_listed_with_where_they_are(store: Store, command: Callable[..., Ended]) -> None:
+def test_the_servers_own_are_listed_with_where_they_are(store: S3Store, command: Callable[..., CommandResult]) -> None:
     for name in ("socialpub-20261121T000000Z.zip", "socialpub-20261122T000000Z.zip", "somebody-elses.txt"):
         store.objects["backups"][f"ours/{name}"] = b"12345"
     listed = command("backups").json
@@ -92,7 +92,7 @@ def test_the_servers_own_are_listed_with_where_they_are(store: Store, command: C
 
 
 def test_doctor_says_whether_the_bucket_can_be_used(
-    store: Store, command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    store: S3Store, command: Callable[..., CommandResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOCIALPUB_SERVER__PORT", "1")
 
@@ -113,16 +113,16 @@ def test_doctor_says_whether_the_bucket_can_be_used(
     )
 
 
-def test_without_a_bucket_in_the_settings_there_is_none(server: Server) -> None:
+def test_without_a_bucket_in_the_settings_there_is_none(server: AppServer) -> None:
     for words in (("backup", "s3:a.zip"), ("verify", "s3:a.zip"), ("backups",)):
-        ended = execute(*words, "--database", str(server.home / "socialpub.db"), cwd=server.home)
+        ended = run_command(*words, "--database", str(server.home / "socialpub.db"), cwd=server.home)
         assert (ended.code, "backup.s3_endpoint" in ended.err) == (3, True), ended.err
 
 
 # --- Bounds ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_large_file_goes_in_parts_and_comes_back_whole(store: Store, tmp_path: Path) -> None:
+def test_a_large_file_goes_in_parts_and_comes_back_whole(store: S3Store, tmp_path: Path) -> None:
     content = os.urandom(s3.PART_BYTES * 2 + 17)
     file = tmp_path / "large"
     file.write_bytes(content)
@@ -136,7 +136,7 @@ def test_a_large_file_goes_in_parts_and_comes_back_whole(store: Store, tmp_path:
     assert (tmp_path / "back").read_bytes() == content
 
 
-def test_an_upload_that_is_given_up_leaves_nothing_there(store: Store, tmp_path: Path) -> None:
+def test_an_upload_that_is_given_up_leaves_nothing_there(store: S3Store, tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(s3.PART_BYTES * 2))
 
@@ -162,7 +162,7 @@ def test_an_upload_that_is_given_up_leaves_nothing_there(store: Store, tmp_path:
         ({}, "s3://backups/a.zip: there is no such backup in the bucket."),
     ],
 )
-def test_what_the_store_refuses_is_said_in_words(store: Store, tmp_path: Path, more: Any, says: str) -> None:
+def test_what_the_store_refuses_is_said_in_words(store: S3Store, tmp_path: Path, more: Any, says: str) -> None:
     with (tmp_path / "into").open("wb") as into, pytest.raises(S3BucketError) as caught:
         of(store, **more).get("a.zip", into, lambda count: None)
     assert says in str(caught.value)
@@ -177,7 +177,7 @@ def test_what_the_store_refuses_is_said_in_words(store: Store, tmp_path: Path, m
         ((400, "SomethingElse"), "SomethingElse: no."),
     ],
 )
-def test_other_refusals_too(store: Store, wrong: tuple[int, str], says: str) -> None:
+def test_other_refusals_too(store: S3Store, wrong: tuple[int, str], says: str) -> None:
     store.wrong = wrong
     with pytest.raises(S3BucketError) as caught:
         of(store).listed()
@@ -192,14 +192,14 @@ def test_a_store_that_is_not_there(tmp_path: Path) -> None:
         S3Bucket(gone).listed()
 
 
-def test_half_the_settings_are_refused_and_the_secret_is_never_shown(store: Store) -> None:
+def test_half_the_settings_are_refused_and_the_secret_is_never_shown(store: S3Store) -> None:
     with pytest.raises(ValueError, match="s3_endpoint also needs s3_bucket, s3_access_key, s3_secret_key"):
         BackupSettings(s3_endpoint="https://s3.example.com")
     assert SECRET not in repr(Settings(backup=store.settings()))
 
 
 def test_without_the_package_a_server_with_a_bucket_does_not_start(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "minio", None)
     with pytest.raises(ConfigError, match='pip install "socialpub\\[s3\\]"'):
@@ -216,13 +216,15 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_queue, "SCHEDULER_SECONDS", 3600.0)
 
 
-def look(server: Server) -> None:
+def look(server: AppServer) -> None:
     """One look, as the timer makes it."""
     with contextlib.suppress(RetryTask):
         server.engine.periodic.backups.look()
 
 
-def test_a_backup_a_day_goes_there_and_the_oldest_are_removed(make_server: Callable[..., Server], store: Store) -> None:
+def test_a_backup_a_day_goes_there_and_the_oldest_are_removed(
+    make_server: Callable[..., AppServer], store: S3Store
+) -> None:
     server = make_server(backup=store.settings(every=DAY, keep=2))
     store.objects["backups"]["mine.zip"] = b"mine"
     look(server)
@@ -241,7 +243,7 @@ def test_a_backup_a_day_goes_there_and_the_oldest_are_removed(make_server: Calla
 
 
 def test_with_a_folder_the_bucket_gets_the_same_file(
-    make_server: Callable[..., Server], store: Store, tmp_path: Path
+    make_server: Callable[..., AppServer], store: S3Store, tmp_path: Path
 ) -> None:
     server = make_server(backup=store.settings(every=DAY, keep=2, directory=str(tmp_path / "backups")))
     look(server)
@@ -249,8 +251,8 @@ def test_with_a_folder_the_bucket_gets_the_same_file(
     assert store.objects["backups"] == {file.name: file.read_bytes()}
 
 
-def test_a_store_that_refuses_is_told_and_asked_again_and_the_folder_has_its_backup(
-    make_server: Callable[..., Server], store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_store_refusal_is_reported_and_retried_and_the_backup_is_kept(
+    make_server: Callable[..., AppServer], store: S3Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = make_server(backup=store.settings(every=DAY, directory=str(tmp_path / "backups")))
     store.wrong = (403, "AccessDenied")
@@ -263,7 +265,7 @@ def test_a_store_that_refuses_is_told_and_asked_again_and_the_folder_has_its_bac
 
 
 def test_no_signature_and_no_secret_stands_in_the_log(
-    make_server: Callable[..., Server], store: Store, caplog: pytest.LogCaptureFixture
+    make_server: Callable[..., AppServer], store: S3Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     look(make_server(backup=store.settings(every=DAY)))

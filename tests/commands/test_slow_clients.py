@@ -12,11 +12,9 @@ import httpx
 import pytest
 
 from socialpub.simulator.server import SimulatorThread
-from tests.commands.conftest import Process
-from tests.commands.test_admin import Ask
-from tests.commands.test_process import address, client
-from tests.soak.world import TIMED
-from tests.web.dripping import Ended, drip
+from tests.support.command_runner import AskCommand, CommandProcess, make_client, read_address
+from tests.support.slow_client import DripResult, drip
+from tests.support.soak.soak_world import TIMED
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -33,12 +31,12 @@ class Siege(threading.Thread):
     def __init__(self, port: int, heads: list[bytes]) -> None:
         super().__init__()
         self.port, self.heads, self.complete = port, heads, threading.Event()
-        self.begun, self.ended = 0, list[Ended]()
+        self.begun, self.ended = 0, list[DripResult]()
 
     def run(self) -> None:
         self.ended += asyncio.run(self._drip())
 
-    async def _drip(self) -> list[Ended]:
+    async def _drip(self) -> list[DripResult]:
         return await asyncio.gather(
             *(drip(self.port, head, b"x", every=1.0, begun=self._one_more) for head in self.heads)
         )
@@ -56,12 +54,12 @@ def timed(call: Callable[[], httpx.Response]) -> tuple[float, httpx.Response]:
 
 
 def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
-    start: Callable[..., Process], ask: Ask, simulator: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., CommandProcess], ask: AskCommand, simulator: SimulatorThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOCIALPUB_LIMITS__POSTS", "100000")
     alice = simulator.lab.add_account("bluesky", handle="alice.test")
     process = start("serve", "--port", "0")
-    url = address(process)
+    url = read_address(process)
     assert process.popen.stderr is not None
     threading.Thread(target=process.popen.stderr.read, daemon=True).start()  # a full pipe would stop the server's log
     org = ask("org", "create", "Acme")["id"]
@@ -77,7 +75,7 @@ def test_500_slow_clients_hold_nobody_up_and_are_cut_off(
     siege.start()
     assert siege.complete.wait(10)
     health, publishing = [], []
-    with client(url, key) as api:
+    with make_client(url, key) as api:
         while siege.is_alive():
             took, answer = timed(lambda: api.get("/healthz"))
             assert answer.status_code == 200

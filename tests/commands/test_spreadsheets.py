@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
 from socialpub.commands import spreadsheets
-from tests.commands.conftest import Run
-from tests.commands.test_carrying import BLUESKY, LATER, exported, imported, post, written
-from tests.commands.test_lists import account, home
+from tests.support.command_data import insert_account, make_organization
+from tests.support.command_runner import RunCommand
+from tests.support.import_files import BLUESKY, LATER, make_line, run_export, run_import, write_lines
 
 Ask = Callable[..., Any]
 NAMES = ["accountId", "scheduledAt", "text", "firstComment"]
@@ -43,8 +43,8 @@ OTHER_PARTS = ["", "sep=", "empty rows", "empty columns"]
 
 @pytest.fixture
 def house(ask: Ask) -> str:
-    org, profile = home(ask)
-    account(ask, profile, "bluesky", BLUESKY)
+    org, profile = make_organization(ask)
+    insert_account(ask, profile, "bluesky", BLUESKY)
     return org
 
 
@@ -91,7 +91,7 @@ def test_every_text_comes_back_as_it_was_written(texts: list[str], separator: st
     assert [row for _, row in read(raw)] == meant(rows)
 
 
-def test_spaces_after_the_separators_of_the_header_and_the_rows_are_no_content() -> None:
+def test_spaces_after_separators_are_not_content() -> None:
     raw = b'accountId, "scheduledAt", text\n a, 2027-01-05T09:00:00Z, "one, two"\n'
     assert [row for _, row in read(raw)] == [
         {"accountId": "a", "scheduledAt": "2027-01-05T09:00:00Z", "text": "one, two"}
@@ -141,25 +141,27 @@ def test_an_apostrophe_is_taken_from_the_rows_of_an_export_alone() -> None:
         ('[{"kind": "video", "url": "https://e.com/v"}]', [("video", "https://e.com/v")]),
     ],
 )
-def test_media_are_named_plainly(run: Run, house: str, folder: Path, cell: str, media: list[tuple[str, str]]) -> None:
+def test_media_are_named_plainly(
+    run: RunCommand, house: str, folder: Path, cell: str, media: list[tuple[str, str]]
+) -> None:
     rows = [["account", "scheduledAt", "text", "media"], [BLUESKY, LATER, "pictures", cell]]
     (folder / "plan.csv").write_text(table(rows, ";"))
-    imported(run, "plan.csv")
-    (line,) = exported(run)
+    run_import(run, "plan.csv")
+    (line,) = run_export(run)
     assert [(ref["kind"], ref["url"]) for ref in line["mediaRefs"]] == media
 
 
 @pytest.mark.parametrize("name", ["PLAN.CSV", "plan.Csv", "plan.tsv", "plan.TAB", "plan.txt"])
-def test_a_name_may_be_in_any_case(run: Run, house: str, folder: Path, name: str) -> None:
+def test_a_name_may_be_in_any_case(run: RunCommand, house: str, folder: Path, name: str) -> None:
     separator = "," if name.lower().endswith(".csv") else "\t"
     rows = [["account", "scheduledAt", "text"], [BLUESKY, LATER, "from a table"]]
     (folder / name).write_text(table(rows, separator))
-    assert imported(run, name)["imported"] == 1
-    assert [line["text"] for line in exported(run)] == ["from a table"]
+    assert run_import(run, name)["imported"] == 1
+    assert [line["text"] for line in run_export(run)] == ["from a table"]
 
 
-def test_lines_of_json_in_a_txt_are_json(run: Run, house: str, folder: Path) -> None:
-    assert imported(run, written(folder, post(1), name="posts.txt"))["imported"] == 1
+def test_lines_of_json_in_a_txt_are_json(run: RunCommand, house: str, folder: Path) -> None:
+    assert run_import(run, write_lines(folder, make_line(1), name="posts.txt"))["imported"] == 1
 
 
 @pytest.mark.parametrize(
@@ -172,18 +174,20 @@ def test_lines_of_json_in_a_txt_are_json(run: Run, house: str, folder: Path) -> 
         ("plan.csv", b"\xd0\xcf\x11\xe0"),
     ],
 )
-def test_a_workbook_is_to_be_saved_as_csv(run: Run, house: str, folder: Path, name: str, head: bytes) -> None:
+def test_a_workbook_is_to_be_saved_as_csv(run: RunCommand, house: str, folder: Path, name: str, head: bytes) -> None:
     (folder / name).write_bytes(head + b"rest")
     ended = run("--json", "import", name)
     assert ended.code == 3
     assert "save it as CSV" in ended.error["message"]
 
 
-def test_an_export_to_a_name_in_capitals_is_csv_and_comes_back(run: Run, ask: Ask, house: str, folder: Path) -> None:
-    imported(run, written(folder, post(text="=1+1"), post(text="'=1+1"), post(text="'quoted'")))
+def test_an_export_to_a_name_in_capitals_is_csv_and_comes_back(
+    run: RunCommand, ask: Ask, house: str, folder: Path
+) -> None:
+    run_import(run, write_lines(folder, make_line(text="=1+1"), make_line(text="'=1+1"), make_line(text="'quoted'")))
     ask("export", "OUT.CSV")
     resaved = (folder / "OUT.CSV").read_text()
     rows = [*csv.reader(io.StringIO(resaved))]
     (folder / "back.csv").write_bytes(codecs.BOM_UTF16_LE + table(rows, "\t", "\r\n").encode("utf-16-le"))
-    report = imported(run, "back.csv")
+    report = run_import(run, "back.csv")
     assert (report["lines"], report["there"], report["imported"]) == (3, 3, 0)

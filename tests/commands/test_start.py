@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 
 from socialpub.base.security.crypto import parse_master_key
-from tests import formers
-from tests.commands.conftest import Ended, Run
-from tests.commands.test_admin import TOKENS, Ask
+from tests.support import earlier_databases
+from tests.support.command_runner import TOKENS, AskCommand, RunCommand
+from tests.support.server_start import SERVE, failed_start
 
 Damage = Callable[[Path], None]
-SERVE = ("serve", "--port", "0", "--json")
 CREATE = ("org", "create", "Acme", "--json")
 
 
 @pytest.fixture
-def sealed(ask: Ask, folder: Path) -> Path:
+def sealed(ask: AskCommand, folder: Path) -> Path:
     """The key file of a database that holds an account's tokens."""
     org = ask("org", "create", "Acme")["id"]
     profile = ask("profile", "list", "--org", org)[0]["id"]
@@ -31,25 +30,19 @@ def sealed(ask: Ask, folder: Path) -> Path:
     return folder / "master.key"
 
 
-def failed(ended: Ended, *words: str) -> None:
-    assert ended.code == 1
-    assert all(word in ended.error["message"] for word in words), ended.error["message"]
-    assert ended.err.rstrip().splitlines()[-1] == f"socialpub: {ended.error['message']}"
-
-
 # --- The key file ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", [SERVE, CREATE])
-def test_a_missing_key_file_is_not_made_anew_while_secrets_need_the_old_one(
-    run: Run, sealed: Path, command: tuple[str, ...]
+def test_missing_key_file_is_not_recreated_while_secrets_need_the_old_one(
+    run: RunCommand, sealed: Path, command: tuple[str, ...]
 ) -> None:
     sealed.unlink()
-    failed(run(*command), "master.key", "missing", "backup")
+    failed_start(run(*command), "master.key", "missing", "backup")
     assert not sealed.exists()
 
 
-def test_a_key_file_is_made_while_there_is_no_secret_yet(run: Run, folder: Path) -> None:
+def test_a_key_file_is_made_while_there_is_no_secret_yet(run: RunCommand, folder: Path) -> None:
     assert run("migrate").code == 0
     assert not (folder / "master.key").exists()
     assert run(*CREATE).code == 0
@@ -57,30 +50,30 @@ def test_a_key_file_is_made_while_there_is_no_secret_yet(run: Run, folder: Path)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-def test_a_key_file_that_others_can_read_is_refused(run: Run, sealed: Path, mode: int) -> None:
+def test_a_key_file_that_others_can_read_is_refused(run: RunCommand, sealed: Path, mode: int) -> None:
     sealed.chmod(mode)
-    failed(run(*CREATE), "master.key", "chmod 600")
+    failed_start(run(*CREATE), "master.key", "chmod 600")
 
 
 @pytest.mark.parametrize("content", ["", "secret", base64.b64encode(b"k" * 31).decode(), "schlüssel"])
-def test_a_key_file_that_holds_no_key_is_refused_and_not_shown(run: Run, sealed: Path, content: str) -> None:
+def test_a_key_file_that_holds_no_key_is_refused_and_not_shown(run: RunCommand, sealed: Path, content: str) -> None:
     sealed.write_text(content)
     ended = run(*CREATE)
-    failed(ended, "master.key", "32 random bytes in base64")
+    failed_start(ended, "master.key", "32 random bytes in base64")
     assert not content or content not in ended.out + ended.err
 
 
-def test_keys_of_the_settings_stand_in_for_the_key_file(run: Run, sealed: Path, folder: Path) -> None:
+def test_keys_of_the_settings_stand_in_for_the_key_file(run: RunCommand, sealed: Path, folder: Path) -> None:
     (folder / "socialpub.toml").write_text(f'[security]\nencryption_keys = ["{sealed.read_text().strip()}"]\n')
     sealed.unlink()
     assert run(*CREATE).code == 0
     assert not sealed.exists()
 
 
-def test_a_wrong_key_in_the_settings_is_refused_and_not_shown(run: Run, folder: Path) -> None:
+def test_a_wrong_key_in_the_settings_is_refused_and_not_shown(run: RunCommand, folder: Path) -> None:
     (folder / "socialpub.toml").write_text('[security]\nencryption_keys = ["correct horse"]\n')
     ended = run(*CREATE)
-    failed(ended, "security.encryption_keys", "32 random bytes in base64")
+    failed_start(ended, "security.encryption_keys", "32 random bytes in base64")
     assert "horse" not in ended.out + ended.err
 
 
@@ -94,7 +87,9 @@ def served_before(folder: Path) -> None:
         connection.commit()
 
 
-def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(run: Run, sealed: Path, folder: Path) -> None:
+def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(
+    run: RunCommand, sealed: Path, folder: Path
+) -> None:
     served_before(folder)
     path = folder / "socialpub.db"
     with closing(sqlite3.connect(path)) as connection:
@@ -102,7 +97,7 @@ def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(run: Ru
         connection.execute("UPDATE instance SET key_id = NULL, signing_key = ?", (signs,))
         connection.commit()
     for _ in range(2):  # nothing of a start that failed is in the way of the next one in this process
-        failed(run(*SERVE), "socialpub.db is damaged", "the secret it signs with", "Put a backup in its place")
+        failed_start(run(*SERVE), "socialpub.db is damaged", "the secret it signs with", "Put a backup in its place")
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT epoch FROM instance").fetchone() == (1,)
 
@@ -111,7 +106,7 @@ def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(run: Ru
 @pytest.mark.parametrize("before", [lambda folder: None, served_before], ids=["tokens", "served before"])
 @pytest.mark.parametrize("where", ["master.key", "security.encryption_keys"])
 def test_another_master_key_is_refused_before_anything_is_written(
-    run: Run, sealed: Path, folder: Path, command: tuple[str, ...], before: Damage, where: str
+    run: RunCommand, sealed: Path, folder: Path, command: tuple[str, ...], before: Damage, where: str
 ) -> None:
     needed = parse_master_key(sealed.read_text()).id if before is not served_before else "c0ffee00"
     before(folder)
@@ -121,22 +116,22 @@ def test_another_master_key_is_refused_before_anything_is_written(
     else:
         (folder / "socialpub.toml").write_text(f'[security]\nencryption_keys = ["{other}"]\n')
     content = (folder / "socialpub.db").read_bytes()
-    failed(run(*command), where, "another master key", needed, parse_master_key(other).id, "backup")
+    failed_start(run(*command), where, "another master key", needed, parse_master_key(other).id, "backup")
     assert (folder / "socialpub.db").read_bytes() == content
     assert not (folder / "instance.state").exists()
 
 
 def test_a_master_key_is_looked_at_before_the_database_is_migrated(
-    run: Run, sealed: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory
+    run: RunCommand, sealed: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     sealed.write_text(base64.b64encode(b"k" * 32).decode())
     content = (folder / "socialpub.db").read_bytes()
-    with formers.only(formers.newest(), tmp_path_factory.mktemp("later")):
-        failed(run(*SERVE), "another master key")
+    with earlier_databases.limited_migrations(earlier_databases.newest_version(), tmp_path_factory.mktemp("later")):
+        failed_start(run(*SERVE), "another master key")
     assert (folder / "socialpub.db").read_bytes() == content
 
 
-def test_a_new_first_key_beside_the_old_one_is_taken(run: Run, sealed: Path, folder: Path) -> None:
+def test_a_new_first_key_beside_the_old_one_is_taken(run: RunCommand, sealed: Path, folder: Path) -> None:
     keys = json.dumps([base64.b64encode(b"k" * 32).decode(), sealed.read_text().strip()])
     (folder / "socialpub.toml").write_text(f"[security]\nencryption_keys = {keys}\n")
     assert run(*CREATE).code == 0
@@ -164,44 +159,44 @@ def cut_off_the_end(path: Path) -> None:
 @pytest.mark.parametrize("damage", [overwrite_the_header, overwrite_the_middle, cut_off_the_end])
 @pytest.mark.parametrize("command", [SERVE, CREATE])
 def test_a_damaged_database_is_refused_and_not_touched(
-    run: Run, sealed: Path, folder: Path, command: tuple[str, ...], damage: Damage
+    run: RunCommand, sealed: Path, folder: Path, command: tuple[str, ...], damage: Damage
 ) -> None:
     path = folder / "socialpub.db"
     damage(path)
     before = path.read_bytes()
-    failed(run(*command), "socialpub.db", "backup")
+    failed_start(run(*command), "socialpub.db", "backup")
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(("column", "in_its_place"), [(b" mark ", b" lark "), (b" key_id ", b" ke{_id ")])
 @pytest.mark.parametrize("command", [SERVE, CREATE])
 def test_a_column_that_a_flipped_bit_has_renamed_is_damage(
-    run: Run, sealed: Path, folder: Path, command: tuple[str, ...], column: bytes, in_its_place: bytes
+    run: RunCommand, sealed: Path, folder: Path, command: tuple[str, ...], column: bytes, in_its_place: bytes
 ) -> None:
     path = folder / "socialpub.db"
     content = path.read_bytes()
     assert column in content
     path.write_bytes(content.replace(column, in_its_place))
-    failed(run(*command), "socialpub.db", "damaged", "backup")
+    failed_start(run(*command), "socialpub.db", "damaged", "backup")
 
 
 @pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
 def test_a_file_that_is_no_database_is_refused_and_not_touched(
-    run: Run, folder: Path, command: tuple[str, ...]
+    run: RunCommand, folder: Path, command: tuple[str, ...]
 ) -> None:
     path = folder / "socialpub.db"
     path.write_text("my notes, long enough to be no empty database\n" * 50)
-    failed(run(*command), "socialpub.db", "not a database")
+    failed_start(run(*command), "socialpub.db", "not a database")
     assert path.read_text().startswith("my notes")
 
 
 @pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
-def test_a_database_of_a_newer_version_is_refused(run: Run, folder: Path, command: tuple[str, ...]) -> None:
+def test_a_database_of_a_newer_version_is_refused(run: RunCommand, folder: Path, command: tuple[str, ...]) -> None:
     assert run("migrate").code == 0
     with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
         connection.execute("INSERT INTO schema_migration (name, applied) VALUES ('9999_later', '2030-01-01')")
         connection.commit()
-    failed(run(*command), "newer socialpub", "9999_later")
+    failed_start(run(*command), "newer socialpub", "9999_later")
 
 
 # --- The directory, the port -------------------------------------------------------------------------------------
@@ -210,17 +205,17 @@ def test_a_database_of_a_newer_version_is_refused(run: Run, folder: Path, comman
 @pytest.mark.parametrize("command", [SERVE, CREATE, ("migrate", "--json")])
 @pytest.mark.parametrize("where", ["a-file/socialpub.db", "/proc/socialpub.db", "/proc/deep/socialpub.db"])
 def test_a_place_where_nothing_can_be_written_is_named(
-    run: Run, folder: Path, command: tuple[str, ...], where: str
+    run: RunCommand, folder: Path, command: tuple[str, ...], where: str
 ) -> None:
     (folder / "a-file").touch()
-    failed(run(*command, "--database", where), where.removesuffix("/socialpub.db"))
+    failed_start(run(*command, "--database", where), where.removesuffix("/socialpub.db"))
 
 
 @pytest.mark.parametrize("command", [SERVE, CREATE])
-def test_a_data_directory_that_cannot_be_made_is_named(run: Run, folder: Path, command: tuple[str, ...]) -> None:
+def test_a_data_directory_that_cannot_be_made_is_named(run: RunCommand, folder: Path, command: tuple[str, ...]) -> None:
     (folder / "a-file").touch()
-    failed(run(*command, "--data-dir", "a-file/data"), "a-file/data")
+    failed_start(run(*command, "--data-dir", "a-file/data"), "a-file/data")
 
 
-def test_an_address_that_cannot_be_listened_on_is_named(run: Run) -> None:
-    failed(run("serve", "--host", "203.0.113.1", "--json"), "server.port", "203.0.113.1:8080")
+def test_an_address_that_cannot_be_listened_on_is_named(run: RunCommand) -> None:
+    failed_start(run("serve", "--host", "203.0.113.1", "--json"), "server.port", "203.0.113.1:8080")

@@ -14,28 +14,27 @@ from socialpub.base.runtime import DAY_MS
 from socialpub.domain.operations import server_status
 from socialpub.domain.operations.server_status import ServerStatus
 from socialpub.store.schema.models import Account, Instance, Intent, Post
-from tests.commands.conftest import Ended, Process, Run, execute
-from tests.commands.test_process import address
-from tests.domain.engine.test_recovery import schedule
-from tests.kit import Person, Server, iso
+from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.command_runner import CommandProcess, CommandResult, RunCommand, read_address, run_command
+from tests.support.publishing_state import schedule_post
 
 
-def looked(server: Server, *, running: bool = True) -> ServerStatus:
+def looked(server: AppServer, *, running: bool = True) -> ServerStatus:
     return server.service.read(lambda: server_status.load_status(server.clock.now_ms(), running=running)).result()
 
 
-def set_to(server: Server, post: str, **columns: Any) -> None:
+def set_to(server: AppServer, post: str, **columns: Any) -> None:
     server.service.write(lambda tx: Post.update(**columns).where(Post.id == post).execute()).result()
 
 
-def failed(server: Server, alice: Person, error: str, **columns: Any) -> str:
-    post = schedule(server, alice)
+def failed(server: AppServer, alice: Person, error: str, **columns: Any) -> str:
+    post = schedule_post(server, alice)
     set_to(server, post, status="failed", error=error, updated_at=server.clock.now_ms(), **columns)
     return post
 
 
-def test_a_server_with_nothing_wrong_is_well(server: Server, alice: Person) -> None:
-    first, second = schedule(server, alice, seconds=60), schedule(server, alice, seconds=120)
+def test_a_server_with_nothing_wrong_is_well(server: AppServer, alice: Person) -> None:
+    first, second = schedule_post(server, alice, seconds=60), schedule_post(server, alice, seconds=120)
     found = looked(server)
     assert (found["ok"], found["problems"]) == (True, [])
     assert [post["id"] for post in found["next"]] == [first, second]
@@ -43,22 +42,22 @@ def test_a_server_with_nothing_wrong_is_well(server: Server, alice: Person) -> N
     assert (found["overdue"], found["publishing"]) == ({"count": 0, "since": None}, 0)
 
 
-def test_what_is_late_is_counted_and_said(server: Server, alice: Person) -> None:
-    post = schedule(server, alice)
+def test_what_is_late_is_counted_and_said(server: AppServer, alice: Person) -> None:
+    post = schedule_post(server, alice)
     due = server.clock.now_ms() - 10 * 60_000
     set_to(server, post, scheduled_at=due)
     found = looked(server)
-    assert found["overdue"] == {"count": 1, "since": iso(due)}
-    assert found["problems"] == [f"1 post overdue, the oldest since {iso(due)}."]
+    assert found["overdue"] == {"count": 1, "since": format_instant(due)}
+    assert found["problems"] == [f"1 post overdue, the oldest since {format_instant(due)}."]
 
 
-def test_what_is_on_its_way_is_not_late(server: Server, alice: Person) -> None:
-    set_to(server, schedule(server, alice), status="publishing", scheduled_at=server.clock.now_ms() - 10 * 60_000)
+def test_what_is_on_its_way_is_not_late(server: AppServer, alice: Person) -> None:
+    set_to(server, schedule_post(server, alice), status="publishing", scheduled_at=server.clock.now_ms() - 10 * 60_000)
     found = looked(server)
     assert (found["publishing"], found["ok"]) == (1, True)
 
 
-def test_failures_are_grouped_by_their_cause(server: Server, alice: Person) -> None:
+def test_failures_are_grouped_by_their_cause(server: AppServer, alice: Person) -> None:
     for _ in range(3):
         newest = failed(server, alice, '{"code": "content_rejected", "rule": "bluesky.text.max"}')
     failed(server, alice, '{"code": "platform_unavailable"}')
@@ -71,7 +70,7 @@ def test_failures_are_grouped_by_their_cause(server: Server, alice: Person) -> N
     assert looked(server)["problems"][0].startswith("3 posts failed or rejected within a day on bluesky ")
 
 
-def test_accounts_that_need_their_owner_are_named(server: Server, alice: Person) -> None:
+def test_accounts_that_need_their_owner_are_named(server: AppServer, alice: Person) -> None:
     server.service.write(
         lambda tx: Account.update(status="revoked").where(Account.id == alice.bluesky).execute()
     ).result()
@@ -80,7 +79,7 @@ def test_accounts_that_need_their_owner_are_named(server: Server, alice: Person)
     assert found["problems"][0].endswith("needs its owner: its authorization has ended.")
 
 
-def test_an_unknown_outcome_waits_for_somebody(server: Server, alice: Person) -> None:
+def test_an_unknown_outcome_waits_for_somebody(server: AppServer, alice: Person) -> None:
     assert looked(server)["unknown"] == 0
     post = failed(server, alice, '{"code": "publish_failed", "rule": "publish.outcome_unknown"}')
     row = {"post": post, "account": alice.bluesky, "step": "publish", "number": 1, "outcome": "unknown"}
@@ -91,13 +90,13 @@ def test_an_unknown_outcome_waits_for_somebody(server: Server, alice: Person) ->
 
 
 @pytest.mark.parametrize("hours, silent", [(1, False), (3, True)])
-def test_a_server_without_a_sign_of_life_is_told(server: Server, alice: Person, hours: int, silent: bool) -> None:
+def test_a_server_without_a_sign_of_life_is_told(server: AppServer, alice: Person, hours: int, silent: bool) -> None:
     seen = server.clock.now_ms() - hours * 3_600_000
     server.service.write(lambda tx: Instance.update(seen_at=seen).execute()).result()
     assert any("no sign of life" in problem for problem in looked(server)["problems"]) == silent
 
 
-def test_what_is_not_served_or_paused_is_a_problem(server: Server, alice: Person) -> None:
+def test_what_is_not_served_or_paused_is_a_problem(server: AppServer, alice: Person) -> None:
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
     first, second = looked(server, running=False)["problems"]
     assert first == "No server runs on this database: nothing is published."
@@ -107,13 +106,13 @@ def test_what_is_not_served_or_paused_is_a_problem(server: Server, alice: Person
 # --- The command -------------------------------------------------------------------------------------------------
 
 
-def asked(folder: Path, *arguments: str) -> Ended:
-    return execute("status", *arguments, cwd=folder)
+def asked(folder: Path, *arguments: str) -> CommandResult:
+    return run_command("status", *arguments, cwd=folder)
 
 
-def test_beside_a_running_server_it_says_that_all_is_well(start: Callable[..., Process], folder: Path) -> None:
+def test_beside_a_running_server_it_says_that_all_is_well(start: Callable[..., CommandProcess], folder: Path) -> None:
     server = start("serve", "--port", "0")
-    address(server)
+    read_address(server)
     ended = asked(folder, "--json")
     assert (ended.code, ended.json["ok"], ended.json["server"]["running"]) == (0, True, True)
     ended = asked(folder)
@@ -122,7 +121,7 @@ def test_beside_a_running_server_it_says_that_all_is_well(start: Callable[..., P
     assert server.stop() == 0
 
 
-def test_without_a_server_it_ends_with_1_and_says_why(run: Run, folder: Path) -> None:
+def test_without_a_server_it_ends_with_1_and_says_why(run: RunCommand, folder: Path) -> None:
     run("org", "create", "Acme")
     ended = run("status", "--json")
     assert (ended.code, ended.json["problems"]) == (1, ["No server runs on this database: nothing is published."])
@@ -131,7 +130,7 @@ def test_without_a_server_it_ends_with_1_and_says_why(run: Run, folder: Path) ->
     assert "FAIL  No server runs on this database" in ended.out
 
 
-def test_it_changes_nothing(run: Run, folder: Path) -> None:
+def test_it_changes_nothing(run: RunCommand, folder: Path) -> None:
     run("org", "create", "Acme")
     with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -140,7 +139,7 @@ def test_it_changes_nothing(run: Run, folder: Path) -> None:
     assert (folder / "socialpub.db").read_bytes() == before
 
 
-def test_where_there_is_no_database_none_is_made(run: Run, folder: Path) -> None:
+def test_where_there_is_no_database_none_is_made(run: RunCommand, folder: Path) -> None:
     ended = run("status", "--json")
     assert (ended.code, list(folder.iterdir())) == (3, [])
     assert ended.error["message"] == (

@@ -19,17 +19,22 @@ import pytest
 from socialpub.base.security import private_files
 from socialpub.commands import command_table
 from socialpub.simulator.server import SimulatorThread
-from tests import formers
-from tests.commands import forks
-from tests.commands.conftest import Ended, Run, environment, execute, starting
-from tests.commands.test_files import needs
-from tests.commands.test_process import address
-from tests.commands.test_trail import commands
-from tests.media_kit import picture
+from tests.support import earlier_databases, forked_commands
+from tests.support.command_runner import (
+    CommandResult,
+    RunCommand,
+    command_environment,
+    read_address,
+    run_command,
+    running_commands,
+)
+from tests.support.command_samples import command_names
+from tests.support.media_files import picture
+from tests.support.system_needs import skip_without
 
 SERVICE = 64321
 AS_SERVICE = ("setpriv", f"--reuid={SERVICE}", f"--regid={SERVICE}", "--clear-groups")
-as_service = functools.partial(forks.fork, before=AS_SERVICE)
+as_service = functools.partial(forked_commands.start_fork, before=AS_SERVICE)
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act on the files of another user")
 
 MEMORY = Path("/dev/shm")  # where a commit costs nothing
@@ -60,7 +65,7 @@ def data(place: Path, folder: Path) -> Path:
 @pytest.fixture
 def later(place: Path) -> Iterator[None]:
     """As elsewhere, with its migrations where the service's user can read them."""
-    with formers.only(formers.newest(), place):
+    with earlier_databases.limited_migrations(earlier_databases.newest_version(), place):
         yield
 
 
@@ -84,15 +89,17 @@ def strangers(data: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def interpreter() -> None:
     """One that the service's user may run; otherwise the test is skipped, with the reason."""
-    needs(*AS_SERVICE, sys.executable, "-c", "import socialpub.commands.cli", cwd=Path("/"), env=environment())
+    skip_without(
+        *AS_SERVICE, sys.executable, "-c", "import socialpub.commands.cli", cwd=Path("/"), env=command_environment()
+    )
 
 
 def is_served(data: Path) -> None:
     """The service starts as its user, answers, and stops."""
     where = ("--database", str(data / "socialpub.db"), "--data-dir", str(data))
-    with starting(data, as_service) as start:
+    with running_commands(data, as_service) as start:
         server = start("serve", "--port", "0", *where)
-        url = address(server)
+        url = read_address(server)
         assert httpx.get(f"{url}/readyz", trust_env=False).status_code == 200
         assert server.stop() == 0
 
@@ -108,11 +115,11 @@ def empty(data: Path) -> None:
 class Root:
     """Runs commands as root, and remembers which."""
 
-    def __init__(self, run: Run, data: Path) -> None:
+    def __init__(self, run: RunCommand, data: Path) -> None:
         self._run, self._data, self.names = run, data, set[str]()
 
     def __call__(self, name: str, *arguments: str, stdin: str = "", code: int = 0) -> Any:
-        ended: Ended = self._run(*name.split(), *arguments, "--json", stdin=stdin)
+        ended: CommandResult = self._run(*name.split(), *arguments, "--json", stdin=stdin)
         assert ended.code == code, f"{name}: {ended.err}"
         assert strangers(self._data) == {}, name
         self.names.add(name)
@@ -120,7 +127,7 @@ class Root:
 
 
 @pytest.fixture
-def root(run: Run, data: Path) -> Root:
+def root(run: RunCommand, data: Path) -> Root:
     return Root(run, data)
 
 
@@ -191,14 +198,18 @@ def test_no_command_of_root_takes_the_data_from_the_service(
     root("restore", str(place / "last.zip"))
     os.rename(place / "master.key", data / "master.key")
     is_served(data)
-    missing = {name for name, _ in commands(command_table.build_root())} - root.names - ELSEWHERE - {"serve"}
+    missing = {name for name, _ in command_names(command_table.build_root())} - root.names - ELSEWHERE - {"serve"}
     assert missing == set()
 
 
 @pytest.mark.usefixtures("interpreter", "later")
-def test_a_database_that_root_migrates_stays_the_services(data: Path, run: Run) -> None:
-    os.chown(formers.made(data / "socialpub.db", formers.newest() - 1, data.parent), SERVICE, SERVICE)
-    formers.key_file(data)
+def test_a_database_that_root_migrates_stays_the_services(data: Path, run: RunCommand) -> None:
+    os.chown(
+        earlier_databases.make_database(data / "socialpub.db", earlier_databases.newest_version() - 1, data.parent),
+        SERVICE,
+        SERVICE,
+    )
+    earlier_databases.write_key_file(data)
     (data / "media").mkdir(0o700)
     for name in ("master.key", "media"):
         os.chown(data / name, SERVICE, SERVICE)
@@ -209,11 +220,11 @@ def test_a_database_that_root_migrates_stays_the_services(data: Path, run: Run) 
 
 
 @pytest.mark.usefixtures("interpreter")
-def test_commands_of_root_beside_the_running_service_leave_it_running(data: Path, run: Run) -> None:
+def test_commands_of_root_beside_the_running_service_leave_it_running(data: Path, run: RunCommand) -> None:
     where = ("--database", str(data / "socialpub.db"), "--data-dir", str(data))
-    with starting(data, as_service) as start:
+    with running_commands(data, as_service) as start:
         server = start("serve", "--port", "0", *where)
-        url = address(server)
+        url = read_address(server)
         assert run("org", "create", "Acme").code == 0
         key = run("key", "create", "--json").json["key"]
         for command in (("keys", "rotate"), ("backup", str(data / "a.zip")), ("migrate",)):
@@ -227,14 +238,14 @@ def test_commands_of_root_beside_the_running_service_leave_it_running(data: Path
 
 
 @pytest.mark.usefixtures("interpreter")
-def test_a_server_that_root_has_started_once_leaves_the_data_to_the_service(
-    data: Path, place: Path, folder: Path, run: Run
+def test_server_once_started_by_root_leaves_the_data_to_the_service(
+    data: Path, place: Path, folder: Path, run: RunCommand
 ) -> None:
     assert run("org", "create", "Acme").code == 0
     key = run("key", "create", "--json").json["key"]
-    with starting(folder) as start:
+    with running_commands(folder) as start:
         server = start("serve", "--port", "0")
-        with httpx.Client(base_url=address(server), trust_env=False) as client:
+        with httpx.Client(base_url=read_address(server), trust_env=False) as client:
             file, headers = ("a.png", picture("PNG", (8, 8)), "image/png"), {"Authorization": f"Bearer {key}"}
             assert client.post("/v1/media", files={"file": file}, headers=headers).status_code == 201
         assert server.stop() == 0
@@ -249,12 +260,12 @@ def test_a_server_that_root_has_started_once_leaves_the_data_to_the_service(
 
 
 @pytest.mark.usefixtures("interpreter")
-def test_what_root_has_copied_there_is_said_with_the_remedy(data: Path, run: Run) -> None:
+def test_what_root_has_copied_there_is_said_with_the_remedy(data: Path, run: RunCommand) -> None:
     assert run("org", "create", "Acme").code == 0
     serve = ("serve", "--port", "0", "--database", str(data / "socialpub.db"), "--data-dir", str(data))
     for name in ("master.key", "socialpub.db"):
         os.chown(data / name, 0, 0)
-        ended = execute(*serve, cwd=data, begin=as_service)
+        ended = run_command(*serve, cwd=data, begin=as_service)
         assert ended.code == 1
         assert f"as root: chown --reference={data} {data / name}" in ended.err.splitlines()[-1]
         os.chown(data / name, SERVICE, SERVICE)
@@ -274,11 +285,15 @@ LINKS: dict[str, tuple[str, tuple[str, ...]]] = {  # a name in the data folder, 
 
 @pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("what", LINKS)
-def test_root_writes_through_no_link_of_the_service(what: str, data: Path, place: Path, run: Run) -> None:
+def test_root_writes_through_no_link_of_the_service(what: str, data: Path, place: Path, run: RunCommand) -> None:
     name, command = LINKS[what]
     if command == ("migrate",):
-        os.chown(formers.made(data / "socialpub.db", formers.newest() - 1, data.parent), SERVICE, SERVICE)
-        formers.key_file(data)
+        os.chown(
+            earlier_databases.make_database(data / "socialpub.db", earlier_databases.newest_version() - 1, data.parent),
+            SERVICE,
+            SERVICE,
+        )
+        earlier_databases.write_key_file(data)
     else:
         assert run("org", "create", "Acme").code == 0
     victim = place / "victim"
@@ -287,7 +302,7 @@ def test_root_writes_through_no_link_of_the_service(what: str, data: Path, place
     else:
         victim.write_text("root's own")
     victim.chmod(0o755)
-    link = data / name.format(next=formers.name(formers.newest()))
+    link = data / name.format(next=earlier_databases.migration_name(earlier_databases.newest_version()))
     link.unlink(missing_ok=True)
     link.symlink_to(victim)
     os.lchown(link, SERVICE, SERVICE)

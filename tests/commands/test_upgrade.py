@@ -14,11 +14,10 @@ import httpx
 import pytest
 
 from socialpub.store.schema import migration
-from tests import formers
-from tests.commands.conftest import Process, Run
-from tests.commands.test_process import address
+from tests.support import earlier_databases
+from tests.support.command_runner import CommandProcess, RunCommand, read_address
 
-OLD = formers.newest() - 1
+OLD = earlier_databases.newest_version() - 1
 pytestmark = pytest.mark.usefixtures("later")
 PAGE = Path(__file__).parents[2] / "docs" / "running.md"
 
@@ -26,8 +25,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "running.md"
 @pytest.fixture
 def former(folder: Path) -> Path:
     """The folder of a server of the version before."""
-    formers.made(folder / "socialpub.db", OLD, folder / "versions")
-    formers.key_file(folder)
+    earlier_databases.make_database(folder / "socialpub.db", OLD, folder / "versions")
+    earlier_databases.write_key_file(folder)
     (folder / "media").mkdir()
     return folder
 
@@ -45,35 +44,44 @@ def schema(path: Path) -> str:
 
 
 def test_an_upgrade_keeps_a_copy_and_the_way_back_is_the_one_of_the_page(
-    former: Path, start: Callable[..., Process], run: Run
+    former: Path, start: Callable[..., CommandProcess], run: RunCommand
 ) -> None:
     server = start("serve", "--port", "0")
-    address(server)
+    read_address(server)
     assert server.stop() == 0
-    copy = former / f"socialpub-before-{formers.name(OLD + 1)}.db"
-    assert (schema(former / "socialpub.db"), schema(copy)) == (formers.name(OLD + 1), formers.name(OLD))
+    copy = former / f"socialpub-before-{earlier_databases.migration_name(OLD + 1)}.db"
+    assert (schema(former / "socialpub.db"), schema(copy)) == (
+        earlier_databases.migration_name(OLD + 1),
+        earlier_databases.migration_name(OLD),
+    )
 
     for line in way_back():
         subprocess.run(["sh", "-ec", line], cwd=former, check=True)
     put_back = former / "socialpub.db"
-    with formers.only(OLD, former / "versions"):  # the old program takes it as it is
+    with earlier_databases.limited_migrations(OLD, former / "versions"):  # the old program takes it as it is
         shutil.copy(put_back, former / "versions" / "old.db")
-        assert migration.migrate(former / "versions" / "old.db") == (formers.name(OLD), formers.name(OLD), [])
+        assert migration.migrate(former / "versions" / "old.db") == (
+            earlier_databases.migration_name(OLD),
+            earlier_databases.migration_name(OLD),
+            [],
+        )
 
     server = start("serve", "--port", "0")
-    url = address(server)
+    url = read_address(server)
     assert httpx.get(f"{url}/readyz", trust_env=False).json()["publishing"] == "paused"
     assert server.stop() == 0
     assert run("resume", "--json").code == 3
     assert run("resume", "--after-restore", "--json").code == 0
 
 
-def test_the_upgrade_command_keeps_a_copy_too_unless_told_otherwise(former: Path, run: Run) -> None:
+def test_the_upgrade_command_keeps_a_copy_too_unless_told_otherwise(former: Path, run: RunCommand) -> None:
     (former / "socialpub.toml").write_text("[backup]\nbefore_upgrade = 0\n")
     shutil.copy(former / "socialpub.db", former / "kept.db")
-    assert run("migrate", "--json").json["applied"] == [formers.name(OLD + 1)]
+    assert run("migrate", "--json").json["applied"] == [earlier_databases.migration_name(OLD + 1)]
     assert list(former.glob("*-before-*")) == []
     (former / "socialpub.toml").unlink()
     shutil.move(former / "kept.db", former / "socialpub.db")
-    assert run("migrate", "--json").json["applied"] == [formers.name(OLD + 1)]
-    assert [path.name for path in former.glob("*-before-*")] == [f"socialpub-before-{formers.name(OLD + 1)}.db"]
+    assert run("migrate", "--json").json["applied"] == [earlier_databases.migration_name(OLD + 1)]
+    assert [path.name for path in former.glob("*-before-*")] == [
+        f"socialpub-before-{earlier_databases.migration_name(OLD + 1)}.db"
+    ]

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from tests.kit import iso
-from tests.soak.world import World, a_world, count
+from tests.support.soak.killable_command import FAR_FUTURE, run_killable
+from tests.support.soak.soak_world import SoakWorld, configured_count, running_world
 
 pytestmark = pytest.mark.slow
-BACKUPS, WRITERS, LEAST = count("backups", 20), 8, 50
-FAR = iso(4_000_000_000_000)
-
-
-def command(folder: Path, *words: str, faults: str = "") -> tuple[int, dict[str, object]]:
-    """A command's exit code (-9: it was killed) and its JSON."""
-    environment = os.environ | {"SOCIALPUB_TEST": "1", "SOCIALPUB_FAULTS": faults}
-    ended = subprocess.run(
-        [sys.executable, "-m", "socialpub", *words, "--json"],
-        cwd=folder,
-        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-    return ended.returncode, json.loads(ended.stdout) if ended.stdout else {}
+BACKUPS, WRITERS, LEAST = configured_count("backups", 20), 8, 50
 
 
 class Writing:
     """Clients that schedule posts as fast as they are accepted, and remember each that was."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SoakWorld) -> None:
         self.world, self.acknowledged, self._over = world, list[str](), threading.Event()
         self._threads = [threading.Thread(target=self._write) for _ in range(WRITERS)]
 
@@ -55,7 +34,7 @@ class Writing:
 
     def _write(self) -> None:
         (account, *_), *_ = self.world.accounts.values()
-        body = {"text": "a write", "targets": [{"accountId": account}], "scheduledAt": FAR}
+        body = {"text": "a write", "targets": [{"accountId": account}], "scheduledAt": FAR_FUTURE}
         with self.world.client() as client:
             while not self._over.is_set():
                 answer = client.post("/v1/posts", json=body)
@@ -69,18 +48,18 @@ def _posts_of(database: Path) -> set[str]:
 
 
 def test_every_backup_under_load_holds_what_was_acknowledged_before(tmp_path: Path) -> None:
-    with a_world(tmp_path, on=("bluesky",)) as world:
+    with running_world(tmp_path, on=("bluesky",)) as world:
         world.start()
         with Writing(world) as writing:
             for number in range(BACKUPS):
                 while len(writing.acknowledged) < LEAST * (number + 1):
                     threading.Event().wait(0.01)
                 before = set(writing.acknowledged)
-                assert command(world.folder, "backup", f"{number}.zip")[0] == 0
-                code, found = command(world.folder, "verify", f"{number}.zip")
+                assert run_killable(world.folder, "backup", f"{number}.zip")[0] == 0
+                code, found = run_killable(world.folder, "verify", f"{number}.zip")
                 assert (code, found["ok"]) == (0, True)
                 place = ["--database", f"back{number}/socialpub.db"]
-                assert command(world.folder, "restore", f"{number}.zip", *place)[0] == 0
+                assert run_killable(world.folder, "restore", f"{number}.zip", *place)[0] == 0
                 lost = before - _posts_of(world.folder / f"back{number}" / "socialpub.db")
                 assert not lost
         assert world.stop() == 0
@@ -88,22 +67,22 @@ def test_every_backup_under_load_holds_what_was_acknowledged_before(tmp_path: Pa
 
 @pytest.mark.parametrize("point", ["backup.mid", "restore.media", "restore.mid"])
 def test_a_killed_one_is_all_or_nothing_and_done_again(tmp_path: Path, point: str) -> None:
-    with a_world(tmp_path, on=("bluesky",)) as world:
+    with running_world(tmp_path, on=("bluesky",)) as world:
         world.start()
         with world.client() as client:
             picture = (Path(__file__).parents[2] / "socialpub/simulator/page/clip.mp4").read_bytes()
             assert client.post("/v1/media", files={"file": ("a.mp4", picture, "video/mp4")}).status_code == 201
-        assert command(world.folder, "backup", "whole.zip")[0] == 0
+        assert run_killable(world.folder, "backup", "whole.zip")[0] == 0
         if point == "backup.mid":
-            assert command(world.folder, "backup", "b.zip", faults=f"{point}=kill")[0] == -9
+            assert run_killable(world.folder, "backup", "b.zip", faults=f"{point}=kill")[0] == -9
             assert not (world.folder / "b.zip").exists()
-            assert command(world.folder, "backup", "b.zip")[0] == 0
+            assert run_killable(world.folder, "backup", "b.zip")[0] == 0
             assert [path.name for path in world.folder.glob(".b.zip*")] == []
         else:
             place = ["--database", "back/socialpub.db"]
-            assert command(world.folder, "restore", "whole.zip", *place, faults=f"{point}=kill")[0] == -9
+            assert run_killable(world.folder, "restore", "whole.zip", *place, faults=f"{point}=kill")[0] == -9
             assert not (world.folder / "back" / "socialpub.db").exists()
-            assert command(world.folder, "serve", "--port", "0", *place)[0] == 1
-            assert command(world.folder, "restore", "whole.zip", *place)[0] == 0
+            assert run_killable(world.folder, "serve", "--port", "0", *place)[0] == 1
+            assert run_killable(world.folder, "restore", "whole.zip", *place)[0] == 0
         assert not list(world.folder.glob("media/.backup*"))
         assert world.stop() == 0

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Tell
-from tests.soak.contents import COMMENTED, FILMS_ON_TIKTOK, SHAPES, Shape
-from tests.soak.invariants import Report, check
-from tests.soak.killing import PUBLISHING, PointKills, prepared, random_kills
-from tests.soak.load import Load
-from tests.soak.world import EIGHT, a_world, count, new_seed
+from tests.support.reporting import ReportLine
+from tests.support.soak.client_load import ClientLoad
+from tests.support.soak.invariants import InvariantReport, check_invariants
+from tests.support.soak.post_contents import COMMENTED, FILMS_ON_TIKTOK, SHAPES, PostShape
+from tests.support.soak.server_kills import PUBLISHING, PointKills, prepare_contents, run_random_kills
+from tests.support.soak.soak_world import EIGHT, configured_count, new_seed, running_world
 
 pytestmark = pytest.mark.slow
 
-KILLS = count("point_kills", 20)
+KILLS = configured_count("point_kills", 20)
 MINUTE = 1.0  # seconds that a minute of the connectors' waiting takes here
 MAY_BE_UNKNOWN = {
     *((name, kind) for name in ("linkedin", "pinterest", "twitter") for kind in ("words", "image", "video")),
@@ -34,28 +34,28 @@ POINTS = {
 COMMENTING = tuple(f"comment.{point}" for point in ("after_intent", "after_reply", "before_result", "after_result"))
 
 
-def test_random_kills_lose_and_double_nothing_on_eight_platforms(tmp_path: Path, tell: Tell) -> None:
-    kills, each = count("eight_kills", 200), count("eight_posts", 40)
-    result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=WITH_FILMS, minute=MINUTE)
+def test_random_kills_lose_and_double_nothing_on_eight_platforms(tmp_path: Path, tell: ReportLine) -> None:
+    kills, each = configured_count("eight_kills", 200), configured_count("eight_posts", 40)
+    result = run_random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=WITH_FILMS, minute=MINUTE)
     tell(result.table("random SIGKILLs on eight platforms, upstream faults on 14 % of calls"))
     assert result.report.whole
     assert result.report.posts == 8 * each
     assert set(result.report.unknown_of) <= MAY_BE_UNKNOWN
 
 
-def test_the_same_run_with_naive_retry_breaks_the_invariants_on_eight_platforms(tmp_path: Path, tell: Tell) -> None:
-    kills, each = count("eight_naive_kills", 30), count("eight_naive_posts", 12)
-    result = random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=SHAPES, minute=MINUTE, naive=True)
+def test_naive_retry_breaks_the_invariants_on_eight_platforms(tmp_path: Path, tell: ReportLine) -> None:
+    kills, each = configured_count("eight_naive_kills", 30), configured_count("eight_naive_posts", 12)
+    result = run_random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=SHAPES, minute=MINUTE, naive=True)
     tell(result.table("the same with naive retry, which must fail"))
     assert not result.report.whole
 
 
-def test_kills_while_publishing_break_nothing_on_eight_platforms(tmp_path: Path, tell: Tell) -> None:
+def test_kills_while_publishing_break_nothing_on_eight_platforms(tmp_path: Path, tell: ReportLine) -> None:
     report = _killed(tmp_path, tell, "eight platforms", POINTS, SHAPES, threads=12, immediate=0.15)
     assert set(report.unknown_of) <= MAY_BE_UNKNOWN
 
 
-def test_kills_around_a_first_comment_break_nothing(tmp_path: Path, tell: Tell) -> None:
+def test_kills_around_a_first_comment_break_nothing(tmp_path: Path, tell: ReportLine) -> None:
     points, shapes = dict.fromkeys(COMMENTING, ("bluesky",)), {"bluesky": (COMMENTED,)}
     report = _killed(tmp_path, tell, "first comments", points, shapes, platforms=("bluesky",), threads=4)
     assert not report.unknown
@@ -64,19 +64,19 @@ def test_kills_around_a_first_comment_break_nothing(tmp_path: Path, tell: Tell) 
 
 def _killed(
     folder: Path,
-    tell: Tell,
+    tell: ReportLine,
     name: str,
     points: Mapping[str, tuple[str, ...]],
-    shapes: Mapping[str, tuple[Shape, ...]],
+    shapes: Mapping[str, tuple[PostShape, ...]],
     **load: Any,
-) -> Report:
+) -> InvariantReport:
     seed, began = new_seed(), time.monotonic()
-    with a_world(folder, each=4, on=EIGHT, minute=MINUTE) as world:
+    with running_world(folder, each=4, on=EIGHT, minute=MINUTE) as world:
         world.lab.post("/lab/settings", {"processingMs": 50})
         world.start()
-        contents = prepared(world, shapes)
+        contents = prepare_contents(world, shapes)
         world.kill()
-        clients = Load(
+        clients = ClientLoad(
             world, 5000, seed, pace=0.3, lead=(1.1, 2.0), moved=0, canceled=0, contents=contents, **load
         ).start()
         kills = PointKills(world, points, KILLS, random.Random(seed))
@@ -86,7 +86,7 @@ def _killed(
         journal = clients.finish()
         world.drain()
         assert world.stop() == 0
-        report = check(world, journal)
+        report = check_invariants(world, journal)
     tell(f"kills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
     tell("\n".join(report.lines()))
     assert report.whole

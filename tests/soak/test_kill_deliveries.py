@@ -13,14 +13,14 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Tell
-from tests.kit import iso
-from tests.sink import Got, Sink, listening
-from tests.soak.world import World, a_world, count, new_seed, pause, wait_for
+from tests.support.app_server import format_instant
+from tests.support.reporting import ReportLine
+from tests.support.soak.soak_world import SoakWorld, configured_count, new_seed, pause, running_world, wait_for
+from tests.support.webhook_receiver import ReceivedCall, WebhookReceiver, running_receiver
 
 pytestmark = pytest.mark.slow
 
-KILLS = count("hook_kills", 50)
+KILLS = configured_count("hook_kills", 50)
 EACH = 12  # requests before a kill, with two events each
 FAR = 10**8  # seconds: these posts are not published here
 
@@ -34,7 +34,7 @@ class Receiver:
     under_way: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, got: Got) -> int:
+    def __call__(self, got: ReceivedCall) -> int:
         with self._lock:
             self.under_way += 1
             wait, fails = self.chance.uniform(0, 0.03), self.chance.random() < 1 / 6
@@ -46,11 +46,14 @@ class Receiver:
         return 503 if fails else 204
 
 
-def test_kills_during_delivery_lose_no_event_and_change_no_id(tmp_path: Path, tell: Tell) -> None:
+def test_kills_during_delivery_lose_no_event_and_change_no_id(tmp_path: Path, tell: ReportLine) -> None:
     seed = new_seed()
     chance = random.Random(seed)
     receiver = Receiver(random.Random(seed + 1))
-    with listening(receiver) as sink, a_world(tmp_path, on=("bluesky",), webhooks={"waits": [0.1] * 7}) as world:
+    with (
+        running_receiver(receiver) as sink,
+        running_world(tmp_path, on=("bluesky",), webhooks={"waits": [0.1] * 7}) as world,
+    ):
         world.start()
         with world.client() as client:
             answer = client.post("/v1/webhook-endpoints", json={"url": sink.url})
@@ -64,7 +67,7 @@ def test_kills_during_delivery_lose_no_event_and_change_no_id(tmp_path: Path, te
     assert during >= KILLS * 0.8
 
 
-def _round(world: World, receiver: Receiver, chance: random.Random) -> bool:
+def _round(world: SoakWorld, receiver: Receiver, chance: random.Random) -> bool:
     """Cause events, and kill the server while they are delivered; whether a call was under way then."""
     assert world.child is not None
     if world.child.ended.is_set():
@@ -80,16 +83,20 @@ def _round(world: World, receiver: Receiver, chance: random.Random) -> bool:
 
 
 def _schedule(client: httpx.Client, account: str) -> None:
-    body = {"targets": [{"accountId": account}], "text": "hello", "scheduledAt": iso(int((time.time() + FAR) * 1000))}
+    body = {
+        "targets": [{"accountId": account}],
+        "text": "hello",
+        "scheduledAt": format_instant(int((time.time() + FAR) * 1000)),
+    }
     answer = client.post("/v1/posts", json=body)
     assert answer.status_code == 202, answer.text
 
 
-def _pending(world: World) -> int:
+def _pending(world: SoakWorld) -> int:
     return int(world.rows("SELECT count(*) AS n FROM webhook_delivery WHERE status = 'pending'")[0]["n"])
 
 
-def _check(world: World, sink: Sink, receiver: Receiver) -> str:
+def _check(world: SoakWorld, sink: WebhookReceiver, receiver: Receiver) -> str:
     events = {event.id: event.number for event in world.happened()}
     deliveries = world.rows("SELECT status, event FROM webhook_delivery")
     assert len(events) == 2 * EACH * KILLS  # what was accepted has happened

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Tell
-from tests.kit import iso
-from tests.platforms.meta.meta_kit import jpeg
-from tests.soak.world import World, a_world, count, pause, wait_for
+from tests.support.app_server import format_instant
+from tests.support.platforms.meta_calls import jpeg
+from tests.support.reporting import ReportLine
+from tests.support.soak.soak_world import SoakWorld, configured_count, pause, running_world, wait_for
 
 pytestmark = pytest.mark.slow
 
-KILLS = count("draft_kills", 20)
+KILLS = configured_count("draft_kills", 20)
 LOST, KEPT = ("failed", "publish.outcome_unknown"), ("published", None)
 POINTS = {
     "pub.after_intent": (0, 0, LOST),
@@ -30,10 +30,10 @@ POINTS = {
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_draft_is_opened_once_whenever_the_server_is_killed(point: str, tmp_path: Path, tell: Tell) -> None:
+def test_a_draft_is_opened_once_whenever_the_server_is_killed(point: str, tmp_path: Path, tell: ReportLine) -> None:
     asked, drafts, ends = POINTS[point]
     began, seen = time.monotonic(), Counter[tuple[str, str | None]]()
-    with a_world(tmp_path, on=("tiktok",), publishing={"settle_horizon": 1}) as world:
+    with running_world(tmp_path, on=("tiktok",), publishing={"settle_horizon": 1}) as world:
         for number in range(KILLS):
             kill = _kill_in_flight if point == "in flight" else _kill_at(point)
             post = kill(world, f"draft {number}")
@@ -47,8 +47,8 @@ def test_a_draft_is_opened_once_whenever_the_server_is_killed(point: str, tmp_pa
     assert seen == {ends: KILLS}
 
 
-def _kill_at(point: str) -> Callable[[World, str], str]:
-    def kill(world: World, text: str) -> str:
+def _kill_at(point: str) -> Callable[[SoakWorld, str], str]:
+    def kill(world: SoakWorld, text: str) -> str:
         """Publish on a server that kills itself there; the post."""
         child = world.start(f"{point}=kill@1")
         post = _schedule(world, text)
@@ -58,7 +58,7 @@ def _kill_at(point: str) -> Callable[[World, str], str]:
     return kill
 
 
-def _kill_in_flight(world: World, text: str) -> str:
+def _kill_in_flight(world: SoakWorld, text: str) -> str:
     """Kill while the call is under way: the request is out, its effect comes after our death."""
     world.lab.faults({"fault": "late_effect:0.3", "operation": "content.init", "nth": 1})
     before = _opened(world)
@@ -70,18 +70,18 @@ def _kill_in_flight(world: World, text: str) -> str:
     return post
 
 
-def _schedule(world: World, text: str) -> str:
+def _schedule(world: SoakWorld, text: str) -> str:
     body = {"text": text, "targets": [{"accountId": world.accounts["tiktok"][0]}]}
     with world.client() as client:
         file = client.post("/v1/media", files={"file": ("a.jpg", jpeg())}).json()["id"]
-        at = iso(time.time_ns() // 1_000_000 + 1300)
+        at = format_instant(time.time_ns() // 1_000_000 + 1300)
         body |= {"media": [{"kind": "image", "mediaId": file}], "scheduledAt": at}
         answer = client.post("/v1/posts", json=body)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["results"][0]["postId"])
 
 
-def _end(world: World, post: str) -> tuple[str, str | None] | None:
+def _end(world: SoakWorld, post: str) -> tuple[str, str | None] | None:
     """How the post ended; None: not yet."""
     (row,) = world.rows("SELECT status, error FROM post WHERE id = ?", post)
     if row["status"] not in ("published", "failed", "rejected"):
@@ -89,9 +89,9 @@ def _end(world: World, post: str) -> tuple[str, str | None] | None:
     return row["status"], json.loads(row["error"] or "{}").get("rule")
 
 
-def _opened(world: World) -> int:
+def _opened(world: SoakWorld) -> int:
     return sum(call["operation"] == "content.init" for call in world.lab.calls())
 
 
-def _drafts(world: World) -> int:
+def _drafts(world: SoakWorld) -> int:
     return len(world.lab.ledger())

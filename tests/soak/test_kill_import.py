@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from socialpub.commands.import_export import AT_ONCE
-from tests.kit import iso
-from tests.soak.test_backups import FAR, command
-from tests.soak.world import World, a_world, wait_for
+from tests.support.app_server import format_instant
+from tests.support.soak.killable_command import FAR_FUTURE, run_killable
+from tests.support.soak.soak_world import SoakWorld, running_world, wait_for
 
 pytestmark = pytest.mark.slow
 LINES = 3 * AT_ONCE + 5
@@ -26,7 +26,7 @@ STEPS = (
 )
 
 
-def texts(world: World, prefix: str) -> Counter[str]:
+def texts(world: SoakWorld, prefix: str) -> Counter[str]:
     with closing(sqlite3.connect(world.database)) as found:
         rows = found.execute("SELECT text FROM post WHERE text LIKE ?", (f"{prefix}:%",)).fetchall()
     return Counter(text for (text,) in rows)
@@ -34,7 +34,7 @@ def texts(world: World, prefix: str) -> Counter[str]:
 
 @pytest.mark.parametrize("served", [True, False], ids=["beside a server", "alone"])
 def test_an_import_killed_at_every_step_goes_on(tmp_path: Path, served: bool) -> None:
-    with a_world(tmp_path, on=("bluesky",)) as world:
+    with running_world(tmp_path, on=("bluesky",)) as world:
         world.start()
         (account, *_), *_ = world.accounts.values()
         if not served:
@@ -42,14 +42,14 @@ def test_an_import_killed_at_every_step_goes_on(tmp_path: Path, served: bool) ->
         for step in STEPS:
             wanted = Counter(f"{step}:{number}" for number in range(LINES))
             file = world.folder / f"{step}.ndjson"
-            lines = [{"account": account, "text": text, "scheduledAt": FAR} for text in wanted]
+            lines = [{"account": account, "text": text, "scheduledAt": FAR_FUTURE} for text in wanted]
             file.write_text("".join(json.dumps(line) + "\n" for line in lines))
             name, _, at = step.partition("@")
-            code, _ = command(world.folder, "import", file.name, faults=f"{name}=kill@{at}")
+            code, _ = run_killable(world.folder, "import", file.name, faults=f"{name}=kill@{at}")
             assert code == -9, step
             there = texts(world, step)
             assert there <= wanted, step
-            code, report = command(world.folder, "import", file.name)
+            code, report = run_killable(world.folder, "import", file.name)
             assert (code, report["imported"], report["there"]) == (0, LINES - len(there), len(there)), step
             assert texts(world, step) == wanted, step
         if served:
@@ -57,14 +57,14 @@ def test_an_import_killed_at_every_step_goes_on(tmp_path: Path, served: bool) ->
 
 
 def test_what_is_imported_beside_a_server_goes_out_once(tmp_path: Path) -> None:
-    with a_world(tmp_path, on=("bluesky",)) as world:
+    with running_world(tmp_path, on=("bluesky",)) as world:
         world.start()
         (account, *_), *_ = world.accounts.values()
         file = world.folder / "soon.ndjson"
-        soon = iso(time.time_ns() // 1_000_000 + 30_000)
+        soon = format_instant(time.time_ns() // 1_000_000 + 30_000)
         file.write_text(json.dumps({"account": account, "text": "soon:1", "scheduledAt": soon}) + "\n")
         for _ in range(2):
-            assert command(world.folder, "import", file.name)[0] == 0
+            assert run_killable(world.folder, "import", file.name)[0] == 0
         with world.client() as client:
             wait_for(lambda: client.get("/v1/posts").json()["data"][0]["status"] == "published", 90)
             assert len(client.get("/v1/posts").json()["data"]) == 1

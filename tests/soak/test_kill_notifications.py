@@ -11,29 +11,29 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conftest import Tell
-from tests.kit import iso
-from tests.sink import Got, listening
-from tests.soak.world import World, a_world, count, new_seed, pause, wait_for
+from tests.support.app_server import format_instant
+from tests.support.reporting import ReportLine
+from tests.support.soak.soak_world import SoakWorld, configured_count, new_seed, pause, running_world, wait_for
+from tests.support.webhook_receiver import ReceivedCall, running_receiver
 
 pytestmark = pytest.mark.slow
 
-KILLS = count("notification_kills", 20)
+KILLS = configured_count("notification_kills", 20)
 EACH = 6  # batches before a kill
 TARGETS = 4  # of a batch: events of one cause
 FAR = 10**8  # seconds: these posts are not published here
 
 
-def test_kills_lose_nothing_that_people_are_told(tmp_path: Path, tell: Tell) -> None:
+def test_kills_lose_nothing_that_people_are_told(tmp_path: Path, tell: ReportLine) -> None:
     seed = new_seed()
     chance = random.Random(seed)
 
-    def answer(got: Got) -> int:
+    def answer(got: ReceivedCall) -> int:
         pause(0.01)
         return 503 if chance.random() < 1 / 6 else 200
 
     settings: dict[str, dict[str, Any]] = {"webhooks": {"waits": [0.1] * 7}, "notifications": {"window": "1s"}}
-    with listening(answer) as sink, a_world(tmp_path, on=("bluesky",), **settings) as world:
+    with running_receiver(answer) as sink, running_world(tmp_path, on=("bluesky",), **settings) as world:
         world.start()
         with world.client() as client:
             to = {"kind": "slack", "url": sink.url}
@@ -48,7 +48,7 @@ def test_kills_lose_nothing_that_people_are_told(tmp_path: Path, tell: Tell) -> 
     tell(f"{KILLS} kills (seed {seed}): {found}")
 
 
-def _round(world: World, chance: random.Random) -> None:
+def _round(world: SoakWorld, chance: random.Random) -> None:
     assert world.child is not None
     if world.child.ended.is_set():
         world.start()
@@ -60,17 +60,17 @@ def _round(world: World, chance: random.Random) -> None:
 
 
 def _schedule(client: httpx.Client, account: str) -> None:
-    at = iso(int((time.time() + FAR) * 1000))
+    at = format_instant(int((time.time() + FAR) * 1000))
     body = {"targets": [{"accountId": account}] * TARGETS, "text": "hello", "scheduledAt": at}
     answer = client.post("/v1/posts", json=body)
     assert answer.status_code == 202, answer.text
 
 
-def _pending(world: World) -> int:
+def _pending(world: SoakWorld) -> int:
     return int(world.rows("SELECT count(*) AS n FROM notification WHERE status = 'pending'")[0]["n"])
 
 
-def _check(world: World, calls: int) -> str:
+def _check(world: SoakWorld, calls: int) -> str:
     rows = world.rows("SELECT cause, count, follows, status FROM notification ORDER BY number")
     batches = {row["id"] for row in world.rows("SELECT id FROM batch")}
     assert len(batches) == EACH * KILLS

@@ -18,24 +18,33 @@ import httpx
 import pytest
 
 from socialpub.store.queries.events import TYPE_NUMBERS
-from tests.conftest import Tell
-from tests.kit import iso
-from tests.soak.invariants import Journal, check
-from tests.soak.world import ROOT, TIMED, World, a_world, count, pause, pressure, wait_for
+from tests.support.app_server import format_instant
+from tests.support.reporting import ReportLine
+from tests.support.soak.invariants import ClientJournal, check_invariants
+from tests.support.soak.soak_world import (
+    ROOT,
+    TIMED,
+    SoakWorld,
+    configured_count,
+    pause,
+    pressure,
+    running_world,
+    wait_for,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
-POSTS = count("overdue", 10_000)
+POSTS = configured_count("overdue", 10_000)
 ACCOUNTS = 60  # of each class
 PORT_SECONDS = 5.0
 P99_MS = 250.0
 
 
-def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: Tell) -> None:
-    with a_world(tmp_path, each=ACCOUNTS, scheduling={"overdue_spacing": 2}) as world:
+def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: ReportLine) -> None:
+    with running_world(tmp_path, each=ACCOUNTS, scheduling={"overdue_spacing": 2}) as world:
         _insert(world, POSTS, late_seconds=600)
         opened, probe, took = _drained(world)
-        report = check(world, Journal())
+        report = check_invariants(world, ClientJournal())
         spaced = _closest(world)
     tell(f"{POSTS} overdue: port {opened:.2f} s, drained in {took:.0f} s, {probe}, closest {spaced:.2f} s")
     tell("\n".join(report.lines()))
@@ -46,11 +55,11 @@ def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: Tel
     assert spaced >= 1.9
 
 
-def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(tmp_path: Path, tell: Tell) -> None:
-    with a_world(tmp_path, each=ACCOUNTS) as world:
+def test_ten_thousand_posts_beyond_the_grace_time_fail_with_events(tmp_path: Path, tell: ReportLine) -> None:
+    with running_world(tmp_path, each=ACCOUNTS) as world:
         _insert(world, POSTS, late_seconds=3700)
         opened, probe, took = _drained(world)
-        report = check(world, Journal())
+        report = check_invariants(world, ClientJournal())
         rules = world.rows("SELECT count(*) AS n FROM post WHERE error LIKE '%schedule.overdue%'")[0]["n"]
         told = world.happened(type="post.failed")
         posted = len(world.lab.ledger())
@@ -63,12 +72,19 @@ def test_ten_thousand_posts_overdue_beyond_the_grace_time_fail_and_are_told(tmp_
     assert probe.p99 < P99_MS * probe.pressure or not TIMED
 
 
-def _drained(world: World) -> tuple[float, Probe, float]:
+def _drained(world: SoakWorld) -> tuple[float, Probe, float]:
     """Seconds until the port answered, what the clients measured, seconds until nothing was open."""
     busy = pressure()  # before anything of ours runs
     began = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.soak.command_main", "serve", "--config", str(world.folder / "socialpub.toml")],
+        [
+            sys.executable,
+            "-m",
+            "tests.support.soak.command_main",
+            "serve",
+            "--config",
+            str(world.folder / "socialpub.toml"),
+        ],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
     )
@@ -86,13 +102,13 @@ def _drained(world: World) -> tuple[float, Probe, float]:
     return opened, probe, took
 
 
-def _overdue_left(world: World) -> int:
+def _overdue_left(world: SoakWorld) -> int:
     ended = "('published', 'failed', 'rejected', 'canceled')"
     sql = f"SELECT count(*) AS n FROM post WHERE status NOT IN {ended} AND text LIKE 'overdue %'"
     return int(world.rows(sql)[0]["n"])
 
 
-def _answers(world: World) -> bool:
+def _answers(world: SoakWorld) -> bool:
     try:
         return httpx.get(f"{world.url}/healthz", trust_env=False, timeout=5).status_code == 200
     except httpx.HTTPError:
@@ -103,7 +119,7 @@ def _answers(world: World) -> bool:
 class Probe:
     """A client that lists, reads and schedules all the time, and what it waited."""
 
-    world: World
+    world: SoakWorld
     times: list[float] = field(default_factory=list)
     scheduled: int = 0
     pressure: float = 1.0  # the limits are those of a machine of our own
@@ -127,7 +143,7 @@ class Probe:
                 self._time(client, "GET", "/v1/posts?limit=20")
                 self._time(client, "GET", "/v1/posts?status=failed&limit=20")
                 target = {"accountId": self.world.accounts["plain"][number % ACCOUNTS]}
-                body = {"text": f"probe {number}", "targets": [target], "scheduledAt": iso(_soon())}
+                body = {"text": f"probe {number}", "targets": [target], "scheduledAt": format_instant(_soon())}
                 self._time(client, "POST", "/v1/posts", body)
                 self.scheduled += 1
                 pause(0.05)
@@ -154,7 +170,7 @@ def _soon() -> int:
     return int((time.time() + 2) * 1000)
 
 
-def _insert(world: World, posts: int, late_seconds: int) -> None:
+def _insert(world: SoakWorld, posts: int, late_seconds: int) -> None:
     """Rows as accepting makes them, put into the file by hand: they were due while no server ran."""
     world.start()  # a database that never had a server, and has posts, would be a copy
     assert world.stop() == 0
@@ -195,7 +211,7 @@ def _row(connection: object, table: str, **values: object) -> None:
     connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(values.values()))  # type: ignore[attr-defined]
 
 
-def _closest(world: World) -> float:
+def _closest(world: SoakWorld) -> float:
     """Seconds between the two overdue posts of one account that came closest."""
     times: dict[str, list[int]] = {}
     for entry in world.lab.ledger():

@@ -29,14 +29,14 @@ from socialpub.domain.accounts import tokens
 from socialpub.domain.context.app_context import close_context, open_context
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account
-from tests.conftest import Tell
-from tests.platforms.meta.meta_kit import jpeg
-from tests.soak.invariants import Journal, check
-from tests.soak.world import World, a_world, count, new_seed, pause, wait_for
+from tests.support.platforms.meta_calls import jpeg
+from tests.support.reporting import ReportLine
+from tests.support.soak.invariants import ClientJournal, check_invariants
+from tests.support.soak.soak_world import SoakWorld, configured_count, new_seed, pause, running_world, wait_for
 
 pytestmark = pytest.mark.slow
 
-KILLS = count("token_kills", 50)  # at each point
+KILLS = configured_count("token_kills", 50)  # at each point
 POINTS = ("tok.after_intent", "tok.after_send", "tok.after_reply", "tok.after_commit")
 RENEWALS = {
     "bluesky": "com.atproto.server.refreshSession",
@@ -75,10 +75,10 @@ class Toll:
             yield f"  {point:<17} {'  '.join(shown)}   (working + told)"
 
 
-def test_kills_while_tokens_are_renewed_break_no_account_in_silence(tmp_path: Path, tell: Tell) -> None:
+def test_kills_while_tokens_are_renewed_break_no_account_in_silence(tmp_path: Path, tell: ReportLine) -> None:
     seed, began = new_seed(), time.monotonic()
     each = -(-KILLS * len(POINTS) // len(RENEWALS)) + TRIES
-    with a_world(tmp_path, each, on=tuple(RENEWALS), minute=2.0, publishing={"settle_horizon": 1}) as world:
+    with running_world(tmp_path, each, on=tuple(RENEWALS), minute=2.0, publishing={"settle_horizon": 1}) as world:
         world.lab.post("/lab/settings", {"processingMs": 20})
         _end_half(world)
         kills = list(_killed(world, random.Random(seed)))
@@ -86,7 +86,7 @@ def test_kills_while_tokens_are_renewed_break_no_account_in_silence(tmp_path: Pa
         world.drain()
         toll = _toll(world, kills)
         assert world.stop() == 0
-        report = check(world, Journal(), (*world.secrets, "lab-access-", "lab-refresh-", "eyJ0eXAi"))
+        report = check_invariants(world, ClientJournal(), (*world.secrets, "lab-access-", "lab-refresh-", "eyJ0eXAi"))
     counts = Counter(kill.point for kill in kills)
     tell(f"kills while tokens are renewed: seed {seed}, {len(kills)} kills, {time.monotonic() - began:.0f} s")
     tell("\n".join([*toll.lines(), *report.lines()]))
@@ -98,7 +98,7 @@ def test_kills_while_tokens_are_renewed_break_no_account_in_silence(tmp_path: Pa
 # --- Killing ---------------------------------------------------------------------------------------------------------
 
 
-def _end_half(world: World) -> None:
+def _end_half(world: SoakWorld) -> None:
     """Let every other access token end now, by what its account's row says.
 
     TikTok's all: a draft whose making was cut off by the platform's refusal cannot be looked for, which takes long.
@@ -119,7 +119,7 @@ def _end_half(world: World) -> None:
         close_context(service)
 
 
-def _killed(world: World, chance: random.Random) -> Iterator[Kill]:
+def _killed(world: SoakWorld, chance: random.Random) -> Iterator[Kill]:
     """Kill after kill, in any order, but never on one platform twice in a row: the post before goes on meanwhile."""
     wanted = [point for point in POINTS for _ in range(KILLS)]
     chance.shuffle(wanted)
@@ -133,7 +133,7 @@ def _killed(world: World, chance: random.Random) -> Iterator[Kill]:
                 break
 
 
-def _kill(world: World, kill: Kill) -> bool:
+def _kill(world: SoakWorld, kill: Kill) -> bool:
     """End the access token of an account, and a server in the middle of its renewal; whether that came about."""
     in_flight = kill.point == "tok.after_send"
     (row,) = world.rows("SELECT platform_account_id AS id FROM account WHERE id = ?", kill.account)
@@ -158,7 +158,7 @@ def _kill(world: World, kill: Kill) -> bool:
     return died
 
 
-def _settled(world: World) -> None:
+def _settled(world: SoakWorld) -> None:
     """What an earlier death has interrupted is over: no renewal of another account may fall to this one.
 
     Nor may it come between a draft's making and its id, which TikTok cannot be asked for.
@@ -171,12 +171,12 @@ def _settled(world: World) -> None:
     assert wait_for(lambda: not world.rows(sql)[0]["n"], 30)
 
 
-def _is_out(world: World, before: int) -> bool:
+def _is_out(world: SoakWorld, before: int) -> bool:
     return any(call["fault"] and call["status"] is None for call in world.lab.calls()[before:])
 
 
 @contextlib.contextmanager
-def _posting(world: World, kill: Kill) -> Iterator[None]:
+def _posting(world: SoakWorld, kill: Kill) -> Iterator[None]:
     """A post that needs new tokens, by a client that will get no answer."""
 
     def post() -> None:
@@ -196,7 +196,7 @@ def _body(text: str, *accounts: str) -> dict[str, Any]:
 # --- Looking ---------------------------------------------------------------------------------------------------------
 
 
-def _toll(world: World, kills: list[Kill]) -> Toll:
+def _toll(world: SoakWorld, kills: list[Kill]) -> Toll:
     """Use every account once more: it works, or it says that it has to be connected again."""
     toll, after = Toll(), _used_again(world, [kill.account for kill in kills])
     told = Counter(row["account"] for row in _events(world))
@@ -214,11 +214,11 @@ def _toll(world: World, kills: list[Kill]) -> Toll:
     return toll
 
 
-def _events(world: World) -> list[dict[str, Any]]:
+def _events(world: SoakWorld) -> list[dict[str, Any]]:
     return [{"account": json.loads(event.data)["accountId"]} for event in world.happened(type="token.revoked")]
 
 
-def _used_again(world: World, accounts: list[str]) -> dict[str, str]:
+def _used_again(world: SoakWorld, accounts: list[str]) -> dict[str, str]:
     """By account: `published`, or the rule that refused another post."""
     found: dict[str, str] = {}
     with world.client() as client:

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests import formers
-from tests.conftest import Tell
-from tests.soak.world import ROOT
+from tests.support import earlier_databases
+from tests.support.reporting import ReportLine
+from tests.support.soak.soak_world import ROOT
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("number", range(1, formers.newest()))
-def test_an_upgrade_killed_at_any_statement_goes_on(number: int, tmp_path: Path, tell: Tell) -> None:
-    source, folder = formers.made(tmp_path / "former.db", number, tmp_path), tmp_path / "data"
+@pytest.mark.parametrize("number", range(1, earlier_databases.newest_version()))
+def test_an_upgrade_killed_at_any_statement_goes_on(number: int, tmp_path: Path, tell: ReportLine) -> None:
+    source, folder = earlier_databases.make_database(tmp_path / "former.db", number, tmp_path), tmp_path / "data"
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.soak.upgrade_main", source, folder],
+        [sys.executable, "-m", "tests.support.soak.upgrade_main", source, folder],
         cwd=ROOT,
         capture_output=True,
         text=True,

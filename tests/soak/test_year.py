@@ -33,15 +33,15 @@ from socialpub.store.engine import sql
 from socialpub.store.jobs import job_queue
 from socialpub.store.queries.maintenance import IS_OPEN
 from socialpub.store.schema.models import TABLES, Account, VersionNotice
-from tests.conftest import Tell
-from tests.kit import Person, Server, iso
-from tests.media_kit import picture
-from tests.soak.world import count, wait_for
+from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.media_files import picture
+from tests.support.reporting import ReportLine
+from tests.support.soak.soak_world import configured_count, wait_for
 
 pytestmark = pytest.mark.slow
 
-DAYS = count("year_days", 365)
-POSTS = count("year_posts", 100)  # a day
+DAYS = configured_count("year_days", 365)
+POSTS = configured_count("year_posts", 100)  # a day
 STEPS = 4 if POSTS >= 40 else 1  # a day
 STEP_SECONDS = 86_400 // STEPS
 ON = ("bluesky", "facebook", "linkedin", "pinterest", "twitter")
@@ -67,7 +67,7 @@ def brisk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def server(make_server: Callable[..., Server], lab: Any, tmp_path_factory: pytest.TempPathFactory) -> Server:
+def server(make_server: Callable[..., AppServer], lab: Any, tmp_path_factory: pytest.TempPathFactory) -> AppServer:
     app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
     return make_server(
         platforms={name: {"api_base": lab.origin(name), **app} for name in ON},
@@ -81,7 +81,7 @@ def server(make_server: Callable[..., Server], lab: Any, tmp_path_factory: pytes
 class Year:
     """The days of one server and one person."""
 
-    def __init__(self, server: Server, person: Person) -> None:
+    def __init__(self, server: AppServer, person: Person) -> None:
         self.server, self.person = server, person
         self.made = self.out = self.connected_again = 0
         self.refused: list[dict[str, Any]] = []
@@ -139,7 +139,7 @@ class Year:
             image = picture(size=(100 + self.made % 97, 100))
             body["media"] = [{"kind": "image", "bytesBase64": base64.b64encode(image).decode()}]
         if at_ms is not None:
-            body["scheduledAt"] = iso(at_ms)
+            body["scheduledAt"] = format_instant(at_ms)
         answer = self.person.api.publish(body, key=f"post-{self.made}")
         assert answer.is_success, answer.text
         self.made += 1
@@ -182,7 +182,7 @@ def memory() -> int:
 
 
 @pytest.fixture
-def person(server: Server) -> Person:
+def person(server: AppServer) -> Person:
     person = server.person("Dora")
     server.connect_bluesky(person)
     for name in ON:
@@ -196,7 +196,7 @@ def person(server: Server) -> Person:
     return person
 
 
-def test_a_year_goes_by_without_anybody(server: Server, person: Person, tell: Tell) -> None:
+def test_a_year_goes_by_without_anybody(server: AppServer, person: Person, tell: ReportLine) -> None:
     began, person.api.watch = server.clock.now_ms(), None  # which would keep every answer
     year = Year(server, person)
     year.live(DAYS)
@@ -224,13 +224,13 @@ def test_a_year_goes_by_without_anybody(server: Server, person: Person, tell: Te
     assert server.service.read(instance.get_pause_reason).result() is None
 
 
-def sunset(server: Server, name: str) -> float:
+def sunset(server: AppServer, name: str) -> float:
     """When the version of a platform's API that is called ends; never, where none is told."""
     day = platforms.PLATFORMS[name].sunset_of(server.service.sites[name])
     return math.inf if day is None else parse_instant(day)
 
 
-def is_of_an_ended_version(server: Server, row: dict[str, Any]) -> bool:
+def is_of_an_ended_version(server: AppServer, row: dict[str, Any]) -> bool:
     """What a person was told of in time, and nobody did anything about."""
     rule = json.loads(row["error"] or "{}").get("rule") or ""
     return rule.endswith(RETIRED_RULE_SUFFIX) and row["updated_at"] >= sunset(server, row["platform"])

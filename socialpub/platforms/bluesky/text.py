@@ -1,7 +1,7 @@
 """Rich text for Bluesky: links, mentions and tags of a text, as UTF-8 byte ranges.
 
 The server links nothing by itself (docs.bsky.app, posts). The results match Bluesky's own client (`RichText` of
-`@atproto/api`; compared in `tests/platforms/official`), except:
+`@atproto/api`; compared in `tests/unit/platforms/test_official_libraries.py`), except:
 
 - A link ends before punctuation that closes a sentence or quotation, in any script, and before invisible marks.
 - A bare domain may have hyphens and capitals. It ends with its name unless a path, query, fragment or port follows, and

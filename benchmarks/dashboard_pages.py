@@ -1,0 +1,59 @@
+"""Pages of the dashboard through the front door, as somebody sees them who is signed in: one after another."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from collections.abc import Iterator
+
+import httpx
+
+from benchmarks.goals import PAGES, BenchmarkResult
+from benchmarks.servers import BenchmarkSetup, CheckoutServer
+
+PATHS = (
+    "/",
+    "/posts",
+    "/posts?status=failed,rejected",
+    "/posts?status=queued&order=scheduledAt",
+    "/posts?q=release",
+    "/calendar",
+    "/calendar/week",
+    "/calendar/month/2096-10",  # what is due in the made database
+)
+TIMES, QUICK_TIMES = 9, 3
+PASSWORD = "correct horse battery"
+
+
+def measure(stage: BenchmarkSetup) -> Iterator[BenchmarkResult]:
+    """The slowest page, in the middle of its times."""
+    side = stage.first
+    with httpx.Client(base_url=side.url, trust_env=False, timeout=60) as http:
+        _sign_in(side, http)
+        found = {path: _asked(http, path, QUICK_TIMES if stage.quick else TIMES) for path in PATHS}
+    slowest = sorted(found, key=lambda path: -found[path])
+    told = ", ".join(f"{path} {found[path]:.1f} ms" for path in slowest[:4])
+    yield BenchmarkResult(PAGES, found[slowest[0]], told)
+
+
+def _sign_in(side: CheckoutServer, http: httpx.Client) -> None:
+    """As a new owner of the organization that has the posts."""
+    (there,) = side.commands((["org", "list"], ""))
+    organization = next(row["id"] for row in there if row["name"] == "Bench")
+    email = f"{time.time_ns()}@bench.example"
+    side.commands((["user", "create", "--org", organization, "--email", email, "--role", "owner"], PASSWORD))
+    token = re.search(r'name="csrf_token" value="([0-9a-f]+)"', http.get("/login").text)
+    assert token, "the form has one"
+    form = {"csrf_token": token[1], "email": email, "password": PASSWORD, "zone": "Europe/Berlin"}
+    assert http.post("/login", data=form).status_code == 303, "signed in"
+
+
+def _asked(http: httpx.Client, path: str, times: int) -> float:
+    """Milliseconds."""
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        http.get(path).raise_for_status()
+        took.append((time.perf_counter() - began) * 1000)
+    return statistics.median(took)

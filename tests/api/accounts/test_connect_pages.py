@@ -1,0 +1,92 @@
+"""Connecting through pages: signing in on the way leads back to what was asked for, and choices can be made again."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import AppServer, Person, error_of
+from tests.support.connect_flow import ConnectSession, open_connect_session
+from tests.support.connect_flow import sign_in as sign_in_as
+from tests.support.sign_in import EMAIL, add_user, sign_in
+
+BACK = "/connect/threads/callback"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        BACK,
+        f"{BACK}?state=s&code=c%2Bd%26e%3D#_",
+        f"{BACK}?code=AQBx-_~.%C3%A9&state=%22%3E%3Cscript%3E",
+        "/connect/bluesky?handle=alice.test&profile=p",
+        f"{BACK}?next=//evil.example",
+    ],
+)
+def test_signing_in_leads_back_to_the_page_with_its_query(server: AppServer, alice: Person, asked: str) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    api = server.api()
+    sent = api.get(asked)
+    assert sent.status_code == 303
+    assert (urlsplit(sent.headers["Location"]).path, urlsplit(sent.headers["Location"]).netloc) == ("/login", "")
+    (after,) = parse_qs(urlsplit(sent.headers["Location"]).query)["next"]
+    assert after == asked.partition("#")[0]
+    form = api.get(sent.headers["Location"])
+    assert form.text.count("<script") == 1  # ours
+    assert (sent.headers["Referrer-Policy"], form.headers["Referrer-Policy"]) == ("no-referrer", "no-referrer")
+    assert sign_in(api, next=after).headers["Location"] == after
+
+
+@pytest.mark.parametrize("path", ["/connect/bluesky", "/settings/keys", "/logout"])
+def test_a_form_without_a_session_is_not_sent_again(server: AppServer, path: str) -> None:
+    answer = server.api().post(path, data={"password": "x"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/login")
+
+
+def test_a_way_back_outside_ascii_is_no_failure(server: AppServer, alice: Person) -> None:
+    add_user(server, alice, EMAIL, "owner")
+    assert sign_in(server.api(), next="/é?ü=😀").status_code == 303
+
+
+# --- Several accounts behind one login -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def office(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> ConnectSession:
+    """At the fake Facebook, whose logins may offer several Pages."""
+    return open_connect_session(make_server, lab, monkeypatch, "facebook")
+
+
+def test_login_choices_can_be_made_again_after_a_reload_or_choice(office: ConnectSession) -> None:
+    office.login_exists(pages=3)
+    back = office.visit(office.start())
+    path = "/connect/facebook/callback"
+    first = office.browser.get(path, params=back)
+    calls = office.calls()
+    choices = re.findall(r'name="choice" value="(\w+)"', first.text)
+    assert len(choices) == 3
+    assert office.browser.get(path, params=back).text == first.text
+    sent = office.browser.get(path, params={"state": back["state"], "choice": choices[1]})
+    done = office.browser.get(sent.headers["Location"])
+    (again,) = re.findall(r'id="more" href="([^"]+)"', done.text)
+    assert office.browser.get(html.unescape(again)).text == first.text
+    assert office.calls() == calls
+    assert len(office.rows()) == 1
+    office.server.skip(600)
+    assert error_of(office.browser.get(html.unescape(again)))["rule"] == "connect.state"
+
+
+def test_choices_are_shown_to_the_session_that_logged_in_alone(office: ConnectSession) -> None:
+    office.login_exists(pages=2)
+    back = office.visit(office.start())
+    office.browser.get("/connect/facebook/callback", params=back)
+    thief = sign_in_as(office.server, office.alice.organization, name="mallory")
+    refused = thief.get("/connect/facebook/callback", params={"state": back["state"]})
+    assert error_of(refused)["rule"] == "connect.state"

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import AppServer, MovableClock
+from tests.support.request_cast import RequestCast
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[RequestCast]:
+    """One server for all of a module's bad input: whatever comes in, the next request finds it whole."""
+    limits = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
+    security = {"allow_private_networks": False}
+    home = tmp_path_factory.mktemp("tables")
+    server = AppServer(home, lab_thread, MovableClock(), {"limits": limits, "security": security}).start()
+    alice, charlie = server.person("Alice"), server.person("Charlie")
+    for person in (alice, charlie):
+        server.connect(person, "bluesky")
+        server.connect(person, "instagram", username=person.name)
+    yield RequestCast(server, alice, alice, charlie)
+    server.stop()

@@ -1,0 +1,415 @@
+"""The docs pages: an entry for every row of every table, no dead link, nothing foreign, nothing executed."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, urldefrag
+
+import httpx
+import pytest
+
+from socialpub import platforms
+from socialpub.base.config import Settings
+from socialpub.base.error_codes import ERRORS
+from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain.events.events import EVENTS
+from socialpub.web.app import ROUTES
+from socialpub.web.docs import pages as docs
+from socialpub.web.docs import reference
+from socialpub.web.html import templates
+from socialpub.web.openapi.field_descriptions import FIELD_DESCRIPTIONS
+from tests.support.app_server import ApiClient, AppServer, Person
+from tests.support.openapi_document import DOCUMENT, schema_name
+from tests.support.parsed_pages import BROWSER, CONSOLES, ParsedPage, crawl_pages
+from tests.support.request_cast import RequestCast
+
+PAGES = [
+    "/docs",
+    "/docs/start",
+    "/docs/reference",
+    "/docs/reference/posts",
+    "/docs/reference/schemas",
+    "/docs/events",
+    "/docs/settings",
+    "/docs/errors/not_found",
+    "/docs/rules/cursor",
+    *(f"/docs/platforms/{name}" for name in platforms.PLATFORMS),
+]
+NO_PAGES = (
+    "/",
+    "/openapi.json",
+    "/static/style.css",
+    "/static/icon.svg",
+    "/static/page.js",
+)  # the first is the dashboard's, behind a sign-in
+
+
+@pytest.fixture(scope="module")
+def server(corpus: RequestCast) -> AppServer:
+    """One for all of them, who only read."""
+    return corpus.server
+
+
+@pytest.fixture(scope="module")
+def alice(corpus: RequestCast) -> Person:
+    return corpus.alice
+
+
+@pytest.fixture(scope="module")
+def api(server: AppServer) -> ApiClient:
+    return server.api()
+
+
+def fetch(api: ApiClient, path: str) -> ParsedPage:
+    response = api.get(path, headers=BROWSER)
+    assert response.status_code == 200, path
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    return ParsedPage(response.text)
+
+
+# --- Complete ----------------------------------------------------------------------------------------------------
+
+
+def test_every_error_code_and_every_rule_has_its_page(api: ApiClient) -> None:
+    for code, row in ERRORS.items():
+        assert row.message.replace("`", "") in fetch(api, f"/docs/errors/{code}").text
+    for rule in api.get("/v1/rules").json()["data"]:
+        shown = fetch(api, "/docs/rules/" + rule["rule"])
+        assert rule["message"].replace("`", "") in shown.text, rule["rule"]
+        assert rule["remediation"].replace("`", "") in shown.text, rule["rule"]
+        assert rule["source"] in shown.text, rule["rule"]
+
+
+def test_rule_shared_by_platform_and_service_is_listed_once(api: ApiClient) -> None:
+    rules = [rule["rule"] for rule in api.get("/v1/rules").json()["data"]]
+    assert sorted(rules) == sorted({*SERVICE_RULES, *platforms.CATALOGUE})
+    assert docs.list_codes("pinterest.board.unknown") == ["platform_rejected", "validation_failed"]
+    links = fetch(api, "/docs/rules/pinterest.board.unknown").links
+    assert {"/docs/errors/platform_rejected", "/docs/errors/validation_failed"} <= set(links)
+
+
+def test_every_code_and_rule_stands_in_the_index(api: ApiClient) -> None:
+    links = set(fetch(api, "/docs").links)
+    assert {f"/docs/errors/{code}" for code in ERRORS} <= links
+    assert {f"/docs/rules/{rule}" for rule in (*SERVICE_RULES, *platforms.CATALOGUE)} <= links
+
+
+def test_every_event_has_its_entry(api: ApiClient) -> None:
+    shown = fetch(api, "/docs/events")
+    assert set(EVENTS) <= set(shown.ids)
+    assert [text for text in EVENTS.values() if text.replace("`", "") not in shown.text] == []
+
+
+def test_the_events_page_says_whether_this_version_delivers_them(api: ApiClient) -> None:
+    shown = fetch(api, "/docs/events").text
+    delivers = any(route.path == "/v1/webhook-endpoints" for route in ROUTES)
+    assert ("does not deliver them yet" in shown) != delivers
+
+
+def test_every_setting_has_its_entry_and_words(api: ApiClient) -> None:
+    ids = fetch(api, "/docs/settings").ids
+    for section in docs.list_settings():
+        for setting in section["settings"]:
+            assert f"{section['name']}.{setting['name']}" in ids
+            assert setting["description"], (section["name"], setting["name"])
+    named = {section["name"] for section in docs.list_settings()}
+    assert {name for name in Settings.model_fields if name != "platforms"} <= named
+    assert {f"platforms.{name}" for name in platforms.PLATFORMS} <= named
+
+
+def test_the_settings_page_shows_no_value_in_use(api: ApiClient, server: AppServer) -> None:
+    shown = fetch(api, "/docs/settings").text
+    assert str(server.home) not in shown
+    assert "127.0.0.1" in shown  # the default host
+
+
+def test_every_operation_and_schema_stands_in_the_reference(api: ApiClient) -> None:
+    shown = fetch(api, "/docs/reference")
+    operations = [entry for methods in DOCUMENT["paths"].values() for entry in methods.values()]
+    assert {entry["operationId"] for entry in operations} <= set(shown.ids)
+    assert set(DOCUMENT["components"]["schemas"]) <= set(shown.ids)
+    assert set(DOCUMENT["components"]["schemas"]) <= set(fetch(api, "/docs/reference/schemas").ids)
+    for path, methods in DOCUMENT["paths"].items():
+        assert path in shown.text
+        for entry in methods.values():
+            part = fetch(api, f"/docs/reference/{reference.to_slug(entry['tags'][0])}")
+            assert entry["operationId"] in part.ids
+
+
+def test_every_field_and_parameter_has_a_meaning(api: ApiClient) -> None:
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        for field, value in schema.get("properties", {}).items():
+            assert value.get("description"), f"{name}.{field}"
+    for path, methods in DOCUMENT["paths"].items():
+        for method, entry in methods.items():
+            for parameter in entry.get("parameters", []):
+                assert "$ref" in parameter or parameter.get("description"), (path, method, parameter["name"])
+    for path in ("/docs/events", "/docs/settings", "/docs", *PAGES):
+        assert empty_meanings(api.get(path, headers=BROWSER).text) == [], path
+
+
+def empty_meanings(page: str) -> list[str]:
+    """The first cells of rows whose last cell is empty, in tables whose last column is called Meaning."""
+    tables = re.findall(r"<table>(.*?)</table>", page, re.DOTALL)
+    rows = [row for table in tables if ">Meaning</th></tr>" in table for row in re.findall(r"<tr.*?</tr>", table)]
+    return [row for row in rows if re.search(r"<td[^>]*>\s*</td></tr>$", row)]
+
+
+def test_words_of_fields_that_no_schema_has_are_removed() -> None:
+    named = {
+        (name, field)
+        for name, schema in DOCUMENT["components"]["schemas"].items()
+        for field in schema.get("properties", {})
+    }
+    known = {f"{name}.{field}" for name, field in named} | {field for _, field in named}
+    assert set(FIELD_DESCRIPTIONS) - known == set()
+
+
+def test_long_pages_are_compressed_for_clients_that_take_gzip(server: AppServer) -> None:
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        for path in ("/docs/reference/posts", "/docs/reference/schemas", "/openapi.json", "/static/style.css"):
+            plain = client.get(path, headers={"Accept-Encoding": "identity"})
+            packed = client.get(path, headers={"Accept-Encoding": "br, gzip;q=0.5"})
+            assert "Content-Encoding" not in plain.headers
+            assert packed.headers["Content-Encoding"] == "gzip"
+            assert plain.headers["Vary"] == packed.headers["Vary"] == "Accept-Encoding"
+            assert packed.content == plain.content
+            assert int(packed.headers["Content-Length"]) * 2 < len(plain.content)
+            assert packed.headers["ETag"] != plain.headers["ETag"]
+            known = {"If-None-Match": packed.headers["ETag"], "Accept-Encoding": "gzip"}
+            assert client.get(path, headers=known).status_code == 304
+        refused = client.get("/docs/reference/posts", headers={"Accept-Encoding": "gzip;q=0, identity"})
+        assert "Content-Encoding" not in refused.headers
+
+
+def test_every_code_block_has_a_copy_button(api: ApiClient) -> None:
+    for path, page in crawl_pages(api):
+        blocks = [attributes for tag, attributes in page.tags if tag == "pre"]
+        buttons = [attributes for tag, attributes in page.tags if tag == "button" and "data-copy" in attributes]
+        assert len(blocks) == len(buttons), path
+
+
+@pytest.mark.parametrize("name", platforms.PLATFORMS)
+def test_every_platform_has_its_page_with_its_limits_and_rules(api: ApiClient, name: str) -> None:
+    row = platforms.PLATFORMS[name]
+    shown = fetch(api, f"/docs/platforms/{name}")
+    (limits,) = [each for each in api.get("/v1/platforms").json()["data"] if each["platform"] == name]
+    assert row.tokens_last in shown.text
+    for words in (f"{limits['text']['limit']:,} ", limits["apiVersion"], *limits["media"]["types"]):
+        assert words in shown.text, words
+    assert {f"/docs/rules/{rule}" for rule, at in platforms.CATALOGUE.items() if at.platform == name} <= set(
+        shown.links
+    )
+    assert f"/docs/platforms/{name}" in fetch(api, "/docs").links
+
+
+@pytest.mark.parametrize("name", [name for name, row in platforms.PLATFORMS.items() if row.oauth])
+def test_a_platform_that_wants_an_app_says_what_its_console_asks_for(
+    api: ApiClient, server: AppServer, name: str
+) -> None:
+    row = platforms.PLATFORMS[name]
+    shown = fetch(api, f"/docs/platforms/{name}")
+    assert row.oauth is not None
+    assert row.console is not None
+    assert f"{server.service.base_url}/connect/{name}/callback" in shown.text
+    assert row.console.url in shown.links
+    assert ("a", {"href": row.console.url, "rel": "noreferrer"}) in shown.tags
+    names = (row.console.id_name, row.console.secret_name, row.console.redirect_name)
+    for words in (*row.oauth.scopes, *row.console.products, *names, row.console.review.replace("`", "")):
+        assert words in shown.text, words
+
+
+def test_a_platform_without_a_page_is_unknown(api: ApiClient) -> None:
+    for name in ("myspace", "%2e%2e", "<b>", "x" * 5000):
+        assert api.get(f"/docs/platforms/{name}").status_code == 404
+
+
+# --- Links -------------------------------------------------------------------------------------------------------
+
+
+def test_every_link_of_every_page_leads_somewhere_on_this_server(api: ApiClient) -> None:
+    pages = dict(crawl_pages(api))
+    assert len(pages) > len(ERRORS) + len(SERVICE_RULES) + len(platforms.CATALOGUE)
+    for path, page in pages.items():
+        assert len(page.ids) == len(set(page.ids)), path
+        for link in set(page.links) - CONSOLES:
+            target, anchor = urldefrag(link)
+            target = target or path
+            assert target in pages or target in NO_PAGES, (path, link)
+            assert not anchor or anchor in pages[target].ids, (path, link)
+
+
+def test_the_links_of_an_error_answer_200(api: ApiClient) -> None:
+    error = api.get("/v1/posts?limit=0", headers={"Authorization": "Bearer nonsense"}).json()["error"]
+    assert api.get(error["docUrl"]).status_code == 200
+
+
+@pytest.mark.parametrize("field", ["x" * 300, "🙂" * 250, "a/b c%<é>", "a.b", "a\\b", "%2e", "tab\there"])
+def test_the_links_of_a_refused_field_answer_200_whatever_its_name(api: ApiClient, alice: Person, field: str) -> None:
+    error = alice.api.post("/v1/posts", json={"targets": [], field: 1}).json()["error"]
+    assert error["rule"] == (field if len(field) <= 100 else field[:100] + "…")
+    assert api.get(error["docUrl"]).status_code == 200
+    assert api.get(error["ruleUrl"]).status_code == 200
+
+
+# --- Fields ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["targets.3.text", "limit", "nächstes", "a b", "x" * 200, "a/b", "ß" * 200])
+def test_a_path_that_is_no_rule_gets_the_page_of_a_field(api: ApiClient, path: str) -> None:
+    shown = fetch(api, "/docs/rules/" + quote(path, safe="."))
+    assert path.replace("3", "N") in shown.text
+
+
+def test_a_path_of_more_than_200_characters_is_unknown(api: ApiClient) -> None:
+    assert api.get("/docs/rules/" + "x" * 201).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "{{7*7}}",
+        "'onmouseover='x",
+        "</code><b>",
+        "%3Cb%3E",
+    ],
+)
+def test_a_field_page_shows_what_it_was_asked_for_and_runs_nothing(api: ApiClient, path: str) -> None:
+    response = api.get("/docs/rules/" + quote(path, safe=""))
+    page = ParsedPage(response.text)
+    assert path in page.text
+    assert [tag for tag, _ in page.tags if tag in ("img", "b")] == []
+    assert [attributes["src"] for tag, attributes in page.tags if tag == "script"] == ["/static/page.js"]
+    assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+def test_our_own_markup_escapes_before_it_marks_up() -> None:
+    assert templates.render_inline("a `<b>` **c** <i>") == "a <code>&lt;b&gt;</code> <strong>c</strong> &lt;i&gt;"
+    assert templates.render_prose("one\n\n`two`") == "<p>one</p>\n<p><code>two</code></p>"
+
+
+# --- Form --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_needs_nothing_from_elsewhere_and_has_no_inline_code(api: ApiClient, path: str) -> None:
+    page = fetch(api, path)
+    assert [link for link in page.links if re.match(r"[a-z]+:|//", link) and link not in CONSOLES] == []
+    assert [attributes for tag, attributes in page.tags if tag == "script"] == [
+        {"src": "/static/page.js", "defer": None}
+    ]
+    assert [tag for tag, _ in page.tags if tag in ("style", "iframe", "object")] == []
+    inline = [name for _, attributes in page.tags for name in attributes if name == "style" or name.startswith("on")]
+    assert inline == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_landmarks_one_title_ordered_headings_and_named_tables(api: ApiClient, path: str) -> None:
+    page = fetch(api, path)
+    names = [tag for tag, _ in page.tags]
+    assert ("html", {"lang": "en"}) in page.tags
+    assert [names.count(tag) for tag in ("main", "header", "footer", "h1", "title")] == [1, 1, 1, 1, 1]
+    levels = [int(tag[1]) for tag in names if re.fullmatch("h[1-6]", tag)]
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert names.count("caption") == names.count("table")
+    assert [attributes for tag, attributes in page.tags if tag == "th" and "scope" not in attributes] == []
+    for _, attributes in page.tags:
+        if attributes.get("role") == "region":
+            assert attributes.get("aria-label")
+            assert attributes.get("tabindex") == "0"
+
+
+def test_the_pages_work_without_a_key_and_are_not_counted(api: ApiClient) -> None:
+    response = api.get("/docs/reference")
+    assert response.status_code == 200
+    assert "X-RateLimit-Limit" not in response.headers
+
+
+def test_a_browser_gets_an_error_page_and_a_program_the_envelope(api: ApiClient) -> None:
+    response = api.get("/docs/rules/" + "<" * 201, headers=BROWSER)
+    assert response.status_code == 404
+    assert response.headers["Content-Type"] == "text/html; charset=utf-8"
+    page = ParsedPage(response.text)
+    assert "There is no such rule." in page.text
+    assert response.headers["X-Request-Id"] in page.text
+    assert "/docs/errors/not_found" in page.links
+    assert api.get("/docs/nothing").json()["error"]["code"] == "not_found"
+    assert api.get("/v1/nothing", headers=BROWSER).json()["error"]["code"] == "not_found"
+
+
+def test_an_error_page_names_the_rule(api: ApiClient) -> None:
+    response = api.post("/docs", headers=BROWSER)
+    assert response.status_code == 405
+    assert "/docs/rules/http.method" in ParsedPage(response.text).links
+
+
+@pytest.mark.parametrize("name, type_", [("style.css", "text/css; charset=utf-8"), ("icon.svg", "image/svg+xml")])
+def test_a_static_file_has_its_type_and_may_be_kept(api: ApiClient, name: str, type_: str) -> None:
+    response = api.get(f"/static/{name}")
+    assert response.status_code == 200
+    assert response.headers["Content-Type"] == type_
+    assert response.headers["Cache-Control"] == "public, max-age=3600"
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.css", "%2e%2e", "%2e%2e%2fbase.html", "..%2fbase.html", "%2fetc%2fpasswd", "style.css%00"]
+)
+def test_only_the_files_of_the_folder_are_served(api: ApiClient, name: str) -> None:
+    assert api.get(f"/static/{name}").status_code == 404
+
+
+# --- Words -------------------------------------------------------------------------------------------------------
+
+
+def test_curl_line_takes_the_key_from_the_environment_and_quotes_the_body() -> None:
+    line = reference.build_curl("POST", "https://x.test/v1/posts", [{"apiKey": []}], {"text": "it's"})
+    assert line == (
+        "curl -sS https://x.test/v1/posts \\\n"
+        '  -H "Authorization: Bearer $SOCIALPUB_KEY" \\\n'
+        '  -H "Idempotency-Key: $(date +%s)-$RANDOM" \\\n'
+        '  -d \'{\n  "text": "it\'"\'"\'s"\n}\''
+    )
+    assert reference.build_curl("GET", "https://x.test/v1/rules", []) == "curl -sS https://x.test/v1/rules"
+    assert reference.build_curl("DELETE", "https://x.test/v1/posts/1", [{"apiKey": []}]).startswith(
+        "curl -sS -X DELETE "
+    )
+
+
+@pytest.mark.parametrize(
+    "schema, words",
+    [
+        ({"type": "string", "format": "date-time"}, "string (date-time)"),
+        ({"type": "integer", "minimum": 1, "maximum": 200, "default": 50}, "integer, 1 to 200, default 50"),
+        ({"type": "string", "maxLength": 2048}, "string, at most 2,048 characters"),
+        ({"type": "integer", "minimum": 0}, "integer, at least 0"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
+        ({"type": "array", "items": {"const": "a"}}, "array of <code>&#34;a&#34;</code>"),
+        ({"$ref": "#/components/schemas/Post"}, '<a href="/docs/reference/schemas#Post">Post</a>'),
+        ({}, "any value"),
+    ],
+)
+def test_a_schema_in_a_few_words(schema: dict[str, object], words: str) -> None:
+    assert reference.describe_schema(schema) == words
+
+
+def test_who_may_call_in_words() -> None:
+    assert reference.describe_callers([]) == "anyone"
+    assert reference.describe_callers([{"apiKey": []}, {"session": []}]) == "API key or session cookie"
+    assert reference.describe_callers([{"session": [], "csrf": []}]) == "session cookie with CSRF token"
+
+
+def test_every_page_of_the_route_table_is_tested_here() -> None:
+    pages = {schema_name(route) for route in ROUTES if route.path.startswith("/docs")}
+    assert pages == {
+        "GET /docs",
+        "GET /docs/start",
+        "GET /docs/reference",
+        "GET /docs/reference/{part}",
+        "GET /docs/events",
+        "GET /docs/settings",
+        "GET /docs/errors/{code}",
+        "GET /docs/rules/{rule}",
+        "GET /docs/platforms/{platform}",
+    }

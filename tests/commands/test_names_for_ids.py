@@ -1,0 +1,143 @@
+"""Names in place of ids, what one thing is shown as, and how an account is disconnected by command."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command_data import PASSWORD, audit_rows, insert_account, make_organization, make_user
+from tests.support.command_runner import RunCommand
+from tests.support.terminal import read_terminal_until, start_at_terminal
+
+Ask = Callable[..., Any]
+
+
+def refused(run: RunCommand, *arguments: str) -> Any:
+    ended = run("--json", *arguments)
+    assert ended.code == 3
+    return ended.error
+
+
+def test_an_organization_goes_by_its_name(ask: Ask) -> None:
+    (acme, _), (other, _) = make_organization(ask), make_organization(ask, "Other House")
+    assert ask("org", "set-tier", "acme", "pro")["id"] == acme
+    made = ask("key", "create", "--org", "other house")
+    assert ask("key", "list", "--org", other)[0]["id"] == made["id"]
+    shown = ask("org", "show", "Acme")
+    assert shown == {
+        "id": acme,
+        "name": "Acme",
+        "tier": "pro",
+        "createdAt": shown["createdAt"],
+        "profiles": 1,
+        "users": 0,
+        "accounts": 0,
+        "keys": 0,
+    }
+
+
+def test_a_name_of_several_is_refused_with_all_of_them(ask: Ask, run: RunCommand) -> None:
+    there = [make_organization(ask, name)[0] for name in ("Acme", "acme")]
+    error = refused(run, "org", "show", "ACME")
+    assert (error["code"], error["message"]) == ("validation_failed", "2 organizations are called 'ACME'.")
+    assert error["remediation"] == f"Name one by its id: {there[0]} (Acme), {there[1]} (acme)."
+    assert refused(run, "org", "show", "Acne")["message"] == "There is no organization of this name."
+    assert ask("org", "show", there[1])["name"] == "acme"
+
+
+def test_of_many_that_are_meant_the_first_are_named(ask: Ask, run: RunCommand) -> None:
+    org, _ = make_organization(ask)
+    for _ in range(12):
+        ask("key", "create", "--org", org, "--name", "ci")
+    error = refused(run, "key", "revoke", "ci")
+    assert error["remediation"].count("(ci, ") == 10
+    assert error["remediation"].endswith(", and 2 more.")
+    assert all(key["revokedAt"] is None for key in ask("key", "list"))
+
+
+def test_profiles_go_by_name_or_slug_and_the_only_one_need_not_be_named(ask: Ask, run: RunCommand) -> None:
+    org, first = make_organization(ask)
+    given = ("account", "add", "--platform", "bluesky", "--platform-account-id", "did:plc:a")
+    tokens = json.dumps({"accessToken": "access-token-do-not-show"})
+    made = ask(*given, stdin=tokens)
+    assert made["profileId"] == first
+    second = ask("profile", "create", "Café Münster")["id"]
+    key = ask("key", "create", "--profile", "café münster")
+    assert key["profileId"] == second
+    assert ask("account", "list", "--profile", "default") == [made]
+    shown = ask("profile", "show", "caf-m-nster")
+    assert (shown["id"], shown["organizationId"], shown["accounts"], shown["keys"]) == (second, org, 0, 1)
+    ended = run("--json", *given, stdin=tokens)
+    assert ended.error["remediation"] == f"Name one with --profile: {first} (default), {second} (Café Münster)."
+
+
+def test_a_key_goes_by_its_name_or_last_characters(ask: Ask, run: RunCommand) -> None:
+    org, _ = make_organization(ask)
+    made = ask("key", "create", "--name", "ci")
+    shown = ask("key", "show", made["last4"])
+    assert shown == {name: value for name, value in made.items() if name != "key"} | {"organizationId": org}
+    assert made["key"] not in run("key", "show", "ci").out
+    assert ask("key", "revoke", "ci")["id"] == made["id"]
+
+
+def test_a_user_goes_by_the_address(ask: Ask, run: RunCommand) -> None:
+    org, _ = make_organization(ask)
+    made = make_user(ask, "ann@example.com")
+    shown = ask("user", "show", "Ann@example.com")
+    assert shown == made | {"organizationId": org, "createdAt": shown["createdAt"], "sessions": 0}
+    assert "argon2" not in run("user", "show", made["id"]).out
+    assert ask("user", "set-password", "--email", "ann@example.com", stdin=PASSWORD)["id"] == made["id"]
+
+
+@pytest.mark.parametrize("called", ["did:plc:a", "Alice", "alice.test", "bluesky alice"])
+def test_an_account_goes_by_all_that_it_is_called(ask: Ask, run: RunCommand, called: str) -> None:
+    org, _ = make_organization(ask)
+    tokens = json.dumps({"accessToken": "access-token-do-not-show", "extra": {"handle": "alice.test"}})
+    add = ("account", "add", "--platform", "bluesky", "--platform-account-id", "did:plc:a", "--display-name", "Alice")
+    made = ask(*add, stdin=tokens)
+    assert ask("account", "show", called) == made | {"organizationId": org, "waiting": 0}
+    assert "do-not-show" not in run("account", "show", called).out
+
+
+# --- Disconnecting -----------------------------------------------------------------------------------------------
+
+
+def disconnected(folder: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "socialpub.db")) as connection:
+        return connection.execute("SELECT id, secret FROM account WHERE disconnected_at IS NOT NULL").fetchall()
+
+
+def test_an_account_is_disconnected_once_somebody_agrees(ask: Ask, run: RunCommand, folder: Path) -> None:
+    _, profile = make_organization(ask)
+    made = insert_account(ask, profile, "twitter", "7")
+    ended = run("account", "disconnect", "7", "--json")
+    assert (ended.code, disconnected(folder)) == (2, [])
+    assert "confirm with --yes" in ended.err
+    ended = run("account", "disconnect", "7", "--yes", "--json")
+    assert (ended.code, ended.json) == (0, {"id": made["id"], "deleted": True})
+    assert ended.err.startswith("X account 7: its tokens are erased here, and its authorization ends at X where ")
+    assert "No post waits for it." in ended.err
+    assert disconnected(folder) == [(made["id"], None)]
+    assert audit_rows(folder)[-1] == ("command account_disconnect", made["id"])
+    assert refused(run, "account", "disconnect", "7", "--yes")["message"] == "There is no account of this name."
+
+
+@pytest.mark.parametrize("typed, gone", [("n", False), ("y", True)])
+def test_at_a_terminal_it_asks(ask: Ask, folder: Path, typed: str, gone: bool) -> None:
+    _, profile = make_organization(ask)
+    insert_account(ask, profile, "twitter", "7")
+    with start_at_terminal("account", "disconnect", "7", cwd=folder) as (process, terminal):
+        seen = read_terminal_until(terminal, "Disconnect it? [y/N]: ")
+        assert re.search(r"X account 7: its tokens are erased", seen)
+        terminal.write(typed.encode() + b"\n")
+        assert process.stdout
+        process.stdout.read()
+        assert process.wait(60) == (0 if gone else 1)
+    assert bool(disconnected(folder)) == gone

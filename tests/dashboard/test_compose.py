@@ -1,0 +1,582 @@
+"""Compose: what is written in one form is checked and published as the API does it, once, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.platforms import PLATFORMS
+from socialpub.platforms.kit.options import list_fields
+from socialpub.store.schema.models import Account, Batch, Media, Post
+from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, ApiClient, AppServer
+from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
+from tests.support.dashboard_forms import FORM_KEY, HTML, XSS, follow_notice, send_compose, sign_in_at, target_fields
+from tests.support.media_uploads import JPEG, stored_files, stored_media
+from tests.support.request_cast import RequestCast, make_picture
+from tests.support.sign_in import EMAIL, add_user
+from tests.support.write_requests import WriteRequest
+
+
+def add(browser: ApiClient, content: bytes = JPEG, *, accept: dict[str, str] = HTML, **fields: str) -> httpx.Response:
+    """The form with a file."""
+    given = {"csrf_token": browser.headers["X-CSRF-Token"], "page": "/compose", "key": FORM_KEY}
+    file = {"file": ("a.jpg", content, "application/octet-stream")}
+    return browser.post("/compose/media", data=given | fields, files=file, headers=accept)
+
+
+WRITES = [
+    WriteRequest(
+        "POST",
+        "/compose",
+        lambda person, browser: send_compose(browser, accept={}, text="hello", **target_fields(person.bluesky)),
+    ),
+    WriteRequest("POST", "/compose/media", lambda person, browser: add(browser, accept={})),
+]
+
+
+@pytest.fixture
+def browser(world: RequestCast) -> ApiClient:
+    return sign_in(world.server, world.alice.organization)
+
+
+def posts(world: RequestCast) -> list[dict[str, Any]]:
+    return world.server.rows(Post)
+
+
+def problems(answer: httpx.Response) -> list[str]:
+    found = re.findall(r'<p class="problem">(.*?)(?: <a href|</p>)', answer.text)
+    return [html.unescape(re.sub(r"<.*?>", "", each)) for each in found]
+
+
+def files_of(answer: httpx.Response) -> list[str]:
+    return re.findall(r'name="media\.\d+" value="(\w+)"', answer.text)
+
+
+def next_year(world: RequestCast) -> int:
+    return datetime.fromtimestamp(world.server.clock.now_ms() / 1000, UTC).year + 1
+
+
+def key_of(answer: httpx.Response) -> str:
+    (key,) = re.findall(r'name="key" value="([0-9a-f]{32})"', answer.text)
+    return str(key)
+
+
+# --- Publishing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_goes_out_and_its_page_says_so(world: RequestCast, browser: ApiClient) -> None:
+    answer = send_compose(browser, text="Opening hours\r\nfrom Monday", **target_fields(world.alice.bluesky))
+    (post,) = posts(world)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/posts/{post['id']}")
+    assert (post["status"], post["text"]) == ("published", "Opening hours\nfrom Monday")
+    assert "Post published." in follow_notice(browser, answer)
+
+
+def test_the_same_form_publishes_once_however_often_it_is_sent(world: RequestCast, browser: ApiClient) -> None:
+    sent = [send_compose(browser, text="hello", **target_fields(world.alice.bluesky)) for _ in range(3)]
+    assert len({answer.headers["Location"] for answer in sent}) == 1
+    assert len(posts(world)) == 1
+
+
+def test_form_changed_after_sending_is_another_post_only_when_resent(world: RequestCast, browser: ApiClient) -> None:
+    send_compose(browser, text="hello", **target_fields(world.alice.bluesky))
+    again = send_compose(browser, text="hello again", **target_fields(world.alice.bluesky))
+    assert again.status_code == 409
+    assert "already sent" in problems(again)[0]
+    assert "hello again</textarea>" in again.text
+    assert len(posts(world)) == 1
+    assert (
+        send_compose(browser, text="hello again", key=key_of(again), **target_fields(world.alice.bluesky)).status_code
+        == 303
+    )
+    assert len(posts(world)) == 2
+
+
+def test_a_refused_form_may_be_corrected_and_sent(world: RequestCast, browser: ApiClient) -> None:
+    refused = send_compose(browser, text="x" * 301, **target_fields(world.alice.bluesky))
+    assert refused.status_code == 400
+    assert key_of(refused) == FORM_KEY
+    assert send_compose(browser, text="x" * 300, **target_fields(world.alice.bluesky)).status_code == 303
+
+
+def test_what_is_different_on_an_account_goes_to_it_alone(world: RequestCast, browser: ApiClient) -> None:
+    alice = world.alice
+    second = world.server.connect(alice, "twitter")["id"]
+    third = world.server.connect(alice, "tiktok")["id"]
+    fields = {
+        f"{alice.bluesky}.text": "Of its own",
+        f"{alice.bluesky}.comment": "First!",
+        f"{alice.bluesky}.option.langs": "en, de",
+        f"{second}.option.quoteTweetId": " 123 ",
+        f"{third}.option.privacy": "self_only",
+        f"{third}.option.disableDuet": "true",
+        f"{third}.option.title": "A title",
+    }
+    answer = send_compose(browser, text="Everywhere", **target_fields(alice.bluesky, second, third), **fields)
+    assert answer.status_code == 400  # TikTok wants media
+    media = stored_media(alice.api)["id"]
+    answer = send_compose(
+        browser, text="Everywhere", **target_fields(alice.bluesky, second, third), **fields, **{"media.1": media}
+    )
+    (batch,) = world.server.rows(Batch)
+    assert answer.headers["Location"] == f"/posts?batchId={batch['id']}"
+    rows = {row["platform"]: row for row in posts(world)}
+    assert {name: row["text"] for name, row in rows.items()} == {
+        "bluesky": "Of its own",
+        "twitter": "Everywhere",
+        "tiktok": "Everywhere",
+    }
+    assert {name: json.loads(row["options"]) for name, row in rows.items()} == {
+        "bluesky": {"langs": ["en", "de"]},
+        "twitter": {"quoteTweetId": "123"},
+        "tiktok": {"privacy": "self_only", "disableDuet": True, "title": "A title"},
+    }
+    assert rows["bluesky"]["first_comment"] == "First!"
+    assert {row["account"] for row in rows.values()} == {alice.bluesky, second, third}
+
+
+@pytest.mark.parametrize("name", [name for name in PLATFORMS if name != "tiktok"])  # it is off: see below
+def test_every_option_of_every_platform_has_its_field(world: RequestCast, browser: ApiClient, name: str) -> None:
+    account = world.alice.bluesky if name == "bluesky" else world.server.connect(world.alice, name)["id"]
+    text = browser.get("/compose", headers=HTML).text
+    fields = list_fields(PLATFORMS[name].options)
+    aliases = [each.alias for each in PLATFORMS[name].options.model_fields.values()]
+    assert [each.name for each in fields] == [each for each in aliases if each != "platform"]
+    for each in fields:
+        assert f'name="{account}.option.{each.name}"' in text
+        assert f"{html.escape(each.label)}<span" in text
+
+
+def test_a_default_of_the_account_stands_beside_its_option(world: RequestCast, browser: ApiClient) -> None:
+    world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
+    assert 'Empty: <bdi dir="auto">Recipes, 42</bdi>.' in browser.get("/compose", headers=HTML).text
+
+
+@pytest.fixture
+def pins(
+    make_server: Callable[..., AppServer], lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> tuple[ConnectSession, str]:
+    """An account of Pinterest that was connected, with three boards; its id."""
+    office = open_connect_session(make_server, lab, monkeypatch, "pinterest")
+    office.login_exists(boards=["Recipes", XSS, "Plans"])
+    assert office.connect().status_code == 201
+    return office, str(office.rows()[0]["id"])
+
+
+def test_a_board_is_chosen_from_those_that_the_platform_lists(pins: tuple[ConnectSession, str]) -> None:
+    office, account = pins
+    name = f"{account}.option.boardId"
+    answer = send_compose(office.browser, "", boards=account, text="Keep this", **target_fields(account))
+    field = answer.text.partition(f'id="{name}-field"')[2].partition("</div>")[0]
+    listed = re.findall(r'<option value="(\d+)"[^>]*>(.*?)</option>', field)
+    assert [html.unescape(words) for _, words in listed] == ["Recipes", XSS, "Plans"]
+    assert "Keep this</textarea>" in answer.text
+    assert XSS not in answer.text
+    media = {"media.1": stored_media(office.alice.api, make_picture("JPEG", (400, 600)))["id"]}
+    sent = send_compose(office.browser, text="A pin", **target_fields(account), **media, **{name: listed[2][0]})
+    assert sent.status_code == 303
+    (post,) = office.server.rows(Post)
+    assert json.loads(post["options"]) == {"boardId": listed[2][0]}
+
+
+def test_boards_that_are_not_told_leave_the_form_as_it_is(pins: tuple[ConnectSession, str]) -> None:
+    office, account = pins
+    office.server.lab.lab.faults.add([{"fault": "status:503", "operation": "boards.list"}])
+    with office.browser.expecting_failure():
+        answer = send_compose(office.browser, "", boards=account, text="Keep this", **target_fields(account))
+    office.server.lab.lab.faults.clear()
+    assert answer.status_code == 503
+    assert len(problems(answer)) == 1
+    assert "Keep this</textarea>" in answer.text
+
+
+def test_boards_are_listed_of_ones_own_accounts_that_have_some(world: RequestCast, browser: ApiClient) -> None:
+    for account, status in ((world.alice.bluesky, 400), (world.charlie.bluesky, 404), (UNKNOWN_ID, 404), (XSS, 404)):
+        answer = send_compose(browser, "", boards=account, text="Keep this")
+        assert answer.status_code == status
+        assert len(problems(answer)) == 1
+        assert "Keep this</textarea>" in answer.text
+
+
+# --- When ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_is_one_on_the_clocks_that_the_form_was_shown_with(world: RequestCast, browser: ApiClient) -> None:
+    year = next_year(world)
+    then = {"when": "later", "day": f"{year}-07-01", "clock": "09:30", "in_zone": "Europe/Berlin"}
+    answer = send_compose(browser, text="later", **target_fields(world.alice.bluesky), **then)
+    post = answer.headers["Location"].removeprefix("/posts/")
+    assert world.alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == f"{year}-07-01T07:30:00.000Z"
+    assert "Post scheduled." in follow_notice(browser, answer)
+
+
+@pytest.mark.parametrize(
+    ("then", "says"),
+    [
+        ({"day": "2020-01-01", "clock": "10:00"}, "This time is in the past"),
+        ({"day": "2206-01-01", "clock": "10:00"}, "Check the year."),
+        ({"day": "", "clock": "10:00"}, "Choose a day and a time."),
+        ({"day": "2027-02-30", "clock": "10:00"}, "Choose a day and a time."),
+        ({"day": "2027-02-03", "clock": "25:99"}, "Choose a day and a time."),
+    ],
+)
+@pytest.mark.parametrize("do", ["send", "check"])
+def test_a_time_that_cannot_be_is_told_beside_it(
+    world: RequestCast, browser: ApiClient, then: dict[str, str], says: str, do: str
+) -> None:
+    answer = send_compose(
+        browser, do, text="later", when="later", in_zone="UTC", **target_fields(world.alice.bluesky), **then
+    )
+    assert answer.status_code == 400
+    assert says in answer.text.partition('id="when-wrong"')[2].partition("</div>")[0]
+    assert "later</textarea>" in answer.text
+    assert posts(world) == []
+
+
+def test_a_first_comment_and_a_reply_go_out_now_only(world: RequestCast, browser: ApiClient) -> None:
+    then = {"when": "later", "day": f"{next_year(world)}-07-01", "clock": "09:30", "in_zone": "UTC"}
+    comment = send_compose(
+        browser, text="x", **target_fields(world.alice.bluesky), **then, **{f"{world.alice.bluesky}.comment": "y"}
+    )
+    assert problems(comment) == ["A post with a first comment cannot be scheduled. Publish it now."]
+    reply = {f"{world.alice.bluesky}.option.{name}": "at://x" for name in ("replyToUri", "replyToCid")}
+    assert problems(send_compose(browser, text="x", **target_fields(world.alice.bluesky), **then, **reply)) == [
+        "A reply cannot be scheduled. Publish it now."
+    ]
+
+
+def test_a_day_of_the_calendar_is_in_the_form(browser: ApiClient) -> None:
+    text = browser.get("/compose?day=2027-07-01", headers=HTML).text
+    assert 'value="2027-07-01"' in text
+    assert 'value="later" checked' in text
+
+
+def test_a_post_is_written_anew_with_all_that_it_said(world: RequestCast, browser: ApiClient) -> None:
+    media, account = stored_media(world.alice.api, altText="A door")["id"], world.alice.bluesky
+    own = {f"{account}.option.langs": "en, de", f"{account}.comment": "First!", f"alt.{media}": "A red door"}
+    send_compose(browser, text="<Once>", **target_fields(account), **own, **{"media.1": media})
+    (post,) = posts(world)
+    assert f'href="/compose?from={post["id"]}"' in browser.get(f"/posts/{post['id']}", headers=HTML).text
+    page = browser.get(f"/compose?from={post['id']}", headers=HTML)
+    assert files_of(page) == [media]
+    for there in ("&lt;Once&gt;</textarea>", 'value="en, de"', "First!</textarea>", "A red door</textarea>"):
+        assert there in page.text
+    again = send_compose(
+        browser, text="<Once>", key=key_of(page), **target_fields(account), **own, **{"media.1": media}
+    )
+    assert again.status_code == 303
+    first, second = posts(world)
+    names = ("account", "text", "options", "media", "first_comment")
+    assert [first[name] for name in names] == [second[name] for name in names]
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_every_option_comes_back_as_it_was_sent(name: str) -> None:
+    for each in list_fields(PLATFORMS[name].options):
+        values = [value for value, _ in each.choices] or ["a", "b, c"]
+        assert [each.text_of(each.value_of(value)) for value in values] == values
+
+
+def test_file_url_is_not_reused_and_another_organizations_post_is_absent(
+    world: RequestCast, browser: ApiClient
+) -> None:
+    media = [{"kind": "image", "url": "https://192.0.32.10/a.jpg"}]
+    post = world.scheduled(media=media)
+    page = browser.get(f"/compose?from={post}", headers=HTML)
+    assert "given by its URL cannot be copied" in problems(page)[0]
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    assert other.get(f"/compose?from={post}", headers=HTML).status_code == 404
+    assert browser.get("/compose?from=nonsense", headers=HTML).status_code == 404
+
+
+# --- Checking --------------------------------------------------------------------------------------------------------
+
+
+def test_the_check_says_what_the_api_says_and_writes_nothing(world: RequestCast, browser: ApiClient) -> None:
+    second = world.server.connect(world.alice, "twitter")["id"]
+    before = world.server.stock()
+    answer = send_compose(browser, "check", text="x" * 290, **target_fields(world.alice.bluesky, second))
+    by_api = world.alice.api.post(
+        "/v1/posts/validate",
+        json={"targets": [{"accountId": each} for each in (world.alice.bluesky, second)], "text": "x" * 290},
+    ).json()
+    assert answer.status_code == 200
+    (wrong,) = by_api["results"][1]["errors"]
+    assert problems(answer) == [f"{wrong['message']} {wrong['remediation']}"]
+    place = answer.text.partition(f'id="said-{second}"')[2].partition("</div>")[0]
+    assert f"/docs/rules/{wrong['rule']}" in place
+    assert "1 of 2 accounts would reject this post" in answer.text
+    assert "290 of 300 characters" in answer.text
+    assert 'class="count over">290 of 280 weighted characters' in answer.text
+    assert world.server.stock() == before
+
+
+def test_a_warning_of_the_check_stands_at_its_account(world: RequestCast, browser: ApiClient) -> None:
+    world.published(text="Again and again")
+    answer = send_compose(browser, "check", text="Again and again", **target_fields(world.alice.bluesky))
+    assert 'class="warning"' in answer.text.partition(f'id="said-{world.alice.bluesky}"')[2].partition("</div>")[0]
+    assert "Ready to publish to the account. See the warnings" in answer.text
+
+
+def test_the_deep_check_looks_into_the_files(world: RequestCast, browser: ApiClient) -> None:
+    account = world.server.connect(world.alice, "instagram")["id"]
+    media = stored_media(world.alice.api, make_picture("PNG"))["id"]
+    answer = send_compose(browser, "check", text="x", **target_fields(account), **{"media.1": media})
+    assert any("JPEG" in each for each in problems(answer)), problems(answer)
+
+
+def test_what_refuses_stands_at_its_account_when_it_is_sent_too(world: RequestCast, browser: ApiClient) -> None:
+    answer = send_compose(browser, text="x" * 301, **target_fields(world.alice.bluesky))
+    assert "300 characters" in answer.text.partition(f'id="said-{world.alice.bluesky}"')[2].partition("</div>")[0]
+    assert "Nothing was published." in answer.text
+    assert posts(world) == []
+
+
+def test_counting_is_no_check(world: RequestCast, browser: ApiClient) -> None:
+    answer = send_compose(browser, "count", text="x" * 301, **target_fields(world.alice.bluesky))
+    assert "301 of 300 characters" in answer.text
+    assert problems(answer) == []
+
+
+# --- Media -----------------------------------------------------------------------------------------------------------
+
+
+def test_file_is_uploaded_with_the_text_and_published_with_its_alt_text(world: RequestCast, browser: ApiClient) -> None:
+    answer = add(browser, text="With a picture", **{"new-alt": "A door"}, **target_fields(world.alice.bluesky))
+    assert answer.status_code == 200
+    (media,) = files_of(answer)
+    assert "With a picture</textarea>" in answer.text
+    assert f'id="to-{world.alice.bluesky}" name="to.{world.alice.bluesky}" value="yes" checked' in answer.text
+    assert "A door</textarea>" in answer.text
+    fields = {"media.1": media, f"alt.{media}": "A red door"}
+    assert (
+        send_compose(browser, text="With a picture", **target_fields(world.alice.bluesky), **fields).status_code == 303
+    )
+    (post,) = posts(world)
+    assert json.loads(post["media"]) == [{"kind": "image", "mediaId": media, "altText": "A red door"}]
+
+
+def test_the_same_file_in_the_same_form_is_kept_once(world: RequestCast, browser: ApiClient) -> None:
+    first, second = add(browser, **{"new-alt": "A door"}), add(browser, **{"new-alt": "A door"})
+    assert files_of(first) == files_of(second)
+    assert len(world.server.rows(Media)) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture at all"])
+def test_a_file_that_is_refused_takes_nothing_with_it(world: RequestCast, browser: ApiClient, content: bytes) -> None:
+    answer = add(
+        browser, content, text="Still here", when="later", day="2027-07-01", **target_fields(world.alice.bluesky)
+    )
+    assert answer.status_code == 400
+    assert len(problems(answer)) == 1
+    for there in ("Still here</textarea>", 'value="2027-07-01"', 'name="when" value="later" checked'):
+        assert there in answer.text
+    assert world.server.rows(Media) == []
+    assert stored_files(world.server) == []
+
+
+def test_files_are_chosen_from_the_library_reordered_and_taken_out(world: RequestCast, browser: ApiClient) -> None:
+    first, second = (stored_media(world.alice.api, JPEG + bytes([n]), altText=f"File {n}")["id"] for n in (1, 2))
+    text = browser.get("/compose", headers=HTML).text
+    assert re.findall(r'name="pick\.(\w+)"', text) == [second, first]
+    added = send_compose(browser, "add", **{f"pick.{first}": "yes", f"pick.{second}": "yes"})
+    assert files_of(added) == [first, second]
+    assert "pick." not in added.text
+    fields = {"media.1": first, "media.2": second, f"alt.{second}": "Of its own"}
+    moved = send_compose(browser, "", **fields, earlier=second)
+    assert files_of(moved) == [second, first]
+    assert "Of its own</textarea>" in moved.text
+    assert files_of(send_compose(browser, "", **fields, remove=first)) == [second]
+    send_compose(browser, text="picked", **target_fields(world.alice.bluesky), **{f"pick.{first}": "yes"})
+    assert json.loads(posts(world)[0]["media"]) == [{"kind": "image", "mediaId": first}]
+
+
+def test_a_file_is_left_out_on_an_account_of_its_own(world: RequestCast, browser: ApiClient) -> None:
+    files = [stored_media(world.alice.api, JPEG + bytes([n]))["id"] for n in (1, 2)]
+    first, second = world.alice.bluesky, world.bob.bluesky
+    both = {"media.1": files[0], "media.2": files[1]}
+    shown = send_compose(browser, "count", **both, **target_fields(first)).text
+    assert shown.count(f'name="{first}.without.') == 2
+    assert f'name="{second}.without.' not in shown  # it is not chosen
+    left = {f"{first}.without.{files[0]}": "yes", f"{second}.without.{files[0]}": "yes"}
+    left |= {f"{second}.without.{files[1]}": "yes"}
+    assert (
+        f'name="{first}.without.{files[0]}" value="yes" checked'
+        in send_compose(browser, "", **both, **left, **target_fields(first)).text
+    )
+    assert send_compose(browser, text="x", **both, **left, **target_fields(first, second)).status_code == 303
+    sent = {row["account"]: [ref["mediaId"] for ref in json.loads(row["media"])] for row in posts(world)}
+    assert sent == {first: files[1:], second: []}
+
+
+# --- Who may be published to -----------------------------------------------------------------------------------------
+
+
+def test_an_account_that_cannot_publish_is_named_with_its_reason(world: RequestCast, browser: ApiClient) -> None:
+    account = world.alice.bluesky
+    world.server.service.write(
+        lambda tx: Account.update(status="revoked").where(Account.id == account).execute()
+    ).result()
+    text = browser.get("/compose", headers=HTML).text
+    assert f'name="to.{account}"' not in text
+    assert "Reconnect this account to publish to it." in text
+    assert 'href="/connect/bluesky?profile=' in text
+    off = world.server.connect(world.alice, "tiktok")["id"]
+    text = browser.get("/compose", headers=HTML).text
+    assert f'name="to.{off}"' not in text
+    assert "TikTok is not enabled on this server." in text
+
+
+def test_the_accounts_are_those_of_the_profile_that_one_is_in(world: RequestCast, browser: ApiClient) -> None:
+    text = browser.get("/compose", headers=HTML).text
+    assert f"to.{world.alice.bluesky}" in text
+    assert f"to.{world.bob.bluesky}" in text  # another profile of the same organization
+    browser.post("/profile", data={"csrf_token": browser.headers["X-CSRF-Token"], "profile": world.bob.profile})
+    text = browser.get("/compose", headers=HTML).text
+    assert f"to.{world.alice.bluesky}" not in text
+    assert f'name="to.{world.bob.bluesky}" value="yes" checked' in text  # the only one
+    assert add(browser).status_code == 200
+    assert world.server.rows(Media)[-1]["profile"] == world.bob.profile
+
+
+def test_without_an_account_it_says_what_to_do(world: RequestCast) -> None:
+    empty = sign_in(world.server, world.server.person("Nobody").organization, name="nobody")
+    assert "No accounts are connected yet" in empty.get("/compose", headers=HTML).text
+
+
+def test_a_member_composes(world: RequestCast) -> None:
+    member = sign_in(world.server, world.alice.organization, role="member", name="mona")
+    assert 'href="/compose"' in member.get("/posts", headers=HTML).text
+    assert send_compose(member, text="hello", **target_fields(world.alice.bluesky)).status_code == 303
+
+
+# --- A session that ends in the middle -------------------------------------------------------------------------------
+
+
+def test_what_was_written_comes_back_after_signing_in_again(world: RequestCast) -> None:
+    add_user(world.server, world.alice, EMAIL, "owner")
+    browser, text = world.server.api(), "“Ünïcode” " * 700
+    page = browser.post(
+        "/compose", data={"page": "/compose", "do": "send", "text": text, **target_fields(world.alice.bluesky)}
+    )
+    assert "Your session has ended" in page.text
+    sent = sign_in_at(page, browser)
+    assert sent.headers["Location"] == "/compose?kept=1"
+    back = browser.get("/compose?kept=1", headers=HTML)
+    assert f"{text}</textarea>" in back.text
+    assert f'name="to.{world.alice.bluesky}" value="yes" checked' in back.text
+    assert "so the form was not sent" in back.text
+    assert posts(world) == []
+
+
+# --- Hostile forms ---------------------------------------------------------------------------------------------------
+
+
+def hostile(world: RequestCast) -> list[dict[str, str]]:
+    mine, theirs = world.alice.bluesky, world.charlie.bluesky
+    foreign = stored_media(world.charlie.api)["id"]
+    return [
+        {},
+        target_fields(mine),
+        {"text": "x"},
+        {"text": "x", **target_fields(*(f"{n:08x}-0000-7000-8000-000000000000" for n in range(26)))},
+        {"text": "x", **target_fields(UNKNOWN_ID)},
+        {"text": "x", **target_fields(theirs)},
+        {"text": "x", **target_fields(mine, theirs)},
+        {"text": "x", **target_fields("", "not-an-id", XSS)},
+        {"text": "x", **target_fields(mine), "media.1": foreign},
+        {"text": "x", **target_fields(mine), "media.1": UNKNOWN_MEDIA},
+        {"text": "x", **target_fields(mine), "media.1": XSS, "media.999": "\0"},
+        {"text": "x", **target_fields(mine), **{f"media.{n}": f"med_{n:022}" for n in range(200)}},
+        {"text": "a\0b", **target_fields(mine)},
+        {"text": "x", **target_fields(mine), f"{mine}.option.langs": "\0,,,", f"{mine}.option.replyToUri": "x"},
+        {"text": "x", **target_fields(mine), f"{mine}.option.replyToUri": "x" * 5000, f"{mine}.option.replyToCid": "y"},
+        {"text": "x", **target_fields(mine), f"{mine}.comment": "\0"},
+        {
+            "text": "x",
+            **target_fields(mine),
+            "when": "later",
+            "day": "\uffff",
+            "clock": XSS,
+            "in_zone": "../../etc/passwd",
+        },
+        {"text": "x" * 100_001, **target_fields(mine)},
+        {"text": "x", "to.": "yes", "pick.": "yes", "alt.": "yes", "media.": "x", ".text": "y"},
+    ]
+
+
+@pytest.mark.parametrize("do", ["send", "check", "count", ""])
+def test_a_hostile_form_is_answered_in_words_and_writes_nothing(
+    world: RequestCast, browser: ApiClient, do: str
+) -> None:
+    for given in hostile(world):
+        before = world.server.stock()
+        answer = send_compose(browser, do, **given)
+        assert answer.status_code in ((400, 404) if do in ("send", "check") else (200,)), (given, answer.text)
+        assert answer.headers["Content-Type"].startswith("text/html")
+        assert "<h1>Compose</h1>" in answer.text
+        assert XSS not in answer.text
+        assert world.server.stock() == before
+
+
+def test_wrong_options_are_told_beside_their_fields(world: RequestCast, browser: ApiClient) -> None:
+    account = world.server.connect(world.alice, "facebook")["id"]
+    given = {f"{account}.option.link": "no address", "text": "x", **target_fields(world.alice.bluesky, account)}
+    answer = send_compose(browser, **given)
+    place = answer.text.partition(f'id="{account}.option.link-wrong"')[2].partition("</div>")[0]
+    assert "an absolute URL" in place
+    assert 'value="no address"' in answer.text
+
+
+def test_text_stays_text_wherever_it_comes_from(world: RequestCast, browser: ApiClient) -> None:
+    stored_media(world.alice.api, altText=XSS)
+    account = world.server.connect(world.alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)["id"]
+    world.server.service.write(
+        lambda tx: Account.update(display_name=XSS).where(Account.id == account).execute()
+    ).result()
+    own = {
+        f"{account}.{name}": XSS for name in ("text", "comment", *(f"option.{each}" for each in ("title", "boardId")))
+    }
+    added = add(
+        browser,
+        **{"new-alt": XSS, "text": XSS, "day": XSS, "clock": XSS, "in_zone": XSS},
+        **own,
+        **target_fields(account),
+    )
+    for answer in (added, send_compose(browser, "check", text=XSS, **own, **target_fields(account))):
+        assert answer.text.count("<script") == 1  # our own
+        assert XSS not in answer.text
+        assert "&lt;script&gt;" in answer.text
+
+
+def test_more_fields_than_the_form_has_are_refused(world: RequestCast, browser: ApiClient) -> None:
+    answer = send_compose(browser, **{f"f{number}": "" for number in range(2501)})
+    assert answer.status_code == 400
+    assert browser.post("/compose", content=b"x" * 600_000, headers=HTML).status_code == 413
+
+
+def test_forged_forms_do_nothing(world: RequestCast, browser: ApiClient) -> None:
+    before = world.server.stock()
+    given = {"csrf_token": "wrong", "key": FORM_KEY, "do": "send", "text": "x", **target_fields(world.alice.bluesky)}
+    assert browser.post("/compose", data=given, headers=HTML).status_code == 403
+    file = {"file": ("a.jpg", JPEG, "image/png")}
+    assert browser.post("/compose/media", data=given, files=file, headers=HTML).status_code == 403
+    cross = HTML | {"Sec-Fetch-Site": "cross-site"}
+    good = given | {"csrf_token": browser.headers["X-CSRF-Token"]}
+    assert browser.post("/compose/media", data=good, files=file, headers=cross).status_code == 403
+    assert world.server.stock() == before
+
+
+def test_nobody_else_sees_or_uses_what_is_ours(world: RequestCast, browser: ApiClient) -> None:
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    stored_media(world.alice.api, altText="Our secret plans")
+    text = other.get("/compose", headers=HTML).text
+    assert world.alice.bluesky not in text
+    assert "Our secret plans" not in text

@@ -1,0 +1,270 @@
+"""The overview: what needs somebody's eyes, with what can be done about it; it tells of now, and costs little."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.background import recovery
+from socialpub.domain.posts import overview
+from socialpub.domain.server import instance
+from socialpub.store.schema.models import Account, Post
+from tests.support.app_server import ApiClient, AppServer
+from tests.support.connect_flow import sign_in
+from tests.support.dashboard_forms import needs_password
+from tests.support.post_outcomes import failed, unknown
+from tests.support.request_cast import RequestCast
+
+
+def send(browser: ApiClient, path: str, **fields: str) -> httpx.Response:
+    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
+
+
+def then(browser: ApiClient, sent: httpx.Response) -> str:
+    """The page that is seen after a form."""
+    assert sent.status_code == 303
+    cookies = f"{browser.headers['Cookie']}; {sent.headers['Set-Cookie'].partition(';')[0]}"
+    return browser.get(sent.headers["Location"], headers={"Cookie": cookies}).text
+
+
+@pytest.fixture
+def browser(world: RequestCast) -> ApiClient:
+    return sign_in(world.server, world.alice.organization)
+
+
+def change(world: RequestCast, **columns: object) -> None:
+    world.server.service.write(
+        lambda tx: Account.update(**columns).where(Account.id == world.alice.bluesky).execute()
+    ).result()
+
+
+# --- First steps -----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_steps_tick_themselves_off(server: AppServer) -> None:
+    new = server.person("New")
+    browser = sign_in(server, new.organization)
+    page = browser.get("/").text
+    assert '<a href="/accounts#connect">Connect an account</a>' in page
+    assert "Create an API key <span" in page  # there is one already
+    server.connect_bluesky(new)
+    assert "Connect an account <span" in browser.get("/").text
+    new.api.publish({"text": "first", "targets": [{"accountId": new.bluesky}]})
+    assert "Get started" not in browser.get("/").text
+
+
+# --- What needs eyes -------------------------------------------------------------------------------------------------
+
+
+def test_where_nothing_needs_eyes_it_says_so(world: RequestCast, browser: ApiClient) -> None:
+    world.published(text="it is out")
+    world.scheduled(text="it comes")
+    page = browser.get("/").text
+    assert "All is well" in page
+    assert page.index("it comes") < page.index("it is out")
+
+
+@pytest.mark.parametrize(("answer", "status"), [("yes", "published"), ("no", "failed")])
+def test_an_unknown_outcome_is_settled_by_what_somebody_sees(
+    world: RequestCast, browser: ApiClient, answer: str, status: str
+) -> None:
+    post = unknown(world)
+    page = browser.get("/").text
+    assert "Outcome unknown" in page
+    assert page.count(f'name="post" value="{post}"') == 2
+    sent = send(browser, "/overview/settle", post=post, published=answer)
+    assert (sent.status_code, sent.headers["Location"]) == (303, "/")
+    assert world.alice.api.get(f"/v1/posts/{post}").json()["status"] == status
+    assert "Outcome unknown" not in browser.get("/").text
+    assert send(browser, "/overview/settle", post=post, published=answer).status_code == 409  # sent twice
+
+
+def test_failures_are_grouped_by_their_cause_and_tried_again_together(world: RequestCast, browser: ApiClient) -> None:
+    first, second = failed(world), failed(world)
+    page = browser.get("/").text
+    assert "<strong>2 posts</strong>" in page
+    assert page.count('action="/overview/retry"') == 1
+    error = world.alice.api.get(f"/v1/posts/{first}").json()["error"]
+    cause = {"account": world.alice.bluesky, "code": error["code"], "rule": error.get("rule", "")}
+    assert "Retrying 2 posts." in then(browser, send(browser, "/overview/retry", **cause))
+    assert {world.server.wait(post, "published")["status"] for post in (first, second)} == {"published"}
+    assert "Retrying 0 posts." in then(browser, send(browser, "/overview/retry", **cause))
+
+
+def test_a_failure_of_a_lost_account_is_answered_by_connecting_it_again(world: RequestCast, browser: ApiClient) -> None:
+    failed(world)
+    world.scheduled()
+    change(world, status="revoked")
+    page = browser.get("/").text
+    assert "Reconnect to retry" in page
+    assert 'action="/overview/retry"' not in page
+    assert "1 post is waiting" in page
+    path = f"/overview/cancel?account={world.alice.bluesky}"
+    assert f'href="{path}"' in page
+    assert 'action="/overview/cancel"' not in page  # not by one click
+    assert "Cancel 1 scheduled post<" in browser.get(path).text
+    assert "1 post canceled." in then(browser, send(browser, "/overview/cancel", account=world.alice.bluesky))
+    assert "waiting" not in browser.get("/").text
+    assert "No posts are scheduled for this account." in browser.get(path).text
+
+
+def test_accounts_that_are_about_to_be_lost_are_told(world: RequestCast, browser: ApiClient) -> None:
+    change(world, status="expiring", token_expires_at=world.server.clock.now_ms() + 3 * 86_400_000)
+    page = browser.get("/").text
+    assert "Expires soon" in page
+    assert "in 3 days" in page
+    assert f"/connect/bluesky?profile={world.alice.profile}" in page
+
+
+def test_what_is_overdue_is_counted(world: RequestCast, browser: ApiClient) -> None:
+    world.server.service.write(lambda tx: instance.pause(world.server.service, tx, instance.RESTORED)).result()
+    world.scheduled()
+    world.server.clock.skip(3600 + overview.OVERDUE_AFTER_MS / 1000 + 1)
+    scope = Scope(world.alice.organization)
+    seen = world.server.service.read(lambda: overview.load(world.server.service, scope)).result()
+    assert seen.late == 1
+    elsewhere = Scope(world.charlie.organization)
+    assert world.server.service.read(lambda: overview.load(world.server.service, elsewhere)).result().late == 0
+
+
+@pytest.mark.parametrize("reason", ["clock", "restored", "damaged"])
+def test_a_pause_says_why_and_only_the_clocks_is_ended_here(world: RequestCast, reason: str) -> None:
+    server = world.server
+    alone = server.person("Alone")
+    browser = sign_in(server, alone.organization, name="alone")
+    server.service.write(lambda tx: instance.pause(server.service, tx, reason)).result()
+    page = browser.get("/").text
+    assert "Publishing is paused" in page
+    assert 'action="/overview/resume"' not in page  # there are other organizations on this server
+    assert send(browser, "/overview/resume").status_code == 403
+
+
+def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: AppServer) -> None:
+    only = server.person("Only")
+    browser = sign_in(server, only.organization)
+    server.service.write(lambda tx: instance.pause(server.service, tx, instance.CLOCK)).result()
+    assert 'action="/overview/resume"' in browser.get("/").text
+    assert send(browser, "/overview/resume").status_code == 303
+    assert server.service.read(instance.get_pause_reason).result() is None
+
+
+def restored(server: AppServer) -> None:
+    """As after a start from a backup: the pause is there before anything is claimed."""
+    server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
+    server.engine.pauses.follow()
+
+
+@pytest.mark.parametrize(("choice", "status"), [("skip", "failed"), ("publish", "published")])
+def test_who_is_alone_on_a_server_goes_on_after_a_restore(server: AppServer, choice: str, status: str) -> None:
+    """Having said what becomes of what is overdue: it fails, or goes out late."""
+    only = server.person("Only")
+    server.connect_bluesky(only)
+    restored(server)
+    post = RequestCast(server, only, only, only).scheduled()
+    server.clock.skip(3600 + 60)
+    browser = sign_in(server, only.organization)
+    assert 'href="/overview/compare"' in browser.get("/").text
+    page = browser.get("/overview/compare").text
+    assert "1 post is overdue" in page
+    assert f'href="/posts/{post}"' in page
+    assert send(browser, "/overview/compare").status_code == 400
+    assert server.service.read(instance.get_pause_reason).result() == instance.RESTORED
+    answer = send(browser, "/overview/compare", overdue=choice)
+    assert "Publishing resumed." in then(browser, answer)
+    assert server.service.read(instance.get_pause_reason).result() is None
+    row = server.wait(post, status)
+    assert (row["error_code"] is None) == (choice == "publish")
+    assert "not paused for a restore" in browser.get("/overview/compare").text
+    assert send(browser, "/overview/compare", overdue=choice).status_code == 409
+
+
+def test_nobody_goes_on_for_others_nor_for_another_reason(world: RequestCast) -> None:
+    browser = sign_in(world.server, world.alice.organization)
+    restored(world.server)
+    assert 'href="/overview/compare"' not in browser.get("/").text
+    assert "This server has other organizations" in browser.get("/overview/compare").text
+    assert send(browser, "/overview/compare", overdue="skip").status_code == 403
+    assert world.server.service.read(instance.get_pause_reason).result() == instance.RESTORED
+
+
+def test_more_than_a_transaction_should_hold_is_the_commands_work(
+    server: AppServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only = server.person("Only")
+    server.connect_bluesky(only)
+    world = RequestCast(server, only, only, only)
+    monkeypatch.setattr(recovery, "SKIPPED_MAX", 1)
+    restored(server)
+    posts = [world.scheduled(), world.scheduled()]
+    server.clock.skip(3600 + 60)
+    browser = sign_in(server, only.organization)
+    assert "More than 1 post" in browser.get("/overview/compare").text
+    answer = send(browser, "/overview/compare", overdue="skip")
+    assert (answer.status_code, "socialpub resume --after-restore --skip-overdue" in answer.text) == (400, True)
+    assert {row["status"] for post in posts for row in server.rows(Post, id=post)} == {"queued"}
+
+
+def test_going_on_asks_for_the_password_when_the_sign_in_is_old(server: AppServer) -> None:
+    browser = sign_in(server, server.person("Only").organization)
+    restored(server)
+    server.clock.skip(11 * 60)
+    answer = send(browser, "/overview/compare", overdue="skip")
+    assert (answer.status_code, needs_password(answer)) == (403, True)
+    assert server.service.read(instance.get_pause_reason).result() == instance.RESTORED
+
+
+def test_a_scheduler_that_is_silent_is_told(world: RequestCast, browser: ApiClient) -> None:
+    assert "The scheduler is not responding" not in browser.get("/").text
+    world.server.engine._beats.last -= 90
+    assert "The scheduler is not responding" in browser.get("/").text
+
+
+# --- Of now ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_part_that_tells_of_now_is_sent_only_when_it_has_changed(world: RequestCast, browser: ApiClient) -> None:
+    assert '<div data-refresh="/overview/now">' in browser.get("/").text
+    first = browser.get("/overview/now")
+    assert first.status_code == 200
+    assert "<html" not in first.text
+    known = {"If-None-Match": first.headers["ETag"]}
+    assert browser.get("/overview/now", headers=known).status_code == 304
+    world.scheduled(text="one more")
+    again = browser.get("/overview/now", headers=known)
+    assert (again.status_code, "one more" in again.text) == (200, True)
+
+
+def test_a_second_organization_sees_nothing_of_the_first(world: RequestCast) -> None:
+    unknown(world)
+    failed(world)
+    world.scheduled(text="a secret plan")
+    change(world, status="revoked")
+    stranger = sign_in(world.server, world.charlie.organization, name="stranger")
+    page = stranger.get("/").text
+    assert "a secret plan" not in page
+    assert "Outcome unknown" not in page
+    assert "Failed and rejected" not in page
+    lost = world.server.rows(Post, status="failed")[0]["id"]
+    assert send(stranger, "/overview/settle", post=lost, published="yes").status_code == 404
+    assert send(stranger, "/overview/cancel", account=world.alice.bluesky).status_code == 404
+
+
+def test_a_profile_shows_what_is_its_own(world: RequestCast, browser: ApiClient) -> None:
+    failed(world)
+    other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
+    send(browser, "/profile", profile=other)
+    assert "Failed and rejected" not in browser.get("/").text
+    send(browser, "/profile", profile=world.alice.profile)
+    assert "Failed and rejected" in browser.get("/").text
+
+
+def test_a_member_sees_what_is_wrong_and_manages_nothing(world: RequestCast) -> None:
+    change(world, status="revoked")
+    world.scheduled()
+    member = sign_in(world.server, world.alice.organization, role="member", name="dave")
+    page = member.get("/").text
+    assert "Access expired" in page
+    assert "/connect/" not in page
+    assert 'action="/overview/cancel"' not in page
+    assert send(member, "/overview/cancel", account=world.alice.bluesky).status_code == 403

@@ -1,0 +1,588 @@
+"""Whoever asks is looked at again in the transaction that writes: what was taken away meanwhile writes nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+import socialpub
+from socialpub import platforms
+from socialpub.base.security.crypto import digest
+from socialpub.domain.accounts import connect
+from socialpub.domain.context.platform_sites import PlatformSites
+from socialpub.domain.identity import totp, users
+from socialpub.domain.server import instance
+from socialpub.platforms.contract import Board
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
+from socialpub.store.schema.models import ApiKey, Invitation, Session, User
+from socialpub.web.app import ROUTES
+from socialpub.web.pipeline import RequestPipeline
+from tests.support.app_server import AppServer, error_of, format_instant, unused_name
+from tests.support.connect_flow import ConnectSession, open_connect_session
+from tests.support.media_uploads import stored_files, stored_media, upload_media
+from tests.support.post_outcomes import unknown
+from tests.support.request_cast import RequestCast
+from tests.support.sign_in import PASSWORD, add_user
+from tests.support.soak.soak_world import wait_for
+from tests.support.totp_codes import make_code, offered_secret
+from tests.support.write_requests import WriteRequest, find_writes
+
+Send = Callable[[], httpx.Response]
+
+
+@pytest.fixture
+def office(make_server: Callable[..., AppServer], lab: Any, monkeypatch: pytest.MonkeyPatch) -> ConnectSession:
+    office = open_connect_session(make_server, lab, monkeypatch, "threads")
+    office.server.connect_bluesky(office.alice)
+    return office
+
+
+# --- What can be taken away ----------------------------------------------------------------------------------------
+
+
+def revoke_key(server: AppServer) -> None:
+    server.service.write(lambda tx: ApiKey.update(revoked_at=1).execute()).result()
+
+
+def end_session(server: AppServer) -> None:
+    server.service.write(lambda tx: Session.delete().execute()).result()
+
+
+def lower_role(server: AppServer) -> None:
+    server.service.write(lambda tx: User.update(role="member").execute()).result()
+
+
+TAKEN: dict[str, tuple[Callable[[AppServer], None], int, str]] = {
+    "key revoked": (revoke_key, 401, "unauthenticated"),
+    "session ended": (end_session, 401, "unauthenticated"),
+    "role lowered": (lower_role, 403, "unauthorized"),
+}
+
+
+CHANNEL_PAGE = "/settings/notifications/<channel_id:str>"
+
+
+# --- Every route that writes for somebody ---------------------------------------------------------------------------
+
+
+def _scheduled(office: ConnectSession) -> str:
+    return _world(office).scheduled()
+
+
+def _world(office: ConnectSession) -> RequestCast:
+    return RequestCast(office.server, office.alice, office.alice, office.alice)
+
+
+def _publish(office: ConnectSession) -> Send:
+    return lambda: office.alice.api.publish(_world(office).body())
+
+
+def _reschedule(office: ConnectSession) -> Send:
+    post, body = _scheduled(office), {"scheduledAt": _world(office).soon(7200)}
+    return lambda: office.alice.api.patch(f"/v1/posts/{post}", json=body)
+
+
+def _cancel(office: ConnectSession) -> Send:
+    post = _scheduled(office)
+    return lambda: office.alice.api.delete(f"/v1/posts/{post}")
+
+
+def _failed(office: ConnectSession) -> str:
+    post = unknown(_world(office))
+    assert office.alice.api.post(f"/v1/posts/{post}/settle", json={"published": False}).status_code == 200
+    return post
+
+
+def _retry(office: ConnectSession) -> Send:
+    post, body = _failed(office), {"scheduledAt": format_instant(office.server.clock.now_ms() + 3_600_000)}
+    return lambda: office.alice.api.post(f"/v1/posts/{post}/retry", json=body)
+
+
+def _settle(office: ConnectSession) -> Send:
+    post = unknown(_world(office))
+    return lambda: office.alice.api.post(f"/v1/posts/{post}/settle", json={"published": True})
+
+
+def _board(office: ConnectSession) -> Send:
+    account = office.server.connect(office.alice, "pinterest")["id"]
+    return lambda: office.alice.api.patch(f"/v1/accounts/{account}/pinterest/default-board", json={"boardId": "1"})
+
+
+def _board_form(office: ConnectSession) -> Send:
+    account = office.server.connect(office.alice, "pinterest")["id"]
+    return _form(office, f"/accounts/{account}/board", board="1")
+
+
+def _app(office: ConnectSession, way: str = "") -> Send:
+    """A form about the app of a platform where the settings name none; where there is a way, one was typed in."""
+    service, lab = office.server.service, {"threads": {"api_base": office.server.lab.origin("threads")}}
+    settings = service.runtime.settings
+    service.sites = PlatformSites(settings.model_copy(update={"platforms": settings.platforms | lab}))
+    app = {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    if way:
+        assert _form(office, "/settings/apps/threads", **app)().status_code == 303
+    return _form(office, f"/settings/apps/threads{way}", **app)
+
+
+def _upload(office: ConnectSession) -> Send:
+    return lambda: upload_media(office.alice.api)
+
+
+def _delete_media(office: ConnectSession) -> Send:
+    made = stored_media(office.alice.api)["id"]
+    return lambda: office.alice.api.delete(f"/v1/media/{made}")
+
+
+def _start(office: ConnectSession) -> Send:
+    return lambda: office.browser.post("/v1/accounts/connect/threads", json={})
+
+
+def _complete(office: ConnectSession) -> Send:
+    back = _back(office)
+    return lambda: office.complete(code=back["code"], state=back["state"])
+
+
+def _back(office: ConnectSession) -> dict[str, str]:
+    office.login_exists()
+    return office.visit(office.start())
+
+
+def _disconnect(office: ConnectSession) -> Send:
+    return lambda: office.browser.delete(f"/v1/accounts/{office.alice.bluesky}")
+
+
+def _profile(office: ConnectSession, method: str) -> Send:
+    made = office.browser.post("/v1/profiles", json={"name": "North"}).json()["id"]
+    body = {"json": {"name": "South"}} if method == "PATCH" else {}
+    return lambda: office.browser.request(method, f"/v1/profiles/{made}", **body)
+
+
+def _json(office: ConnectSession, path: str) -> Send:
+    return lambda: office.browser.post(path, json={"name": "new"})
+
+
+def _form(office: ConnectSession, path: str, **fields: str) -> Send:
+    return lambda: office.browser.post(path, data={"csrf_token": "csrf-alice", **fields})
+
+
+def _post_form(office: ConnectSession, make: Callable[[ConnectSession], str], way: str, **fields: str) -> Send:
+    """A form about a post that stands ready for it."""
+    return _form(office, f"/posts/{make(office)}/{way}", **fields)
+
+
+def _unknown(office: ConnectSession) -> str:
+    return unknown(_world(office))
+
+
+def _credentials(office: ConnectSession) -> Send:
+    handle = unused_name() + ".test"
+    made = office.server.lab.lab.add_account("bluesky", handle=handle)
+    return _form(office, "/connect/bluesky", handle=handle, password=made["appPassword"])
+
+
+def _callback(office: ConnectSession) -> Send:
+    back = _back(office)
+    return lambda: office.browser.get("/connect/threads/callback", params=back)
+
+
+HOOKS, HOOK = "/v1/webhook-endpoints", "/v1/webhook-endpoints/<endpoint_id:str>"
+
+
+def _hook(office: ConnectSession, method: str, tail: str = "", body: Any = None) -> Send:
+    """A request about an endpoint where nobody listens."""
+    api = office.alice.api
+    made = api.post(HOOKS, json={"url": "http://127.0.0.1:1/"}).json()["id"]
+    return lambda: api.request(method, f"{HOOKS}/{made}{tail}", **({} if body is None else {"json": body}))
+
+
+def _register(office: ConnectSession) -> Send:
+    return lambda: office.alice.api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
+
+
+def _hook_form(office: ConnectSession, way: str, **fields: str) -> Send:
+    made = office.alice.api.post(HOOKS, json={"url": "http://127.0.0.1:1/"}).json()["id"]
+    return _form(office, f"/webhooks/{made}/{way}", **fields)
+
+
+def _channel_form(office: ConnectSession, way: str, **fields: str) -> Send:
+    to = {"kind": "slack", "url": "http://127.0.0.1:1/x"}
+    made = office.alice.api.post("/v1/notification-channels", json={"to": to}).json()["id"]
+    return _form(office, f"/settings/notifications/{made}/{way}", **fields)
+
+
+def _delivery(office: ConnectSession) -> str:
+    api = office.alice.api
+    api.post(HOOKS, json={"url": "http://127.0.0.1:1/"})
+    _scheduled(office)
+    first = lambda: api.get("/v1/webhook-deliveries").json()["data"][0]  # noqa: E731
+    assert wait_for(lambda: first()["attemptCount"] == 1, 30)  # the next one is not due yet
+    return str(first()["id"])
+
+
+def _redeliver(office: ConnectSession) -> Send:
+    delivery = _delivery(office)
+    return lambda: office.alice.api.post(f"/v1/webhook-deliveries/{delivery}/redeliver")
+
+
+CHANNELS, CHANNEL = "/v1/notification-channels", "/v1/notification-channels/<channel_id:str>"
+NOBODY = {"to": {"kind": "slack", "url": "http://127.0.0.1:1/"}}
+
+
+def _channel(office: ConnectSession, method: str, tail: str = "", body: Any = None) -> Send:
+    """A request about a channel where nobody listens."""
+    api = office.alice.api
+    made = api.post(CHANNELS, json=NOBODY).json()["id"]
+    return lambda: api.request(method, f"{CHANNELS}/{made}{tail}", **({} if body is None else {"json": body}))
+
+
+KEYED: dict[str, Callable[[ConnectSession], Send]] = {
+    "POST /v1/posts": _publish,
+    "PATCH /v1/posts/<post_id:str>": _reschedule,
+    "DELETE /v1/posts/<post_id:str>": _cancel,
+    "POST /v1/posts/<post_id:str>/retry": _retry,
+    "POST /v1/posts/<post_id:str>/settle": _settle,
+    "PATCH /v1/accounts/<account_id:str>/pinterest/default-board": _board,
+    "POST /v1/media": _upload,
+    "DELETE /v1/media/<media_id:str>": _delete_media,
+    f"POST {HOOKS}": _register,
+    f"PATCH {HOOK}": lambda office: _hook(office, "PATCH", body={"active": False}),
+    f"DELETE {HOOK}": lambda office: _hook(office, "DELETE"),
+    f"POST {HOOK}/test": lambda office: _hook(office, "POST", "/test", {}),
+    f"POST {HOOK}/rotate-secret": lambda office: _hook(office, "POST", "/rotate-secret"),
+    f"POST {HOOK}/redeliver": lambda office: _hook(office, "POST", "/redeliver", {"since": "2026-01-01T00:00:00Z"}),
+    "POST /v1/webhook-deliveries/<delivery_id:str>/redeliver": _redeliver,
+    f"POST {CHANNELS}": lambda office: lambda: office.alice.api.post(CHANNELS, json=NOBODY),
+    f"PATCH {CHANNEL}": lambda office: _channel(office, "PATCH", body={"active": False}),
+    f"DELETE {CHANNEL}": lambda office: _channel(office, "DELETE"),
+    f"POST {CHANNEL}/test": lambda office: _channel(office, "POST", "/test", {}),
+}
+
+
+def _empty(office: ConnectSession) -> str:
+    """A profile that may be deleted."""
+    return str(office.browser.post("/v1/profiles", json={"name": "Empty"}).json()["id"])
+
+
+def _answer(office: ConnectSession) -> Send:
+    return _form(office, "/overview/settle", post=unknown(_world(office)), published="yes")
+
+
+def _second(office: ConnectSession) -> str:
+    """Another member."""
+    add_user(office.server, office.alice, "carol@example.com", "member")
+    return str(office.server.rows(User, email="carol@example.com")[0]["id"])
+
+
+def _withdraw(office: ConnectSession) -> Send:
+    _form(office, "/settings/members", email="carol@example.com", role="member")()
+    (made,) = office.server.rows(Invitation)
+    return _form(office, f"/settings/invitations/{made['id']}/withdraw")
+
+
+def _password(office: ConnectSession) -> Send:
+    hash_ = users.hash_password(PASSWORD)
+    office.server.service.write(lambda tx: User.update(password=hash_).execute()).result()
+    return _form(office, "/settings/password", password=PASSWORD, new_password=f"{PASSWORD} and more")
+
+
+def _other_session(office: ConnectSession) -> Send:
+    user, now = office.server.rows(User)[0]["id"], office.server.clock.now_ms()
+    times = {"created_at": now, "seen_at": now, "ends_at": now + 86_400_000, "proved_at": now}
+    other = Session.insert(id=digest("other"), user=user, csrf="csrf-other", **times)
+    office.server.service.write(lambda tx: other.execute()).result()
+    page = office.browser.get("/settings").text
+    found = re.search(r'name="session" value="([^"]+)"', page)
+    assert found, page
+    return _form(office, "/settings/sessions/end", session=found[1])
+
+
+def _second_factor(office: ConnectSession) -> Send:
+    now = office.server.clock.stop()
+    office.server.clock.stop(now - now % totp.STEP_MS + totp.STEP_MS // 2)
+    secret, sealed = offered_secret(office.browser)
+    return _form(office, "/settings/totp", secret=sealed, code=make_code(office.server, secret))
+
+
+def _with_second_factor(office: ConnectSession, way: str) -> Send:
+    assert _second_factor(office)().status_code == 303
+    return _form(office, f"/settings/totp/{way}")
+
+
+def _after_restore(office: ConnectSession) -> Send:
+    service = office.server.service
+    service.write(lambda tx: instance.pause(service, tx, instance.RESTORED)).result()
+    return _form(office, "/overview/compare", overdue="publish")
+
+
+BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
+    "POST /settings/password": _password,
+    "POST /settings/sessions/end": _other_session,
+    "POST /settings/totp": _second_factor,
+    "POST /settings/totp/codes": lambda office: _with_second_factor(office, "codes"),
+    "POST /settings/totp/off": lambda office: _with_second_factor(office, "off"),
+    "POST /settings/members": lambda office: _form(
+        office, "/settings/members", email="carol@example.com", role="member"
+    ),
+    "POST /settings/members/<member_id:str>": lambda office: _form(
+        office, f"/settings/members/{_second(office)}", role="admin"
+    ),
+    "POST /settings/members/<member_id:str>/remove": lambda office: _form(
+        office, f"/settings/members/{_second(office)}/remove"
+    ),
+    "POST /settings/invitations/<invitation_id:str>/withdraw": _withdraw,
+    "POST /v1/accounts/connect/<platform:str>": _start,
+    "POST /v1/accounts/connect/<platform:str>/complete": _complete,
+    "DELETE /v1/accounts/<account_id:str>": _disconnect,
+    "POST /v1/profiles": lambda office: _json(office, "/v1/profiles"),
+    "PATCH /v1/profiles/<profile_id:str>": lambda office: _profile(office, "PATCH"),
+    "DELETE /v1/profiles/<profile_id:str>": lambda office: _profile(office, "DELETE"),
+    "POST /v1/api-keys": lambda office: _json(office, "/v1/api-keys"),
+    "DELETE /v1/api-keys/<key_id:str>": lambda office: (
+        lambda: office.browser.delete(f"/v1/api-keys/{office.alice.key_id}")
+    ),
+    "GET /connect/<platform:str>": lambda office: lambda: office.browser.get("/connect/threads"),
+    "POST /connect/<platform:str>": _credentials,
+    "GET /connect/<platform:str>/callback": _callback,
+    "POST /accounts/<account_id:str>/disconnect": lambda office: _form(
+        office, f"/accounts/{office.alice.bluesky}/disconnect"
+    ),
+    "POST /accounts/<account_id:str>/board": _board_form,
+    "POST /settings/apps/<platform:str>": _app,
+    "POST /settings/apps/<platform:str>/check": lambda office: _app(office, "/check"),
+    "POST /settings/apps/<platform:str>/remove": lambda office: _app(office, "/remove"),
+    "POST /settings/keys": lambda office: _form(office, "/settings/keys", name="new"),
+    "POST /settings/keys/<key_id:str>/revoke": lambda office: _form(
+        office, f"/settings/keys/{office.alice.key_id}/revoke"
+    ),
+    "POST /overview/settle": _answer,
+    "POST /overview/retry": lambda office: _form(office, "/overview/retry", account=office.alice.bluesky),
+    "POST /overview/cancel": lambda office: _form(office, "/overview/cancel", account=office.alice.bluesky),
+    "POST /overview/resume": lambda office: _form(office, "/overview/resume"),
+    "POST /overview/compare": _after_restore,
+    "POST /settings/organization": lambda office: _form(office, "/settings/organization", name="new"),
+    "POST /settings/organization/delete": lambda office: _form(
+        office, "/settings/organization/delete", confirm=f"{office.alice.name}'s"
+    ),
+    "POST /settings/profiles": lambda office: _form(office, "/settings/profiles", name="new"),
+    "POST /settings/profiles/<profile_id:str>": lambda office: _form(
+        office, f"/settings/profiles/{office.alice.profile}", name="new"
+    ),
+    "POST /settings/profiles/<profile_id:str>/delete": lambda office: _form(
+        office, f"/settings/profiles/{_empty(office)}/delete"
+    ),
+    "POST /library/<media_id:str>/delete": lambda office: _form(
+        office, f"/library/{stored_media(office.alice.api)['id']}/delete"
+    ),
+    "POST /webhooks": lambda office: _form(office, "/webhooks", url="http://127.0.0.1:1/"),
+    "POST /webhooks/<endpoint_id:str>/test": lambda office: _hook_form(office, "test"),
+    "POST /webhooks/<endpoint_id:str>/switch": lambda office: _hook_form(office, "switch", active="no"),
+    "POST /webhooks/<endpoint_id:str>/redeliver": lambda office: _hook_form(office, "redeliver"),
+    "POST /webhooks/<endpoint_id:str>/rotate": lambda office: _hook_form(office, "rotate"),
+    "POST /webhooks/<endpoint_id:str>/delete": lambda office: _hook_form(office, "delete"),
+    f"POST {CHANNEL_PAGE}/test": lambda office: _channel_form(office, "test"),
+    f"POST {CHANNEL_PAGE}/change": lambda office: _channel_form(office, "change", description="x"),
+    f"POST {CHANNEL_PAGE}/switch": lambda office: _channel_form(office, "switch", active="no"),
+    f"POST {CHANNEL_PAGE}/target": lambda office: _channel_form(office, "target", secret_url="http://127.0.0.1:1/y"),
+    f"POST {CHANNEL_PAGE}/delete": lambda office: _channel_form(office, "delete"),
+    "POST /deliveries/<delivery_id:str>/redeliver": lambda office: _form(
+        office, f"/deliveries/{_delivery(office)}/redeliver"
+    ),
+    "POST /posts/<post_id:str>/move": lambda office: _post_form(
+        office, _scheduled, "move", day="2099-05-04", clock="12:00"
+    ),
+    "POST /posts/<post_id:str>/cancel": lambda office: _post_form(office, _scheduled, "cancel"),
+    "POST /posts/<post_id:str>/retry": lambda office: _post_form(office, _failed, "retry"),
+    "POST /posts/<post_id:str>/settle": lambda office: _post_form(office, _unknown, "settle", published="yes"),
+}
+
+
+def _told(write: WriteRequest) -> Callable[[ConnectSession], Send]:
+    return lambda office: lambda: write.ask(office.alice, office.browser)
+
+
+GUARDS = {f"{route.method} {route.path}": route.guard for route in ROUTES}
+TOLD = {write.name: _told(write) for write in find_writes()}  # by the tests of their own
+KEYED |= {name: ask for name, ask in TOLD.items() if GUARDS[name] == "key"}
+BY_PEOPLE |= {name: ask for name, ask in TOLD.items() if GUARDS[name] != "key"}
+NOT_FOR_SOMEBODY = {
+    "POST /v1/posts/validate": "writes nothing",
+    "POST /login": "nobody is signed in yet",
+    "POST /billing/lemonsqueezy": "whoever has its secret signs each notice",
+    "POST /setup/<token:str>": "nobody is there yet",
+    "POST /invited/<token:str>": "whoever has the link is nobody yet; see tests/dashboard/test_members.py",
+    "POST /logout": "ends what is over already; see tests/isolation/test_password_guessing.py",
+    "POST /logout/everywhere": "the same",
+}
+NEEDS = {f"{route.method} {route.path}": route.needs for route in ROUTES}
+POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry", "settle")}
+OWNERS = {
+    name
+    for name in BY_PEOPLE
+    if name.startswith(
+        (
+            "POST /settings/members",
+            "POST /settings/invitations",
+            "POST /settings/apps",
+            "POST /settings/organization/delete",
+        )
+    )
+}
+EVERYBODYS = {  # what every person may: have a dashboard of their own, and see to what they compose
+    "POST /profile",
+    "POST /compose",
+    "POST /compose/media",
+    "POST /settings/zone",
+    "POST /settings/password",
+    "POST /settings/sessions/end",
+    "POST /settings/totp",
+    "POST /settings/totp/codes",
+    "POST /settings/totp/off",
+    "POST /overview/settle",
+    "POST /overview/retry",
+    "POST /library/<media_id:str>/delete",
+    *POSTS,
+}
+CASES = [(route, "key revoked") for route in KEYED] + [
+    (route, taken)
+    for route in BY_PEOPLE
+    for taken in ("session ended", "role lowered")
+    if NEEDS[route] or taken == "session ended"
+]
+
+
+def test_every_route_that_may_write_is_in_a_table() -> None:
+    known = KEYED.keys() | BY_PEOPLE.keys() | NOT_FOR_SOMEBODY.keys()
+    assert {f"{route.method} {route.path}" for route in ROUTES if route.method != "GET"} <= known
+    assert known <= {f"{route.method} {route.path}" for route in ROUTES}
+
+
+def test_every_route_says_which_roles_may_write() -> None:
+    assert {NEEDS[name] for name in BY_PEOPLE.keys() - EVERYBODYS - OWNERS} == {("owner", "admin")}
+    assert {NEEDS[name] for name in OWNERS} == {("owner",)}
+    assert {NEEDS[name] for name in EVERYBODYS} == {()}
+
+
+@pytest.fixture
+def pinterest(monkeypatch: pytest.MonkeyPatch, office: ConnectSession) -> None:
+    bread = Board("1", "Bread", "PUBLIC")
+    monkeypatch.setitem(platforms.CONNECTORS, "pinterest", SimpleNamespace(boards=lambda up: [bread]))
+
+
+@pytest.mark.usefixtures("pinterest")
+@pytest.mark.parametrize(("route", "taken"), CASES)
+def test_what_is_taken_away_after_the_door_writes_nothing(
+    office: ConnectSession, monkeypatch: pytest.MonkeyPatch, route: str, taken: str
+) -> None:
+    take, status, code = TAKEN[taken]
+    send = (KEYED | BY_PEOPLE)[route](office)
+    work, tables, files = RequestPipeline._work, [], stored_files(office.server)
+
+    async def late(door: RequestPipeline, call: Any) -> Any:
+        take(office.server)
+        tables.append(office.server.stock()["tables"])
+        return await work(door, call)
+
+    monkeypatch.setattr(RequestPipeline, "_work", late)
+    answer = send()
+    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+    after = office.server.stock()["tables"]
+    assert [after] == tables
+    assert stored_files(office.server) == files
+
+
+@pytest.mark.usefixtures("pinterest")
+@pytest.mark.parametrize("route", KEYED | BY_PEOPLE)
+def test_what_is_not_taken_away_writes(office: ConnectSession, route: str) -> None:
+    send = (KEYED | BY_PEOPLE)[route](office)
+    before = office.server.stock()
+    assert send().status_code < 400
+    assert office.server.stock() != before
+
+
+# --- While a platform is asked ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("pinterest")
+@pytest.mark.parametrize(
+    ("prepare", "taken"),
+    [
+        (_board, "key revoked"),
+        *[
+            (each, taken)
+            for each in (_complete, _callback, _credentials)
+            for taken in ("session ended", "role lowered")
+        ],
+    ],
+)
+def test_authority_lost_during_a_platform_call_writes_nothing(
+    office: ConnectSession, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[ConnectSession], Send], taken: str
+) -> None:
+    take, status, code = TAKEN[taken]
+    send, upstream, asked = prepare(office), connect._submit, []
+
+    async def slow(service: Any, share: Any, work: Callable[[], Any]) -> Any:
+        found = await upstream(service, share, work)
+        take(office.server)
+        asked.append(office.server.stock())
+        return found
+
+    monkeypatch.setattr(connect, "_submit", slow)
+    answer = send()
+    assert (answer.status_code, error_of(answer)["code"]) == (status, code)
+    assert [office.server.stock()] == asked
+
+
+# --- The source ------------------------------------------------------------------------------------------------------
+
+ROOT = Path(socialpub.__file__).parent
+ELSEWHERE = {
+    ("domain/access/actions.py", "write"): "the one way",
+    ("domain/access/authentication.py", "authenticate_key"): "when a key was last used",
+    ("domain/access/authentication.py", "authenticate_session"): "when a session was last seen",
+    ("domain/posts/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
+    ("domain/identity/users.py", "set_up"): "nobody is there yet",
+    ("domain/identity/signin.py", "sign_in"): "nobody is signed in yet",
+    ("domain/identity/signin.py", "finish"): "nor is anybody before the second step",
+    ("domain/identity/members.py", "accept"): "whoever has the link is nobody yet",
+}
+
+
+def _writes(function: ast.AST) -> bool:
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("write", "write_together")
+        and getattr(node.func.value, "attr", getattr(node.func.value, "id", "")) in ("service", "db")
+        for node in ast.walk(function)
+    )
+
+
+def _writers(folder: str) -> Iterator[tuple[str, str]]:
+    """Functions of requests that open a transaction by themselves. In the domain, requests are async, jobs are not."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        module = path.relative_to(ROOT).as_posix()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            parts = node.body if isinstance(node, ast.ClassDef) else [node]
+            kinds = (ast.AsyncFunctionDef, ast.FunctionDef) if folder == "web" else (ast.AsyncFunctionDef,)
+            functions = [part for part in parts if isinstance(part, kinds)]
+            yield from ((module, part.name) for part in functions if _writes(part))
+
+
+def test_no_write_of_a_request_goes_another_way() -> None:
+    at_once = {("domain/access/actions.py", "write")}  # it waits for nothing
+    found = {*_writers("web"), *_writers("domain"), *at_once}
+    assert found == ELSEWHERE.keys()
+
+
+def test_the_writers_of_requests_are_found() -> None:
+    made = ast.parse("async def a(call):\n    await call.service.write(lambda tx: None)\n")
+    assert _writes(made)
+    assert _writes(ast.parse("def a(call):\n    call.service.write_together(b, c)\n"))
+    assert not _writes(ast.parse("async def a(call):\n    await call.write(lambda tx: None)\n"))

@@ -1,0 +1,37 @@
+"""The table of docs/security.md: every line names tests that are there, or says with which issue it comes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINE = re.compile(r"\| (\d+) \| (.+) \| (.+) \|")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+COMES = re.compile(r"comes with [^|]+ \(issue (?:14|15|16)\)")
+LINES = [
+    found.groups() for line in (ROOT / "docs/security.md").read_text().splitlines() if (found := LINE.fullmatch(line))
+]
+
+
+@cache
+def defined_in(path: str) -> set[str]:
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def test_the_table_has_all_lines_in_order() -> None:
+    numbers = [int(number) for number, _, _ in LINES]
+    assert numbers == list(range(1, 65))
+
+
+@pytest.mark.parametrize(("number", "what", "shown"), LINES)
+def test_each_line_names_tests_that_are_there_or_what_it_comes_with(number: str, what: str, shown: str) -> None:
+    named = TEST.findall(shown)
+    assert named or COMES.fullmatch(shown)
+    assert [(path, name) for path, name in named if name not in defined_in(path)] == []
+    assert len(named) == len(set(named)) == shown.count("::"), "a test that is named in another form, or twice"

@@ -1,0 +1,1 @@
+"""Chromium, page checks, screenshots, and servers to look at."""

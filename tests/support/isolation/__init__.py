@@ -1,0 +1,1 @@
+"""Attackers, and how their effect on others is measured."""

@@ -1,0 +1,97 @@
+"""An HTTP server on loopback that answers, closes or resets its connections as a test wants."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Callable
+
+from socialpub.base import http as outbound
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+ConnectionAct = Callable[[socket.socket], bool]
+
+
+LOOPBACK: outbound.Resolver = lambda host, port: ["127.0.0.1"]  # noqa: E731
+
+
+def respond(answer: bytes) -> ConnectionAct:
+    """Answer, and wait for the next request."""
+
+    def act(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        return True
+
+    return act
+
+
+def close_connection(answer: bytes = b"") -> ConnectionAct:
+    """Answer, if at all, and hang up."""
+
+    def act(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        return False
+
+    return act
+
+
+def reset_connection(answer: bytes = b"") -> ConnectionAct:
+    """Answer, if at all, and reset the connection."""
+
+    def act(connection: socket.socket) -> bool:
+        connection.sendall(answer)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        return False
+
+    return act
+
+
+class KeepAliveServer:
+    """A server that keeps connections; what it does with each request of all of them comes from a list."""
+
+    def __init__(self, *acts: ConnectionAct) -> None:
+        self.acts: queue.SimpleQueue[ConnectionAct] = queue.SimpleQueue()
+        for act in acts:
+            self.acts.put(act)
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.ended = threading.Semaphore(0)  # once for each connection that is over
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://api.test:{self.port}/"
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.connections += 1
+                threading.Thread(target=self._talk, args=(connection,), daemon=True).start()
+
+    def _talk(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            while head := self._request(connection):
+                self.requests.append(head)
+                if not self.acts.get(timeout=30)(connection):
+                    break
+        self.ended.release()
+
+    def _request(self, connection: socket.socket) -> bytes:
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = connection.recv(65536)
+            if not piece:
+                return b""
+            head += piece
+        return head
+
+    def close(self) -> None:
+        self._socket.close()

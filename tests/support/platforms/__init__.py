@@ -1,0 +1,1 @@
+"""Scripted and live platforms, and drafts for the rules' tests."""

@@ -1,0 +1,44 @@
+"""Schedules a post, and reads whether publishing is paused and the server ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from socialpub.commands import cli
+from socialpub.domain.server import instance
+from tests.support.app_server import AppServer, Person, format_instant
+
+
+def schedule_post(server: AppServer, person: Person, text: str = "later", seconds: float = 3600) -> str:
+    body = {
+        "text": text,
+        "targets": [{"accountId": person.bluesky}],
+        "scheduledAt": format_instant(server.clock.now_ms() + int(seconds * 1000)),
+    }
+    answer = person.api.publish(body)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["results"][0]["postId"])
+
+
+def post_status(server: AppServer, post: str) -> str:
+    return str(server.rows(id=post)[0]["status"])
+
+
+def pause_reason(server: AppServer) -> str | None:
+    return server.service.read(instance.get_pause_reason).result()
+
+
+def readiness(person: Person) -> dict[str, Any]:
+    return dict(person.api.get("/readyz").json())
+
+
+def resume_publishing(server: AppServer, *arguments: str) -> int:
+    """The command, in this process: the server must be down."""
+    sites = {"SOCIALPUB_DATABASE__URL": str(server.home / "socialpub.db")}
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in sites.items():
+            patched.setenv(name, value)
+        patched.chdir(server.home)
+        return cli.main(["resume", *arguments])

@@ -1,0 +1,73 @@
+"""Requests that no HTTP library sends, over a socket of our own."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from socialpub.base.error_codes import ERRORS
+from tests.support.app_server import AppServer
+
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class RawResponse:
+    """One answer as it came; `closed`: the server hung up after it."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def error(self) -> dict[str, Any]:
+        """The envelope, checked."""
+        error = json.loads(self.body)["error"]
+        assert error["code"] in ERRORS
+        assert error["requestId"] == self.headers["x-request-id"]
+        assert error["docUrl"].endswith(error["code"])
+        assert ("ruleUrl" in error) == ("rule" in error)
+        return dict(error)
+
+
+def connect(server: AppServer) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), PATIENCE)
+
+
+def send_raw(server: AppServer, sent: bytes) -> RawResponse:
+    """Send bytes on a connection of their own, and read to its end."""
+    with connect(server) as line:
+        line.sendall(sent)
+        return read_response(line)
+
+
+def read_response(line: socket.socket) -> RawResponse:
+    """One answer, to its Content-Length and not a byte further: the next may have come with it."""
+    first, *lines = _head(line)
+    status = int(first.split(" ")[1])
+    if status == 100:
+        return RawResponse(int(_head(line)[0].split(" ")[1]), {}, b"")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return RawResponse(status, headers, _exactly(line, int(headers.get("content-length", 0))))
+
+
+def _head(line: socket.socket) -> list[str]:
+    """The lines of one head. Byte for byte, so that nothing of what follows is taken."""
+    got = b""
+    while not got.endswith(b"\r\n\r\n"):
+        got += _some(line, 1)
+    return got[:-4].decode("latin-1").split("\r\n")
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    got = b""
+    while len(got) < size:
+        got += _some(line, size - len(got))
+    return got
+
+
+def _some(line: socket.socket, most: int) -> bytes:
+    chunk = line.recv(most)
+    assert chunk, "the server closed the connection without an answer"
+    return chunk

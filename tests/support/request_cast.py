@@ -1,0 +1,63 @@
+"""What the tables of requests use: everybody at once, and the shortest request that publishes."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from PIL import Image
+
+from tests.support.app_server import AppServer, Person, format_instant
+
+
+@dataclass
+class RequestCast:
+    """A server with its cast. Bluesky accounts: one each."""
+
+    server: AppServer
+    alice: Person
+    bob: Person
+    charlie: Person
+
+    def target(self, **fields: Any) -> dict[str, Any]:
+        return {"accountId": self.alice.bluesky, **fields}
+
+    def body(self, **fields: Any) -> dict[str, Any]:
+        """A request of Alice's that would be accepted."""
+        return {"targets": [self.target()], "text": "hello", **fields}
+
+    def soon(self, seconds: float = 3600) -> str:
+        return format_instant(self.server.clock.now_ms() + int(seconds * 1000))
+
+    def post(self, **fields: Any) -> httpx.Response:
+        return self.alice.api.publish(self.body(**fields))
+
+    def scheduled(self, **fields: Any) -> str:
+        """The id of a post of Alice's that is due in an hour."""
+        answer = self.post(**({"scheduledAt": self.soon()} | fields))
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["results"][0]["postId"])
+
+    def published(self, **fields: Any) -> str:
+        """The id of a post of Alice's that is out."""
+        result = self.post(**fields).json()["results"][0]
+        assert result["status"] == "published", result
+        return str(result["postId"])
+
+
+Send = Callable[[RequestCast], httpx.Response]
+
+
+def make_picture(kind: str = "PNG", size: tuple[int, int] = (8, 8)) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", size, "teal").save(file, kind)
+    return file.getvalue()
+
+
+def inline_item(content: bytes, kind: str = "image", **fields: Any) -> dict[str, Any]:
+    """A media item that carries its bytes."""
+    return {"kind": kind, "bytesBase64": base64.b64encode(content).decode(), **fields}

@@ -1,0 +1,67 @@
+"""Simulators of the tests start in less time: what Sanic computes from the paths of the same routes is computed once in
+a process. The handlers are each simulator's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from types import CodeType, SimpleNamespace
+from typing import Any
+
+import sanic.mixins.routes
+import sanic.router
+from sanic_routing import route, router
+from sanic_routing.utils import parts_to_path, path_to_parts
+
+
+def cache_routes() -> None:
+    """From now on."""
+    # The finder of routes is compiled by way of its syntax tree, which is read by nobody (and which Python 3.11 may not
+    # build in two threads at once).
+    vars(router)["ast"] = SimpleNamespace(parse=str, unparse=str, fix_missing_locations=str)
+    for module in (router, route):
+        vars(module).update(path_to_parts=functools.cache(path_to_parts), parts_to_path=functools.cache(parts_to_path))
+    for named in (sanic.mixins.routes, sanic.router):
+        vars(named)["signature"] = _signature
+    router.BaseRouter._generate_tree = lambda self: None  # type: ignore[method-assign]  # `_render` does, when it has to
+    router.BaseRouter._render = _render  # type: ignore[method-assign]
+    route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
+
+
+_finders: dict[Any, tuple[Any, Any, str]] = {}
+_render_anew, _tree = router.BaseRouter._render, router.BaseRouter._generate_tree
+
+
+def _render(self: Any, *how: Any) -> None:
+    """The finder and its patterns, which know routes by their places alone."""
+    places = tuple((at.parts, at.methods, at.strict, at.unquote, repr(at.requirements)) for at in self.routes)
+    key = (type(self), places)
+    if key not in _finders:
+        _tree(self)
+        _render_anew(self, *how)
+        _finders[key] = self._find_route, getattr(self, "_matchers", None), self.find_route_src
+    self._find_route, self._matchers, self.find_route_src = _finders[key]
+
+
+def _segments(self: Any) -> tuple[str, ...]:
+    return _generalized(self.parts, tuple((at, found.label) for at, found in self._params.items()))
+
+
+@functools.cache
+def _generalized(parts: tuple[str, ...], labels: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
+    found = {at: f"<__dynamic__:{label}>" for at, label in labels}
+    return tuple(found.get(at, part) for at, part in enumerate(parts))
+
+
+_signatures: dict[CodeType, inspect.Signature] = {}
+
+
+def _signature(handler: Any) -> inspect.Signature:
+    """Of a handler: those of one function's making have one signature."""
+    code = getattr(handler, "__code__", None)
+    if code is None or hasattr(handler, "__wrapped__"):
+        return inspect.signature(handler)
+    if code not in _signatures:
+        _signatures[code] = inspect.signature(handler)
+    return _signatures[code]

@@ -1,0 +1,1 @@
+"""Processes, client load and invariant checks of the soak tests."""

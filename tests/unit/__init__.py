@@ -1,0 +1,1 @@
+"""Tests by room of the program; folders mirror socialpub/."""

@@ -1,0 +1,44 @@
+"""How often a platform is connected to: once for many posts, not once for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from socialpub.base import http as outbound
+from socialpub.base.http import transport
+from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import AppServer
+from tests.support.platforms.rule_drafts import EIGHT
+from tests.support.token_accounts import TokenAccount, connect_at_simulator
+
+
+@pytest.fixture(params=EIGHT)
+def holder(
+    request: pytest.FixtureRequest,
+    make_server: Callable[..., AppServer],
+    lab: SimulatorThread,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[TokenAccount]:
+    monkeypatch.setattr(transport, "FRESH_SECONDS", 600.0)  # however busy the machine is
+    monkeypatch.setattr(transport, "IDLE_SECONDS", 600.0)
+    yield connect_at_simulator(make_server, lab, monkeypatch, request.param)
+    outbound.close_idle(0)
+
+
+def test_twenty_posts_of_an_account_need_a_few_connections(holder: TokenAccount) -> None:
+    made: list[tuple[str, int]] = []
+
+    def resolver(host: str, port: int) -> list[str]:
+        """Asked once for each connection."""
+        made.append((host, port))
+        return outbound.resolve(host, port)
+
+    object.__setattr__(holder.server.service.runtime, "resolver", resolver)
+    before = len(holder.server.lab.lab.calls)
+    rows = holder.publish(10) + [row for _ in range(10) for row in holder.publish()]
+    assert [row["status"] for row in rows] == ["published"] * 20
+    calls = [call for call in holder.server.lab.lab.calls[before:] if call.platform == holder.platform]
+    assert len(calls) >= 20
+    assert len(made) <= 4, f"{len(made)} connections for {len(calls)} calls"

@@ -1,0 +1,102 @@
+"""The first comment is a step of its own: whatever happens to it, the post is there once, the comment at most once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from socialpub.base import fault_injection
+from socialpub.base.http import client
+from socialpub.domain.publishing import intents
+from socialpub.simulator.faults import FAULT_KINDS
+from socialpub.store.schema.models import Intent
+from tests.support.app_server import AppServer, Person
+from tests.support.soak.soak_world import wait_for
+
+DETAILS = {"delay": ":0.1", "status": ":500", "late_effect": ":0.2"}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(client, "CALL_SECONDS", 1.0)
+    yield
+    fault_injection.plan("")
+
+
+def publish(person: Person) -> dict[str, Any]:
+    body = {"text": "main", "firstComment": {"text": "comment"}, "targets": [{"accountId": person.bluesky}]}
+    return dict(person.api.publish(body).json()["results"][0])
+
+
+def ledger(server: AppServer) -> list[tuple[str, str | None]]:
+    return [(entry.kind, entry.text) for entry in server.lab.lab.ledger.posts()]
+
+
+@pytest.mark.parametrize("kind", FAULT_KINDS)
+def test_a_fault_on_the_comment_doubles_neither(server: AppServer, alice: Person, kind: str) -> None:
+    fault = {"fault": kind + DETAILS.get(kind, ""), "platform": "bluesky", "operation": "*putRecord", "nth": 2}
+    server.lab.lab.faults.add([fault])
+    result = publish(alice)
+    assert result["status"] == "published"
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+    assert result["firstCommentUri"] == server.lab.lab.ledger.posts()[1].remote_id
+
+
+def test_a_comment_that_is_refused_is_a_warning(server: AppServer, alice: Person) -> None:
+    fault = {"fault": "status:429", "platform": "bluesky", "operation": "*putRecord", "nth": 2}
+    server.lab.lab.faults.add([fault])
+    result = publish(alice)
+    assert result["status"] == "published"
+    assert [warning["code"] for warning in result["warnings"]] == ["first_comment_failed"]
+    assert ledger(server) == [("post", "main")]
+
+
+@pytest.mark.parametrize("point", ["after_intent", "after_reply", "before_result"])
+def test_a_bug_around_the_comment_doubles_neither(server: AppServer, alice: Person, point: str) -> None:
+    fault_injection.plan(f"comment.{point}=raise@1")
+    result = publish(alice)
+    assert result["status"] == "published"
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+
+
+@pytest.mark.parametrize("point", ["comment.after_intent", "comment.after_reply"])
+def test_a_restart_between_post_and_comment_sends_the_post_once(server: AppServer, alice: Person, point: str) -> None:
+    """The process ends at this point, as far as the rows can tell: the result cannot be written any more."""
+    fault_injection.plan(f"{point}=enospc@1")
+    publish(alice)
+    fault_injection.plan("")
+    server.restart(alice)
+    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 15)
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+
+
+def test_a_bug_between_post_and_comment_never_calls_the_post_failed(server: AppServer, alice: Person) -> None:
+    fault_injection.plan("pub.after_result=raise@1")
+    result = publish(alice)
+    assert (result["status"], result["uri"]) == ("published", server.lab.lab.ledger.posts()[0].remote_id)
+    assert [warning["code"] for warning in result["warnings"]] == ["first_comment_failed"]
+    assert ledger(server) == [("post", "main")]
+
+
+def test_a_plan_is_kept_until_nobody_asks_for_it(server: AppServer, alice: Person) -> None:
+    """The comment's platform wants the plan of the post; what is published is told by the post's own row."""
+    assert publish(alice)["status"] == "published"
+    main, comment = server.rows(Intent)
+    assert '"text": "main"' in main["plan"]
+    assert intents.hash_remote_id(json.loads(main["result"])["uri"]) == main["remote"]
+    body = {"text": "alone", "targets": [{"accountId": alice.bluesky}]}
+    alice.api.publish(body)
+    alone = server.rows(Intent)[-1]
+    for last in (comment, alone):
+        assert (last["outcome"], last["plan"], last["result"]) == ("ok", "", None)
+        assert last["remote"]
+
+
+def test_the_plan_of_what_is_not_published_stays(server: AppServer, alice: Person) -> None:
+    fault = {"fault": "status:400", "platform": "bluesky", "operation": "*putRecord", "nth": 1}
+    server.lab.lab.faults.add([fault])
+    assert publish(alice)["status"] == "rejected"
+    (intent,) = server.rows(Intent)
+    assert json.loads(intent["plan"])["record"]["text"] == "main"

@@ -1,0 +1,57 @@
+"""What is planned with the claim is what `prepare` plans, and only where `prepare` asks nobody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from socialpub import platforms
+from socialpub.domain.publishing import offline_plan
+from socialpub.platforms.contract import ConnectorAccount, Draft, Ready, Tokens, Upstream
+from tests.support.platforms.scripted_upstream import NONCE, NOW, ScriptedTransport
+
+WHO = ConnectorAccount(
+    "urn:li:person:a1", "Alice", {"pds": "https://pds.test", "handle": "alice.test", "username": "alice"}
+)
+PLAIN = "Two words, a #tag and the sum of $5."
+REPLY = {"replyToUri": "at://did:plc:a/app.bsky.feed.post/3k", "replyToCid": "bafy"}
+CASES: list[tuple[str, str, dict[str, Any], bool]] = [
+    ("bluesky", PLAIN, {}, True),
+    ("bluesky", "Look at example.org", {}, False),  # its card is fetched
+    ("bluesky", "Hello @bob.test", {}, False),  # who is looked up
+    ("bluesky", PLAIN, REPLY, False),  # the thread's first post is read
+    ("twitter", PLAIN, {}, True),
+    ("twitter", "Look at example.org, @bob", {"replyToTweetId": "1"}, True),
+    ("linkedin", PLAIN, {}, True),
+    ("threads", PLAIN, {}, False),  # a container is made
+]
+
+
+@pytest.mark.parametrize("name, text, options, known", CASES, ids=[f"{case[0]}-{case[1][:8]}" for case in CASES])
+def test_only_what_needs_no_call_is_planned_at_once(name: str, text: str, options: dict[str, Any], known: bool) -> None:
+    connector, site = platforms.CONNECTORS[name], platforms.site(name, {})
+    draft = Draft(text, options=options, now_ms=NOW, nonce=NONCE)
+    planned = offline_plan.prepare_offline(connector, site, WHO, draft)
+    assert (planned is not None) == known
+    if known:  # a script without calls refuses every one
+        up = Upstream(ScriptedTransport(), ScriptedTransport(), site, WHO, Tokens("access-token-1", "refresh-token-1"))
+        prepared = connector.prepare(up, draft, None)
+        assert isinstance(prepared, Ready)
+        assert planned == prepared
+
+
+@pytest.mark.parametrize("name", sorted(platforms.CONNECTORS))
+def test_whoever_prepares_at_once_makes_the_plan_that_is_made_with_tokens(name: str) -> None:
+    """Of every platform, a ninth one too: no account's tokens, and no answer, have gone into what was planned."""
+    connector, site = platforms.CONNECTORS[name], platforms.site(name, {})
+    draft = Draft(PLAIN, now_ms=NOW, nonce=NONCE)
+    planned = offline_plan.prepare_offline(connector, site, WHO, draft)
+    script = ScriptedTransport()
+    up = Upstream(script, ScriptedTransport(), site, WHO, Tokens("access-token-1", "refresh-token-1"))
+    try:
+        prepared = connector.prepare(up, draft, None)
+    except Exception:  # noqa: BLE001 - it called somebody, or wants media
+        assert planned is None
+    else:
+        assert planned in (None, prepared)

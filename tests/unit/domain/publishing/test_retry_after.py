@@ -1,0 +1,53 @@
+"""For how long a platform asks to be left alone: told for immediate posts, for boards and for connecting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import AppServer
+from tests.support.connect_flow import open_connect_session
+from tests.support.token_accounts import TokenAccount, connect_at_simulator
+
+
+@pytest.fixture
+def pinner(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TokenAccount]:
+    return connect_at_simulator(make_server, lab, monkeypatch, "pinterest")
+
+
+def slows_down(simulator: SimulatorThread, operation: str, platform: str = "pinterest") -> None:
+    fault = {"fault": "status:429", "operation": operation, "platform": platform, "retryAfter": 77}
+    simulator.lab.faults.add([fault])
+
+
+def test_an_immediate_post_is_told_when_to_come_again(pinner: TokenAccount) -> None:
+    slows_down(pinner.server.lab, "pins.create")
+    (row,) = pinner.publish()
+    error = json.loads(row["error"])
+    assert (row["status"], error["code"], error["retryAfter"]) == ("failed", "platform_unavailable", 77)
+    assert error["message"].endswith(" It asks to wait 77 seconds.")
+    assert pinner.api.get(f"/v1/posts/{row['id']}").json()["error"]["retryAfter"] == 77
+
+
+def test_who_asks_for_boards_is_told_in_the_header(pinner: TokenAccount) -> None:
+    slows_down(pinner.server.lab, "boards.list")
+    with pinner.api.expecting_failure():
+        answer = pinner.api.get(f"/v1/accounts/{pinner.account}/pinterest/boards")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "77")
+
+
+def test_who_connects_is_told_in_the_header(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = open_connect_session(make_server, lab, monkeypatch, "linkedin")
+    office.login_exists()
+    back = office.visit(office.start())
+    slows_down(office.server.lab, "oauth.token", "linkedin")
+    with office.browser.expecting_failure():
+        answer = office.complete(code=back["code"], state=back["state"])
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "77")

@@ -1,0 +1,120 @@
+"""A reply goes into the thread that its parent names, or nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from socialpub.base.errors import ApiError, Outcome
+from socialpub.base.http import UpstreamResponse
+from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.contract import Draft, Ready
+from tests.support.platforms.bluesky_calls import (
+    BOB,
+    CID,
+    PDS,
+    PUBLIC,
+    BlueskyCall,
+    lookup_call,
+    make_refusal,
+    make_upstream,
+)
+from tests.support.platforms.scripted_upstream import LOST, NONCE, NOW, UNREACHED, check_finished, make_response
+
+PARENT = {"uri": f"at://{BOB}/app.bsky.feed.post/3n2qaial32p6v", "cid": CID}
+ROOT = {"uri": f"at://{BOB}/app.bsky.feed.post/3n2qaial32p6a", "cid": CID.replace("4", "5")}
+TO_PARENT = {"replyToUri": PARENT["uri"], "replyToCid": PARENT["cid"]}
+BEGINS = make_response(200, PARENT | {"value": {"text": "x"}})
+FOLLOWS = make_response(200, PARENT | {"value": {"text": "x", "reply": {"root": ROOT, "parent": ROOT}}})
+GONE = make_refusal(400, "RecordNotFound", "Could not locate record")
+
+
+def looking(reply: UpstreamResponse | ApiError, host: str = PDS, repo: str = BOB) -> BlueskyCall:
+    where = {"repo": repo, "collection": "app.bsky.feed.post", "rkey": "3n2qaial32p6v"}
+    return lookup_call("com.atproto.repo.getRecord", reply, host, params=where)
+
+
+def reply_of(options: dict[str, str], own: BlueskyCall | None = None, public: BlueskyCall | None = None) -> Any:
+    up = make_upstream([public] if public else [], [own] if own else [])
+    try:
+        ready = bluesky.prepare(up, Draft("hello", options=options, now_ms=NOW, nonce=NONCE), None)
+    finally:
+        check_finished(up)
+    assert isinstance(ready, Ready)
+    return ready.plan["record"]["reply"]
+
+
+def refused(own: BlueskyCall, public: BlueskyCall | None = None) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        reply_of(TO_PARENT, own, public)
+    return caught.value
+
+
+def test_a_named_root_is_taken_without_looking() -> None:
+    options = TO_PARENT | {"replyRootUri": ROOT["uri"], "replyRootCid": ROOT["cid"]}
+    assert reply_of(options) == {"root": ROOT, "parent": PARENT}
+
+
+def test_the_parents_own_root_is_the_root() -> None:
+    assert reply_of(TO_PARENT, looking(FOLLOWS)) == {"root": ROOT, "parent": PARENT}
+
+
+def test_a_parent_that_begins_a_thread_is_the_root() -> None:
+    assert reply_of(TO_PARENT, looking(BEGINS)) == {"root": PARENT, "parent": PARENT}
+
+
+def test_a_parent_that_is_named_by_a_handle_is_referred_to_by_its_did() -> None:
+    options = TO_PARENT | {"replyToUri": "at://bob.test/app.bsky.feed.post/3n2qaial32p6v"}
+    assert reply_of(options, looking(BEGINS, repo="bob.test")) == {"root": PARENT, "parent": PARENT}
+
+
+UNREADABLE = [
+    LOST,
+    UNREACHED,
+    make_refusal(500, "InternalServerError"),
+    make_refusal(502, "UpstreamFailure"),
+    make_refusal(429, "RateLimitExceeded"),
+    make_refusal(400, "InvalidRequest"),
+    make_response(200, "<html>"),
+    make_response(200, {"value": {"text": "x"}}),
+    make_response(200, PARENT),
+    make_response(200, PARENT | {"value": None}),
+    make_response(200, ROOT | {"value": {"text": "another record"}}),
+]
+
+
+@pytest.mark.parametrize("reply", UNREADABLE)
+def test_unreadable_parent_is_read_from_the_public_view(
+    reply: UpstreamResponse | ApiError,
+) -> None:
+    found = reply_of(TO_PARENT, looking(reply), looking(FOLLOWS, PUBLIC))
+    assert found == {"root": ROOT, "parent": PARENT}
+
+
+@pytest.mark.parametrize("reply", UNREADABLE)
+def test_parent_unreadable_everywhere_stops_the_post_before_publication(
+    reply: UpstreamResponse | ApiError,
+) -> None:
+    error = refused(looking(reply), looking(reply, PUBLIC))
+    assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+    assert "could not be read, so its thread is not known" in error.message
+    assert "replyRootUri" in str(error.remediation)
+
+
+@pytest.mark.parametrize("answers", ["x", {}, {"root": "x"}, {"root": {"uri": 1, "cid": CID}}, {"root": {"uri": "x"}}])
+def test_a_parent_whose_thread_cannot_be_told_stops_the_post(answers: Any) -> None:
+    error = refused(looking(make_response(200, PARENT | {"value": {"reply": answers}})))
+    assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+
+
+def test_a_parent_that_is_gone_is_a_refusal() -> None:
+    error = refused(looking(GONE))
+    assert (error.code, error.rule, error.outcome) == ("platform_rejected", "bluesky.reply.refs", Outcome.REJECTED)
+    assert "Could not locate record" in error.message
+
+
+def test_another_version_of_the_parent_than_was_named_is_a_refusal() -> None:
+    error = refused(looking(make_response(200, PARENT | {"cid": ROOT["cid"], "value": {"text": "x"}})))
+    assert (error.code, error.rule, error.outcome) == ("platform_rejected", "bluesky.reply.refs", Outcome.REJECTED)
+    assert f"has the CID {ROOT['cid']} now, not {CID}" in error.message

@@ -1,0 +1,28 @@
+"""Fixtures of the tests that hold a connector against its platform's fake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from socialpub.base import http as outbound
+from socialpub.simulator.server import SimulatorThread
+from tests.support.oauth_server import FixedClock
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def simulator(clock: FixedClock) -> Iterator[SimulatorThread]:
+    with SimulatorThread(clock) as simulator:
+        yield simulator
+
+
+@pytest.fixture
+def client() -> Iterator[outbound.HttpClient]:
+    with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http_client:
+        yield http_client

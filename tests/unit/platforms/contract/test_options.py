@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from socialpub.platforms import PLATFORMS
+from tests.support.platforms.rule_drafts import EIGHT
+
+URL_MAX = "https://a.example/" + "a" * (2048 - 18)
+URI, CID = "at://did:plc:abc/app.bsky.feed.post/3k", "bafyreib2rxk3rybk3aobmv5cjuql3bm2twh4jo5uxgf5kpqcsgz7soitae"
+PARENT = {"replyToUri": URI, "replyToCid": CID}
+ROOT = {"replyRootUri": URI, "replyRootCid": CID}
+
+VALID: list[tuple[str, dict[str, Any]]] = [
+    ("bluesky", {"langs": ["en", "de"]}),
+    ("bluesky", PARENT),
+    ("bluesky", PARENT | ROOT),
+    ("facebook", {"link": "https://a.example"}),
+    ("facebook", {"link": "ftp://a.example/x"}),  # a URL all right; the rule facebook.link.http says no
+    ("facebook", {"link": URL_MAX}),
+    ("instagram", {"shareToFeed": False, "coverUrl": "http://a.example/ü.jpg"}),
+    ("linkedin", {"visibility": "PUBLIC"}),
+    ("linkedin", {"visibility": "CONNECTIONS"}),
+    ("pinterest", {"boardId": "x", "title": "", "coverImageUrl": URL_MAX}),
+    ("pinterest", {"destinationUrl": "no url at all, " + "a" * 4000}),
+    ("threads", {"replyToId": "1"}),
+    ("threads", {"replyToId": "9" * 19}),
+    ("tiktok", {"privacy": "mutual_follow_friend", "disableComment": True, "disableDuet": False}),
+    ("tiktok", {"privacy": "self_only", "disableStitch": True, "brandContentToggle": True, "brandOrganicToggle": True}),
+    ("tiktok", {"privacy": "public_to_everyone", "title": "T"}),
+    ("twitter", {"replyToTweetId": "0"}),
+    ("twitter", {"quoteTweetId": "9" * 19}),
+    *((name, {}) for name in PLATFORMS),
+    *((name, {"platform": name}) for name in PLATFORMS),
+]
+
+
+@pytest.mark.parametrize(("name", "given"), VALID)
+def test_options_come_back_as_they_were_given(name: str, given: dict[str, Any]) -> None:
+    options = PLATFORMS[name].options.model_validate(given)
+    assert options.model_dump(by_alias=True, exclude_unset=True) == given
+
+
+INVALID: list[tuple[str, dict[str, Any], str]] = [
+    ("bluesky", {"langs": "en"}, "langs"),
+    ("bluesky", {"langs": [1]}, "langs.0"),
+    ("bluesky", {"replyToUri": URI}, ""),
+    ("bluesky", {"replyToCid": CID}, ""),
+    ("bluesky", PARENT | {"replyRootUri": URI}, ""),
+    ("bluesky", PARENT | {"replyRootCid": CID}, ""),
+    ("bluesky", ROOT, ""),
+    ("facebook", {"link": ""}, "link"),
+    ("facebook", {"link": "a.example/x"}, "link"),
+    ("facebook", {"link": "/x"}, "link"),
+    ("facebook", {"link": "https://"}, "link"),
+    ("facebook", {"link": "https://["}, "link"),
+    ("facebook", {"link": "https://a.example/ x"}, "link"),
+    ("facebook", {"link": "https://a.exa\tmple/x"}, "link"),
+    ("facebook", {"link": "https://a.example:99999/x"}, "link"),
+    ("facebook", {"link": URL_MAX + "a"}, "link"),
+    ("facebook", {"link": 1}, "link"),
+    ("instagram", {"shareToFeed": "true"}, "shareToFeed"),
+    ("instagram", {"shareToFeed": 1}, "shareToFeed"),
+    ("instagram", {"coverUrl": "cover.jpg"}, "coverUrl"),
+    ("linkedin", {"visibility": "public"}, "visibility"),
+    ("linkedin", {"visibility": "LOGGED_IN"}, "visibility"),
+    ("pinterest", {"boardId": 12}, "boardId"),
+    ("pinterest", {"title": 12}, "title"),
+    ("pinterest", {"destinationUrl": 12}, "destinationUrl"),
+    ("pinterest", {"coverImageUrl": "cover.jpg"}, "coverImageUrl"),
+    ("threads", {"replyToId": ""}, "replyToId"),
+    ("threads", {"replyToId": "9" * 20}, "replyToId"),
+    ("threads", {"replyToId": "12a"}, "replyToId"),
+    ("threads", {"replyToId": "12\n"}, "replyToId"),
+    ("threads", {"replyToId": "١٢"}, "replyToId"),
+    ("threads", {"replyToId": 12}, "replyToId"),
+    ("tiktok", {"privacy": "PUBLIC_TO_EVERYONE"}, "privacy"),
+    ("tiktok", {"disableDuet": "false"}, "disableDuet"),
+    ("twitter", {"replyToTweetId": "-1"}, "replyToTweetId"),
+    ("twitter", {"quoteTweetId": 20}, "quoteTweetId"),
+    ("twitter", {"replyToTweetId": "1", "quoteTweetId": "2"}, ""),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "path"), INVALID)
+def test_what_does_not_fit_is_refused_at_its_field(name: str, given: dict[str, Any], path: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        PLATFORMS[name].options.model_validate(given)
+    assert [".".join(map(str, issue["loc"])) for issue in refused.value.errors()] == [path]
+
+
+def fields(name: str) -> list[str]:
+    return [str(each.alias) for each in PLATFORMS[name].options.model_fields.values()]
+
+
+@pytest.mark.parametrize(("name", "field"), [(name, field) for name in PLATFORMS for field in fields(name)])
+def test_null_is_refused_everywhere(name: str, field: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        PLATFORMS[name].options.model_validate({field: None})
+    assert [issue["loc"] for issue in refused.value.errors()] == [(field,)]
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_an_unknown_option_is_refused(name: str) -> None:
+    for unknown in ("colour", "board_id", "reply_to_id", "share_to_feed"):
+        with pytest.raises(ValidationError) as refused:
+            PLATFORMS[name].options.model_validate({unknown: "x"})
+        assert [(issue["type"], issue["loc"]) for issue in refused.value.errors()] == [("extra_forbidden", (unknown,))]
+
+
+@pytest.mark.parametrize("name", PLATFORMS)
+def test_the_tag_must_be_the_platforms_own(name: str) -> None:
+    for other in sorted(set(PLATFORMS) - {name}):
+        with pytest.raises(ValidationError):
+            PLATFORMS[name].options.model_validate({"platform": other})
+
+
+def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
+    assert {name: sorted(set(fields(name)) - {"platform"}) for name in EIGHT} == {
+        "bluesky": ["langs", "replyRootCid", "replyRootUri", "replyToCid", "replyToUri"],
+        "facebook": ["link"],
+        "instagram": ["coverUrl", "shareToFeed"],
+        "linkedin": ["visibility"],
+        "pinterest": ["boardId", "coverImageUrl", "destinationUrl", "title"],
+        "threads": ["replyToId"],
+        "tiktok": [
+            "brandContentToggle",
+            "brandOrganicToggle",
+            "disableComment",
+            "disableDuet",
+            "disableStitch",
+            "privacy",
+            "title",
+        ],
+        "twitter": ["quoteTweetId", "replyToTweetId"],
+    }
+
+
+def test_only_bluesky_has_options_that_need_an_immediate_post() -> None:
+    assert {name for name in EIGHT if PLATFORMS[name].reply_options} == {"bluesky"}
+    assert set(PLATFORMS["bluesky"].reply_options) <= set(fields("bluesky"))

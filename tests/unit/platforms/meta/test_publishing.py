@@ -1,0 +1,174 @@
+"""Facebook, Instagram and Threads from a request over HTTP to what became public at the simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from socialpub.platforms.contract import AccountIdentity, Tokens
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.schema.models import Post
+from tests.support.app_server import AppServer, Person, sleep_briefly, unused_name
+from tests.support.platforms.inline_items import inline_item
+from tests.support.platforms.meta_calls import jpeg, mp4
+
+NAMES = ("facebook", "instagram", "threads")
+
+
+@pytest.fixture
+def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> Iterator[AppServer]:
+    server = make_server(platforms={name: {"api_base": lab.origin(name)} for name in NAMES})
+    with server.hurried():
+        yield server
+
+
+def connect(server: AppServer, person: Person, name: str) -> dict[str, Any]:
+    handle = unused_name(f"{person.name.lower()}-")
+    made = server.lab.lab.add_account(name, handle=handle, displayName=person.name)
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
+    return server._keep(person, name, name, identity, Tokens(made["accessToken"], made["refreshToken"]))
+
+
+def published(server: AppServer, person: Person, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    account = connect(server, person, name)
+    answer = person.api.publish({"targets": [{"accountId": account["id"]}], **body}).json()
+    (result,) = answer["results"]
+    assert (answer["status"], result["status"]) == ("published", "published"), json.dumps(result)
+    (entry,) = server.lab.lab.ledger.entries(name)
+    assert (entry.account, entry.text, entry.url) == (account["platformAccountId"], body["text"], result["url"])
+    assert result["uri"] == result["url"]
+    return {"entry": entry, "result": result, "account": account}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_with_an_image_becomes_one_public_post(server: AppServer, name: str) -> None:
+    picture = jpeg()
+    seen = published(
+        server, server.person("Ann"), name, {"text": "hello", "media": [inline_item("image", picture, altText="a cat")]}
+    )
+    (medium,) = seen["entry"].media
+    assert (medium.size, medium.type, medium.alt) == (len(picture), "image/jpeg", "a cat")
+    assert seen["result"].get("warnings", []) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_video_becomes_one_public_post(server: AppServer, name: str) -> None:
+    film = mp4()
+    seen = published(server, server.person("Ann"), name, {"text": "look", "media": [inline_item("video", film)]})
+    (medium,) = seen["entry"].media
+    assert (medium.size, medium.type) == (len(film), "video/mp4")
+
+
+@pytest.mark.parametrize("name", ["facebook", "threads"])
+def test_a_text_alone_becomes_one_public_post(server: AppServer, name: str) -> None:
+    assert published(server, server.person("Ann"), name, {"text": "just words"})["entry"].media == ()
+
+
+def test_an_instagram_account_shows_its_kind_and_scopes(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, "instagram")
+    shown = next(each for each in ann.api.get("/v1/accounts").json()["data"] if each["id"] == account["id"])
+    assert shown["instagram"] == {
+        "kind": "instagram_login",
+        "accountType": "BUSINESS",
+        "grantedScopes": ["instagram_business_basic", "instagram_business_content_publish"],
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_account_whose_permission_was_taken_back_is_asked_to_reconnect(server: AppServer, name: str) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, name)
+    server.lab.lab.end_tokens(name, account["platformAccountId"])
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
+    assert server.lab.lab.ledger.entries(name) == []
+
+
+LOOKS = {"facebook": ("feed.post", 6), "instagram": ("containers.publish", 61), "threads": ("containers.publish", 61)}
+
+
+@pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_post_whose_answer_was_lost_is_found_and_never_sent_twice(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, name: str, fault: str
+) -> None:
+    hosts = {each: {"api_base": lab.origin(each)} for each in NAMES}
+    server = make_server(platforms=hosts, publishing={"immediate_wait": 1})
+    ann = server.person("Ann")
+    account = connect(server, ann, name)
+    operation, seconds = LOOKS[name]
+    lab.lab.faults.add([{"fault": fault, "platform": name, "operation": operation, "times": 1}])
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    assert lab.lab.ledger.wait(1, 20)
+    server.wait(result["postId"], "publishing")
+    server.skip(seconds)
+    row = server.wait(result["postId"], "published", seconds=20)
+    (entry,) = lab.lab.ledger.entries(name)
+    assert (row["url"], row["attempts"]) == (entry.url, 1)
+
+
+@pytest.mark.parametrize("name", ["instagram", "threads"])
+def test_container_not_published_is_published_again_not_recreated(
+    make_server: Callable[..., AppServer], lab: SimulatorThread, name: str
+) -> None:
+    hosts = {each: {"api_base": lab.origin(each)} for each in NAMES}
+    server = make_server(platforms=hosts, publishing={"immediate_wait": 1})
+    ann = server.person("Ann")
+    account = connect(server, ann, name)
+    lab.lab.faults.add([{"fault": "status:500", "platform": name, "operation": "containers.publish", "times": 1}])
+    body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    while "containers.publish" not in sent:
+        sleep_briefly()
+        sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    assert lab.lab.ledger.entries(name) == []
+    server.skip(61)
+    server.wait(result["postId"], "published", seconds=20)
+    sent = [call.operation for call in lab.lab.calls if call.platform == name]
+    assert (sent.count("containers.create"), sent.count("containers.publish")) == (1, 2)
+    assert len(lab.lab.ledger.entries(name)) == 1
+
+
+def test_unpublished_facebook_video_is_published_again_not_reuploaded(
+    make_server: Callable[..., AppServer], lab: SimulatorThread
+) -> None:
+    site = {"facebook": {"api_base": lab.origin("facebook")}}
+    server = make_server(platforms=site, publishing={"immediate_wait": 1})
+    ann = server.person("Ann")
+    account = connect(server, ann, "facebook")
+    lab.lab.faults.add([{"fault": "status:500", "platform": "facebook", "operation": "videos", "nth": 3}])
+    body = {"targets": [{"accountId": account["id"]}], "text": "look", "media": [inline_item("video", mp4())]}
+    (result,) = ann.api.publish(body).json()["results"]
+    while len(calls := [call for call in lab.lab.calls if call.operation == "videos"]) < 3:  # start, bytes, finish
+        sleep_briefly()
+    assert (len(calls), lab.lab.ledger.entries("facebook")) == (3, [])
+    server.skip(61)
+    server.wait(result["postId"], "published", seconds=20)
+    assert len([call for call in lab.lab.calls if call.operation == "videos"]) == 4
+    assert len(lab.lab.ledger.entries("facebook")) == 1
+
+
+def test_nearly_used_quota_is_reported_once_in_the_platforms_words(server: AppServer) -> None:
+    """The log's own count comes near the cap of a day, and so does the count that the platform gives."""
+    ann = server.person("Ann")
+    account = connect(server, ann, "threads")["id"]
+    body = {"targets": [{"accountId": account}]}
+    for number in range(4):
+        ann.api.publish({**body, "text": f"number {number}"})
+    (like, *_) = server.rows(Post)
+    like.pop("number")
+    rows = [like | {"id": f"made-up-{number}", "position": number + 9} for number in range(250 * 4 // 5)]
+    server.service.write(lambda tx: Post.insert_many(rows).execute()).result()
+    server.lab.lab.fake("threads").made.quota = 5  # type: ignore[attr-defined]
+    (result,) = ann.api.publish({**body, "text": "near the end"}).json()["results"]
+    (note,) = result["warnings"]
+    assert note["code"] == "daily_cap_near"
+    assert "4 of 5" in note["message"]
+    assert ann.api.get(f"/v1/posts/{result['postId']}").json()["warnings"] == [note]

@@ -1,0 +1,163 @@
+"""TikTok from a request over HTTP to the draft in the creator's inbox at the simulator."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from socialpub.platforms.contract import AccountIdentity, Tokens
+from socialpub.platforms.tiktok import upload
+from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
+from socialpub.simulator.server import SimulatorThread
+from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.platforms.meta_calls import jpeg, mp4
+
+CREATOR = {"privacy": "self_only", "disableComment": True}
+
+
+@pytest.fixture
+def server(make_server: Callable[..., AppServer], lab: SimulatorThread) -> Iterator[AppServer]:
+    app = {"enabled": True, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
+    server = make_server(
+        platforms={"tiktok": {"api_base": lab.origin("tiktok"), **app}}, publishing={"settle_horizon": 1}
+    )
+    with server.hurried():
+        yield server
+
+
+def connect(server: AppServer, person: Person) -> dict[str, Any]:
+    handle = unused_name(f"{person.name.lower()}-")
+    made = server.lab.lab.add_account("tiktok", handle=handle, displayName=person.name)
+    identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
+    return server._keep(person, "tiktok", "tiktok", identity, Tokens(made["accessToken"], made["refreshToken"]))
+
+
+def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
+    return {"kind": kind, "bytesBase64": base64.b64encode(data).decode(), **more}
+
+
+def publish(person: Person, account: dict[str, Any], **body: Any) -> dict[str, Any]:
+    options = {"options": {"platform": "tiktok", **body.pop("options")}} if "options" in body else {}
+    answer = person.api.publish({"targets": [{"accountId": account["id"], **options}], **body}).json()
+    (result,) = answer["results"]
+    return dict(result)
+
+
+def delivered(server: AppServer, result: dict[str, Any], account: dict[str, Any]) -> Any:
+    """The one draft in the ledger, which is what the answer says."""
+    assert result["status"] == "published", json.dumps(result)
+    (entry,) = server.lab.lab.ledger.entries("tiktok")
+    assert (entry.account, entry.kind) == (account["platformAccountId"], "draft")
+    assert (result["uri"], result.get("url"), result.get("cid")) == (f"tiktok:publish:{entry.remote_id}", None, None)
+    return entry
+
+
+def codes(result: dict[str, Any]) -> list[str]:
+    return [warning["code"] for warning in result.get("warnings", [])]
+
+
+def operations(server: AppServer) -> list[str]:
+    return [call.operation for call in server.lab.lab.calls if call.platform == "tiktok"]
+
+
+def test_photos_with_text_and_title_become_one_draft(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account, pictures = connect(server, ann), [jpeg(40, 40 + n) for n in range(3)]
+    media = [inline("image", picture) for picture in pictures]
+    result = publish(ann, account, text="hello – “world” 🎉", media=media, options={"title": "Cats"})
+    entry = delivered(server, result, account)
+    assert [server.lab.lab.blobs[medium.sha256].content for medium in entry.media] == pictures
+    assert entry.request == {"title": "Cats", "description": "hello – “world” 🎉"}
+    assert codes(result) == ["tiktok_inbox_draft"]
+
+
+def test_video_becomes_one_draft_with_warnings_about_the_inbox(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account, film = connect(server, ann), mp4(filler=500_000)
+    result = publish(ann, account, text="look", media=[inline("video", film)], options=CREATOR)
+    entry = delivered(server, result, account)
+    (medium,) = entry.media
+    assert (entry.text, medium.size, medium.type) == (None, len(film), "video/mp4")
+    assert server.lab.lab.blobs[medium.sha256].content == film
+    assert set(codes(result)) == {"tiktok_inbox_draft", "tiktok_inbox_options_ignored"}
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_chunked_video_arrives_whole_when_a_response_is_lost(
+    server: AppServer, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    monkeypatch.setattr(upload, "WHOLE_MAX", 5_000_000)
+    monkeypatch.setattr(upload, "CHUNK", 5_000_000)
+    ann = server.person("Ann")
+    account, film = connect(server, ann), mp4(filler=10_200_000)
+    fault = {"fault": "reset_after", "platform": "tiktok", "operation": "video.upload", "times": 1}
+    server.lab.lab.faults.add([fault] * lost)
+    file = ann.api.post("/v1/media", files={"file": ("a.mp4", film)}).json()["id"]
+    result = publish(ann, account, text="look", media=[{"kind": "video", "mediaId": file}])
+    (medium,) = delivered(server, result, account).media
+    assert server.lab.lab.blobs[medium.sha256].content == film
+    assert (operations(server).count("video.init"), operations(server).count("video.upload")) == (1, 2)
+
+
+def test_a_png_is_refused_before_anything_is_sent(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account, into = connect(server, ann), io.BytesIO()
+    Image.new("RGB", (40, 40), (1, 2, 3)).save(into, "PNG")
+    result = publish(ann, account, text="hi", media=[inline("image", into.getvalue())])
+    assert (result["status"], result["error"]["rule"]) == ("rejected", "tiktok.file_format.invalid")
+    assert operations(server) == []
+
+
+def test_an_expired_token_is_refreshed_and_the_draft_delivered(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann)
+    server.lab.lab.end_tokens("tiktok", account["platformAccountId"])
+    delivered(server, publish(ann, account, text="hello", media=[inline("image", jpeg())]), account)
+    assert operations(server)[:3] == ["content.init", "oauth.token", "content.init"]
+
+
+def test_an_account_whose_tokens_are_over_is_asked_to_reconnect(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann)
+    server.lab.lab.end_tokens("tiktok", account["platformAccountId"], refresh=True)
+    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    assert (result["status"], result["error"]["rule"]) == ("rejected", "account.reconnect_required")
+    assert server.lab.lab.ledger.entries("tiktok") == []
+
+
+def test_a_draft_that_tiktok_could_not_process_fails_with_its_reason(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann)
+    fake: Any = server.lab.lab.fake("tiktok")
+    fake.fails = "duration_check_failed"
+    error = publish(ann, account, text="look", media=[inline("video", mp4())])["error"]
+    assert (error["code"], error["rule"]) == ("platform_rejected", "tiktok.publish.failed")
+    assert error["platformResponse"]["body"]["data"]["fail_reason"] == "duration_check_failed"
+    assert operations(server).count("video.init") == 1
+
+
+@pytest.mark.parametrize("fault", ["reset_after", "error_after", "truncated", "wrong_type", "missing_id"])
+def test_photos_with_a_lost_response_are_sent_once_and_settled_by_hand(server: AppServer, fault: str) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann)
+    server.lab.lab.faults.add([{"fault": fault, "platform": "tiktok", "operation": "content.init", "times": 1}])
+    result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
+    assert (result["status"], result["error"]["rule"]) == ("failed", "publish.outcome_unknown")
+    assert (operations(server), len(server.lab.lab.ledger.entries("tiktok"))) == (["content.init"], 1)
+    assert ann.api.post(f"/v1/posts/{result['postId']}/settle", json={"published": True}).status_code == 200
+    assert server.wait(result["postId"], "published")["attempts"] == 1
+
+
+@pytest.mark.parametrize("operation", ["video.init", "video.upload", "status.fetch"])
+def test_a_video_is_one_draft_whatever_answer_is_lost(server: AppServer, operation: str) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann)
+    server.lab.lab.configure(processingMs=0)
+    server.lab.lab.faults.add([{"fault": "reset_after", "platform": "tiktok", "operation": operation, "times": 1}])
+    delivered(server, publish(ann, account, text="look", media=[inline("video", mp4())]), account)

@@ -1,3 +1,0 @@
-from tests.web.conftest import world, world_of
-
-__all__ = ["world", "world_of"]
