@@ -17,7 +17,7 @@ import httpx
 
 from socialpub.base.http.network import CallDeadline, ConnectionPolicy, PolicyBackend, Resolver
 
-REPLIES_MAX = 8 * 1024
+RESPONSE_MAX = 8 * 1024
 SmtpSecurity = Literal["starttls", "tls", "none"]
 
 
@@ -124,4 +124,4 @@ def _load_ssl_context(ca_file: str) -> ssl.SSLContext:
 
 def _decode_reply(said: str) -> str:
     text = said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return " ".join(text.split())[:REPLIES_MAX]
+    return " ".join(text.split())[:RESPONSE_MAX]

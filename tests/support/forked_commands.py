@@ -28,7 +28,7 @@ from typing import IO, Any
 ROOT = Path(__file__).parents[2]
 REQUEST_MAX = 1 << 17
 STREAMS = 3
-IMPORTED = ("cli", "doing", "serve", "admin", "backup", "doctor", "keys", "listen", "resume", "status")
+IMPORTED = ("cli", "runner", "serve", "admin", "backup", "doctor", "master_key", "listen", "resume", "status")
 
 
 @dataclass
