@@ -1,4 +1,4 @@
-"""What can go wrong: the one exception that says it. (How it is shown: `domain.shapes.errors`.)
+"""What can go wrong: the one exception that says it. (How it is shown: `domain.schemas.errors`.)
 
     ApiError               everything a caller may see; its code picks the row, the row picks the status
     ├── built by refuse()  a service rule (`post.status`, `body.json`, …): code and status from SERVICE_RULES

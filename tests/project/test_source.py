@@ -27,7 +27,8 @@ OUTSIDE_BASE = [name for name in MODULES if not name.startswith("base/")]
 IN_PLATFORMS = [name for name in MODULES if name.startswith("platforms/")]
 
 SHAPES = [
-    importlib.import_module(f"socialpub.domain.schemas.{path.stem}") for path in (PACKAGE / "domain/schemas").glob("*.py")
+    importlib.import_module(f"socialpub.domain.schemas.{path.stem}")
+    for path in (PACKAGE / "domain/schemas").glob("*.py")
 ]
 FIELDS = {
     field.alias or name

@@ -13,7 +13,7 @@ from socialpub.domain.schemas.common import EmptyQuery
 
 @dataclass(frozen=True)
 class SuccessResponse:
-    """One answer: the type of what is sent (`domain.shapes`), what its status means, and an example."""
+    """One answer: the type of what is sent (`domain.schemas`), what its status means, and an example."""
 
     shape: Any
     says: str

@@ -160,5 +160,5 @@ def test_an_accepted_message_does_not_wait_for_the_end() -> None:
                     connection.sendall(next(responses) + b"\r\n")
 
     with speaking(accepting) as port:
-        assert hand(server(port), deadline=30) == mail.Handed(250, "Taken \ufffd")
+        assert hand(server(port), deadline=30) == smtp.SmtpResult(250, "Taken \ufffd")
     assert said[-1] == b"QUIT"
