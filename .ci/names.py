@@ -30,8 +30,10 @@ PREPOSITIONS = {
 PARTICIPLE = re.compile(r"(ing|ed)$")
 NOUNS = {"billing", "staging", "logging", "tracing", "feed", "seed", "speed", "embed", "string"}
 """Module names that end as a participle does, and are nouns of the field."""
-IRREGULAR = {"done", "found", "given", "gone", "heard", "held", "kept", "known", "lost", "made", "meant", "read", "said",
-             "seen", "sent", "shown", "taken", "thought", "told", "written"}  # fmt: skip
+IRREGULAR = {
+    "done", "found", "given", "gone", "heard", "held", "kept", "known", "lost", "made", "meant", "read", "said",
+    "seen", "sent", "shown", "taken", "thought", "told", "written",
+}  # fmt: skip
 
 
 def main() -> int:
