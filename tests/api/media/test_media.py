@@ -760,7 +760,7 @@ def no_quota_left(server: AppServer, person: Person, monkeypatch: pytest.MonkeyP
     tier = Organization.update(tier="free").where(Organization.id == person.organization)
     server.service.write(lambda tx: tier.execute()).result()
     monkeypatch.setattr(server.service.runtime.settings.billing, "free", 0)
-    monkeypatch.setattr(idempotency, "check_quota", lambda *_: None)
+    monkeypatch.setattr(quotas, "check", lambda *_: None)
 
 
 @pytest.mark.parametrize("scheduled", [False, True])
