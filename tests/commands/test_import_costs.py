@@ -73,11 +73,11 @@ def test_pydantic_does_not_look_for_plugins() -> None:
 def test_models_of_requests_are_made_by_whoever_asks() -> None:
     """Few are ever asked for, and all of them together take a twentieth of a start."""
     code = PROGRAM + (
-        "from socialpub.domain.schemas.common import Request\n"
+        "from socialpub.domain.schemas.common import RequestModel\n"
         "from socialpub.platforms.kit.options import PlatformOptions\n"
         "def under(kind):\n"
         "    return [each for below in kind.__subclasses__() for each in (below, *under(below))]\n"
-        "kinds = under(Request) + under(PlatformOptions)\n"
+        "kinds = under(RequestModel) + under(PlatformOptions)\n"
         "print(len(kinds), *[kind.__name__ for kind in kinds if kind.__pydantic_complete__])"
     )
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -546,11 +546,11 @@ ELSEWHERE = {
     ("domain/access/actions.py", "write"): "the one way",
     ("domain/access/authentication.py", "authenticate_key"): "when a key was last used",
     ("domain/access/authentication.py", "authenticate_session"): "when a session was last seen",
-    ("domain/posts/batches.py", "afterwards"): "what belongs to an answer about a batch that is accepted",
-    ("domain/identity/users.py", "set_up"): "nobody is there yet",
-    ("domain/identity/signin.py", "sign_in"): "nobody is signed in yet",
+    ("domain/posts/batches.py", "write_after_acceptance"): "what belongs to an answer about a batch that is accepted",
+    ("domain/identity/users.py", "set_up_owner"): "nobody is there yet",
+    ("domain/identity/signin.py", "start"): "nobody is signed in yet",
     ("domain/identity/signin.py", "finish"): "nor is anybody before the second step",
-    ("domain/identity/members.py", "accept"): "whoever has the link is nobody yet",
+    ("domain/identity/members.py", "accept_invitation"): "whoever has the link is nobody yet",
 }
 
 

@@ -28,10 +28,10 @@ EXAMPLES = {
     "f'/status/{quoted}$'": "/status/20$",  # a number
     "f'@{user.username}\\\\b'": "@alice\\b",
     "self._text": None,  # of `late`, whose calls are found themselves
-    "pattern": None,  # `_means` and `_like`, whose calls hold the text: see HANDED_ON
+    "pattern": None,  # `_build_synonyms` and `_like`, whose calls hold the text: see HANDED_ON
 }
 HANDED_ON: regex_attacks.Handed = {
-    "domain/schemas/field_suggestions.py": ("_means", "pattern", "search"),
+    "domain/schemas/field_suggestions.py": ("_build_synonyms", "pattern", "search"),
     "simulator/bluesky/lexicon.py": ("_like", 0, "fullmatch"),
 }
 
@@ -46,7 +46,7 @@ SOURCES = sorted(regex_attacks.ROOT.rglob("*.py"))
 MODULES = [
     str(path.relative_to(regex_attacks.ROOT))
     for path in SOURCES
-    if re.search(r"\b(re|regex)\.|\blate\(", path.read_text(encoding="utf-8"))
+    if re.search(r"\b(re|regex)\.|\bcompile_lazily\(", path.read_text(encoding="utf-8"))
 ]
 
 

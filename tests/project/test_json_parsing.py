@@ -28,7 +28,7 @@ OURS = {
     "web/error_responses.py": "what `capped` has written",
     "domain/schemas/bounded_json.py": "a request: orjson takes no number that is not finite",
     **dict.fromkeys(
-        ("accounts", "channels", "compose", "hooks", "inside", "people", "postlog"),
+        ("accounts", "notifications", "compose", "webhooks", "layout", "sign_in", "posts"),
         "an answer or a sealed value of ours",
     ),
 }

@@ -28,8 +28,8 @@ from typing import Any
 
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.media import library
-from socialpub.domain.posts import batches, postlog
-from socialpub.domain.schemas.errors import ErrorBody, envelope, error_body
+from socialpub.domain.posts import batches, post_log
+from socialpub.domain.schemas.errors import ErrorBody, build_envelope, build_error_body
 from socialpub.domain.schemas.events import PostFailed
 from socialpub.domain.schemas.posts import BatchBody, CanceledBody, PostBody, PostDetail
 from socialpub.web.api import catalogue
@@ -79,17 +79,17 @@ CASES: dict[str, tuple[str, set[str]]] = {
     for call in (
         "accounts.to_body(given)",
         "accounts.list_bodies(given)[0]",
-        "batches.batch_body(given, given)",
+        "batches.load_body(given, given)",
         "boards.to_body(given, given)",
         "catalogue.error_bodies(given)[0]",
         "catalogue.platform_body(given, given)",
         "catalogue.rule_bodies(given)[0]",
-        'envelope(given, given, given)["error"]',
-        "error_body(given, given)",
-        "library.body(given, given)",
-        "library.page(given, given, given)",
-        "postlog.body(given, given)",
-        "postlog.one(given, given)",
+        'build_envelope(given, given, given)["error"]',
+        "build_error_body(given, given)",
+        "library.to_body(given, given)",
+        "library.load_page(given, given, given)",
+        "post_log.to_body(given, given)",
+        "post_log.load_body(given, given)",
     )
 }  # fmt: skip
 
@@ -97,19 +97,21 @@ CASES: dict[str, tuple[str, set[str]]] = {
 
 ROWS = """
 from socialpub.domain import post_states
-from socialpub.domain.publishing import horizon, intents
+from socialpub.domain.publishing import intents, lookup_schedule
 from socialpub.platforms.contract import KEY
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Account, Post, find_row, find_row_where, find_rows, get_row
 from socialpub.store.rows import AccountRow, AttemptRow, IntentRow, PostRow
 """
-GIVEN = "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.Snapshot, tx: Tx"
+GIVEN = (
+    "intent: IntentRow, attempt: AttemptRow, post: PostRow, account: AccountRow, snapshot: intents.RunSnapshot, tx: Tx"
+)
 RIGHT = (
     'intent["sent_at"]',
     'intent["refusal"] or "none"',
-    "intents._change(tx, intent, looks=1, answered=True)",
+    "intents._update(tx, intent, looks=1, answered=True)",
     'get_row(Post, "p")["text"]',
-    "horizon.due_look(KEY.checks, intent, 0)",
+    "lookup_schedule.find_due_time(KEY.checks, intent, 0)",
     "post_states.is_completed_remotely(post)",
     'snapshot.post["draft_at"]',
 )
@@ -118,8 +120,8 @@ WRONG = (
     ('intent["text"]', 'TypedDict "IntentRow" has no key "text"'),
     ('intent["refusal"].upper()', 'Item "None" of "str | None" has no attribute "upper"'),
     ('intent["looks"] + "1"', "Unsupported operand types for +"),
-    ("intents._change(tx, intent, look=1)", 'Unexpected keyword argument "look" for "_change"'),
-    ('intents._change(tx, intent, looks="1")', 'Argument "looks" to "_change" has incompatible type "str"'),
+    ("intents._update(tx, intent, look=1)", 'Unexpected keyword argument "look" for "_update"'),
+    ('intents._update(tx, intent, looks="1")', 'Argument "looks" to "_update" has incompatible type "str"'),
     ('attempt["error"]', 'TypedDict "AttemptRow" has no key "error"'),
     ('post["draft"]', 'TypedDict "PostRow" has no key "draft"'),
     ('account["secrets"]', 'TypedDict "AccountRow" has no key "secrets"'),
@@ -127,7 +129,7 @@ WRONG = (
     ('find_rows(Post)[0]["platform_url"]', 'TypedDict "PostRow" has no key "platform_url"'),
     ('find_row_where(Post)["text"]', 'Value of type "PostRow | None" is not indexable'),
     ('find_row(Post, "p")["text"]', 'Value of type "PostRow | None" is not indexable'),
-    ("horizon.due_look(KEY.checks, post, 0)", 'incompatible type "PostRow"; expected "IntentRow"'),
+    ("lookup_schedule.find_due_time(KEY.checks, post, 0)", 'incompatible type "PostRow"; expected "IntentRow"'),
     ("post_states.is_completed_remotely(intent)", 'incompatible type "IntentRow"; expected "PreparedColumns"'),
     ('snapshot.open_intent["plan"]', 'Value of type "IntentRow | None" is not indexable'),
     ('snapshot.post["tryes"]', 'TypedDict "PostRow" has no key "tryes"'),

@@ -184,5 +184,7 @@ if __name__ == "__main__":
     if os.environ.get("SOCIALPUB_TEST") == "1":  # read where the program is imported, which was before
         importlib.import_module("socialpub.base.fault_injection").plan(os.environ.get("SOCIALPUB_FAULTS", ""))
     if folder := os.environ.get("TESTS_MIGRATIONS"):  # of `tests/support/earlier_databases.py`
-        vars(importlib.import_module("socialpub.store.schema.migration"))["shipped"] = lambda name: Path(folder)
+        vars(importlib.import_module("socialpub.store.schema.migration"))["find_shipped_directory"] = lambda name: Path(
+            folder
+        )
     importlib.import_module("socialpub.commands.cli").program()

@@ -30,6 +30,6 @@ def find_writes() -> Iterator[WriteRequest]:
     """Those that test files tell, as `WRITES`."""
     tests = Path(__file__).parents[1]
     for path in sorted([*(tests / "api").rglob("test_*.py"), *(tests / "dashboard").rglob("test_*.py")]):
-        if re.search(r"^WRITES = \[\s*Write\(", path.read_text(encoding="utf-8"), re.MULTILINE):
+        if re.search(r"^WRITES = \[\s*WriteRequest\(", path.read_text(encoding="utf-8"), re.MULTILINE):
             module = ".".join(path.relative_to(tests).with_suffix("").parts)
             yield from importlib.import_module(f"tests.{module}").WRITES

@@ -19,6 +19,7 @@ from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.background import periodic_tasks
 from socialpub.domain.media import files, library, probe
+from socialpub.domain.organizations import quotas
 from socialpub.platforms.contract import MediaFacts
 from socialpub.store.schema.models import Instance, Media, Organization, Post
 from socialpub.web.api import media as media_api

@@ -88,9 +88,9 @@ def _made(
         if text is None:
             continue
         flags = _flags(call, function, values)
-        if function == "late":
+        if function == "compile_lazily":
             text, flags = f"(?{flags}){text}" if flags else text, 0
-        uses = _uses(name) if function in ("compile", "late") and name else {function}
+        uses = _uses(name) if function in ("compile", "compile_lazily") and name else {function}
         kept = frozenset(uses & {*SCANS, "match", "fullmatch"}) or frozenset(SCANS)
         yield FoundPattern(module, name or ast.unparse(call.args[0]), library.compile(text, flags or 0), kept)
 
@@ -116,7 +116,7 @@ def _maker(call: ast.Call) -> tuple[Any, str] | None:
         and to.attr in FUNCTIONS
     ):
         return LIBRARIES[to.value.id], to.attr
-    return (regex, "late") if isinstance(to, ast.Name) and to.id == "late" else None
+    return (regex, "compile_lazily") if isinstance(to, ast.Name) and to.id == "compile_lazily" else None
 
 
 def _names(tree: ast.Module) -> dict[int, str]:
@@ -137,9 +137,15 @@ def _value(node: ast.expr, values: dict[str, Any], examples: Mapping[str, str | 
 
 def _flags(call: ast.Call, function: str, values: dict[str, Any]) -> Any:
     given = next((each.value for each in call.keywords if each.arg == "flags"), None)
-    place = {"compile": 1, "late": 1, "match": 2, "fullmatch": 2, "search": 2, "findall": 2, "finditer": 2}.get(
-        function, 9
-    )
+    place = {
+        "compile": 1,
+        "compile_lazily": 1,
+        "match": 2,
+        "fullmatch": 2,
+        "search": 2,
+        "findall": 2,
+        "finditer": 2,
+    }.get(function, 9)
     given = given or (call.args[place] if len(call.args) > place else None)
     return None if given is None else eval(compile(ast.Expression(given), "<flags>", "eval"), values)  # noqa: S307
 

@@ -20,10 +20,10 @@ from tests.support.media_files import picture
 OTHER = """
 import sys
 from pathlib import Path
-from socialpub.domain.media.run_directory import RunFolder
+from socialpub.domain.media.run_directory import RunDirectory
 
 root, *batches = sys.argv[1:]
-folder = RunFolder(Path(root), "other")
+folder = RunDirectory(Path(root), "other")
 for batch in batches:
     (folder.make(batch) / "picture").write_bytes(b"of another run")
 print("made", flush=True)

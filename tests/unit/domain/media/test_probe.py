@@ -147,7 +147,7 @@ def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pyte
 def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_path: Path, attack: str) -> None:
     code = (
         f"import mmap, os, sys, runpy, socket\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
-        "module['limit']()\nmodule['close_the_door']('video/mp4')\n"
+        "module['limit_resources']()\nmodule['apply_sandbox']('video/mp4')\n"
         f"try:\n    {attack}\nexcept (OSError, MemoryError):\n    sys.exit(7)\n"
     )
     with (tmp_path / "empty").open("w+b") as nothing:
@@ -160,7 +160,7 @@ def test_a_reader_that_was_taken_over_gets_no_memory_files_or_connections(tmp_pa
 def test_a_reader_gains_no_privileges_and_few_seconds(tmp_path: Path) -> None:
     code = (
         f"import resource, runpy\nmodule = runpy.run_path({str(probe.WORKER)!r}, run_name='worker')\n"
-        "module['limit']()\n"
+        "module['limit_resources']()\n"
         "print('NoNewPrivs:\\t1' in open('/proc/self/status').read(), resource.getrlimit(resource.RLIMIT_CPU))"
     )
     ended = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, timeout=60, check=True)

@@ -33,51 +33,57 @@ def failure(code: str, **fields: Any) -> ApiError:
 
 
 WRITES: dict[str, Write] = {
-    "records.intend": lambda service, tx, taken, intent: transactions.record_intent(
+    "transactions.record_intent": lambda service, tx, taken, intent: transactions.record_intent(
         service, tx, taken, "comment", {}, ()
     ),
-    "records.sent": lambda service, tx, taken, intent: transactions.publish_sent(
+    "transactions.publish_sent": lambda service, tx, taken, intent: transactions.publish_sent(
         tx, [transactions.SuccessfulSend(service, taken, intent, OUT)]
     ),
-    "records.sent_first": lambda service, tx, taken, intent: transactions.record_sent(service, tx, taken, intent, OUT),
-    "records.commented": lambda service, tx, taken, intent: transactions.publish_with_comment(
+    "transactions.record_sent": lambda service, tx, taken, intent: transactions.record_sent(
+        service, tx, taken, intent, OUT
+    ),
+    "transactions.publish_with_comment": lambda service, tx, taken, intent: transactions.publish_with_comment(
         service, tx, taken, intent, OUT, COMMENT
     ),
-    "records.uncommented": lambda service, tx, taken, intent: transactions.publish_without_comment(
+    "transactions.publish_without_comment": lambda service, tx, taken, intent: transactions.publish_without_comment(
         service, tx, taken, intent, OUT, WARNING, "unknown"
     ),
-    "records.uncommented, before its intent": lambda service, tx, taken, intent: transactions.publish_without_comment(
-        service, tx, taken, None, OUT, WARNING, ""
+    "transactions.publish_without_comment, before its intent": lambda service, tx, taken, intent: (
+        transactions.publish_without_comment(service, tx, taken, None, OUT, WARNING, "")
     ),
-    "records.pending": lambda service, tx, taken, intent: transactions.save_progress(service, tx, taken, PENDING),
-    "records.pending, by the answer": lambda service, tx, taken, intent: transactions.save_progress(
+    "transactions.save_progress": lambda service, tx, taken, intent: transactions.save_progress(
+        service, tx, taken, PENDING
+    ),
+    "transactions.save_progress, by the answer": lambda service, tx, taken, intent: transactions.save_progress(
         service, tx, taken, PENDING, intent
     ),
-    "records.later": lambda service, tx, taken, intent: transactions.postpone(service, tx, taken, 60),
-    "records.failed, rejected": lambda service, tx, taken, intent: transactions.record_failure(
+    "transactions.postpone": lambda service, tx, taken, intent: transactions.postpone(service, tx, taken, 60),
+    "transactions.record_failure, rejected": lambda service, tx, taken, intent: transactions.record_failure(
         service, tx, taken, failure("platform_rejected"), intent, "rejected"
     ),
-    "records.failed, failed": lambda service, tx, taken, intent: transactions.record_failure(
+    "transactions.record_failure, failed": lambda service, tx, taken, intent: transactions.record_failure(
         service, tx, taken, failure("internal_error"), intent, "absent"
     ),
-    "records.failed, to be tried again": lambda service, tx, taken, intent: transactions.record_failure(
+    "transactions.record_failure, to be tried again": lambda service, tx, taken, intent: transactions.record_failure(
         service, tx, taken, failure("platform_unavailable", retry_after=5), intent, "absent"
     ),
-    "records.failed, before its intent": lambda service, tx, taken, intent: transactions.record_failure(
+    "transactions.record_failure, before its intent": lambda service, tx, taken, intent: transactions.record_failure(
         service, tx, taken, failure("platform_rejected")
     ),
-    "intents.intend_again": lambda service, tx, taken, intent: intents.record_resend(service, tx, taken, intent),
-    "intents.looked": lambda service, tx, taken, intent: intents.record_lookup(service, tx, taken, intent, {}, None),
-    "intents.looked, to look again": lambda service, tx, taken, intent: intents.record_lookup(
+    "intents.record_resend": lambda service, tx, taken, intent: intents.record_resend(service, tx, taken, intent),
+    "intents.record_lookup": lambda service, tx, taken, intent: intents.record_lookup(
+        service, tx, taken, intent, {}, None
+    ),
+    "intents.record_lookup, to look again": lambda service, tx, taken, intent: intents.record_lookup(
         service, tx, taken, intent, {}, service.now_ms + 60_000
     ),
-    "intents.doubted": lambda service, tx, taken, intent: intents.record_ambiguity(
+    "intents.record_ambiguity": lambda service, tx, taken, intent: intents.record_ambiguity(
         service, tx, taken, intent, UNCLEAR, over=True, refused=False
     ),
 }
 
-# The caller has seen the claim: `transactions.intend`, and `run.take` in the transaction that claims.
-UNCHECKED = {"intents.owned", "intents.intend", "intents.intend_all"}
+# The caller has seen the claim: `transactions.record_intent`, and `run.take` in the transaction that claims.
+UNCHECKED = {"intents.check_claim", "intents.record", "intents.record_all"}
 
 
 @pytest.fixture
@@ -132,4 +138,4 @@ def test_every_function_that_writes_for_a_run_is_in_the_table() -> None:
 def _is_for_a_run(function: Callable[..., Any]) -> bool:
     """Whether it is handed what a run has taken."""
     annotations = [str(each.annotation) for each in inspect.signature(function).parameters.values()]
-    return any(word in text for text in annotations for word in ("Snapshot", "Answered", "Planned"))
+    return any(word in text for text in annotations for word in ("RunSnapshot", "SuccessfulSend", "PlannedPost"))
