@@ -1,4 +1,4 @@
-"""What bytes are, by their first bytes: the server believes them and not the declared type."""
+"""Content type detection by first bytes, which platforms trust over the declared type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIGNATURES: Sequence[tuple[int, bytes, str]] = (
 
 
 def mime_type(content: bytes, declared: str) -> str:
-    """The type of the bytes, or the declared one when they do not tell."""
+    """Detect the content type of bytes; the declared one if they are inconclusive."""
     for offset, signature, kind in _SIGNATURES:
         if content[offset : offset + len(signature)] == signature:
             return kind

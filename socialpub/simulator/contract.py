@@ -1,4 +1,4 @@
-"""A call and its answer as fake platforms see them, and what a fake platform is. No HTTP server is known here."""
+"""Contract of a fake platform: call, response, operation. Independent of the HTTP server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @functools.lru_cache(maxsize=8)
 def http_date(seconds: int) -> str:
-    """A time as headers tell it; made once in a second, for every answer has one."""
+    """Format a time for HTTP headers; cached for one second, since every response needs it."""
     return formatdate(seconds, usegmt=True)
 
 
 @dataclass(frozen=True)
 class FetchedUrl:
-    """What the address of a medium gave: the answer's status (0: none came) and its bytes."""
+    """Result of fetching a media URL: status (0: no response) and bytes."""
 
     status: int
     content: bytes = b""
@@ -32,7 +32,7 @@ class FetchedUrl:
 
 @dataclass(frozen=True)
 class Call:
-    """One HTTP call. `origin` is the fake platform's own address; header names are in lower case."""
+    """HTTP call. `origin` is the fake platform's own address; header names are in lower case."""
 
     method: str
     path: str
@@ -40,11 +40,11 @@ class Call:
     query: Mapping[str, list[str]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    parts: Mapping[str, str] = field(default_factory=dict)  # what the path's placeholders matched
-    pulled: Mapping[str, FetchedUrl] = field(default_factory=dict)  # by URL: what `Operation.pulls` asked for
+    parts: Mapping[str, str] = field(default_factory=dict)  # values of the path's placeholders
+    pulled: Mapping[str, FetchedUrl] = field(default_factory=dict)  # by URL: what `Operation.pulls` requested
 
     def json(self) -> Any:
-        """The body as JSON, for reading only; ValueError when it is none."""
+        """Parse the body as JSON, read-only. Raises ValueError."""
         return self._parsed
 
     @functools.cached_property
@@ -52,7 +52,7 @@ class Call:
         return json.loads(self.body)
 
     def record(self) -> dict[str, Any] | None:
-        """The body as a JSON object; None when it is none."""
+        """Parse the body as a JSON object; None if it is not one."""
         try:
             found = self.json()
         except ValueError:
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True)
 class FakeResponse:
-    """What goes back: `body` is JSON, or text, or bytes with their own `content_type`; None is an empty body."""
+    """Response. `body`: JSON, text, bytes with `content_type`, or None for an empty body."""
 
     status: int = 200
     body: Any = None
@@ -80,7 +80,7 @@ class FakeResponse:
 
 
 class RefusedError(Exception):
-    """Raised anywhere in an operation: this answer goes back, and nothing has become public."""
+    """Response to return instead, raised anywhere in an operation; nothing was published."""
 
     def __init__(self, answer: FakeResponse) -> None:
         super().__init__(f"{answer.status} {answer.body}")
@@ -89,9 +89,9 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Operation:
-    """One thing that the platform's API can do. Faults name it by `name`; `path` may hold `<placeholders>`.
+    """API operation. Faults refer to it by `name`; `path` may hold `<placeholders>`.
 
-    `pulls`: the URLs that a call makes the platform fetch before it does anything; asked again with what they gave.
+    `pulls` lists the URLs that the platform fetches before the effect; it is called again with the results.
     """
 
     name: str
@@ -102,25 +102,25 @@ class Operation:
 
 
 class FakePlatform(Protocol):
-    """A fake platform: one module of the simulator, one line in `catalogue.py`.
+    """Fake platform: one module of the simulator and one line in `registry.py`.
 
-    Its operations run one at a time, under the lab's lock. What becomes public it writes into the lab's ledger itself.
+    Operations run one at a time, under the state's lock. They write what they publish to the ledger.
     """
 
     name: str
-    max_body: int  # larger calls are refused by their Content-Length, before they are read
-    ids: tuple[str, ...]  # the keys of an answer that name what was made; the fault `missing_id` drops them
+    max_body: int  # bytes; larger calls are refused by Content-Length, before they are read
+    ids: tuple[str, ...]  # keys of a response that name the created object; the fault `missing_id` removes them
 
     def operations(self) -> tuple[Operation, ...]: ...
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A new account as wanted, with its credentials, as JSON; ValueError when it cannot be made."""
+        """Create an account; return its credentials as JSON. Raises ValueError."""
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
-        """Access tokens are expired from now on, refresh tokens revoked (of one account, or of all)."""
+        """Expire access tokens, revoke refresh tokens, of one account or all."""
 
     def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
-        """The platform's own form of an error that has no better cause (faults, unknown paths, too large bodies)."""
+        """Build the platform's error for faults, unknown paths and oversized bodies."""
 
     def reset(self) -> None:
-        """Forget everything that was published and uploaded; accounts and their tokens stay."""
+        """Delete everything published and uploaded; keep accounts and tokens."""

@@ -1,4 +1,4 @@
-"""The control app: the page that shows what arrived, the lab's JSON API, and web pages for link cards."""
+"""Control app: ledger page, JSON API of the simulator, and web pages for link cards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from socialpub.simulator.state import SimulatorState
 
 _FILES = Path(__file__).parent / "page"
 _SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "video/mp4"})
-_ON_PAGE = 100  # entries; the JSON has them all
+_ON_PAGE = 100  # entries; the JSON API returns all
 _SAFE = {
     "content-security-policy": "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'",
     "x-content-type-options": "nosniff",
@@ -28,7 +28,7 @@ _SAFE = {
 
 
 def app(name: str, lab: SimulatorState, origins: Mapping[str, str]) -> Sanic[Any, Any]:
-    """The control app of one lab; `origins` fills up while the platforms start."""
+    """Build the control app of one simulator; `origins` fills up while the platforms start."""
     made: Sanic[Any, Any] = Sanic(name, configure_logging=False)
     _add_reading(made, lab)
     _add_changing(made, lab)
@@ -171,7 +171,7 @@ def _add_link_pages(app: Sanic[Any, Any]) -> None:
 def _add_receiver(app: Sanic[Any, Any]) -> None:
     @app.post("/hooks/<status:int>")
     async def receive(request: Request, status: int) -> HTTPResponse:
-        """Somebody who is told by webhook, and answers with the status that the address names."""
+        """Accept a webhook, with the status that the path names."""
         if not 200 <= status <= 599:
             raise SanicException("a status is a number from 200 to 599", 404)
         return empty(status)

@@ -1,6 +1,6 @@
-"""What a small café has posted lately and means to post: what the demo lives through, so that it opens onto something.
+"""Content of the demo: what a small bakery has posted lately and will post.
 
-Only what people and platforms do stands here. Everything that socialpub makes of it is made by socialpub.
+It describes only actions of people and platforms; socialpub itself produces all the rest.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, Literal
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 DAYS = 12
-"""How long ago it begins."""
+"""Days before today at which the story begins."""
 ASKED_MS = 2 * DAY_MS
-"""How long before its time a post is written, where that is known."""
+"""How long before its time a post is scheduled, by default."""
 ENDS_MS = (DAYS + 4) * DAY_MS
-"""After how long an authorization ends that ends soon by now."""
+"""Lifetime of an authorization that is about to expire today."""
 Colour = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class StoryTime:
-    """A time of day so many days from today (UTC), or so many minutes from now."""
+    """Time of day, days from today (UTC), or minutes from now."""
 
     day: int | None = None
     clock: str = ""
@@ -44,14 +44,15 @@ def minutes(count: int) -> StoryTime:
 
 @dataclass(frozen=True)
 class Scene:
-    """One request. `when` it is due, or asked for if it goes out `at_once`; the platforms are in the mood of `faults`
-    while it goes out. `then` is what somebody does with it before.
+    """One publish request, at `when`.
+
+    `faults` apply while it is published; `then` is a later action on it.
     """
 
     when: StoryTime
     platforms: tuple[str, ...]
     text: str
-    picture: Literal["", "bread", "coffee", "evening", "clip"] = ""  # its name among `PICTURES`
+    picture: Literal["", "bread", "coffee", "evening", "clip"] = ""  # key of `PICTURES`
     at_once: bool = False
     bakery: bool = False
     faults: tuple[dict[str, Any], ...] = ()
@@ -61,7 +62,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Picture:
-    """A poster: the colours of its sky, above and below, and of the circles in it (x, y, radius)."""
+    """Poster: sky colors, top and bottom, and circles (x, y, radius)."""
 
     name: str
     alt: str
@@ -71,7 +72,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class BakeryAccount:
-    """An account of the bakery: what becomes of its authorization."""
+    """Account of the bakery, and the state of its authorization."""
 
     platform: str
     name: str
@@ -99,7 +100,7 @@ PICTURES = (
     ),
 )
 HOOKS: tuple[tuple[int, tuple[str, ...]], ...] = ((204, ()), (503, ("post.failed", "post.rejected")))
-"""Whoever listens, by the status with which they answer, and to which events."""
+"""Webhook receivers: the status that each returns, and its events."""
 BAKERY = (
     BakeryAccount("threads", "Nord Bakery"),
     BakeryAccount("linkedin", "Nord Bakery", ends="soon"),
@@ -148,7 +149,7 @@ SCENES = (
         at_once=True,
         faults=({"fault": "status:503", "platform": "facebook", "operation": "*"},),
     ),
-    Scene(minutes(-50), ("twitter",), "Jazz night was full. Thank you all!", at_once=True),  # which it takes once
+    Scene(minutes(-50), ("twitter",), "Jazz night was full. Thank you all!", at_once=True),  # fails once
     Scene(minutes(-40), ("bluesky", "threads", "pinterest"), "Friday's soup is lentil.", "coffee", at_once=True),
     Scene(minutes(-2), ("instagram",), "The kitchen, freshly painted.", "clip", at_once=True, processing_ms=180_000),
     Scene(minutes(4), ("bluesky", "twitter"), "Last call for Saturday loaves."),

@@ -1,4 +1,4 @@
-"""Performing an operation over HTTP: the effect, and the scripted fault around it. Every platform goes through here."""
+"""Execution of an operation over HTTP: its effect, and the scripted fault around it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BOMB_BYTES = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class OperationRun:
-    """One call being answered."""
+    """Call being handled."""
 
     lab: SimulatorState
     fake: FakePlatform
@@ -37,10 +37,10 @@ class OperationRun:
     received: ReceivedCall
     fault: Fault
     tasks: set[asyncio.Task[Any]]
-    resets: int  # of the lab, when the call arrived
+    resets: int  # resets of the state when the call arrived
 
     def effect(self, call: Call) -> FakeResponse:
-        """Do what the call asks, unless the lab has been reset since; operations run one at a time."""
+        """Perform the call unless the state was reset since; operations run one at a time."""
         with self.lab.lock:
             if self.resets != self.lab.resets:
                 return self.fake.refusal(503, None)
@@ -50,7 +50,7 @@ class OperationRun:
                 return refused.answer
 
     async def answer_after(self, seconds: float) -> FakeResponse:
-        """The effect, which nobody stops who hangs up meanwhile; most have no meanwhile."""
+        """Perform the call after a delay, even if the client disconnects meanwhile."""
         if seconds or self.operation.pulls:
             return await asyncio.shield(self.spawn(self.effect_after(seconds)))
         return self.effect(self.call)
@@ -60,14 +60,14 @@ class OperationRun:
         return self.effect(await self._with_pulled())
 
     async def _with_pulled(self) -> Call:
-        """The call with all that the platform fetches for it; what it has fetched may name more."""
+        """Return the call with all URLs fetched; fetched content may name more URLs."""
         call, pulls = self.call, self.operation.pulls
         while pulls and (wanted := set(pulls(call)) - set(call.pulled)):
             call = replace(call, pulled={**call.pulled, **await fetch_all(wanted)})
         return call
 
     def spawn(self, work: Awaitable[FakeResponse]) -> asyncio.Task[FakeResponse]:
-        """Go on with `work` even when the client hangs up."""
+        """Run `work` as a task that survives a disconnect of the client."""
         task: asyncio.Task[FakeResponse] = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -77,7 +77,7 @@ class OperationRun:
 async def run_operation(
     lab: SimulatorState, fake: FakePlatform, operation: Operation, request: Request, tasks: set[asyncio.Task[Any]]
 ) -> FakeResponse | None:
-    """Answer one call, with the fault that the script has for it; None where that has sent something itself."""
+    """Handle one call with its scripted fault; None if a response was already sent."""
     call = _call(lab, fake, request)
     received = lab.received(fake.name, operation.name, call.method, _path(request), call.headers, call.body)
     fault = lab.faults.next(fake.name, operation.name) or _OK
@@ -95,7 +95,7 @@ async def run_operation(
 
 
 def refuse_call(lab: SimulatorState, fake: FakePlatform, request: Request, status: int) -> HTTPResponse:
-    """Answer a call that is no operation of the platform, or is too large for it (its body is then not here)."""
+    """Refuse a call with an unknown path or an oversized body (which was not read)."""
     headers = dict(request.headers.items())
     received = lab.received(fake.name, "none", request.method, _path(request), headers, request.body)
     answer = fake.refusal(status, None)
@@ -104,7 +104,7 @@ def refuse_call(lab: SimulatorState, fake: FakePlatform, request: Request, statu
 
 
 def to_sanic_response(answer: FakeResponse) -> HTTPResponse:
-    """Return an answer as Sanic sends it."""
+    """Convert to a Sanic response."""
     kind = answer.content_type if answer.body is not None else None
     return HTTPResponse(answer.content(), answer.status, {**answer.headers}, kind)
 
@@ -145,16 +145,16 @@ async def _status(performance: OperationRun, answer: FakeResponse) -> FakeRespon
 
 
 async def _reset(performance: OperationRun, answer: FakeResponse) -> None:
-    """Reset the connection: the client gets a TCP reset (RST), no end of file and no answer."""
+    """Reset the connection: the client gets a TCP RST without response."""
     transport = cast(asyncio.WriteTransport, performance.request.transport)
-    # A close that lingers for zero seconds discards the connection, which the peer sees as a reset.
+    # Closing with a linger time of zero discards the connection, which the peer sees as a reset.
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
     await _until_cut_off()
 
 
 async def _late(performance: OperationRun) -> None:
-    """No answer, ever; the effect comes when the client has given up."""
+    """Never respond; perform the effect after the client has given up."""
     gone = asyncio.Event()
 
     async def later() -> FakeResponse:
@@ -170,12 +170,12 @@ async def _late(performance: OperationRun) -> None:
 
 
 async def _until_cut_off() -> None:
-    """Sanic cancels the handler when its connection is lost."""
+    """Wait until Sanic cancels the handler because the connection is lost."""
     await asyncio.Event().wait()
 
 
 async def _slow(performance: OperationRun, answer: FakeResponse) -> None:
-    """One byte a second."""
+    """Send one byte per second."""
     stream = await _stream(performance, answer)
     for byte in answer.content():
         await stream(bytes([byte]))
@@ -183,7 +183,7 @@ async def _slow(performance: OperationRun, answer: FakeResponse) -> None:
 
 
 async def _endless(performance: OperationRun, answer: FakeResponse) -> None:
-    """JSON that begins well and never ends."""
+    """Send valid JSON that never ends."""
     stream = await _stream(performance, answer)
     await stream(b'{"padding":"')
     while True:
@@ -207,7 +207,7 @@ async def _html(performance: OperationRun, answer: FakeResponse) -> FakeResponse
 
 
 async def _truncated(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    """Half of the answer, well framed, so that only the JSON is broken."""
+    """Return half of the body with correct framing, so that only the JSON is broken."""
     content = answer.content()
     return _record_status(
         performance, FakeResponse(answer.status, content[: len(content) // 2], answer.headers, answer.content_type)
@@ -240,7 +240,7 @@ async def _gzip_bomb(performance: OperationRun, answer: FakeResponse) -> FakeRes
 
 @cache
 def _bomb() -> bytes:
-    """64 MiB of JSON in about 64 KiB."""
+    """Return 64 MiB of JSON, compressed to about 64 KiB."""
     return gzip.compress(json.dumps({"padding": "0" * _BOMB_BYTES}).encode(), compresslevel=6, mtime=0)
 
 

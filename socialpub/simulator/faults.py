@@ -1,4 +1,4 @@
-"""Scripted faults: which call is to go wrong, and how. The playing of them is in `play.py`."""
+"""Scripted faults: which call fails, and how. `dispatch.py` performs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from pydantic.alias_generators import to_camel
 
 @dataclass(frozen=True)
 class FaultKind:
-    """`effect`: whether the platform does what was asked (a line may differ). `takes`: what follows the colon."""
+    """Kind of fault. `effect`: whether the operation is performed (a fault may override it).
+
+    `takes`: the meaning of the value after the colon.
+    """
 
     effect: bool
     takes: Literal["", "seconds", "status"] = ""
@@ -23,12 +26,12 @@ class FaultKind:
 
 FAULT_KINDS: Mapping[str, FaultKind] = {
     "ok": FaultKind(effect=True),
-    "delay": FaultKind(effect=True, takes="seconds"),  # before the effect, which happens even if the client has gone
+    "delay": FaultKind(effect=True, takes="seconds"),  # before the effect, even if the client disconnects
     "status": FaultKind(effect=False, takes="status"),
     "error_after": FaultKind(effect=True),
     "reset_before": FaultKind(effect=False),
     "reset_after": FaultKind(effect=True),
-    "late_effect": FaultKind(effect=True, takes="seconds"),  # after the client has gone; it never gets an answer
+    "late_effect": FaultKind(effect=True, takes="seconds"),  # after the client has disconnected
     "slow": FaultKind(effect=True),
     "endless": FaultKind(effect=True),
     "html": FaultKind(effect=False),
@@ -42,10 +45,10 @@ FAULT_KINDS: Mapping[str, FaultKind] = {
 
 
 class Fault(BaseModel):
-    """One line of the script: the fault, the calls it is for (globs), and which of those it hits.
+    """Fault with the calls that it matches (globs), and which of those it affects.
 
-    Without `nth`, `times` and `probability` every matching call is hit; `nth` starts at the nth matching call (and is
-    that one alone without `times`), `times` bounds the hits. `probability` is drawn from `seed` and the call's number.
+    Without `nth`, `times` and `probability`, all matching calls. `nth`: from the nth matching call, only that one
+    unless `times` is set; `times` limits the count. `probability` is drawn from `seed` and the call's number.
     """
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True, frozen=True)
@@ -92,7 +95,7 @@ class Fault(BaseModel):
         return fnmatchcase(platform, self.platform) and fnmatchcase(operation, self.operation)
 
     def hits(self, seen: int, fired: int) -> bool:
-        """Whether the `seen`-th matching call is hit, after `fired` hits."""
+        """Return whether the fault affects the `seen`-th matching call after `fired` hits."""
         last_hit = self.times if self.times is not None else (1 if self.nth is not None else None)
         if seen < (self.nth or 1) or (last_hit is not None and fired >= last_hit):
             return False
@@ -100,7 +103,7 @@ class Fault(BaseModel):
 
 
 def _draw(seed: int, number: int) -> float:
-    """A number from 0 to 1, the same for the same arguments."""
+    """Return a deterministic number from 0 to 1."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{number}".encode()).digest()[:8], "big") / 2**64
 
 
@@ -116,13 +119,13 @@ _SCRIPT = TypeAdapter(list[Fault])
 
 @dataclass
 class FaultScript:
-    """The faults in force. Where several hit one call, the first in the list is played."""
+    """Active faults. If several match a call, the first in the list applies."""
 
     _lines: list[_ScriptLine] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, faults: Sequence[Fault | Mapping[str, Any]]) -> None:
-        """Append faults; pydantic.ValidationError when one is malformed, and then none is added."""
+        """Append faults. Raises pydantic.ValidationError, with none added, if one is malformed."""
         checked = _SCRIPT.validate_python(list(faults))
         with self._lock:
             self._lines += [_ScriptLine(fault) for fault in checked]
@@ -132,7 +135,7 @@ class FaultScript:
             self._lines.clear()
 
     def next(self, platform: str, operation: str) -> Fault | None:
-        """The fault for the call that has just arrived."""
+        """Return the fault for the call that has just arrived."""
         with self._lock:
             lines = [line for line in self._lines if line.fault.matches(platform, operation)]
             for line in lines:
@@ -144,7 +147,7 @@ class FaultScript:
             return hit.fault
 
     def body(self) -> list[dict[str, Any]]:
-        """The script with how often each line was matched and played."""
+        """Return the faults with their counts of matches and hits."""
         with self._lock:
             return [
                 {**line.fault.model_dump(by_alias=True, exclude_defaults=True), "seen": line.seen, "fired": line.fired}

@@ -1,4 +1,4 @@
-"""What a call carries beside JSON: parameters, forms and credentials."""
+"""Call data beside JSON: parameters, forms and credentials."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from socialpub.simulator.contract import Call
 
 
 def fields(call: Call) -> dict[str, str]:
-    """The call's parameters, from its query and its form; of several values the last."""
+    """Return the parameters from query and form; of several values, the last."""
     found = {name: values[-1] for name, values in call.query.items() if values}
     return found | dict(_pairs(call))
 
 
 def values_of(call: Call, name: str) -> list[str]:
-    """Every value that the form has for a name."""
+    """Return every value of a form field."""
     return [value for key, value in _pairs(call) if key == name]
 
 
 def bearer(call: Call) -> str:
-    """The bearer token, from the header (Meta's uploads name it OAuth) or from the parameters; empty without one."""
+    """Return the bearer token from header or parameters, "" if none. Meta's scheme is OAuth."""
     scheme, _, token = call.headers.get("authorization", "").partition(" ")
     return token if scheme.lower() in ("bearer", "oauth") else fields(call).get("access_token", "")
 
 
 def basic(call: Call) -> tuple[str, str]:
-    """Name and password of HTTP Basic; two empty texts when there are none."""
+    """Return name and password of HTTP Basic; two empty strings if missing."""
     scheme, _, encoded = call.headers.get("authorization", "").partition(" ")
     try:
         name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")

@@ -1,4 +1,4 @@
-"""The fake Instagram: professional accounts, containers that take time, a day's quota (API with Instagram Login)."""
+"""Fake Instagram: professional accounts, containers and quota (API with Instagram Login)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from socialpub.simulator.state import SimulatorState
 
 SCOPES = ("instagram_business_basic", "instagram_business_content_publish")
 _CAPTION_MAX, _MENTIONS_MAX, _IMAGE_BYTES_MAX = 2200, 20, 8 * 1024 * 1024
-_LOWEST, _HIGHEST = 4 / 5 * 0.99, 1.91 * 1.01  # of width to height
+_LOWEST, _HIGHEST = 4 / 5 * 0.99, 1.91 * 1.01  # ratio of width to height
 
 
 class _AccountRequest(BaseModel):
@@ -102,7 +102,7 @@ def _unreachable() -> RefusedError:
 
 
 def _video(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[tuple[PublishedMedia, ...], str]:
-    """The video behind the address, which is fetched while it is processed."""
+    """Fetch the video behind the URL, during processing."""
     if form.get("alt_text"):
         raise refuse(100, "(#100) alt_text is for images only.")
     url = form.get("video_url")
@@ -153,7 +153,7 @@ def _usage(posts: int, _: int, quota: int) -> dict[str, Any]:
 
 def _me(person: Person) -> dict[str, Any]:
     return {
-        "id": str(int(person.id) + 9_000_000_000_000_000),  # the app's own id for the account
+        "id": str(int(person.id) + 9_000_000_000_000_000),  # app-scoped id of the account
         "user_id": person.id,
         "username": person.username,
         "name": person.name,
@@ -195,7 +195,7 @@ _CONTAINER_QUIRKS = ContainerQuirks(
 
 
 class Instagram:
-    """The fake platform, as `wire.Fake` describes one. `made` has the knobs for tests."""
+    """Fake platform; implements `FakePlatform`. `made` has settings for tests."""
 
     name: str = "instagram"
     max_body: int = 1024 * 1024
@@ -210,7 +210,10 @@ class Instagram:
         return (*self.people.operations("ig"), *self.meter.metered(self.made.operations(graph.VERSION)))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """An account with a token for 60 days, from `handle` and optionally `displayName` and `accountType`."""
+        """Create an account with a 60-day token.
+
+        `wanted`: `handle`, optional `displayName` and `accountType`.
+        """
         asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name, asked.account_type)
         return self.people.credentials(

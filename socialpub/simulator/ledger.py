@@ -1,4 +1,4 @@
-"""The ledger: what became public on the fake platforms. It is the only truth about what was posted."""
+"""Ledger of everything published on the fake platforms: the reference for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 @dataclass(frozen=True)
 class PublishedMedia:
-    """One image or video of a post, as it was shown; its bytes are in the lab's blobs under `sha256`."""
+    """Image or video of a post; its bytes are in the state's blobs under `sha256`."""
 
     sha256: str
     size: int
@@ -27,9 +27,9 @@ class PublishedMedia:
 
 @dataclass(frozen=True)
 class Publication:
-    """What a platform did in public, told by the platform at the moment of its effect.
+    """Published change, recorded by the platform at the moment of its effect.
 
-    `kind`: `post`, `comment` (answers another post), `update`, `delete`, or the platform's word for anything else.
+    `kind`: `post`, `comment` (a reply), `update`, `delete`, or the platform's word for anything else.
     """
 
     platform: str
@@ -44,7 +44,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class LedgerEntry(Publication):
-    """A publication in the ledger: numbered from 1, dated by the lab's clock."""
+    """Publication in the ledger, numbered from 1, with the time of the state's clock."""
 
     n: int = 0
     at_ms: int = 0
@@ -59,9 +59,9 @@ _SHOWN = ("n", "at_ms", *(field.name for field in fields(Publication)))
 
 
 class Ledger:
-    """Append-only; safe to read and write from any thread. With a `file`, each entry is a flushed JSON line in it.
+    """Append-only, thread-safe ledger.
 
-    OSError when the file cannot be written.
+    With `file`, each entry is also a flushed JSON line there. Raises OSError if the file cannot be written.
     """
 
     def __init__(self, clock: Clock, file: Path | None = None) -> None:
@@ -69,7 +69,7 @@ class Ledger:
         self._entries: list[LedgerEntry] = []
         self._lock = threading.Condition()
         self._file: int | None = None
-        if file is not None:  # open from now on: it fails now rather than at the first post
+        if file is not None:  # open it now, so that it fails before the first post
             self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             weakref.finalize(self, os.close, self._file)
 
@@ -83,7 +83,7 @@ class Ledger:
         return entry
 
     def entries(self, platform: str | None = None, account: str | None = None, since: int = 0) -> list[LedgerEntry]:
-        """In order; only those of a platform or account, or with a number above `since`, where given."""
+        """Return the entries in order, filtered by platform, account, and number above `since`."""
         with self._lock:
             return [
                 entry
@@ -92,21 +92,21 @@ class Ledger:
             ]
 
     def posts(self, platform: str | None = None, account: str | None = None) -> list[LedgerEntry]:
-        """The posts and comments, without updates, deletions and other records."""
+        """Return posts and comments, without updates, deletions and other records."""
         return [entry for entry in self.entries(platform, account) if entry.kind in ("post", "comment")]
 
     def wait(self, count: int, timeout: float) -> bool:
-        """Wait until there are `count` entries; False when `timeout` seconds pass first."""
+        """Wait for `count` entries; return False after `timeout` seconds."""
         with self._lock:
             return self._lock.wait_for(lambda: len(self._entries) >= count, timeout)
 
     def clear(self) -> None:
-        """Forget everything (the file keeps its lines)."""
+        """Delete all entries; the file keeps its lines."""
         with self._lock:
             self._entries.clear()
 
 
 def _append(file: int, line: bytes) -> None:
-    """With nothing in between: another process sees the line when this returns."""
+    """Write unbuffered: other processes see the line when this returns."""
     while line:
         line = line[os.write(file, line) :]

@@ -1,4 +1,4 @@
-"""Small web pages to link to: each has OpenGraph tags and an image, so that link cards can be tried without the web."""
+"""Small web pages with OpenGraph tags and an image, to test link cards offline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOK = (
 
 
 def page(name: str, origin: str) -> str:
-    """The page `name` of a site at `origin`."""
+    """Build the page `name` of a site at `origin`."""
     address = f"{origin}/pages/{name}"
     tags = {
         "og:title": f"Page {name}",
@@ -32,7 +32,7 @@ def page(name: str, origin: str) -> str:
 
 
 def png(name: str, side: int = _SIDE) -> bytes:
-    """A square of one colour that depends on the name."""
+    """Build a square image in one color, derived from the name."""
     colour = hashlib.sha256(name.encode()).digest()[:3]
     row = b"\x00" + colour * side
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""Fetching media as platforms do that take a URL in place of bytes: from the web, outside the lab's lock."""
+"""Fetching of media URLs as platforms do it: over the network, outside the state's lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 10.0
 
 
 async def fetch_all(urls: Iterable[str]) -> Mapping[str, FetchedUrl]:
-    """What each URL gave; status 0 where nobody answered."""
+    """Fetch each URL; status 0 without a response."""
     wanted = list(dict.fromkeys(urls))
     found = await asyncio.gather(*(asyncio.to_thread(_fetch, url) for url in wanted))
     return dict(zip(wanted, found, strict=True))

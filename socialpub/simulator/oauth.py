@@ -1,8 +1,8 @@
-"""An authorization server for fake platforms: consent page, codes, tokens, refreshing and revoking.
+"""Authorization server for fake platforms: consent page, codes, tokens, revocation.
 
-A fake holds one `OAuthServer`, adds its `operations()` to its own, and asks `access` who a bearer token stands for.
-How a platform behaves is a `OAuthQuirks`; how its answers look are two functions in it. Consent is given at once unless
-`consent` says otherwise: `consent.mode = "form"` shows a page with buttons, `"deny"` refuses.
+A fake platform holds one `OAuthServer`, adds its `operations()` to its own, and resolves bearer tokens with `access`.
+`OAuthQuirks` configures the platform's behavior and response formats. Consent is immediate unless changed:
+`consent.mode = "form"` shows a page with buttons, `"deny"` refuses.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ RefreshMode = Literal["none", "same", "rotating", "fatal"]
 TokenState = Literal["alive", "expired", "revoked", "unknown"]
 
 
-# --- How a platform behaves ----------------------------------------------------------------------------------------
+# --- Platform differences ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class IssuedTokens:
-    """Tokens that have just been given out. Lifetimes are in seconds; None: the platform tells none."""
+    """Issued tokens. Lifetimes in seconds; None: not reported by the platform."""
 
     account: str
     access: str
@@ -39,12 +39,12 @@ class IssuedTokens:
     refresh: str | None
     refresh_expires_in: int | None
     scopes: tuple[str, ...]
-    first: bool  # for a code; else a refresh
+    first: bool  # True for a code, False for a refresh
     now: int  # epoch seconds
 
 
 def build_token_response(issue: IssuedTokens) -> FakeResponse:
-    """RFC 6749, 5.1."""
+    """Build the token response (RFC 6749, 5.1)."""
     body = {
         "token_type": "bearer",
         "access_token": issue.access,
@@ -56,23 +56,24 @@ def build_token_response(issue: IssuedTokens) -> FakeResponse:
 
 
 def build_error_response(name: str, message: str) -> FakeResponse:
-    """RFC 6749, 5.2."""
+    """Build the error response (RFC 6749, 5.2)."""
     return FakeResponse(401 if name == "invalid_client" else 400, {"error": name, "error_description": message})
 
 
 @dataclass(frozen=True)
 class OAuthQuirks:
-    """One platform's ways. Names given to `refused` are those of RFC 6749: invalid_client, invalid_grant, ….
+    """Differences of one platform.
 
-    `refreshing`: no refresh tokens; the same one for ever; one use each; one use, and a second one ends the session.
+    `refused` gets error names of RFC 6749, such as invalid_grant. `refreshing`: no refresh tokens; one reusable token;
+    single use; or single use where a second use ends the session.
     """
 
     authorize_path: str
     token_path: str
     revoke_path: str = ""
-    app_tokens: bool = False  # for the app alone (RFC 6749, 4.4)
-    pkce: bool = False  # S256, required
-    basic: bool = False  # client authentication by HTTP Basic only; else in the body only
+    app_tokens: bool = False  # client credentials grant (RFC 6749, 4.4)
+    pkce: bool = False  # required, S256
+    basic: bool = False  # client authentication by HTTP Basic only, otherwise in the body only
     client_id_name: str = "client_id"
     token_methods: tuple[str, ...] = ("POST",)
     code_seconds: int = 600
@@ -80,7 +81,7 @@ class OAuthQuirks:
     refreshing: RefreshMode = "none"
     refresh_seconds: int | None = None
     denial: Mapping[str, str] = field(default_factory=lambda: {"error": "access_denied"})
-    fragment: str = ""  # after the callback's query: Meta adds "_"
+    fragment: str = ""  # appended to the callback's query: Meta adds "_"
     scopes_in_callback: bool = False
     issued: Callable[[IssuedTokens], FakeResponse] = build_token_response
     refused: Callable[[str, str], FakeResponse] = build_error_response
@@ -89,25 +90,28 @@ class OAuthQuirks:
 
 @dataclass
 class Consent:
-    """What the account's owner does. `account`: who is signed in (None: the newest); `without`: scopes unticked."""
+    """Decision of the account's owner.
+
+    `account`: signed in (None: newest); `without`: scopes denied.
+    """
 
     mode: Literal["approve", "deny", "form"] = "approve"
     account: str | None = None
     without: frozenset[str] = frozenset()
 
 
-# --- What it remembers -----------------------------------------------------------------------------------------------
+# --- State ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Grant:
-    """What one account's owner has allowed; all tokens of it end together."""
+    """Grant by an account's owner; all its tokens end together."""
 
     account: str
     scopes: tuple[str, ...]
     ended: bool = False
     renewable: bool = True
-    bond: object = None  # what alone may use its tokens, where a platform binds them
+    bond: object = None  # binding of its tokens, on platforms that have one
 
 
 @dataclass
@@ -126,7 +130,7 @@ class _Code(Token):
 
 @dataclass(frozen=True)
 class BearerAccess:
-    """What a bearer token stands for; `account` and `scopes` are empty when it is unknown."""
+    """Access of a bearer token; `account` and `scopes` are empty if it is unknown."""
 
     state: TokenState
     account: str = ""
@@ -135,23 +139,26 @@ class BearerAccess:
 
 @dataclass
 class OAuthServer:
-    """The server of one fake platform. Times are the lab's; nothing here is random."""
+    """Authorization server of one fake platform.
+
+    Times are of the state's clock; nothing is random.
+    """
 
     clock: Clock
     manners: OAuthQuirks
-    accounts: Callable[[], Iterable[str]]  # the platform's account ids, oldest first
+    accounts: Callable[[], Iterable[str]]  # account ids, oldest first
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
-    redirect_uris: frozenset[str] = frozenset()  # those registered; empty: any
+    redirect_uris: frozenset[str] = frozenset()  # registered ones; empty: any
     consent: Consent = field(default_factory=Consent)
-    configurations: Mapping[str, Iterable[str]] = field(default_factory=dict)  # scopes by their `config_id`
+    configurations: Mapping[str, Iterable[str]] = field(default_factory=dict)  # scopes by `config_id`
     _codes: dict[str, _Code] = field(default_factory=dict)
     _access: dict[str, Token] = field(default_factory=dict)
     _refresh: dict[str, Token] = field(default_factory=dict)
     _made: int = 0
 
     def operations(self) -> tuple[Operation, ...]:
-        """`oauth.authorize`, `oauth.token` (codes and refreshing) and, where the platform has it, `oauth.revoke`."""
+        """Return `oauth.authorize`, `oauth.token` and, if the platform has it, `oauth.revoke`."""
         manners = self.manners
         made = (
             Operation("oauth.authorize", ("GET", "POST"), manners.authorize_path, self.authorize),
@@ -160,24 +167,24 @@ class OAuthServer:
         revoking = Operation("oauth.revoke", ("POST",), manners.revoke_path, self.revoke)
         return (*made, revoking) if manners.revoke_path else made
 
-    # --- For the fake's own code ---
+    # --- For the fake platform's own code ---
 
     def issue(self, account: str, scopes: Iterable[str], seconds: int | None = -1) -> IssuedTokens:
-        """Tokens without the dance, for accounts that a test makes; `seconds`: another life than the platform's."""
+        """Issue tokens directly, for test accounts. `seconds`: lifetime, if not the platform's."""
         life = self.manners.access_seconds if seconds == -1 else seconds
         return self._issue(Grant(account, tuple(scopes)), life, first=True)
 
     def access(self, token: str) -> BearerAccess:
-        """Who an access token stands for, and whether it still does."""
+        """Resolve an access token, valid or not."""
         found = self._access.get(token)
         if found is None:
             return BearerAccess("unknown")
         return BearerAccess(self._state(found), found.grant.account, found.grant.scopes)
 
     def renew(self, token: str, seconds: int | None, *, min_age: int = 0) -> IssuedTokens | None:
-        """Another access token for the same grant, for platforms that exchange access tokens; the old one lives on.
+        """Exchange an access token for another one of its grant; the old one stays valid.
 
-        None when the token is dead, may not be renewed, or is younger than `min_age` seconds.
+        Returns None if the token is invalid, not renewable, or younger than `min_age` seconds.
         """
         found = self._access.get(token)
         if found is None or self._state(found) != "alive" or not found.grant.renewable:
@@ -187,7 +194,7 @@ class OAuthServer:
         return self._issue(found.grant, seconds, first=False, with_refresh=False)
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
-        """Access tokens are expired from now on; what would renew them is refused (of one account, or of all)."""
+        """Expire access tokens, revoke refresh tokens, of one account or all."""
         now = self._now()
         for token in self._access.values():
             if account in (None, token.grant.account):
@@ -198,7 +205,7 @@ class OAuthServer:
                 token.grant.renewable = token.grant.renewable and not refresh
 
     def end_grants(self, account: str | None) -> None:
-        """The owner takes the permission back: every token is revoked at once."""
+        """Revoke all tokens, as when the owner withdraws the permission."""
         for token in (*self._access.values(), *self._refresh.values()):
             if account in (None, token.grant.account):
                 token.grant.ended = True
@@ -206,7 +213,7 @@ class OAuthServer:
     # --- The consent page ---
 
     def authorize(self, call: Call) -> FakeResponse:
-        """Straight back to the client, or a page that asks first."""
+        """Redirect to the client at once, or show the consent page."""
         asked = fields(call)
         problem = self._problem(asked)
         if problem:
@@ -217,7 +224,7 @@ class OAuthServer:
         return self._back(asked, self._denied() if pressed != "allow" else self._approved(asked, call))
 
     def _problem(self, asked: Mapping[str, str]) -> str:
-        """Errors that a real server shows in place of sending the browser to an address that it cannot trust."""
+        """Return an error that must be shown instead of redirecting to an untrusted URL, or ""."""
         if asked.get(self.manners.client_id_name) != self.client_id:
             return f"{self.manners.client_id_name} is not that of a registered app"
         uri = asked.get("redirect_uri", "")
@@ -229,7 +236,7 @@ class OAuthServer:
             return "code_challenge is required, with the method S256"
         if asked.get("config_id", "") and asked["config_id"] not in self.configurations:
             return "config_id is not that of a configuration of this app"
-        return "" if any(True for _ in self.accounts()) else "nobody has an account here yet"
+        return "" if any(True for _ in self.accounts()) else "there is no account yet"
 
     def _scopes(self, asked: Mapping[str, str]) -> list[str]:
         if asked.get("config_id"):
@@ -288,24 +295,24 @@ class OAuthServer:
     # --- Tokens ---
 
     def token(self, call: Call) -> FakeResponse:
-        """Both grants of the token endpoint."""
+        """Handle the token endpoint's grants."""
         asked = fields(call)
         self.authenticate(call, asked)
         if self.manners.app_tokens and asked.get("grant_type") == "client_credentials":
             return self.app_token()
         grants = {"authorization_code": self._exchange, "refresh_token": self._rotate}
-        # A missing grant_type means the code, as Graph's endpoint takes it.
+        # Graph's endpoint treats a missing grant_type as a code.
         run = grants.get(asked.get("grant_type", "authorization_code"))
         if run is None:
             raise self._refuse("unsupported_grant_type", "The grant type is not supported.")
         return self.manners.issued(run(asked))
 
     def app_token(self) -> FakeResponse:
-        """A token of the app alone, which is good for nothing here."""
+        """Issue a token of the app alone, which gives no access here."""
         return FakeResponse(200, {"access_token": self._new("app"), "token_type": "bearer", "expires_in": 7200})
 
     def authenticate(self, call: Call, asked: Mapping[str, str]) -> None:
-        """The app's own id and secret, where this platform wants them; its refusal otherwise."""
+        """Check the app's id and secret, sent the way this platform requires."""
         sent = (asked.get(self.manners.client_id_name, ""), asked.get("client_secret", ""))
         if self.manners.basic:
             sent = basic(call)
@@ -339,7 +346,7 @@ class OAuthServer:
         return self._issue(token.grant, self.manners.access_seconds, first=False)
 
     def revoke(self, call: Call) -> FakeResponse:
-        """Ends the grant of a token; an unknown one is no error (RFC 7009, 2.2)."""
+        """Revoke the grant of a token; an unknown token is no error (RFC 7009, 2.2)."""
         asked = fields(call)
         self.authenticate(call, asked)
         secret = asked.get("token", "")
@@ -380,7 +387,7 @@ class OAuthServer:
 
 
 def find_server(fake: FakePlatform) -> OAuthServer | None:
-    """The authorization server of a fake platform; None when it has none."""
+    """Return the authorization server of a fake platform, if it has one."""
     found = (getattr(operation.handle, "__self__", None) for operation in fake.operations())
     return next((server for server in found if isinstance(server, OAuthServer)), None)
 
@@ -413,6 +420,6 @@ button, select { font: inherit; max-width: 100%; padding: 0.4rem 0.8rem; }
 
 
 def build_page(body: str, status: int = 200) -> FakeResponse:
-    """A page of the platform for people."""
+    """Build a page of the platform for people."""
     text = f"{_HEAD}<body><main>{body}</main></body></html>"
     return FakeResponse(status, text, {"cache-control": "no-store"}, "text/html; charset=utf-8")

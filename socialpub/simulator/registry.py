@@ -1,7 +1,7 @@
-"""The fake platforms, in the order of their ports.
+"""Fake platforms, in the order of their ports.
 
-A fake platform is a module (or package) with one class that satisfies `wire.Fake`, and its line below: its accounts,
-tokens and rules are its own, while faults, latency, the record of calls, the page and the ports come with the lab.
+A fake platform is a module or package with a class that implements `FakePlatform`, and its line below. It has its own
+accounts, tokens and rules; faults, latency, call log, page and ports come with the simulator.
 """
 
 from __future__ import annotations

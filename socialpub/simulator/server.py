@@ -1,4 +1,4 @@
-"""Serving the lab: the control page on one port, and each fake platform on a port of its own."""
+"""Server of the simulator: control page and fake platforms, each on its own port."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from socialpub.simulator.registry import FAKES
 from socialpub.simulator.state import SimulatorState
 
 PORTS = len(FAKES) + 1
-"""How many ports the simulator takes: its control page's, and one for each platform."""
-_PATIENCE = 24 * 3600  # seconds; faults may hold a call for as long
+"""Number of ports: control page and one per platform."""
+_PATIENCE = 24 * 3600  # seconds; faults may delay a call that long
 _LAST_PORT = 65_535
 _numbers = itertools.count(1)
 
 
 @dataclass
 class RunningSimulator:
-    """A served lab. `url` is the control page; `origins` are the platforms'."""
+    """Running simulator. `url`: control page; `origins`: platforms."""
 
     lab: SimulatorState
     url: str = ""
@@ -45,7 +45,7 @@ class RunningSimulator:
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def close(self) -> None:
-        """Stop listening, cut every connection and drop effects that are still to come."""
+        """Stop listening, cut every connection and cancel pending effects."""
         for task in list(self._tasks):
             task.cancel()
         for server in self._servers:
@@ -61,7 +61,7 @@ class RunningSimulator:
         if port > _LAST_PORT:
             raise OverflowError  # `create_server` raises it too, but leaves its socket open
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listening = socket.create_server((host, port), family=family)  # Sanic takes port 0 for 8000
+        listening = socket.create_server((host, port), family=family)  # Sanic would replace port 0 by 8000
         app = make_app()
         app.config.TOUCHUP = False  # Sanic rewrites its own classes, which fails for a second app in one process
         server = await app.create_server(sock=listening, access_log=False)
@@ -71,11 +71,11 @@ class RunningSimulator:
 
 
 class PortError(OSError):
-    """The simulator cannot listen on one of its ports; says which it takes."""
+    """Port that the simulator cannot listen on; names all ports it uses."""
 
 
 def _plan(lab: SimulatorState, port: int) -> dict[str, int]:
-    """Who listens where: the control page on `port`, the platforms on the ports after it (0: any free ones)."""
+    """Assign ports: `port` for the control page, the next ones for platforms (0: any)."""
     names = ["control", *lab.fakes]
     return {name: port + place if port else 0 for place, name in enumerate(names)}
 
@@ -94,9 +94,9 @@ async def _open(
 
 
 async def serve(lab: SimulatorState, host: str = "127.0.0.1", port: int = 0) -> RunningSimulator:
-    """Start serving: control on `port`, the platforms on the ports after it in the catalogue's order (0: any ports).
+    """Start serving: control page on `port`, platforms on the next ports (0: any).
 
-    PortError when a port is taken.
+    Raises PortError if a port is taken.
     """
     plan, running = _plan(lab, port), RunningSimulator(lab)
     page = functools.partial(control_app.app, _name("control"), lab, running.origins)
@@ -113,7 +113,8 @@ async def serve(lab: SimulatorState, host: str = "127.0.0.1", port: int = 0) -> 
 
 
 def _name(part: str) -> str:
-    return f"simulator-{part}-{next(_numbers)}"  # Sanic keeps apps by name, and a process may run several labs
+    # Sanic registers apps by name, and a process may run several simulators
+    return f"simulator-{part}-{next(_numbers)}"
 
 
 def _platform_app(lab: SimulatorState, fake: FakePlatform, tasks: set[asyncio.Task[Any]]) -> Sanic[Any, Any]:
@@ -121,7 +122,7 @@ def _platform_app(lab: SimulatorState, fake: FakePlatform, tasks: set[asyncio.Ta
     app.config.update(REQUEST_MAX_SIZE=fake.max_body, REQUEST_TIMEOUT=_PATIENCE, RESPONSE_TIMEOUT=_PATIENCE)
     for number, operation in enumerate(fake.operations()):
         handler, name = _handler(lab, fake, operation, tasks), f"operation_{number}"
-        # Without a format Sanic would read it off the handler's source, which is half the time of a start.
+        # Without a format, Sanic reads it from the handler's source, which takes half of the start time.
         app.add_route(handler, operation.path, operation.methods, name=name, error_format="json")
 
     @app.on_response  # type: ignore[untyped-decorator]
@@ -150,7 +151,7 @@ def run(
     ledger: Path | None = None,
     ready: Callable[[RunningSimulator], None] = lambda running: None,
 ) -> None:
-    """Serve a fresh lab until SIGINT or SIGTERM; `ready` is called once every port listens."""
+    """Serve a new simulator until SIGINT or SIGTERM; `ready` is called once every port listens."""
     with event_loops.new_runner() as runner:
         runner.run(_run(host, port, ledger, ready))
 
@@ -169,7 +170,7 @@ async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[Runni
 
 
 class SimulatorThread:
-    """The simulator in a thread of this process, on free ports of loopback; a context manager for tests."""
+    """Simulator in a thread of this process, on free loopback ports; a context manager."""
 
     def __init__(self, clock: Clock | None = None, *, ledger: Path | None = None) -> None:
         self.lab = SimulatorState(clock or SystemClock(), FAKES, ledger)
@@ -196,11 +197,11 @@ class SimulatorThread:
 
     @property
     def url(self) -> str:
-        """The control page's origin."""
+        """Origin of the control page."""
         return self._running.result(timeout=10).url
 
     def origin(self, platform: str) -> str:
-        """A platform's origin: what its `api_base` is set to."""
+        """Return a platform's origin, the value for its `api_base` setting."""
         return self._running.result(timeout=10).origins[platform]
 
     def __enter__(self) -> Self:

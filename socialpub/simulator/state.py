@@ -1,4 +1,4 @@
-"""The lab: everything that the fake platforms share, and the one handle on them for tests."""
+"""State shared by all fake platforms, and the handle on them for tests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from socialpub.simulator.contract import FakePlatform
 from socialpub.simulator.faults import FaultScript
 from socialpub.simulator.ledger import Ledger, PublishedMedia
 
-_KEPT_BYTES = 64 * 1024  # of a call's body
+_KEPT_BYTES = 64 * 1024  # stored bytes of a call's body
 _KEPT_CALLS = 10_000
-_FORGOTTEN_CALLS = 1_000  # at once: to forget one moves all that are kept
+_FORGOTTEN_CALLS = 1_000  # dropped at a time, because dropping copies the rest
 
 
 class Settings(BaseModel):
-    """How all fake platforms behave until changed."""
+    """Settings of all fake platforms."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -32,7 +32,7 @@ class Settings(BaseModel):
     list_lag_ms: Annotated[int, Field(ge=0)] = 0
     """How long a new post is missing from lists (not from lookups by id)."""
     list_limit: Annotated[int, Field(ge=1)] | None = None
-    """The most items on one page of a list, whatever the client asks for."""
+    """The most items on one page of a list, regardless of the client's limit."""
     rate_limits: bool = False
     """Whether the platforms enforce their rate limits."""
     processing_ms: Annotated[int, Field(ge=0)] = 300
@@ -41,16 +41,16 @@ class Settings(BaseModel):
 
 @dataclass
 class ReceivedCall:
-    """A call that arrived. `status` is None while it is under way, and for ever when it got no answer."""
+    """Received call. `status` is None while it is in progress, or if it got no response."""
 
     n: int
     at_ms: int
     platform: str
     operation: str
     method: str
-    path: str  # with the query
+    path: str  # with query
     headers: Mapping[str, str]
-    body: bytes  # the first 64 KiB of it
+    body: bytes  # first 64 KiB
     size: int
     fault: str | None = None
     status: int | None = None
@@ -67,16 +67,16 @@ class StoredBlob:
 
 @dataclass
 class SimulatorState:
-    """Ledger, faults, settings, accounts and the calls that arrived. Every method may be called from any thread."""
+    """Ledger, faults, settings, accounts and received calls. Thread-safe."""
 
     clock: Clock
-    makers: Mapping[str, Callable[[SimulatorState], FakePlatform]]  # of the fake platforms, by name
+    makers: Mapping[str, Callable[[SimulatorState], FakePlatform]]  # factories of the fake platforms, by name
     ledger_file: Path | None = None
     settings: Settings = field(default_factory=Settings)
     faults: FaultScript = field(default_factory=FaultScript)
-    calls: list[ReceivedCall] = field(default_factory=list)  # the last ten thousand, or some more
-    blobs: dict[str, StoredBlob] = field(default_factory=dict)  # by sha256, for the page
-    origins: dict[str, str] = field(default_factory=dict)  # by platform, once it is served
+    calls: list[ReceivedCall] = field(default_factory=list)  # the last ten thousand, or slightly more
+    blobs: dict[str, StoredBlob] = field(default_factory=dict)  # by sha256, for the control page
+    origins: dict[str, str] = field(default_factory=dict)  # by platform, once served
     lock: threading.RLock = field(default_factory=threading.RLock)
     resets: int = 0
     _arrived: int = 0
@@ -86,25 +86,25 @@ class SimulatorState:
         self.fakes: dict[str, FakePlatform] = {name: make(self) for name, make in self.makers.items()}
 
     def fake(self, platform: str) -> FakePlatform:
-        """ValueError when there is no such platform here."""
+        """Return a fake platform. Raises ValueError if there is none with this name."""
         if platform not in self.fakes:
             raise ValueError(f"there is no fake platform {platform!r}; there are {', '.join(self.fakes)}")
         return self.fakes[platform]
 
     def add_account(self, platform: str, **wanted: Any) -> dict[str, Any]:
-        """A new account at a platform with its credentials; ValueError when the platform will not make it."""
+        """Create an account; return its credentials. Raises ValueError if the platform refuses."""
         with self.lock:
             return self.fake(platform).add_account(wanted)
 
     def end_tokens(
         self, platform: str, account: str | None = None, *, access: bool = True, refresh: bool = False
     ) -> None:
-        """Let access tokens expire now, or revoke refresh tokens, of one account or of all."""
+        """Expire access tokens, or revoke refresh tokens, of one account or all."""
         with self.lock:
             self.fake(platform).end_tokens(account, access=access, refresh=refresh)
 
     def configure(self, **changes: Any) -> None:
-        """Change settings (camelCase or snake_case); pydantic.ValidationError when a value is refused."""
+        """Change settings (camelCase or snake_case). Raises pydantic.ValidationError."""
         with self.lock:
             wanted = Settings.model_validate(changes)
             self.settings = self.settings.model_copy(update=wanted.model_dump(exclude_unset=True))
@@ -112,7 +112,7 @@ class SimulatorState:
     def received(
         self, platform: str, operation: str, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> ReceivedCall:
-        """Write a call down at its arrival."""
+        """Record a call at its arrival."""
         with self.lock:
             self._arrived += 1
             call = ReceivedCall(
@@ -132,15 +132,15 @@ class SimulatorState:
         return call
 
     def add_medium(self, content: bytes, content_type: str, alt: str | None = None) -> PublishedMedia:
-        """Keep a medium's bytes for the page, and get how the ledger names it."""
+        """Store the bytes of a medium; return its ledger entry part."""
         sha256 = hashlib.sha256(content).hexdigest()
         self.blobs[sha256] = StoredBlob(content, content_type)
         return PublishedMedia(sha256, len(content), content_type, alt)
 
     def reset(self) -> None:
-        """Empty ledger, calls, faults and everything published; settings as at the start. Accounts stay.
+        """Clear ledger, calls, faults and everything published; reset settings. Accounts stay.
 
-        Effects that faults have put off until later do not come any more.
+        Effects that faults have delayed are dropped.
         """
         with self.lock:
             self.resets += 1

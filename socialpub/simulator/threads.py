@@ -1,4 +1,4 @@
-"""The fake Threads: profiles, containers that take time, replies, quotas (Threads API v1.0, any version prefix)."""
+"""Fake Threads: profiles, containers, replies, quotas (Threads API v1.0, any prefix)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _AccountRequest(BaseModel):
 
 
 def _unready() -> RefusedError:
-    # Also for containers that exist (fbsamples/threads_api#70).
+    # Also reported for existing containers (fbsamples/threads_api#70).
     return refuse(
         24,
         "The requested resource does not exist",
@@ -75,7 +75,7 @@ def _check_text(made: Containers, form: Mapping[str, str], kind: str) -> None:
 
 
 def _length(text: str) -> int:
-    """Emoji count their bytes (posts guide), everything else one; what only changes another character counts none."""
+    """Count a text: emoji by bytes (posts guide), modifiers not at all, others as one."""
     return sum(len(char.encode()) if _is_emoji(char) else not unicodedata.combining(char) for char in text)
 
 
@@ -84,7 +84,7 @@ def _is_emoji(char: str) -> bool:
 
 
 def _medium(made: Containers, call: Call, form: Mapping[str, str], kind: str) -> tuple[tuple[PublishedMedia, ...], str]:
-    """The medium behind the address. Images are fetched at once, videos while they are processed."""
+    """Fetch the medium behind the URL: images at once, videos during processing."""
     image = kind == "IMAGE"
     url = form.get("image_url" if image else "video_url", "")
     pulled = call.pulled.get(url)
@@ -172,7 +172,7 @@ _CONTAINER_QUIRKS = ContainerQuirks(
 
 
 class Threads:
-    """The fake platform, as `wire.Fake` describes one. `made` has the knobs for tests."""
+    """Fake platform; implements `FakePlatform`. `made` has settings for tests."""
 
     name: str = "threads"
     max_body: int = 1024 * 1024
@@ -194,7 +194,7 @@ class Threads:
         )
 
     def inspect(self, call: Call) -> FakeResponse:
-        """What a token is, without its times; any caller of the app may ask."""
+        """Describe a token, without its times, for any caller of the app."""
         self.people.tokens.access(call)
         found = self.people.tokens.server.access(fields(call).get("input_token", ""))
         alive = found.state == "alive"
@@ -202,7 +202,7 @@ class Threads:
         return FakeResponse(200, {"data": told | ({"user_id": found.account} if found.account else {})})
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A profile with a token for 60 days, from `handle` and optionally `displayName`."""
+        """Create a profile with a 60-day token. `wanted`: `handle`, optional `displayName`."""
         asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name)
         return self.people.credentials(person, issue, username=person.username)

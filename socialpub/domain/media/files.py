@@ -155,7 +155,7 @@ class IncomingFile:
 
 
 def save(service: AppContext, arriving: IncomingFile) -> Path:
-    """Store the finished file by hash, leased until `release` or `release_unreferenced` (or 15 minutes)."""
+    """Store the finished file by hash; leased until it is released, for 15 minutes at most."""
     place = file_path(service, arriving.sha256)
     with _lock:
         _leases.setdefault(place, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)

@@ -42,7 +42,7 @@ def extract(items: list[dict[str, Any]], open_file: Callable[[], IncomingFile], 
 
 
 def _decode_to_file(text: str, arriving: IncomingFile) -> bool:
-    """Write the bytes that a text stands for; return whether it is base64, and all of it was written."""
+    """Decode base64 into the file; return whether the text was valid and fully written."""
     if not text or len(text) % 4 or text.find("=", 0, -2) >= 0:
         return False
     try:

@@ -1,6 +1,6 @@
-"""What is too late to be published: one rule, asked at each claim, and at a start for everything at once.
+"""Rule for overdue posts, applied at each claim, and to all posts at startup.
 
-A post is late against the newest thing that was asked of it: its schedule, a retry, the wait for its next attempt.
+A post is late relative to its latest due time: its schedule, a retry, or its next attempt.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.store.engine import sql
 from socialpub.store.queries import maintenance, publish_runs
 
-GRACE_MIN_MS = 5000  # from due to claimed in ordinary work: no grace is shorter
-NO_LIMIT = -1  # as SQLite has it
-PREPARING_MS = 300_000  # from claimed to sent: it takes what an upload takes, and that is not being late
+GRACE_MIN_MS = 5000  # usual time from due to claimed: the minimal grace period
+NO_LIMIT = -1  # LIMIT value of SQLite
+PREPARING_MS = 300_000  # time from claimed to sent: an upload may take long and does not make a post late
 
 
 class DuePost(post_states.PreparedColumns):
-    """What of a post's row tells when it is due."""
+    """Columns of a post that determine when it is due."""
 
     id: str
     account: str
@@ -30,13 +30,13 @@ class DuePost(post_states.PreparedColumns):
 
 
 def get_due_time(post: DuePost) -> int:
-    """The time at which an open post is due."""
+    """Return the time at which an open post is due, in ms."""
     times = (post["due_at"], post["scheduled_at"], post["created_at"])
     return next(at for at in times if at is not None)
 
 
 def get_cutoff(service: AppContext, least: int = GRACE_MIN_MS) -> int:
-    """What was due before this is not published any more; `least`: no grace is shorter."""
+    """Return the due time in ms before which posts are overdue. `least`: minimal grace period."""
     return service.now_ms - max(least, _get_grace_ms(service))
 
 
@@ -45,19 +45,19 @@ def _get_grace_ms(service: AppContext) -> int:
 
 
 def find_refusal(service: AppContext, post: DuePost, least: int = GRACE_MIN_MS) -> ApiError | None:
-    """Why an open post is not published any more; None while it is not too late, or something of it was sent."""
+    """Return the error of an overdue post; None if it is in time or may have been sent."""
     if get_due_time(post) >= get_cutoff(service, least) or post_states.is_completed_remotely(post):
         return None
     return None if may_have_sent(post["id"]) else build_error(service, post)
 
 
 def may_have_sent(post: str) -> bool:
-    """Whether something of this post is out, or may be: then it is settled and never ends as overdue."""
+    """Return whether any send of the post succeeded or is unresolved; such a post is settled."""
     return sql.fetch_one(publish_runs.MAY_HAVE_SENT, (post,)) is not None
 
 
 def build_error(service: AppContext, post: DuePost) -> ApiError:
-    """The error that a post ends with which is not published any more."""
+    """Build the error of an overdue post."""
     due, now = get_due_time(post), service.now_ms
     late, grace = (now - due) // 1000, _get_grace_ms(service) // 1000
     return rule_error(
@@ -68,7 +68,7 @@ def build_error(service: AppContext, post: DuePost) -> ApiError:
 
 
 def list_overdue(at_ms: int, most: int = NO_LIMIT) -> list[DuePost]:
-    """Open posts that were due before a time, of which nothing can have been sent; `most` of them, in due order."""
+    """List up to `most` open posts due before a time and never sent, in due order."""
     found = sql.fetch_all(maintenance.FIND_OVERDUE, (at_ms, most))
     rows = (cast(DuePost, dict(zip(maintenance.OVERDUE_COLUMNS, row, strict=True))) for row in found)
     return [row for row in rows if not post_states.is_completed_remotely(row)]

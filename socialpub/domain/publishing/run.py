@@ -177,11 +177,14 @@ class _PublishRun:
     def _elsewhere(self, go: Callable[[], None]) -> None:
         """Continue in another thread, which calls `over` at the end."""
         over, self.over, self.is_left = self.over, None, True
-        assert over is not None, "whoever leaves it to other threads has nothing to do after them"
+        assert over is not None, "a run that continues in other threads needs a callback for its end"
         try:
             self.service.executors.crew.run(functools.partial(self._through, go, over))
         except RuntimeError:  # no thread available: the lease expires, and the send is looked up
-            log.exception("post %s: what follows its send could not be done", self.post["id"])
+            log.exception(
+                "post %s: no thread is free for the steps after its send; it resumes when its lease expires",
+                self.post["id"],
+            )
             over()
 
     def _through(self, go: Callable[[], None], over: Callable[[], None]) -> None:

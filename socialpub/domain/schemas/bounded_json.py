@@ -1,7 +1,7 @@
-"""JSON request bodies: counted before they are parsed, so that no body makes more than some thousand objects.
+"""Parser of JSON request bodies, with limits checked before objects are created.
 
-orjson parses: 16 MiB of any characters take it 40 ms at most, in which no other thread runs. The standard library's
-reader, which would tell of names that stand twice, and pydantic's take two to seven times that.
+orjson parses 16 MiB in at most 40 ms, during which no other thread runs. The standard library, which could report
+duplicate names, and pydantic take two to seven times as long.
 """
 
 from __future__ import annotations
@@ -14,24 +14,23 @@ import orjson
 
 from socialpub.base.errors import rule_error
 
-VALUES_MAX = 15_000  # 25 targets with all that they may have come to 5,000
+VALUES_MAX = 15_000  # 25 targets with all possible fields have 5,000
 DEPTH_MAX = 32
-ESCAPES_MAX = 2_500_000  # 25 texts of 100,000 characters; more of them would keep the interpreter for 100 ms
-DUPLICATE_SEARCH_MAX = 64 * 1024  # bytes of a body of which is told what stands twice in it
-NAME_MAX = 100  # characters of a name that are shown
+ESCAPES_MAX = 2_500_000  # 25 texts of 100,000 characters; more would block the interpreter for 100 ms
+DUPLICATE_SEARCH_MAX = 64 * 1024  # bytes; larger bodies are not parsed again to find the duplicate name
+NAME_MAX = 100  # displayed characters of a name
 
 
 def load(body: bytes) -> Any:
-    """Return the value of a body; ApiError `body.json`, also for what is too much and for a name that stands twice.
+    """Parse a body. Raises ApiError `body.json`, also for exceeded limits and duplicate names.
 
-    A byte order mark before it is skipped (RFC 8259 8.1): .NET, PowerShell and SharePoint write one. Which of two
-    values of the same name is meant is not guessed: orjson keeps one of them, so it has read fewer strings than are
-    written, each between two quotation marks.
+    A leading byte order mark is skipped (RFC 8259 8.1): .NET, PowerShell and SharePoint write one. orjson keeps one of
+    two equal names, so a duplicate shows as fewer parsed strings than pairs of quotation marks.
     """
     body = body.removeprefix(codecs.BOM_UTF8)
     if body.count(b"\\") > ESCAPES_MAX:
         raise rule_error("body.json", f"The body has more than {ESCAPES_MAX:,} backslashes.")
-    marks = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # what is left of `"` begins and ends strings
+    marks = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # the remaining `"` delimit strings
     quotes = marks.count(b'"')
     if quotes > 4 * VALUES_MAX or (
         _count_values(marks) > VALUES_MAX and _count_values(_strip_strings(marks)) > VALUES_MAX
@@ -64,7 +63,7 @@ def _strip_strings(marks: bytes) -> bytes:
 
 
 def _count_strings(value: Any, depth: int) -> int:
-    """Count the strings in a value, names included; ApiError `body.json` for one that is nested too deeply."""
+    """Count the strings in a value, names included. Raises ApiError `body.json` if too deep."""
     if isinstance(value, str):
         return 1
     if not isinstance(value, dict | list):
@@ -75,12 +74,12 @@ def _count_strings(value: Any, depth: int) -> int:
         return sum([_count_strings(item, depth - 1) for item in value])
     names = len(value)
     for name in [name for name in value if len(name) > NAME_MAX]:
-        value[f"{name[:NAME_MAX]}…"] = value.pop(name)  # no field has one: it is copied with each issue of it
+        value[f"{name[:NAME_MAX]}…"] = value.pop(name)  # unknown anyway; each of its issues copies it
     return names + sum([_count_strings(item, depth - 1) for item in value.values()])
 
 
 def _find_duplicate_name(body: bytes) -> str:
-    """Return the first name that stands twice in one object, of a body that is quickly read again."""
+    """Return the first name that occurs twice in one object, by parsing the body again."""
     found: list[str] = []
 
     def check(pairs: list[tuple[str, Any]]) -> None:

@@ -32,15 +32,21 @@ HINTS_MAX = 10
 
 
 def parse_body(model: type[M], body: bytes) -> M:
-    """Parse `body`. Raises ApiError `validation_failed` with all issues, or rule `body.json`, `targets.max`."""
+    """Parse `body`.
+
+    Raises ApiError `validation_failed` with all issues, or rule `body.json`, `targets.max`.
+    """
     return parse_value(model, bounded_json.load(body))
 
 
 def parse_value(model: type[M], value: Any) -> M:
-    """Validate the value of a body. Raises ApiError `validation_failed` with all issues, or rule `targets.max`."""
+    """Validate the value of a body.
+
+    Raises ApiError `validation_failed` with all issues, or rule `targets.max`.
+    """
     is_publishing = issubclass(model, PublishRequest) and isinstance(value, dict)
     if is_publishing and isinstance(targets := value.get("targets"), list) and len(targets) > TARGETS_MAX:
-        raise rule_error("targets.max")  # before each of them is looked at
+        raise rule_error("targets.max")  # before each target is validated
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -180,7 +186,7 @@ _TAG_MESSAGES = {
     "platform": f"Name the platform whose options these are: {', '.join(platforms.PLATFORMS)}",
     "kind": f"Name the kind of channel: {', '.join(TARGET_MODELS)}",
 }
-_TYPE_ALIASES = {"model_attributes_type": "dict_type"}  # what pydantic says of Python's values, as it says it of JSON
+_TYPE_ALIASES = {"model_attributes_type": "dict_type"}  # pydantic's errors for Python objects, as those for JSON
 _MESSAGES = {
     "missing": "Field required",
     "extra_forbidden": "There is no such field",

@@ -154,7 +154,7 @@ def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | No
     held = Tokens("", private=_private(client, server, kept["key"]))
     found = _tokens(up, "login", reply, held)
     if reply.record().get("sub") != home.did:
-        raise _auth_error(up, f"Somebody else than {home.handle} logged in.", "Log in with the account that was named.")
+        raise _auth_error(up, f"The login is for another account than {home.handle}.", f"Log in as {home.handle}.")
     granted = str(reply.record().get("scope") or "").split()
     missing = [scope for scope in SCOPE.split() if scope not in granted]
     if missing:

@@ -108,8 +108,8 @@ PLATFORM = Platform(
             "the use case for managing everything on a Page",
         ),
         review=(
-            "While the app is in development mode, only people with a role in it can connect, and nobody else sees "
-            "what it posts: switch it to Live. Others can connect their Pages once App Review has approved the "
+            "In development mode, only people with a role in the app can connect, and only they see what it posts: "
+            "switch it to Live. Others can connect their Pages once App Review has approved the "
             "permissions."
         ),
         id_name="App ID",

@@ -90,7 +90,7 @@ class PageDiscovery:
         if self.closed:
             yield (
                 f"A business portfolio has {_names(self.closed)}, but gives this person no access to it: "
-                "somebody with full control of the portfolio has to assign the Page to them."
+                "a person with full control of the portfolio must assign the Page to them."
             )
         if BUSINESS not in self.granted:
             yield f"{BUSINESS} was not granted; without it Facebook does not list the Pages of business portfolios."

@@ -1,9 +1,9 @@
-"""The fake Bluesky: a personal data server, its authorization server, the DID registry and the app view, at one origin.
+"""Fake Bluesky: PDS, authorization server, DID registry and AppView at one origin.
 
-It follows @atproto/pds 0.5.35 on a stock configuration: sessions, OAuth, blobs up to 5 MiB, records of posts and gates
-with the whole validation of their lexicons, rate limits when the lab has them on. So does the video service here.
-Operations are named by their NSID, and `oauth.*`, `plc.resolve`, `handle.did`, `_health` and `unknown`.
-`com.atproto.admin.updateSubjectStatus` takes accounts down (Basic authentication as `admin`, with
+It follows @atproto/pds 0.5.35 in its default configuration: sessions, OAuth, blobs up to 5 MiB, records of posts and
+gates with the full validation of their lexicons, rate limits if switched on, and the video service. Operations are
+named by their NSID, and `oauth.*`, `plc.resolve`, `handle.did`, `_health` and `unknown`.
+`com.atproto.admin.updateSubjectStatus` takes accounts down (Basic authentication as `admin` with
 `accounts.ADMIN_PASSWORD`).
 """
 
@@ -33,7 +33,7 @@ from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedE
 from socialpub.simulator.forms import bearer
 from socialpub.simulator.state import SimulatorState
 
-_VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the server itself refuses all but two
+_VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # the handler itself rejects all but two
 
 
 class _AccountRequest(BaseModel):
@@ -53,7 +53,7 @@ class _AccountRequest(BaseModel):
 
 
 class Bluesky:
-    """The fake platform, as `wire.Fake` describes one."""
+    """Fake platform; implements `FakePlatform`."""
 
     name: str = "bluesky"
     max_body: int = BLOB_LIMIT
@@ -75,7 +75,7 @@ class Bluesky:
         return account.did if account else ""
 
     def operations(self) -> tuple[Operation, ...]:
-        """Each XRPC method under its own name, and the registry's and the handle's documents."""
+        """Return one operation per XRPC method, plus the registry's and the handle's documents."""
         methods = (
             *Sessions(self.accounts, self._lab.clock).methods(),
             *Records(self._lab, self.accounts).methods(),
@@ -115,7 +115,7 @@ class Bluesky:
         return self._limiter.take(limits.charges(method.nsid, request))
 
     def _unknown(self, call: Call) -> FakeResponse:
-        """Methods that the server does not have itself go to its AppView, which is not there."""
+        """Refuse an unknown method: the server would forward it to its AppView, which it lacks."""
         if not re.fullmatch(r"[a-zA-Z0-9.-]+", call.parts["nsid"]):
             raise xrpc.invalid("invalid xrpc path")
         try:
@@ -125,7 +125,10 @@ class Bluesky:
         return xrpc.private(xrpc.error(502).answer)
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A new account with an app password, from `handle` and optionally `displayName`, `email` and `password`."""
+        """Create an account with an app password.
+
+        `wanted`: `handle`, optional `displayName`, `email` and `password`.
+        """
         asked = _AccountRequest.model_validate(wanted)
         account = self.accounts.add(asked.handle, email=asked.email, password=asked.password, name=asked.display_name)
         return {
@@ -138,7 +141,7 @@ class Bluesky:
         }
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
-        """ValueError when there is no such account (by DID or handle)."""
+        """Expire or revoke tokens. Raises ValueError for an unknown account (DID or handle)."""
         chosen = list(self.accounts) if account is None else [self.accounts.find(account)]
         for one in chosen:
             if one is None:
@@ -149,7 +152,7 @@ class Bluesky:
             self.oauth.end_tokens(one.did, access=access, refresh=refresh)
 
     def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
-        """The server's own words for a status; 429 with its rate-limit headers (the reset is a point in time)."""
+        """Build the server's error for a status; 429 has rate-limit headers with an absolute reset."""
         if status in (404, 405):
             return xrpc.not_found()
         answer = xrpc.error(status).answer

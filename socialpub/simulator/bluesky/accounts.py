@@ -1,4 +1,4 @@
-"""Accounts, their sessions and their identity: who may do what, and where they live."""
+"""Accounts, their sessions, identities and authentication."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from socialpub.simulator.bluesky.xrpc import Auth, error
 from socialpub.simulator.contract import Call
 
 ADMIN_PASSWORD = "simulator-admin"
-GRACE_SECONDS = 2 * 3600  # how long a refresh token works on after its first use
+GRACE_SECONDS = 2 * 3600  # seconds that a refresh token remains valid after its first use
 
 
 @dataclass
@@ -28,7 +28,7 @@ class RefreshToken:
 
 @dataclass
 class Account:
-    """One user. `generation` counts how often the access tokens were made to expire."""
+    """User account. `generation` counts how often its access tokens were expired."""
 
     did: str
     handle: str
@@ -45,7 +45,7 @@ class Account:
         return hashlib.sha256(f"{self.did}:{self.password}:{generation}".encode()).digest()
 
     def did_document(self, pds: str) -> dict[str, Any]:
-        """The DID document. The key in it is none: nothing here is signed for others."""
+        """Build the DID document. Its key is a dummy: nothing is verified with it."""
         key = "z" + base64.b32encode(hashlib.sha256(self.did.encode()).digest()).decode().rstrip("=")
         key = key.replace("O", "8").replace("I", "9")  # base58 has neither
         return {
@@ -64,7 +64,7 @@ class Account:
         }
 
     def session(self, pds: str) -> dict[str, Any]:
-        """What session methods tell of the account."""
+        """Build the account's part of the responses of session methods."""
         body: dict[str, Any] = {
             "did": self.did,
             "didDoc": self.did_document(pds),
@@ -78,7 +78,7 @@ class Account:
 
 @dataclass
 class Accounts:
-    """All accounts of the server, and the tokens that it gives out."""
+    """All accounts of the server, and the tokens issued to them."""
 
     clock: Clock
     _by_did: dict[str, Account] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Accounts:
     def add(
         self, handle: str, *, email: str | None = None, password: str | None = None, name: str | None = None
     ) -> Account:
-        """A new account with a made-up DID; ValueError when the handle is taken."""
+        """Add an account with a made-up DID. Raises ValueError if the handle is taken."""
         if self.find(handle) is not None:
             raise ValueError(f"Handle already taken: {handle}")
         did = f"did:plc:{_letters(f'did {handle}', 24)}"
@@ -101,12 +101,12 @@ class Accounts:
         return account
 
     def find(self, identifier: str) -> Account | None:
-        """By DID, handle or e-mail address."""
+        """Find an account by DID, handle or e-mail address."""
         wanted = identifier.lower()
         return next((account for account in self if wanted in (account.did, account.handle, account.email)), None)
 
     def active(self, identifier: str) -> Account:
-        """The account, when it may write; the server's refusal otherwise."""
+        """Return the account if it may write; raise the server's refusal otherwise."""
         account = self.find(identifier)
         if account is None:
             raise error(403, "AccountNotFound", "Account not found")
@@ -119,7 +119,7 @@ class Accounts:
     # --- Sessions ---
 
     def login(self, identifier: str, password: str) -> tuple[Account, str | None]:
-        """The account and the name of the app password that was used (None: the main one)."""
+        """Check the password; return the account and the app password's name (None: main password)."""
         account = self.find(identifier)
         if account is not None and password == account.password:
             return account, None
@@ -133,9 +133,9 @@ class Accounts:
         return self._tokens(account, app_password, audience, self._new_id())
 
     def rotate(self, account: Account, token_id: str, audience: str) -> dict[str, str] | None:
-        """New tokens for a refresh token. The used one works on for the grace time and always gets the same successor.
+        """Exchange a refresh token for new tokens; None if revoked or past its grace time.
 
-        None when it was revoked or its grace is over.
+        During the grace time a used token remains valid and always gets the same successor.
         """
         now = self._now()
         token = account.refresh_tokens.get(token_id)
@@ -166,7 +166,7 @@ class Accounts:
     # --- Authentication ---
 
     def authenticate(self, call: Call, auth: Auth) -> Claims | None:
-        """The claims of the call's token, or the server's refusal of it."""
+        """Return the claims of the call's token, or raise the server's refusal."""
         if auth in ("none", "optional"):
             return None
         scheme, token = _authorization(call)
@@ -207,7 +207,7 @@ class Accounts:
 
 
 def _authorization(call: Call) -> tuple[str, str]:
-    """The scheme in lower case and the token; both empty without the header."""
+    """Return (scheme in lower case, token); both empty without the header."""
     header = call.headers.get("authorization", "")
     parts = header.split(" ") if header else ["", ""]
     if len(parts) != 2:
@@ -231,7 +231,6 @@ def _require_admin(scheme: str, token: str) -> None:
 
 
 def app_password(account: Account, name: str) -> str:
-    """Make an app password."""
     letters = _letters(f"app {name} {account.did}", 16)
     secret = "-".join(letters[place : place + 4] for place in range(0, 16, 4))
     account.app_passwords[name] = secret

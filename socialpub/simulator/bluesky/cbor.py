@@ -1,6 +1,6 @@
-"""Content ids as AT Protocol makes them: DAG-CBOR, SHA-256 and base32, for records and for blobs.
+"""Content ids of AT Protocol: DAG-CBOR, SHA-256 and base32, for records and blobs.
 
-Source: atproto.com/specs/data-model. The same record gets the same cid here as on a real server.
+Source: atproto.com/specs/data-model. A record gets the same CID here as on a real server.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _CID_PREFIXES = (b"\x01\x55\x12\x20", b"\x01\x71\x12\x20")  # version 1, raw or 
 
 
 def record_cid(record: Any) -> str:
-    """The cid of a record (`bafyrei…`); TypeError for a value that the data model does not have."""
+    """Return the CID of a record (`bafyrei…`). Raises TypeError for unsupported values."""
     return _cid(_CBOR, encode(record))
 
 
 def blob_cid(content: bytes) -> str:
-    """The cid of a blob (`bafkrei…`)."""
+    """Return the CID of a blob (`bafkrei…`)."""
     return _cid(_RAW, content)
 
 
@@ -32,7 +32,7 @@ def _cid(codec: bytes, content: bytes) -> str:
 
 
 def unpack(cid: str) -> bytes | None:
-    """The bytes of a cid such as records hold; None when it is none."""
+    """Decode a CID to the bytes that records hold; None if it is malformed."""
     if not _CID.fullmatch(cid):
         return None
     packed = base64.b32decode(cid[1:].upper() + "=" * (-len(cid[1:]) % 8))
@@ -40,7 +40,7 @@ def unpack(cid: str) -> bytes | None:
 
 
 def is_link(value: Any) -> bool:
-    """Whether a JSON value is a link: `{"$link": cid}` and nothing else."""
+    """Return whether a JSON value is a link: `{"$link": cid}` and nothing else."""
     return isinstance(value, dict) and value.keys() == {"$link"} and _is_cid(value["$link"])
 
 
@@ -49,7 +49,7 @@ def _is_cid(value: Any) -> bool:
 
 
 def encode(value: Any) -> bytes:
-    """A JSON value as DAG-CBOR."""
+    """Encode a JSON value as DAG-CBOR."""
     if value is None or isinstance(value, bool):
         return {None: b"\xf6", True: b"\xf5", False: b"\xf4"}[value]
     if isinstance(value, int) and abs(value) <= _MAX_SAFE_INTEGER:
@@ -71,7 +71,7 @@ def encode(value: Any) -> bytes:
 
 
 def ordered(value: Any) -> Any:
-    """A value with its keys in the order of DAG-CBOR: what a server gives back, whatever order it was sent in."""
+    """Sort a value's keys in DAG-CBOR order, in which a server returns them."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: (len(key.encode()), key.encode()))
         return {key: ordered(value[key]) for key in keys}
@@ -88,7 +88,7 @@ def _head(major: int, number: int) -> bytes:
 
 
 def as_read(value: Any) -> Any:
-    """A stored value as the server reads it: its decoder of strings leaves out a byte order mark at their beginning."""
+    """Return a stored value as the server reads it: without a byte order mark before strings."""
     if isinstance(value, str):
         return value.removeprefix("\ufeff")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Who asks an authorization server: clients that are known by the address of their document, or on loopback by a name.
+"""OAuth clients of an authorization server: by metadata document, or by name on loopback.
 
 Source: @atproto/oauth-provider 0.22.9, client-manager and client; atproto.com/specs/oauth ("Clients").
 """
@@ -31,7 +31,7 @@ _ASSERTION_SECONDS = 60
 
 
 class ClientError(Exception):
-    """A refused client: RFC 6749's name, or `invalid_client_metadata`, and the server's words."""
+    """Refusal of a client: `invalid_client_metadata` or a name of RFC 6749, and a message."""
 
     def __init__(self, name: str, said: str) -> None:
         super().__init__(said)
@@ -40,7 +40,7 @@ class ClientError(Exception):
 
 @dataclass(frozen=True)
 class Client:
-    """What a client says of itself. `keys` sign its assertions; without them it is a public client."""
+    """Client metadata. `keys` sign its assertions; without them the client is public."""
 
     id: str
     redirect_uris: tuple[str, ...]
@@ -53,29 +53,29 @@ class Client:
 
     @property
     def only_redirect_uri(self) -> dict[str, str]:
-        """What a request need not say, where the client has one redirect URI alone."""
+        """Return the default redirect parameter if the client has exactly one redirect URI."""
         return {"redirect_uri": self.redirect_uris[0]} if len(self.redirect_uris) == 1 else {}
 
     def may_return_to(self, uri: str) -> bool:
-        """Whether this is one of its redirect URIs; on loopback any port will do where none is named."""
+        """Return whether this is a redirect URI of the client; on loopback any port matches."""
         return uri in self.redirect_uris or any(_is_same_loopback(one, uri) for one in self.redirect_uris)
 
 
 @dataclass
 class Clients:
-    """The clients that a server has met. `stands_at`: origins that are found elsewhere than the DNS says."""
+    """Known clients. `stands_at`: addresses of origins that DNS does not resolve."""
 
     clock: Clock
     stands_at: dict[str, str] = field(default_factory=dict)
-    _known: dict[str, tuple[int, Client]] = field(default_factory=dict)  # until when, in seconds
-    _asserted: dict[str, int] = field(default_factory=dict)  # by client and jti: until when
+    _known: dict[str, tuple[int, Client]] = field(default_factory=dict)  # with expiry, in seconds
+    _asserted: dict[str, int] = field(default_factory=dict)  # expiry by client and jti
 
     def clear(self) -> None:
-        """Forget what clients have said of themselves."""
+        """Forget all client metadata."""
         self._known.clear()
 
     def wanted(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Iterable[str]:
-        """The documents to fetch before the client can be known: its own and then that of its keys."""
+        """Yield the documents to fetch for a client: its own, then its keys'."""
         if not _is_document(client_id) or self._cached(client_id):
             return
         yield self._found_at(client_id)
@@ -84,7 +84,7 @@ class Clients:
             yield self._found_at(told["jwks_uri"])
 
     def get(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Client:
-        """The client; ClientError `invalid_client_metadata` when it cannot be known."""
+        """Return the client. Raises ClientError `invalid_client_metadata` if it cannot be loaded."""
         found = _on_loopback(client_id) or self._cached(client_id)
         if found is None:
             found = self._read(client_id, pulled)
@@ -123,7 +123,7 @@ class Clients:
         return told if isinstance(told, dict) else None
 
     def _why(self, url: str, pulled: Mapping[str, FetchedUrl]) -> str:
-        """Why a document could not be had, as far as it is told."""
+        """Return why a document could not be fetched, as the server reports it."""
         status = pulled.get(self._found_at(url), FetchedUrl(0)).status
         return f": {HTTPStatus(status).phrase}" if status not in (0, 200) else ""
 
@@ -135,7 +135,10 @@ class Clients:
     # --- Authentication ---
 
     def authenticate(self, client: Client, asked: Mapping[str, str], issuer: str) -> str:
-        """The name of the key that signed for the client; empty for a public one. ClientError when it did not."""
+        """Authenticate a client; return the thumbprint of its signing key, or "" for a public one.
+
+        Raises ClientError if authentication fails.
+        """
         if not client.is_confidential:
             return ""
         assertion = asked.get("client_assertion")
@@ -178,7 +181,10 @@ class Clients:
 
 
 def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, Any]]:
-    """(header, claims, key) of an assertion; ValueError when no key of the client's signed it."""
+    """Return (header, claims, key) of an assertion.
+
+    Raises ValueError if no client key signed it.
+    """
     header = decoded(assertion.partition(".")[0])
     if not isinstance(header, dict):
         raise ValueError("Invalid Compact JWS")
@@ -189,7 +195,7 @@ def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], dict[str,
 
 
 def _on_loopback(client_id: str) -> Client | None:
-    """The client that a name on loopback says it is; None when it is no such name."""
+    """Build the client that a loopback name describes; None if it is not such a name."""
     origin, _, query = client_id.partition("?")
     told = parse_qs(query, keep_blank_values=True)
     uris = tuple(told.get("redirect_uri", _LOOPBACK_URIS))
@@ -204,7 +210,7 @@ def _on_loopback(client_id: str) -> Client | None:
 
 
 def _is_document(client_id: str) -> bool:
-    """Whether a client's id is an address that may be read: https, a host that is a name, a path to a file."""
+    """Return whether a client id is a fetchable URL: https, a host name, a path to a file."""
     parts = urlsplit(client_id)
     named = bool(parts.hostname) and not _is_ip(parts.hostname or "") and not parts.username
     return parts.scheme == "https" and named and not parts.fragment and parts.path.rstrip("/") == parts.path != ""
@@ -219,7 +225,7 @@ def _is_ip(host: str) -> bool:
 
 
 def _problem(client_id: str, told: Mapping[str, Any]) -> str:
-    """The first rule that a client's document breaks, in the server's words; empty when it breaks none."""
+    """Return the first rule that a client's document breaks, as the server words it, or ""."""
     method = told.get("token_endpoint_auth_method", "client_secret_basic")
     uris = told.get("redirect_uris") or [""]
     keys, grants = told.get("jwks"), told.get("grant_types", ["authorization_code"])

@@ -1,7 +1,7 @@
-"""Proofs of possession (DPoP, RFC 9449), checked in the order and words of the reference server.
+"""DPoP proofs (RFC 9449), checked in the reference server's order, with its messages.
 
-Source: @atproto/oauth-provider 0.22.9, dpop-manager and dpop-nonce. Of its algorithms there is ES256 here, the one that
-the network's profile of OAuth asks of everybody.
+Source: @atproto/oauth-provider 0.22.9, dpop-manager and dpop-nonce. Only ES256 is implemented, which AT Protocol's
+OAuth profile requires.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from socialpub.base.runtime import Clock
 from socialpub.simulator.bluesky.tokens import b64, decoded, unb64
 from socialpub.simulator.contract import Call
 
-ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES256K ES384 ES512"  # what the reference server claims
+ALGORITHMS = "RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES256K ES384 ES512"  # as the reference server announces them
 _ROTATION, _TOLERANCE, _AGE = 60, 180, 10  # seconds
 _REMEMBERED = 198
 
 
 class ProofError(Exception):
-    """A refused proof: `name` is `invalid_dpop_proof`, or `use_dpop_nonce` when a nonce is wanted."""
+    """Refused proof. `name`: `invalid_dpop_proof`, or `use_dpop_nonce` if a nonce is required."""
 
     def __init__(self, said: str, name: str = "invalid_dpop_proof") -> None:
         super().__init__(said)
@@ -37,14 +37,14 @@ class ProofError(Exception):
 
 @dataclass
 class Proofs:
-    """One server's nonces, and the proofs that it has seen."""
+    """Nonces of one server, and the proofs it has seen."""
 
     clock: Clock
     secret: bytes
-    _seen: dict[str, int] = field(default_factory=dict)  # by jti: until when, in seconds
+    _seen: dict[str, int] = field(default_factory=dict)  # expiry by jti, in seconds
 
     def nonce(self) -> str:
-        """What the next proof is to carry; it works for two to three minutes."""
+        """Return the current nonce, valid for two to three minutes."""
         return self._nonce(1)
 
     def _nonce(self, step: int) -> str:
@@ -52,7 +52,10 @@ class Proofs:
         return b64(hmac.digest(self.secret, turn.to_bytes(8, "big"), hashlib.sha256))
 
     def check(self, call: Call, access: str = "") -> str:
-        """The thumbprint of the key that a call proves to have, with its access token if any; empty without a proof."""
+        """Check a call's proof; return the thumbprint of its key, or "" without a proof.
+
+        `access`: the access token that the proof must cover.
+        """
         if "dpop" not in call.headers:
             return ""
         try:
@@ -98,7 +101,7 @@ class Proofs:
 
 
 def check_age(iat: object, now: int, most: int, tolerance: int = 0) -> None:
-    """ValueError, unless something was signed at most so many seconds ago."""
+    """Raise ValueError unless a proof is at most `most` seconds old."""
     if not isinstance(iat, int):
         raise ValueError('missing required "iat" claim')
     if now - iat > most + tolerance:
@@ -108,7 +111,10 @@ def check_age(iat: object, now: int, most: int, tolerance: int = 0) -> None:
 
 
 def verified(token: str, jwk: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(header, claims) of a JWT that `jwk` has signed, or without one the key in its own header; else ValueError."""
+    """Verify a JWT with `jwk`, or with the key in its header; return (header, claims).
+
+    Raises ValueError if it is invalid.
+    """
     signed, _, signature = token.rpartition(".")
     header, claims, raw = _read(signed, signature)
     key = _public_key(jwk or header.get("jwk"))
@@ -147,6 +153,6 @@ def _public_key(jwk: object) -> ec.EllipticCurvePublicKey:
 
 
 def thumbprint(jwk: Mapping[str, Any]) -> str:
-    """The key's name (RFC 7638)."""
+    """Compute the key's thumbprint (RFC 7638)."""
     named = {name: jwk[name] for name in ("crv", "kty", "x", "y")}
     return b64(hashlib.sha256(json.dumps(named, separators=(",", ":")).encode()).digest())

@@ -1,4 +1,4 @@
-"""Who is who: handles, the DID registry (plc.directory) and profiles (the app view)."""
+"""Identity: handles, the DID registry (plc.directory) and profiles (AppView)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from socialpub.simulator.contract import Call, FakeResponse, RefusedError
 
 
 class Identity:
-    """The methods about identity, and two documents outside XRPC."""
+    """Identity methods, and two documents outside XRPC."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
@@ -40,7 +40,7 @@ class Identity:
         return {"did": account.did, "handle": account.handle, **name, "labels": [], **counts}
 
     def well_known(self, call: Call) -> FakeResponse:
-        """The DID of the handle that the call's host name is."""
+        """Return the DID of the handle in the call's host name."""
         host = call.headers.get("host", "").partition(":")[0].lower()
         account = next((account for account in self._accounts if account.handle == host), None)
         if account is None:
@@ -48,7 +48,7 @@ class Identity:
         return FakeResponse(200, account.did, CORS, "text/plain; charset=utf-8")
 
     def registry(self, call: Call) -> FakeResponse:
-        """The DID document, as plc.directory serves it."""
+        """Return the DID document, as plc.directory does."""
         did = call.parts["did"]
         if not did.startswith("did:"):
             raise RefusedError(not_found())

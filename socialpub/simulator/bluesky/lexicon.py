@@ -1,6 +1,6 @@
-"""Lexicon schemas: values that say what a JSON value must be, and complain in the reference server's words.
+"""Lexicon schemas, which validate JSON values with the reference server's messages.
 
-Source of the messages: answers of @atproto/pds 0.5.35. Keys that a schema does not name are let through, as there.
+Source of the messages: responses of @atproto/pds 0.5.35. Unknown keys are accepted, as there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 
 class InvalidError(Exception):
-    """A value breaks its schema; `str()` names the place, `message` does not."""
+    """Schema violation. `str()` includes the path, `message` does not."""
 
     def __init__(self, message: str, path: Path) -> None:
         super().__init__(f"{message} at ${''.join(_step(part) for part in path)}")
@@ -36,11 +36,11 @@ def _step(part: str | int) -> str:
 
 class Schema(Protocol):
     def check(self, value: Any, path: Path = ()) -> None:
-        """InvalidError where the value breaks the schema; the first break only."""
+        """Raise InvalidError for the first violation of the schema."""
 
 
 def shown(value: Any) -> str:
-    """A value as messages quote it: objects by their first keys, and not more than two items."""
+    """Format a value as messages quote it: objects by their first keys, at most two items."""
     if isinstance(value, str):
         return json.dumps(value if len(value) < 256 else value[:255] + "…", ensure_ascii=False)
     if isinstance(value, list):
@@ -94,13 +94,13 @@ _looks_like_datetime = _like(_DATETIME, 64)
 
 
 def _is_datetime(text: str) -> bool:
-    """As the reference server takes it: 30 February passes there, a leap second does not."""
+    """Validate as the reference server does: 30 February passes, a leap second does not."""
     return _looks_like_datetime(text) and not text.endswith("-00:00")
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of strings; `label` is its name in messages."""
+    """String format. `label` is its name in messages."""
 
     label: str
     test: Callable[[str], bool]
@@ -123,7 +123,10 @@ FORMATS: Mapping[str, Format] = {
 
 @dataclass(frozen=True)
 class String:
-    """`max_length` counts UTF-8 bytes, `max_graphemes` what people see as characters."""
+    """String schema.
+
+    `max_length` counts UTF-8 bytes, `max_graphemes` user-perceived characters.
+    """
 
     format: str | None = None
     max_length: int | None = None
@@ -165,7 +168,7 @@ class Boolean:
 
 @dataclass(frozen=True)
 class Record:
-    """Any object of the data model: the body of a record, checked by its own schema later."""
+    """Any object of the data model: a record's body, which its own schema checks later."""
 
     def check(self, value: Any, path: Path = ()) -> None:
         if not isinstance(value, dict):
@@ -174,7 +177,7 @@ class Record:
 
 
 def _check_model(value: Any, path: Path) -> None:
-    """The data model has no fractions."""
+    """Refuse fractions, which the data model lacks."""
     if isinstance(value, float):
         _wrong_type("one of null, boolean, integer, string, cid, bytes, array or object", value, path)
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -207,7 +210,10 @@ class Array:
 
 @dataclass(frozen=True)
 class Object:
-    """`properties` in the order in which they are checked; those not in `required` may be missing, but not null."""
+    """Object schema.
+
+    `properties` are checked in order; missing is allowed unless `required`, null is not.
+    """
 
     properties: Mapping[str, Schema]
     required: tuple[str, ...] = ()
@@ -224,7 +230,7 @@ class Object:
 
 @dataclass(frozen=True)
 class Union:
-    """One of several objects, told apart by `$type`. An open union lets unknown types through."""
+    """Union of objects by `$type`. An open union accepts unknown types."""
 
     variants: Mapping[str, Schema]
     closed: bool = False
@@ -243,7 +249,7 @@ class Union:
 
 @dataclass(frozen=True)
 class BlobRef:
-    """A reference to an uploaded blob."""
+    """Reference to an uploaded blob."""
 
     accept: tuple[str, ...] = field(default=("*/*",))
     max_size: int | None = None
@@ -263,7 +269,7 @@ def _accepts(pattern: str, mime_type: str) -> bool:
 
 
 def is_blob(value: Any) -> bool:
-    """Whether a JSON value is a typed blob reference, with nothing else in it."""
+    """Return whether a JSON value is a typed blob reference without extra keys."""
     if not isinstance(value, dict) or value.get("$type") != "blob":
         return False
     size, kind = value.get("size"), value.get("mimeType")
@@ -279,7 +285,7 @@ def is_blob(value: Any) -> bool:
 
 
 def blobs(value: Any) -> Iterable[dict[str, Any]]:
-    """Every blob reference inside a JSON value, in order."""
+    """Yield every blob reference inside a JSON value, in order."""
     if is_blob(value):
         yield value
     elif isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""The server's rate limits; off until the lab's setting `rateLimits` is on.
+"""Rate limits of the server, off unless the setting `rateLimits` is on.
 
-Source: docs.bsky.app, "Rate limits", and the recorded answers of @atproto/pds 0.5.35 with limits on.
+Source: docs.bsky.app, "Rate limits", and recorded responses of @atproto/pds 0.5.35 with limits on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 @dataclass(frozen=True)
 class Limit:
-    """So many points in a window that begins with the first of them."""
+    """Points allowed in a window that starts with the first charge."""
 
     points: int
     seconds: int
@@ -26,7 +26,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one call costs: `points` of a limit, on the account of `key`."""
+    """Cost of a call: `points` of a limit, counted for `key`."""
 
     key: str
     limit: Limit
@@ -72,7 +72,7 @@ _CHARGES: Mapping[str, Callable[[Request], list[Charge]]] = {
 
 
 def charges(nsid: str, request: Request) -> list[Charge]:
-    """What a call of this method costs, beside its share of the limit on everything."""
+    """List what a call of this method costs, besides its share of the global limit."""
     charged = _CHARGES.get(nsid)
     return [Charge("everything", _EVERYTHING), *(charged(request) if charged else [])]
 
@@ -85,13 +85,13 @@ class _Window:
 
 @dataclass
 class Limiter:
-    """Counts the charges; one client address is assumed, that of the tests."""
+    """Counter of the charges. It assumes a single client address, that of the tests."""
 
     clock: Clock
     _windows: dict[tuple[str, Limit], _Window] = field(default_factory=dict)
 
     def take(self, charged: Iterable[Charge]) -> dict[str, str]:
-        """The rate-limit headers of the tightest limit; the server's refusal when one is used up."""
+        """Charge a call; return the headers of the tightest limit, or raise the server's refusal."""
         states = [(charge.limit, self._use(charge)) for charge in charged]
         for limit, window in states:
             if window.used > limit.points:

@@ -1,4 +1,4 @@
-"""What the fake Bluesky says of its OAuth: the documents under /.well-known/ (recorded from @atproto/pds 0.5.35)."""
+"""OAuth metadata documents under /.well-known/, recorded from @atproto/pds 0.5.35."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from socialpub.simulator.bluesky.dpop import ALGORITHMS
 
 
 def protected_resource(origin: str) -> dict[str, Any]:
-    """The repositories' document: who gives out tokens for them (RFC 9728)."""
+    """Build the protected resource document, which names the token issuer (RFC 9728)."""
     return {
         "resource": origin,
         "authorization_servers": [origin],
@@ -19,7 +19,7 @@ def protected_resource(origin: str) -> dict[str, Any]:
 
 
 def server(origin: str) -> dict[str, Any]:
-    """The authorization server's document (RFC 8414)."""
+    """Build the authorization server document (RFC 8414)."""
     algorithms = ALGORITHMS.split()
     return {
         "issuer": origin,

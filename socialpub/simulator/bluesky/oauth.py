@@ -1,7 +1,7 @@
-"""AT Protocol OAuth: the authorization server beside the fake Bluesky's repositories.
+"""AT Protocol OAuth: the authorization server of the fake Bluesky.
 
-What it adds to the common one: requests are pushed (PAR), clients are known by their documents, and tokens are bound
-to the key that the client proves to have (DPoP). Source: @atproto/oauth-provider 0.22.9 and its recorded answers.
+It adds to `simulator/oauth.py`: pushed requests (PAR), clients with metadata documents, and tokens bound to the
+client's proven key (DPoP). Source: @atproto/oauth-provider 0.22.9 and its recorded responses.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from socialpub.simulator.forms import fields
 from socialpub.simulator.oauth import Grant, IssuedTokens, OAuthQuirks, OAuthServer, build_page
 
 PAR_SECONDS = 300
-_NEEDED = {  # by method, for who has not been given `transition:generic`
+_NEEDED = {  # by method: scopes needed without `transition:generic`
     "com.atproto.repo.createRecord": "repo:app.bsky.feed.post?action=create",
     "com.atproto.repo.putRecord": "repo:app.bsky.feed.post?action=create",
     "com.atproto.repo.deleteRecord": "repo:app.bsky.feed.post?action=delete",
     "com.atproto.repo.uploadBlob": "blob:*/*",
 }
 _DAY = 86_400
-_PUBLIC_SECONDS = 14 * _DAY  # of a public client's session
-_REFRESH_SECONDS = 91 * _DAY  # of a confidential client's refresh token
+_PUBLIC_SECONDS = 14 * _DAY  # lifetime of a public client's session
+_REFRESH_SECONDS = 91 * _DAY  # lifetime of a confidential client's refresh token
 _PRIVATE = {**CORS, "cache-control": "no-store", "pragma": "no-cache"}
 _PREFIX = "urn:ietf:params:oauth:request_uri:req-"
 
 
 @dataclass(frozen=True)
 class SessionBinding:
-    """Who alone may use a session: the client, its own key (empty: a public client) and the key of its proofs."""
+    """Binding of a session to the client, its own key ("" if public) and its DPoP key."""
 
     client: str
     signer: str
     key: str
-    ends_at: int | None = None  # of the session itself, whatever is refreshed
+    ends_at: int | None = None  # end of the session, regardless of refreshes
 
     def problem(self, client: Client, signer: str, key: str) -> str:
-        """Why somebody may not use the session; empty when they may."""
+        """Return why a caller may not use the session, or ""."""
         if self.client != client.id:
             return "Token was not issued to this client"
         if self.key not in ("", key):
@@ -57,12 +57,12 @@ class SessionBinding:
 
 @dataclass(frozen=True)
 class PushedRequest:
-    """A request that waits for its owner."""
+    """Pushed request, waiting for the account's owner."""
 
     asked: Mapping[str, str]
     bond: SessionBinding
     ends_at: int
-    lives: int | None  # seconds that its session will have
+    lives: int | None  # lifetime of its session in seconds
 
 
 def challenge_of(verifier: str) -> str:
@@ -70,7 +70,7 @@ def challenge_of(verifier: str) -> str:
 
 
 def refusal(name: str, said: str) -> FakeResponse:
-    """RFC 6749, 5.2; a missing or bad proof is a 401 that says what proof is wanted."""
+    """Build the error response (RFC 6749, 5.2); a bad proof gets 401 with a challenge."""
     body = {"error": name, "error_description": said}
     if name != "invalid_dpop_proof":
         return FakeResponse(400, body, _PRIVATE, "application/json")
@@ -78,7 +78,7 @@ def refusal(name: str, said: str) -> FakeResponse:
 
 
 def wanted(name: str, said: str) -> str:
-    """The WWW-Authenticate of a refused call; words with quotes in them stay out."""
+    """Build the WWW-Authenticate value of a refused call; messages with quotes are left out."""
     told = "" if '"' in said else f', error_description="{said}"'
     return f'DPoP algs="{ALGORITHMS}", error="{name}"{told}'
 
@@ -117,12 +117,15 @@ OAUTH_QUIRKS = OAuthQuirks(
 
 @dataclass
 class AuthorizationServer(OAuthServer):
-    """Accounts are named by their DID. `owner_of`: the DID of a handle or DID; empty when there is none."""
+    """Authorization server; accounts are named by DID.
+
+    `owner_of`: returns the DID of a handle or DID, or "".
+    """
 
     owner_of: Callable[[str], str] = str
     _pushed: dict[str, PushedRequest] = field(default_factory=dict)
-    _spent: dict[str, Grant] = field(default_factory=dict)  # by code or refresh token that was used
-    _challenges: set[str] = field(default_factory=set)  # of codes that were used
+    _spent: dict[str, Grant] = field(default_factory=dict)  # by used code or refresh token
+    _challenges: set[str] = field(default_factory=set)  # of used codes
 
     def __post_init__(self) -> None:
         self.clients = Clients(self.clock)
@@ -147,7 +150,7 @@ class AuthorizationServer(OAuthServer):
         return FakeResponse(200, server(call.origin), headers, "application/json")
 
     def jwks(self, call: Call) -> FakeResponse:
-        """No keys: access tokens are signed with a secret."""
+        """Return an empty key set: access tokens are signed with a secret."""
         return FakeResponse(200, {"keys": []}, {**CORS, "cache-control": "max-age=300"}, "application/json")
 
     def _documents(self, call: Call) -> Iterable[str]:
@@ -156,7 +159,7 @@ class AuthorizationServer(OAuthServer):
     # --- The request and its owner ---
 
     def push(self, call: Call) -> FakeResponse:
-        """A request that the browser will name (RFC 9126)."""
+        """Store an authorization request that the browser will name (RFC 9126)."""
         return self._answered(call, self._push)
 
     def _push(self, call: Call, asked: dict[str, str]) -> FakeResponse:
@@ -191,7 +194,7 @@ class AuthorizationServer(OAuthServer):
                 raise RefusedError(refusal(name, said))
 
     def authorize(self, call: Call) -> FakeResponse:
-        """The owner's page for a pushed request, or straight back."""
+        """Show the consent page for a pushed request, or redirect at once."""
         sent = fields(call)
         name = sent.get("request_uri", "")
         pushed = self._pushed.get(name)
@@ -269,7 +272,7 @@ class AuthorizationServer(OAuthServer):
         return code.grant
 
     def _by_refresh(self, asked: Mapping[str, str]) -> Grant:
-        """The session of a refresh token, which works once: sent again, it ends the session."""
+        """Return the session of a refresh token. A second use of the token ends the session."""
         text = asked.get("refresh_token", "")
         token, spent = self._refresh.pop(text, None), self._spent.get(text)
         if spent is not None and not spent.ended:
@@ -288,7 +291,7 @@ class AuthorizationServer(OAuthServer):
         return self._answered(call, self._revoke)
 
     def _revoke(self, call: Call, asked: dict[str, str]) -> FakeResponse:
-        """Ends the session of a token. Why it was not ended is not told: the reference server's own choice."""
+        """Revoke the session of a token; succeeds for any token, as the reference server does."""
         text = asked.get("token", "")
         found, done = (
             self._access.get(text) or self._refresh.get(text),
@@ -305,7 +308,7 @@ class AuthorizationServer(OAuthServer):
     # --- At the repository ---
 
     def claims(self, call: Call, auth: Auth) -> Claims:
-        """Whom a call with a bound token stands for; the server's refusal otherwise."""
+        """Return the claims of a call with a bound token, or raise the server's refusal."""
         token = call.headers["authorization"].partition(" ")[2]
         try:
             key = self.proofs.check(call, token)
@@ -330,7 +333,7 @@ class AuthorizationServer(OAuthServer):
     # --- Who asks ---
 
     def _answered(self, call: Call, run: Callable[[Call, dict[str, str]], FakeResponse]) -> FakeResponse:
-        """The answer with the next nonce, also when it is a refusal."""
+        """Run the handler and add the next nonce, also to a refusal."""
         try:
             answer = run(call, fields(call))
         except RefusedError as refused:
@@ -340,7 +343,7 @@ class AuthorizationServer(OAuthServer):
         return replace(answer, headers={**answer.headers, "dpop-nonce": self.proofs.nonce()})
 
     def _caller(self, call: Call, asked: Mapping[str, str]) -> tuple[Client, str, str]:
-        """(client, thumbprint of the key that signed for it, thumbprint of the key that the call proves)."""
+        """Return (client, thumbprint of its signing key, thumbprint of the call's DPoP key)."""
         name = asked.get("client_id", "")
         if not name:
             raise ClientError("invalid_client", "Client credentials missing")

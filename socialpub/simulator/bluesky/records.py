@@ -1,4 +1,4 @@
-"""The methods `com.atproto.repo.*`: blobs and records. What becomes public here goes into the ledger."""
+"""Methods `com.atproto.repo.*`: blobs and records, which are published to the ledger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_BATCH = 200
 
 
 class Records:
-    """Every method takes a request and answers JSON."""
+    """Handlers that take a request and return JSON."""
 
     def __init__(self, lab: SimulatorState, accounts: Accounts) -> None:
         self._lab = lab
@@ -42,7 +42,7 @@ class Records:
         )
 
     def _writer(self, request: Request) -> Account:
-        """The account of the input's `repo`, which must be the caller's own."""
+        """Return the account of the input's `repo`, which must be the caller's own."""
         account = self._accounts.active(request.input["repo"])
         if account.did != request.did:
             raise error(401, "AuthenticationRequired", "Authentication Required")
@@ -172,7 +172,7 @@ def _kind(write: Write) -> str:
 
 
 def _alternative_texts(value: Any) -> dict[str, str]:
-    """By the cid of the blob that stands beside the text, anywhere in a record."""
+    """Map blob CIDs to the alt texts beside them, anywhere in a record."""
     found: dict[str, str] = {}
     if isinstance(value, dict):
         for item in value.values():

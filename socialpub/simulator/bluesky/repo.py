@@ -1,4 +1,4 @@
-"""One account's repository: its records and blobs, and the rules by which they change.
+"""Repository of one account: records, blobs, and the rules for changing them.
 
 Source: @atproto/pds 0.5.35, api/com/atproto/repo/*, actor-store/repo/transactor.ts, actor-store/blob/transactor.ts.
 """
@@ -34,7 +34,7 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class StoredBlob:
-    """An uploaded blob; `used` once a record has referred to it."""
+    """Uploaded blob; `used` once a record has referenced it."""
 
     cid: str
     mime_type: str
@@ -48,7 +48,10 @@ class StoredBlob:
 
 @dataclass(frozen=True)
 class Write:
-    """One prepared change. `value` None deletes. `swap` is the cid that the record must have now (None: no record)."""
+    """Prepared change. `value` None deletes.
+
+    `swap`: the CID the record must have (None: no record).
+    """
 
     action: Literal["create", "update", "delete"]
     collection: str
@@ -65,7 +68,7 @@ class Write:
 
 @dataclass
 class Repo:
-    """Records by collection and key, blobs by cid, and the head of the history."""
+    """Records by collection and key, blobs by CID, and the latest commit."""
 
     did: str
     clock: Clock
@@ -82,7 +85,7 @@ class Repo:
         return f"at://{self.did}/{collection}/{rkey}"
 
     def next_tid(self) -> str:
-        """A key made of the time, always after the last one (atproto.com/specs/tid)."""
+        """Return a time-based key, greater than all earlier ones (atproto.com/specs/tid)."""
         self._last_tid = max(self.clock.now_ms() * 1000, self._last_tid + 1)
         number = self._last_tid << 10 | _CLOCK_ID
         return "".join(_TID_LETTERS[number >> shift & 31] for shift in range(60, -1, -5))
@@ -90,7 +93,7 @@ class Repo:
     def prepare(
         self, action: Literal["create", "update"], fields: Mapping[str, Any], place: tuple[str | int, ...]
     ) -> Write:
-        """A validated write of `collection`, `rkey` and `record`; `place` is how messages name the record."""
+        """Validate a write of `collection`, `rkey` and `record`; `place` is its path in messages."""
         collection, record = fields["collection"], fields["record"]
         if record.get("$type", collection) != collection:
             raise invalid(f"Invalid $type: expected {collection}, got {_spelt(record['$type'])}")
@@ -104,7 +107,7 @@ class Repo:
         return Write(action, collection, rkey, cbor.ordered(record), cid, status, fields.get("swapRecord", "unset"))
 
     def commit(self, writes: Sequence[Write], swap_commit: str | None = None) -> dict[str, str]:
-        """Do all writes or, when one is refused, none; the new head of the history."""
+        """Apply all writes, or none if one is refused; return the new commit."""
         if swap_commit is not None and swap_commit != self.head:
             raise error(400, "InvalidSwap", f"Commit was at {self.head}")
         records, kept = dict(self.records), dict(self.blobs)
@@ -130,7 +133,7 @@ class Repo:
     def _update_blobs(
         self, writes: Iterable[Write], records: Mapping[tuple[str, str], StoredRecord], kept: dict[str, StoredBlob]
     ) -> None:
-        """Drop the blobs that nothing refers to any more, and check those that are referred to for the first time."""
+        """Drop blobs without references; check those referenced for the first time."""
         changed = [self.records[write.key].value for write in writes if write.key in self.records]
         dropped = {cid_of(blob) for value in changed for blob in blobs(value)}
         if dropped:
@@ -142,13 +145,16 @@ class Repo:
                 kept[cid_of(blob)] = _checked(blob, kept.get(cid_of(blob)))
 
     def upload(self, content: bytes, mime_type: str) -> dict[str, Any]:
-        """Keep a blob; the same bytes are the same blob."""
+        """Store a blob; equal bytes are one blob."""
         cid = cbor.blob_cid(content)
         self.blobs.setdefault(cid, StoredBlob(cid, mime_type, content))
         return StoredBlob(cid, mime_type, content).reference()
 
     def listing(self, collection: str, *, cursor: str | None, reverse: bool, until_ms: int) -> list[StoredRecord]:
-        """Records by falling key (or, in `reverse`, rising) beyond the cursor, without those made after `until_ms`."""
+        """List records made up to `until_ms` after the cursor, by descending key.
+
+        `reverse`: by ascending key.
+        """
         found = [
             (rkey, record)
             for (name, rkey), record in self.records.items()
@@ -169,7 +175,7 @@ def cid_of(blob: Mapping[str, Any]) -> str:
 
 
 def _validate(record: Any, rkey: str, wanted: bool | None, place: tuple[str | int, ...]) -> str | None:
-    """What the server says about the record's validity; None when the client wanted no validation."""
+    """Return the record's validation status; None if the client disabled validation."""
     if wanted is False:
         return None
     kind = record["$type"]
@@ -197,7 +203,10 @@ def _check_swap(write: Write, current: StoredRecord | None) -> None:
 
 
 def _checked(blob: Mapping[str, Any], stored: StoredBlob | None) -> StoredBlob:
-    """The stored blob, now used. Type and size are compared at its first use only, as there."""
+    """Return the stored blob, marked used.
+
+    Type and size are checked at first use only, as there.
+    """
     if stored is None:
         raise error(400, "BlobNotFound", f"Could not find blob: {cid_of(blob)}")
     for key, name, word, is_at in (

@@ -1,4 +1,7 @@
-"""The lexicons that a post touches, as tables. Source: bluesky-social/atproto, lexicons/, of 2026-08-20."""
+"""Lexicons used for posts, as tables.
+
+Source: bluesky-social/atproto, lexicons/, 2026-08-20.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +154,7 @@ RECORDS: Mapping[str, Schema] = {
     "app.bsky.feed.threadgate": THREADGATE,
     "app.bsky.feed.postgate": POSTGATE,
 }
-"""The record types that are validated; their keys are TIDs. Others are taken as they come."""
+"""Validated record types; their keys are TIDs. Other types are accepted unchecked."""
 
 # --- What operations are sent ---------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The methods `com.atproto.server.*`: logging in and out, app passwords, and the state of an account."""
+"""Methods `com.atproto.server.*`: sessions, app passwords and account status."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.tokens import APP_PASSWORD
 from socialpub.simulator.bluesky.xrpc import Method, Request, error, invalid
 
-BLOB_LIMIT = 5 * 1024 * 1024  # of a stock server; Bluesky's own take 50 MiB
+BLOB_LIMIT = 5 * 1024 * 1024  # of a default server; Bluesky's own accept 50 MiB
 _AUDIENCE = re.compile(r"(did:plc:[a-z2-7]{24}|did:web:[a-zA-Z0-9.-]+(%3A\d+)?)(#[a-zA-Z0-9_-]+)?")
 _HOUR, _MINUTE = 3600, 60
 
 
 def service_did(origin: str) -> str:
-    """The did:web of a server at this origin."""
+    """Return the did:web of a server at this origin."""
     return "did:web:" + quote(urlsplit(origin).netloc, safe=".-_")
 
 
 class Sessions:
-    """Every method takes a request and answers JSON."""
+    """Handlers that take a request and return JSON."""
 
     def __init__(self, accounts: Accounts, clock: Clock) -> None:
         self._accounts = accounts
@@ -119,7 +119,7 @@ class Sessions:
         return {"name": name, "password": secret, "createdAt": made, "privileged": False}
 
     def _revoke_app_password(self, request: Request) -> Any:
-        """Ends its sessions with it; access tokens work until they expire."""
+        """Revoke an app password and its sessions; access tokens remain valid until they expire."""
         account, name = self._account(request), request.input["name"]
         account.app_passwords.pop(name, None)
         account.refresh_tokens = {
@@ -165,14 +165,17 @@ def _check_method(lxm: str | None, request: Request) -> None:
 
 
 def _service_token(claims: dict[str, Any]) -> str:
-    """A service token; real ones are signed with the account's key, this one with a digest of what it says."""
+    """Make a service token.
+
+    Real ones are signed with the account's key, this one with a digest.
+    """
     parts = [json.dumps(part, separators=(",", ":")).encode() for part in ({"typ": "JWT", "alg": "ES256K"}, claims)]
     parts.append(hashlib.sha512(parts[1]).digest())
     return ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
 def service_claims(token: str) -> dict[str, Any] | None:
-    """What a service token of this server says; None for any other text."""
+    """Return the claims of a service token of this server; None for any other text."""
     try:
         claims = json.loads(urlsafe_b64decode(token.split(".")[1] + "=="))
     except (ValueError, LookupError):

@@ -1,4 +1,4 @@
-"""Session tokens: JWTs signed with HS256, as the reference server makes them.
+"""Session tokens: JWTs signed with HS256, as the reference server issues them.
 
 Access tokens live 120 minutes and refresh tokens 90 days (@atproto/pds, account-manager/helpers/auth.ts).
 """
@@ -25,7 +25,7 @@ Typ = Literal["at+jwt", "refresh+jwt"]
 
 @dataclass(frozen=True)
 class Claims:
-    """What a verified token says."""
+    """Claims of a verified token."""
 
     did: str
     scope: str
@@ -34,7 +34,7 @@ class Claims:
 
 
 def unverified_did(token: str) -> str | None:
-    """Whose token it says it is, so that the key can be found."""
+    """Return the account that a token names, before its signature is checked."""
     try:
         did = decoded(token.split(".")[1])["sub"]
     except (ValueError, LookupError, TypeError):
@@ -43,7 +43,7 @@ def unverified_did(token: str) -> str | None:
 
 
 def make(key: bytes, typ: Typ, audience: str, claims: Claims, issued_at: int) -> str:
-    """A signed token."""
+    """Sign a token."""
     payload: dict[str, Any] = {"scope": claims.scope, "aud": audience, "sub": claims.did}
     if claims.token_id is not None:
         payload["jti"] = claims.token_id
@@ -53,7 +53,7 @@ def make(key: bytes, typ: Typ, audience: str, claims: Claims, issued_at: int) ->
 
 
 def read(key: bytes, typ: Typ, token: str) -> Claims | None:
-    """The claims of a token signed with this key and of this type, expired or not; None for any other."""
+    """Verify a token of this type; return its claims even if expired, None if invalid."""
     signed, _, signature = token.rpartition(".")
     if not hmac.compare_digest(signature.encode(), _signature(key, signed).encode()):
         return None
@@ -72,12 +72,12 @@ def _encoded(part: dict[str, Any]) -> str:
 
 
 def decoded(part: str) -> Any:
-    """The JSON in a part of a JWT; ValueError when there is none."""
+    """Decode the JSON in a part of a JWT. Raises ValueError."""
     return json.loads(unb64(part))
 
 
 def b64(data: bytes) -> str:
-    """Base64url without padding."""
+    """Encode as base64url without padding."""
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 

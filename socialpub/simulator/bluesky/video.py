@@ -1,7 +1,7 @@
-"""The video service: takes a video with a token from the account's server, makes it, and hands it to that server.
+"""Video service: accepts a video with a service token, processes it, stores it on the PDS.
 
-Sources: docs.bsky.app (video uploads), the lexicons app.bsky.video.*, packages/xrpc-server/src/auth.ts for the refusals
-of tokens. Answers about jobs are flat, as the service gives them, or wrapped, as the lexicon of `getJobStatus` says.
+Sources: docs.bsky.app (video uploads), the lexicons app.bsky.video.*, packages/xrpc-server/src/auth.ts for token
+errors. Job responses are flat, as the service sends them, or wrapped, as the lexicon of `getJobStatus` specifies.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from socialpub.simulator.contract import FakeResponse, RefusedError
 from socialpub.simulator.state import SimulatorState
 
 _TAKEN = frozenset({"video/mp4", "video/quicktime", "video/webm"})
-_MADE = "video/mp4"  # whatever came in
-_VIDEOS, _BYTES = 25, 10 * 1024**3  # of a day
+_MADE = "video/mp4"  # regardless of the upload's type
+_VIDEOS, _BYTES = 25, 10 * 1024**3  # per day
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,10 @@ class _Job:
 
 @dataclass
 class Videos:
-    """For tests: `failing` are the messages that the next jobs end with, `refusing` why no upload is allowed."""
+    """Video service.
+
+    For tests: `failing` holds errors of the next jobs, `refusing` why uploads are refused.
+    """
 
     lab: SimulatorState
     accounts: Accounts
@@ -62,7 +65,7 @@ class Videos:
         return {"canUpload": True, "remainingDailyVideos": _VIDEOS, "remainingDailyBytes": _BYTES}
 
     def _upload(self, request: Request) -> Any:
-        """A job; one for bytes that the account has sent before is over already, and answered as an error."""
+        """Start a job. Bytes that the account has sent before get the finished job, as an error."""
         account = self._caller(request, "com.atproto.repo.uploadBlob")
         did, name = (request.call.query.get(key, [""])[0] for key in ("did", "name"))
         if did != account.did or not name:
@@ -96,7 +99,7 @@ class Videos:
         return {**told, "state": "JOB_STATE_COMPLETED", "blob": job.account.repo.upload(job.content, _MADE)}
 
     def _caller(self, request: Request, method: str) -> Account:
-        """Whose server gave the service token, which must be for this service and method, and not be over."""
+        """Return the account of a valid service token for this service and method."""
         scheme, _, token = request.call.headers.get("authorization", "").partition(" ")
         claims = service_claims(token) if scheme.lower() == "bearer" else None
         account = self.accounts.find(str(claims.get("iss"))) if claims else None

@@ -1,6 +1,6 @@
-"""XRPC as the reference server speaks it: methods, their authentication and inputs, and the form of errors.
+"""XRPC as the reference server implements it: methods, authentication, inputs and errors.
 
-Source: @atproto/pds 0.5.35 (packages/xrpc-server, packages/pds/src/auth-verifier.ts) and its recorded answers.
+Source: @atproto/pds 0.5.35 (packages/xrpc-server, packages/pds/src/auth-verifier.ts) and its recorded responses.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ NAMES: Mapping[int, tuple[str, str]] = {
     503: ("NotEnoughResources", "Not Enough Resources"),
     504: ("UpstreamTimeout", "Upstream Timeout"),
 }
-"""The reference server's name and words for each status."""
+"""The reference server's error name and message for each status."""
 
 
 def error(status: int, name: str | None = None, message: str | None = None) -> RefusedError:
-    """The refusal with this status; name and message default to the server's own for it."""
+    """Build the refusal with this status; name and message default to the server's own."""
     usual_name, usual_message = NAMES.get(status, ("Unknown", "Unknown Error"))
     body = {"error": name or usual_name, "message": usual_message if message is None else message}
     return RefusedError(FakeResponse(status, body, OPEN))
 
 
 def not_found() -> FakeResponse:
-    """The answer to an address that is none of the server's."""
+    """Build the response to an unknown path."""
     page = '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Error</title>\n</head>\n'
     return FakeResponse(
         404, page + "<body>\n<pre>Not Found</pre>\n</body>\n</html>\n", CORS, "text/html; charset=utf-8"
@@ -57,7 +57,7 @@ def invalid(message: str) -> RefusedError:
 
 @dataclass(frozen=True)
 class Request:
-    """A call that got past authentication and validation."""
+    """Authenticated and validated call."""
 
     call: Call
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -66,20 +66,24 @@ class Request:
 
     @property
     def did(self) -> str:
-        """Who is calling; only where the method asks for a token."""
+        """DID of the caller; only for methods that require a token."""
         if self.claims is None:
             raise error(401, "AuthMissing")
         return self.claims.did
 
 
 Auth = Literal["none", "optional", "access", "full", "refresh", "spent", "admin"]
-"""`optional` asks for no token either, but its answers are private; `access` takes any access token, `full` none made
-with an app password, `spent` also an expired refresh token."""
+"""`optional`: no token required, but the response is private. `access`: any access token; `full`: none made with an app
+password; `spent`: also an expired refresh token.
+"""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One XRPC method. `handle` answers JSON, or None for an empty body; `takes_blob`: its input is bytes, not JSON."""
+    """XRPC method.
+
+    `handle` returns JSON, or None for an empty body; `takes_blob`: the input is bytes.
+    """
 
     verb: Literal["GET", "POST"]
     nsid: str
@@ -94,9 +98,9 @@ def serve(
     authenticate: Callable[[Call, Auth], Claims | None],
     charge: Callable[[Request], Mapping[str, str]],
 ) -> FakeResponse:
-    """Answer one call: method, parameters, authentication, input, rate limits and handler, in the real server's order.
+    """Handle one call in the real server's order, from method lookup to the handler.
 
-    `charge` counts the call and gives the headers that tell of it.
+    `charge` counts the call and returns the rate-limit headers.
     """
     if call.method not in ("GET", "POST"):
         raise invalid("XRPC requests only supports GET and POST")
@@ -116,10 +120,10 @@ def serve(
 
 
 def private(answer: FakeResponse) -> FakeResponse:
-    """The answer as it goes out from a method that looked at the caller's token."""
+    """Mark a response as private, because the method read the caller's token."""
     headers = {**answer.headers, **_PRIVATE}
     if answer.body is None:
-        headers["vary"] = "Authorization"  # nothing to encode
+        headers["vary"] = "Authorization"  # nothing to compress
     return replace(answer, headers=headers)
 
 
@@ -178,7 +182,7 @@ def _require_json(call: Call) -> None:
 
 
 def content_type(call: Call) -> str:
-    """The media type of the body, without parameters; empty when there is none."""
+    """Return the media type of the body without parameters, or ""."""
     return call.headers.get("content-type", "").partition(";")[0].strip()
 
 
@@ -193,7 +197,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _whole(text: str) -> int | float:
-    """JavaScript does not tell 1.0 from 1."""
+    """Parse a number like JavaScript, for which 1.0 is 1."""
     number = float(text)
     return int(number) if number.is_integer() else number
 

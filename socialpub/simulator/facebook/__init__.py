@@ -1,6 +1,6 @@
-"""The fake Facebook: logins with Pages, posts, unpublished photos, and videos in pieces (Graph API, any version).
+"""Fake Facebook: Pages, posts, unpublished photos, resumable videos (Graph API).
 
-Reels, stories and comments are not here: no client of this simulator makes them.
+Any API version. Reels, stories and comments are missing: socialpub does not use them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _AccountRequest(BaseModel):
 
 
 class Facebook:
-    """The fake platform, as `wire.Fake` describes one. `videos.failing` makes the next videos fail."""
+    """Fake platform; implements `FakePlatform`. `videos.failing` makes the next videos fail."""
 
     name: str = "facebook"
     max_body: int = 64 * 1024 * 1024
@@ -53,7 +53,7 @@ class Facebook:
         )
 
     def read(self, call: Call) -> FakeResponse:
-        """A post, photo, video or Page of the caller's."""
+        """Return a post, photo, video or Page of the caller."""
         id = call.parts["node"]
         account = self.pages.access(call).account
         going_up = self.videos.progress(id)
@@ -65,9 +65,10 @@ class Facebook:
         return FakeResponse(200, shown(found, asked_fields(call, "id")))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A login with Pages and the first one's token: `handle`, and optionally `displayName`, `pages`, `tasks`.
+        """Create a login with Pages; return it with the first Page's token.
 
-        `portfolio` (`owned` or `client`): the Pages belong to a business portfolio, which alone lists them.
+        `wanted`: `handle`, optional `displayName`, `pages`, `tasks`. `portfolio` (`owned` or `client`): the Pages
+        belong to a business portfolio, which alone lists them.
         """
         asked = _AccountRequest.model_validate(wanted)
         user = self.pages.add(asked.handle, asked.display_name, asked.pages, asked.tasks, asked.portfolio)

@@ -1,4 +1,4 @@
-"""Posts of Pages, and the photos in them."""
+"""Posts and photos of Pages."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Photo:
 class Post:
     page: str
     at_ms: int
-    content: tuple[str, ...]  # by which a second one is known
+    content: tuple[str, ...]  # identifies a duplicate
     node: dict[str, Any]
 
 
 @dataclass
 class Feed:
-    """Everything that Pages have posted, and what they have uploaded for it."""
+    """Everything that Pages have posted, and their uploads."""
 
     lab: SimulatorState
     pages: Pages
     posts: dict[str, Post] = field(default_factory=dict)
     photos: dict[str, Photo] = field(default_factory=dict)
-    due: Callable[[], None] = lambda: None  # asked for what has become public by itself
+    due: Callable[[], None] = lambda: None  # publishes what has become due
     _count: int = 0
 
     def operations(self) -> tuple[Operation, ...]:
@@ -69,7 +69,7 @@ class Feed:
         return str(122_000_000_000_000 + 7 * self._count)
 
     def node(self, id: str, account: str) -> dict[str, Any] | None:
-        """A post, or a photo that is still there."""
+        """Return a post, or a photo that still exists."""
         post, photo = self.posts.get(id), self.photos.get(id)
         if post is not None and post.page == account:
             return post.node
@@ -80,7 +80,7 @@ class Feed:
     # --- Calls ---
 
     def post(self, call: Call) -> FakeResponse:
-        """The public step."""
+        """Publish a post."""
         page, form = self.pages.page(call), fields(call)
         message, link = form.get("message", ""), form.get("link", "")
         photos = [self._attached(page, value) for name, value in form.items() if name.startswith("attached_media[")]
@@ -99,14 +99,14 @@ class Feed:
         return FakeResponse(200, shown(node, [name for name in asked if name != "id"]))
 
     def latest(self, call: Call) -> FakeResponse:
-        """The Page's posts, newest first."""
+        """List the Page's posts, newest first."""
         page = self.pages.page(call)
         self.due()
         mine = [(post.at_ms, post.node) for post in self.posts.values() if post.page == page.id]
         return listed(call, mine, asked_fields(call, "id,message,created_time"), self.lab)
 
     def upload(self, call: Call) -> FakeResponse:
-        """A photo: on its own with `published`, else waiting a day for a post."""
+        """Upload a photo: published alone with `published`, otherwise held for a post for a day."""
         page, form = self.pages.page(call), form_of(call)
         pulled = call.pulled.get(form.texts.get("url", ""))
         content = form.files["source"][1] if "source" in form.files else pulled.content if pulled else b""
@@ -142,7 +142,7 @@ class Feed:
         form: dict[str, str],
         remote_id: str = "",
     ) -> None:
-        """It is public now. `remote_id`: its name in the ledger, where that is not the post's id."""
+        """Publish to the ledger. `remote_id`: its id there, if not the post's."""
         self.posts[node["id"]] = Post(page.id, self.now, content, node)
         request = {name: value for name, value in form.items() if name != "access_token"}
         self.lab.ledger.write(
@@ -199,7 +199,7 @@ def _check_link(call: Call, link: str) -> None:
 
 
 def _link(call: Call) -> Iterable[str]:
-    """Links are read where the lab can read them: on this machine."""
+    """Yield the link if it is on this machine, where the simulator can fetch it."""
     link = fields(call).get("link", "")
     return [link] if link.startswith("http://127.0.0.1") else []
 

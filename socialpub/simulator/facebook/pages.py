@@ -1,4 +1,4 @@
-"""Logins, their Pages and the tokens of both."""
+"""Logins, their Pages, and the tokens of both."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Page:
     name: str
     owner: str
     tasks: tuple[str, ...]
-    portfolio: Portfolio = ""  # how a business portfolio has it; then only the portfolio lists it
-    assigned: bool = True  # to the login, by the portfolio
+    portfolio: Portfolio = ""  # relation to a business portfolio, which then alone lists it
+    assigned: bool = True  # assigned to the login by the portfolio
     category: str = "Software"
 
 
@@ -71,10 +71,10 @@ _OAUTH_QUIRKS = OAuthQuirks(
 
 @dataclass
 class Pages:
-    """Who is here. A Page's token has no end when it comes from a login's long-lived one.
+    """Logins and Pages. A Page token from a long-lived login token does not expire.
 
-    For tests: `configurations` are the scopes of Login for Business by their `config_id`, and `secret_required` is the
-    app's switch "Require App Secret". A proof that is sent has to be right in any case.
+    For tests: `configurations` holds the scopes of Login for Business by `config_id`; `secret_required` is the app's
+    setting "Require App Secret". A proof must be right even if not required.
     """
 
     lab: SimulatorState
@@ -83,7 +83,7 @@ class Pages:
     configurations: dict[str, tuple[str, ...]] = field(default_factory=dict)
     secret_required: bool = False
     _tokens: dict[tuple[str, bool], str] = field(default_factory=dict)
-    _long: set[str] = field(default_factory=set)  # logins' tokens for 60 days
+    _long: set[str] = field(default_factory=set)  # 60-day tokens of logins
 
     def __post_init__(self) -> None:
         self.server = OAuthServer(
@@ -105,7 +105,7 @@ class Pages:
         )
 
     def add(self, handle: str, name: str | None, pages: int, tasks: Sequence[str], portfolio: Portfolio = "") -> Person:
-        """A login with so many Pages, of a portfolio if any; ValueError when the handle is taken."""
+        """Create a login with Pages. Raises ValueError if the handle is taken."""
         if any(handle == user.username for user in self.users.values()):
             raise ValueError(f"the handle {handle} is taken")
         user = Person(str(10_150_000_000_000_000 + len(self.users)), handle, name)
@@ -121,13 +121,13 @@ class Pages:
         return [page for page in self.pages.values() if page.owner == user]
 
     def login(self, user: Person) -> str:
-        """A login's token for 60 days."""
+        """Issue a login token for 60 days."""
         token = self.server.issue(user.id, SCOPES, LONG_SECONDS).access
         self._long.add(token)
         return token
 
     def token(self, page: Page, *, lasting: bool) -> str:
-        """The Page's token: the same one while it works."""
+        """Return the Page's token, the current one while it is valid."""
         known = self._tokens.get((page.id, lasting), "")
         if self.server.access(known).state != "alive":
             known = self.server.issue(page.id, SCOPES, None if lasting else 5400).access
@@ -148,7 +148,7 @@ class Pages:
             raise refuse(100, words, kind="GraphMethodException")
 
     def page(self, call: Call) -> Page:
-        """The Page that is calling as itself; a login's own token does not do."""
+        """Return the Page whose token the call has; a login's own token is refused."""
         found = self.access(call, "pages_manage_posts")
         wanted = self.pages.get(call.parts["page"])
         if wanted is None or found.account != wanted.id:
@@ -168,7 +168,7 @@ class Pages:
     # --- Calls ---
 
     def exchange(self, call: Call) -> FakeResponse:
-        """A login's token for 60 days, or one of the app alone."""
+        """Exchange for a 60-day login token, or issue an app token."""
         asked = fields(call)
         if (asked.get("client_id"), asked.get("client_secret")) != (self.server.client_id, self.server.client_secret):
             raise refuse(1, "Error validating client secret.")
@@ -199,14 +199,14 @@ class Pages:
         return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name,access_token"), self.lab)
 
     def businesses(self, call: Call) -> FakeResponse:
-        """A login's portfolio, when any Page of it is in one."""
+        """List the login's portfolio, if any Page is in one."""
         found = self.access(call, BUSINESS)
         held = any(page.portfolio for page in self.of(found.account))
         rows = [{"id": _portfolio_of(found.account), "name": "Lab portfolio"}] if held else []
         return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name"), self.lab)
 
     def held(self, call: Call) -> FakeResponse:
-        """The Pages of a portfolio; it tells no tasks, and no token of a Page that the person was not assigned."""
+        """List the Pages of a portfolio: without tasks, and with tokens of assigned Pages only."""
         found = self.access(call, BUSINESS)
         if call.parts["business"] != _portfolio_of(found.account):
             raise missing(call.parts["business"])
@@ -219,13 +219,16 @@ class Pages:
         return {"id": page.id, "name": page.name, "category": page.category, "access_token": token}
 
     def end(self, call: Call) -> FakeResponse:
-        """The owner takes everything back: the login's tokens and those of all its Pages."""
+        """Revoke the login's token and those of all its Pages."""
         for account in self._with_pages(self.access(call).account):
             self.server.end_grants(account)
         return FakeResponse(200, True)
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
-        """Of a login with its Pages, of one Page, or of all; ValueError when there is no such account."""
+        """End the tokens of a login with its Pages, of one Page, or of all.
+
+        Raises ValueError for an unknown account.
+        """
         chosen = [None] if account is None else self._with_pages(account)
         for one in chosen:
             self.server.end_tokens(one, access=access, refresh=refresh)

@@ -1,4 +1,4 @@
-"""Videos of Pages: taken in pieces or from an address, and public once they are processed after the last step."""
+"""Videos of Pages: uploaded in chunks or by URL, published once processed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _TYPES = ("video/mp4", "video/quicktime", "video/webm", "video/x-m4v")
 
 @dataclass
 class Video:
-    """One on its way; `ready_ms`: when its processing ends, None before the last step; `error` says how it does."""
+    """Unpublished video. `ready_ms`: end of processing, None before the last step.
+
+    `error`: why it fails.
+    """
 
     id: str
     page: str
@@ -35,7 +38,7 @@ class Video:
 
 @dataclass
 class File:
-    """One that goes up whole, before it is a video of any Page."""
+    """File uploaded whole, not a video of any Page yet."""
 
     size: int
     content: bytearray = field(default_factory=bytearray)
@@ -43,7 +46,7 @@ class File:
 
 @dataclass
 class Videos:
-    """For tests: `failing` are the errors in which the next videos' processing ends, `piece` how much is asked for."""
+    """Videos. For tests: `failing` holds errors of the next videos, `piece` the chunk size."""
 
     lab: SimulatorState
     pages: Pages
@@ -51,7 +54,7 @@ class Videos:
     piece: int = 1024 * 1024
     failing: list[str] = field(default_factory=list)
     videos: dict[str, Video] = field(default_factory=dict)
-    phases: bool = True  # False: as if Meta had ended them; then a file goes up whole, by an upload of the app
+    phases: bool = True  # False: phases are discontinued, and a file goes up whole in an upload of the app
     files: dict[str, File] = field(default_factory=dict)
 
     def operations(self) -> tuple[Operation, ...]:
@@ -69,7 +72,7 @@ class Videos:
         self.piece = 1024 * 1024
 
     def due(self) -> None:
-        """Whatever is processed by now is public."""
+        """Publish the videos whose processing is over."""
         for video in self.videos.values():
             if self._is_over(video) and not (video.error or video.public):
                 self._show(video)
@@ -93,7 +96,7 @@ class Videos:
     # --- Calls ---
 
     def upload(self, call: Call) -> FakeResponse:
-        """All four ways of the edge: three phases, or an address."""
+        """Handle the edge's four forms: the three phases, or a URL."""
         page, form = self.pages.page(call), form_of(call)
         phase = form.texts.get("upload_phase", "")
         if phase and not self.phases:
@@ -109,7 +112,7 @@ class Videos:
         return self._pulled(page, call, form.texts)
 
     def open(self, call: Call) -> FakeResponse:
-        """An upload of the app's."""
+        """Start an upload of the app."""
         self.pages.access(call)
         asked = fields(call)
         if call.parts["app"] != self.pages.server.client_id:
@@ -121,7 +124,7 @@ class Videos:
         return FakeResponse(200, {"id": id})
 
     def take(self, call: Call) -> FakeResponse:
-        """The bytes of an upload from where it is; its handle once they are all there."""
+        """Receive the bytes of an upload from its offset; return its handle once complete."""
         self.pages.access(call)
         file = self.files.get(call.parts["file"])
         if file is None:
@@ -134,7 +137,7 @@ class Videos:
         return FakeResponse(200, {"h": f"h:{call.parts['file']}"})
 
     def progress(self, id: str) -> dict[str, Any] | None:
-        """How far an upload is."""
+        """Return the offset of an upload."""
         file = self.files.get(id)
         return {"id": id, "file_offset": len(file.content)} if file else None
 
@@ -166,7 +169,7 @@ class Videos:
         return FakeResponse(200, self._next(video))
 
     def _finish(self, page: Page, form: Mapping[str, str]) -> FakeResponse:
-        """The last step: from here on nothing is in the way of the video but its processing."""
+        """Finish the upload: after processing, the video is published."""
         video = self._found(page, form)
         if len(video.content) != video.size:
             raise refuse(6000, "The video is not complete", 1363033)
@@ -224,7 +227,7 @@ class Videos:
         self.feed.add(page, (text, video.id), node, text, (medium,), dict(video.form), remote_id=video.id)
 
     def _status(self, video: Video) -> dict[str, Any]:
-        """In phases, with Meta's own spelling of one field."""
+        """Build the status, with Meta's own spelling of one field in phases."""
         whole, over = len(video.content) == video.size, self._is_over(video)
         uploading = {"status": "complete" if whole else "in_progress", "bytes_transfered": len(video.content)}
         idle: dict[str, Any] = {"status": "not_started"}

@@ -1,6 +1,6 @@
-"""The fake LinkedIn: members and pages, images and videos, posts (versioned API, 202512 to 202611).
+"""Fake LinkedIn: members and pages, media, posts (versioned API, 202512 to 202611).
 
-Comments, articles and documents are not here: no client of this simulator makes them.
+Comments, articles and documents are missing: socialpub does not use them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _AccountRequest(BaseModel):
 
 
 class LinkedIn:
-    """The fake platform, as `wire.Fake` describes one. `people.vetted` and `media.failing` are the knobs for tests."""
+    """Fake platform; implements `FakePlatform`. For tests: `people.vetted` and `media.failing`."""
 
     name: str = "linkedin"
     max_body: int = 64 * 1024 * 1024
@@ -46,9 +46,9 @@ class LinkedIn:
         return (*self.people.operations(), *self.media.operations(), *self.posts.operations())
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A member, or (`kind`) the first of a member's pages, with a token for 60 days.
+        """Create a member, or (`kind`) the first of a member's pages, with a 60-day token.
 
-        `vetted`: from now on the app gets refresh tokens, as only some do.
+        `vetted`: the app gets refresh tokens from now on, as only some apps do.
         """
         asked = _AccountRequest.model_validate(wanted)
         if asked.vetted:

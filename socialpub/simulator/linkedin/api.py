@@ -1,4 +1,4 @@
-"""LinkedIn's API as its clients see it: versions, errors, tokens, members and their pages."""
+"""LinkedIn API basics: versions, errors, tokens, members and their pages."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ DAY = 86_400
 PERSON_SCOPES = ("openid", "profile", "w_member_social")
 PAGE_SCOPES = (*PERSON_SCOPES, "w_organization_social", "r_organization_social", "rw_organization_admin")
 POSTING_ROLES = ("ADMINISTRATOR", "CONTENT_ADMINISTRATOR", "DIRECT_SPONSORED_CONTENT_POSTER")
-# Those that are alive on 2026-11-20.
+# Versions supported on 2026-11-20.
 VERSIONS = frozenset({*(f"2026{month:02d}" for month in range(1, 12)), "202512"})
 
 
 def refuse(status: int, code: str, message: str, **more: Any) -> RefusedError:
-    """LinkedIn's refusal."""
+    """Build LinkedIn's refusal."""
     return RefusedError(FakeResponse(status, {"status": status, "code": code, "message": message, **more}))
 
 
 def invalid(path: str, code: str, message: str) -> RefusedError:
-    """The refusal of one field of the body."""
+    """Build the refusal of one body field."""
     error = {"code": code, "description": message, "input": {"inputPath": {"fieldPath": path}}}
     details = {"errorDetailType": "com.linkedin.common.error.BadRequest", "errorDetails": {"inputErrors": [error]}}
     return refuse(400, code, message, **details)
 
 
 def refusal(status: int, retry_after: int | None) -> FakeResponse:
-    """LinkedIn's words for a status that has no better cause; it knows no Retry-After of its own."""
+    """Build LinkedIn's error for a status; LinkedIn has no Retry-After."""
     code, message = _ERRORS.get(status, ("INTERNAL_SERVER_ERROR", "Internal Server Error"))
     headers = {"retry-after": str(retry_after)} if retry_after is not None else {}
     return FakeResponse(status, {"status": status, "code": code, "message": message}, headers)
@@ -54,7 +54,7 @@ _ERRORS = {
 
 
 def body_of(call: Call) -> dict[str, Any]:
-    """The call's JSON object."""
+    """Return the call's JSON object."""
     found = call.record()
     if found is None:
         raise refuse(400, "INVALID_PAYLOAD", "The request body is not a JSON object")
@@ -101,12 +101,12 @@ OAUTH_QUIRKS = OAuthQuirks(
 
 @dataclass
 class Member:
-    """One member, and the role on each page."""
+    """Member, with the role on each page."""
 
     id: str
     handle: str
     name: str
-    roles: dict[str, str] = field(default_factory=dict)  # by the page's URN
+    roles: dict[str, str] = field(default_factory=dict)  # by page URN
 
     @property
     def urn(self) -> str:
@@ -115,7 +115,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who is calling, and what for."""
+    """Caller: member and scopes."""
 
     member: Member
     scopes: tuple[str, ...]
@@ -123,7 +123,7 @@ class Caller:
 
 @dataclass
 class People:
-    """Everybody, and the door: the version, the protocol and the token of every call."""
+    """Members and pages; checks version, protocol and token of every call."""
 
     lab: SimulatorState
     by_id: dict[str, Member] = field(default_factory=dict)
@@ -133,11 +133,11 @@ class People:
         self.server = OAuthServer(self.lab.clock, OAUTH_QUIRKS, lambda: tuple(self.by_id))
 
     def vetted(self, on: bool) -> None:
-        """Whether the app is one of those that get refresh tokens."""
+        """Set whether the app gets refresh tokens."""
         self.server.manners = replace(OAUTH_QUIRKS, refreshing="same" if on else "none")
 
     def add(self, handle: str, name: str, pages: int) -> Member:
-        """A new member who administers so many pages; ValueError when the name is taken."""
+        """Create a member who administers `pages` pages. Raises ValueError if the name is taken."""
         if any(member.handle == handle for member in self.by_id.values()):
             raise ValueError(f"there is already a member {handle}")
         number = len(self.by_id)
@@ -154,16 +154,16 @@ class People:
         self.server.end_tokens(member.id if member else None, access=access, refresh=refresh)
 
     def behind(self, account: str) -> Member:
-        """The member who an account is, or whose page it is; ValueError when there is none."""
+        """Return the member of an account, or of a page. Raises ValueError if unknown."""
         for member in self.by_id.values():
             if account in (member.id, member.urn, member.handle, *member.roles):
                 return member
         raise ValueError(f"there is no account {account!r}")
 
-    # --- The door ---
+    # --- Checks ---
 
     def caller(self, call: Call) -> Caller:
-        """Who is calling."""
+        """Return the caller."""
         token = bearer(call)
         if not token:
             raise refuse(401, "EMPTY_ACCESS_TOKEN", "Empty oauth2 access token", serviceErrorCode=65604)
@@ -174,7 +174,7 @@ class People:
         return Caller(self.by_id[found.account], found.scopes)
 
     def author(self, call: Call, urn: str, what: str) -> Caller:
-        """Who is calling, when they may act for this author."""
+        """Return the caller if they may act for this author."""
         caller = self.caller(call)
         if urn == caller.member.urn:
             needed, may = "w_member_social", True
@@ -187,7 +187,7 @@ class People:
         return caller
 
     def gated(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """The same operations behind the checks of version and protocol."""
+        """Wrap operations in the checks of version and protocol."""
         return tuple(replace(one, handle=_gate(one.handle)) for one in operations)
 
     # --- Operations ---
@@ -277,12 +277,12 @@ def _gate(handle: Callable[[Call], FakeResponse]) -> Callable[[Call], FakeRespon
 
 
 def part(call: Call, name: str) -> str:
-    """A piece of the path, decoded."""
+    """Return a decoded path segment."""
     return unquote(call.parts[name])
 
 
 def listed(call: Call, rows: list[dict[str, Any]], lab: SimulatorState) -> dict[str, Any]:
-    """A page of a finder."""
+    """Build a page of a finder."""
     asked = fields(call)
     start, count = int(asked.get("start", "0")), int(asked.get("count", "10"))
     size = min(count, 100, lab.settings.list_limit or 100)

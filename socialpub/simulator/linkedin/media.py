@@ -1,4 +1,4 @@
-"""Images and videos: an upload is opened, bytes go to another address, and then they are processed."""
+"""Images and videos: upload initialized, bytes sent to another URL, then processed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADDRESS_MS = 3_600_000
 
 @dataclass
 class Asset:
-    """One image or video. `parts`: what has arrived, by its place; `medium` is there once it is whole."""
+    """Image or video. `parts`: received parts by number; `medium` is set once complete."""
 
     urn: str
     kind: str
@@ -39,7 +39,7 @@ class Asset:
 
 @dataclass
 class Media:
-    """Every upload. `failing`: how many of the next ones will not be processed."""
+    """All uploads. `failing`: how many of the next ones fail in processing."""
 
     lab: SimulatorState
     people: People
@@ -71,7 +71,7 @@ class Media:
     # --- Images ---
 
     def images(self, call: Call) -> FakeResponse:
-        """Where an image goes."""
+        """Initialize an image upload."""
         if fields(call).get("action") != "initializeUpload":
             raise refuse(400, "ILLEGAL_ARGUMENT", "Unknown action")
         asset = self._open(call, "image", _asked(call, "initializeUploadRequest"))
@@ -80,7 +80,7 @@ class Media:
         return FakeResponse(200, {"value": {"uploadUrlExpiresAt": until, "uploadUrl": url, "image": asset.urn}})
 
     def image(self, call: Call) -> FakeResponse:
-        """An image; members' tokens may only write."""
+        """Return an image; members' tokens are write-only."""
         caller = self.people.caller(call)
         asset = self._find(call, "image")
         if "r_organization_social" not in caller.scopes or asset.owner not in caller.member.roles:
@@ -90,7 +90,7 @@ class Media:
     # --- Videos ---
 
     def videos(self, call: Call) -> FakeResponse:
-        """Both actions on videos."""
+        """Handle both actions on videos."""
         actions = {"initializeUpload": self._initialize, "finalizeUpload": self._finalize}
         act = actions.get(fields(call).get("action", ""))
         if act is None:
@@ -136,7 +136,7 @@ class Media:
     # --- The store ---
 
     def upload(self, call: Call) -> FakeResponse:
-        """Bytes of an image, with the token, or of a video's part, by the signature in the address alone."""
+        """Receive an image, by token, or a part of a video, by the signature in the URL alone."""
         asset = next((each for each in self.by_urn.values() if each.secret == call.parts["secret"]), None)
         if asset is None:
             raise RefusedError(FakeResponse(404, "Not Found", content_type="text/plain"))

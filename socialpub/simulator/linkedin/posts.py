@@ -1,4 +1,4 @@
-"""Posts: created, listed for pages, deleted. "Little text" is read as LinkedIn reads it."""
+"""Posts: created, listed for pages, deleted. Parses "little text" as LinkedIn does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PIECE = re.compile(
 
 
 def shown(commentary: str) -> str:
-    """What people see of a commentary: it ends before a reserved character that is not escaped."""
+    """Return the visible commentary: it ends before an unescaped reserved character."""
     text = ""
     for piece in _PIECE.finditer(commentary):
         if piece["reserved"]:
@@ -41,15 +41,13 @@ def shown(commentary: str) -> str:
 
 @dataclass
 class Post:
-    """One post."""
-
     node: dict[str, Any]
     at_ms: int
 
 
 @dataclass
 class Posts:
-    """Every post there is."""
+    """All posts."""
 
     lab: SimulatorState
     people: People
@@ -73,7 +71,7 @@ class Posts:
     # --- Creating ---
 
     def create(self, call: Call) -> FakeResponse:
-        """A post; its id is only in a header."""
+        """Create a post; its id is only in a header."""
         asked = body_of(call)
         author = _checked(asked)
         self.people.author(call, author, "posts.CREATE.20260901")
@@ -137,7 +135,7 @@ class Posts:
     # --- Reading ---
 
     def get(self, call: Call) -> FakeResponse:
-        """A post of a page; members' posts can only be read by apps that nobody gets any more."""
+        """Return a post of a page; new apps cannot read members' posts."""
         post = self.by_urn.get(part(call, "urn"))
         caller = self.people.caller(call)
         mine = post is not None and post.node["author"] in caller.member.roles
@@ -148,7 +146,7 @@ class Posts:
         return FakeResponse(200, post.node)
 
     def list(self, call: Call) -> FakeResponse:
-        """A page's posts, the last changed first."""
+        """List a page's posts, last changed first."""
         caller, asked = self.people.caller(call), fields(call)
         if asked.get("q") != "author" or call.headers.get("x-restli-method") != "FINDER":
             raise refuse(400, "ILLEGAL_ARGUMENT", "Unknown finder")
@@ -160,7 +158,7 @@ class Posts:
         return FakeResponse(200, listed(call, mine[::-1], self.lab))
 
     def delete(self, call: Call) -> FakeResponse:
-        """A post goes away; one that is not there is gone already."""
+        """Delete a post; succeeds if it does not exist."""
         post = self.by_urn.get(part(call, "urn"))
         self.people.caller(call)
         if post is not None:
@@ -171,7 +169,7 @@ class Posts:
 
 
 def _checked(asked: dict[str, Any]) -> str:
-    """The author of a body that has the shape of a post."""
+    """Validate the body of a post; return its author."""
     for name in ("author", "visibility", "distribution", "lifecycleState"):
         if name not in asked:
             raise invalid(f"/{name}", "MISSING_FIELD", f"{name} is required")

@@ -1,1 +1,1 @@
-"""What Meta's three fake platforms share: the shape of Graph's answers, tokens, lists, and the life of containers."""
+"""Shared parts of Meta's three fake platforms: Graph responses, tokens, lists, containers."""

@@ -1,4 +1,4 @@
-"""Containers and what they become: made, processed for a while, published once, gone after a day."""
+"""Containers: created, processed, published once, expired after a day."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ URLS = ("image_url", "video_url", "cover_url")
 
 @dataclass
 class Container:
-    """What was asked for, and how far it is. `error`: how its processing ends, empty when well."""
+    """Container: the request and its progress.
+
+    `error`: how its processing ends, "" for success.
+    """
 
     id: str
     owner: str
     form: Mapping[str, str]
     made_ms: int
     ready_ms: int
-    kind: str  # of the post that it becomes
+    kind: str  # kind of the future post
     media: tuple[PublishedMedia, ...] = ()
     error: str = ""
     published: bool = False
@@ -50,17 +53,17 @@ class Post:
 
 @dataclass(frozen=True)
 class ContainerQuirks:
-    """How one platform does it. `check` gives the kind of post a form makes and its media, or refuses."""
+    """Differences between platforms. `check` returns a form's post kind and media, or refuses."""
 
     name: str
-    make: str  # edges
+    make: str  # edge names
     publish: str
     limit: str
     posts: str
-    scope: str  # that publishing needs
+    scope: str  # scope for publishing
     check: Callable[[Containers, Call, Mapping[str, str]], tuple[str, tuple[PublishedMedia, ...], str]]
-    status: Callable[[Container, str], dict[str, Any]]  # a container's fields
-    node: Callable[[Container, Person, str, str, int], dict[str, Any]]  # a post's fields
+    status: Callable[[Container, str], dict[str, Any]]  # fields of a container
+    node: Callable[[Container, Person, str, str, int], dict[str, Any]]  # fields of a post
     unready: Callable[[], RefusedError]
     usage: Callable[[int, int, int], dict[str, Any]]  # posts, replies, quota → fields
     me: Callable[[Person], dict[str, Any]]
@@ -68,10 +71,10 @@ class ContainerQuirks:
 
 @dataclass
 class Containers:
-    """Everything that the accounts of one platform have made.
+    """Containers and posts of one platform's accounts.
 
-    For tests: `failing` are the errors that the next containers end in, `early` how many publishing calls are told
-    that a finished container is not there yet, `quota` the posts of a day.
+    For tests: `failing` holds errors of the next containers, `early` how many publishing calls find a finished
+    container not ready yet, `quota` the posts per day.
     """
 
     lab: SimulatorState
@@ -124,7 +127,7 @@ class Containers:
         return FakeResponse(200, {"id": container.id})
 
     def publish(self, call: Call) -> FakeResponse:
-        """The one public step."""
+        """Publish a container."""
         person = self.people.caller(call, self.ways.scope)
         container = self.own(person, fields(call).get("creation_id", ""))
         if container.status(self.now) == "PUBLISHED":
@@ -145,13 +148,13 @@ class Containers:
         return FakeResponse(200, {"data": [row]})
 
     def page(self, call: Call, *, replies: bool) -> FakeResponse:
-        """What the caller has published, newest first."""
+        """List the caller's posts, newest first."""
         person = self.people.caller(call)
         mine = [post for post in self.posts.values() if post.owner == person.id and post.is_reply == replies]
         return listed(call, [(post.at_ms, post.node) for post in mine], asked_fields(call, "id"), self.lab)
 
     def read(self, call: Call) -> FakeResponse:
-        """A container, or a post."""
+        """Return a container or a post."""
         account = self.people.tokens.access(call).account
         id = call.parts["node"]
         container, post = self.made.get(id), self.posts.get(id)
@@ -164,7 +167,7 @@ class Containers:
         raise missing(id)
 
     def delete(self, call: Call) -> FakeResponse:
-        """The owner removes a post."""
+        """Delete a post."""
         account = self.people.tokens.access(call, f"{self.ways.name}_delete").account
         post = self.posts.get(call.parts["node"])
         if post is None or post.owner != account:
@@ -190,7 +193,7 @@ class Containers:
         return container
 
     def children(self, call: Call, form: Mapping[str, str], low: int, high: int) -> list[Container]:
-        """The finished items of a carousel; refused otherwise."""
+        """Return the finished items of a carousel, or refuse."""
         person = self.people.caller(call)
         found = [self.own(person, id) for id in filter(None, form.get("children", "").split(","))]
         if not low <= len(found) <= high:

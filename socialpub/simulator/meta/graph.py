@@ -1,4 +1,4 @@
-"""A Graph API as its clients see it: errors, fields, pages of lists, and the tokens in front of it all."""
+"""Graph API basics: errors, fields, paged lists, and tokens."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from socialpub.simulator.forms import bearer, fields
 from socialpub.simulator.oauth import BearerAccess, IssuedTokens, OAuthQuirks, OAuthServer
 from socialpub.simulator.state import SimulatorState
 
-LONG_SECONDS = 5_183_944  # about 60 days, as Meta says it
+LONG_SECONDS = 5_183_944  # about 60 days, as Meta reports it
 DAY_SECONDS = 86_400
-VERSION = "<version:v[0-9]+[.][0-9]+>"  # of any version
+VERSION = "<version:v[0-9]+[.][0-9]+>"  # any version
 _TRACE = "AbCdEfGhIjKlMnOpQrStUvW"
 _THROTTLED = {"type": "lab", "call_count": 100, "total_cputime": 25, "total_time": 25}
 
@@ -30,7 +30,10 @@ def refuse(
     user: str = "",
     **more: Any,
 ) -> RefusedError:
-    """Graph's refusal. `user`: the words for people that some errors have beside the developer's."""
+    """Build Graph's refusal.
+
+    `user`: text for people, which some errors have beside the developer's.
+    """
     error: dict[str, Any] = {"message": message, "type": kind, "code": code}
     if subcode is not None:
         error["error_subcode"] = subcode
@@ -41,7 +44,7 @@ def refuse(
 
 
 def refusal(status: int, retry_after: int | None) -> FakeResponse:
-    """Graph's words for a status that has no better cause; throttling tells of itself in a header, in minutes."""
+    """Build Graph's error for a status; throttling is reported in a header, in minutes."""
     if status == 429:
         answer = refuse(4, "(#4) Application request limit reached", status=429).answer
         minutes = -(-retry_after // 60) if retry_after else 0
@@ -70,7 +73,7 @@ _ERRORS: Mapping[int, Callable[[], RefusedError]] = {
 
 
 def dead_token(state: str, status: int = 400) -> RefusedError:
-    """What a token that does not count gets."""
+    """Build the refusal of an invalid token."""
     head = "Error validating access token: "
     if state == "expired":
         return refuse(190, head + "Session has expired on Friday, 20-Nov-26 04:00:00 PST.", 463, status=401)
@@ -80,7 +83,7 @@ def dead_token(state: str, status: int = 400) -> RefusedError:
 
 
 def page_refusal(name: str, message: str) -> FakeResponse:
-    """How the token endpoints of Instagram and Threads refuse: not in Graph's shape."""
+    """Build the refusal of Instagram's and Threads' token endpoints, not in Graph's form."""
     said = "Invalid platform app" if name == "invalid_client" else message
     return FakeResponse(400, {"error_type": "OAuthException", "code": 400, "error_message": said})
 
@@ -96,7 +99,7 @@ DENIAL = {
 
 
 def shown(node: Mapping[str, Any], asked: Iterable[str]) -> dict[str, Any]:
-    """The fields of a node that were asked for, and its id; empty ones are left out. Unknown ones are refused."""
+    """Select a node's id and the requested fields that are not empty; refuse unknown fields."""
     found = {"id": node["id"]}
     for name in asked:
         if name not in node:
@@ -107,7 +110,7 @@ def shown(node: Mapping[str, Any], asked: Iterable[str]) -> dict[str, Any]:
 
 
 def asked_fields(call: Call, default: str) -> list[str]:
-    """The names in `fields`, without what is asked of their inner nodes."""
+    """Parse the names in `fields`, without the fields of inner nodes."""
     names, depth, name = [], 0, ""
     for char in (fields(call).get("fields") or default) + ",":
         depth += {"{": 1, "}": -1}.get(char, 0)
@@ -122,7 +125,7 @@ def asked_fields(call: Call, default: str) -> list[str]:
 def listed(
     call: Call, nodes: Sequence[tuple[int, Mapping[str, Any]]], asked: Sequence[str], lab: SimulatorState
 ) -> FakeResponse:
-    """A page of (time in ms, node), newest first, without those too new for this list (the lab's lag)."""
+    """List nodes (time in ms, node), newest first, without those newer than the list lag."""
     params = fields(call)
     before = lab.clock.now_ms() - lab.settings.list_lag_ms
     since = int(params.get("since") or 0) * 1000
@@ -139,7 +142,7 @@ def listed(
 
 
 def instant(ms: int) -> str:
-    """An instant as Graph writes it."""
+    """Format an instant as Graph does."""
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}+0000"
 
 
@@ -148,12 +151,12 @@ def instant(ms: int) -> str:
 
 @dataclass
 class Tokens:
-    """The tokens of one fake platform, and who may do what with them."""
+    """Tokens of one fake platform, with their permissions."""
 
     server: OAuthServer
 
     def access(self, call: Call, scope: str = "") -> BearerAccess:
-        """Who is calling; Graph's refusal when the token does not count or lacks a permission."""
+        """Return the caller; refuse an invalid token or a missing permission."""
         token = bearer(call) or fields(call).get("access_token", "")
         if not token:
             raise refuse(2500, "An active access token must be used to query information about the current user.")
@@ -165,14 +168,14 @@ class Tokens:
         return found
 
     def exchange(self, call: Call, grant: str) -> FakeResponse:
-        """A token for 60 days in place of a fresh one."""
+        """Exchange a new token for a 60-day token."""
         asked = fields(call)
         if asked.get("client_secret") != self.server.client_secret:
             raise refuse(101, "Error validating application. Invalid client secret.")
         return self._renewed(asked, grant, 0)
 
     def refresh(self, call: Call, grant: str) -> FakeResponse:
-        """Another 60 days, for a token that is a day old."""
+        """Extend a token that is at least a day old by 60 days."""
         return self._renewed(fields(call), grant, DAY_SECONDS)
 
     def _renewed(self, asked: Mapping[str, str], grant: str, min_age: int) -> FakeResponse:
@@ -190,8 +193,6 @@ class Tokens:
 
 @dataclass
 class Person:
-    """One account."""
-
     id: str
     username: str
     name: str | None = None
@@ -200,7 +201,7 @@ class Person:
 
 @dataclass
 class People:
-    """The accounts of one fake platform with its tokens."""
+    """Accounts of one fake platform, with its tokens."""
 
     lab: SimulatorState
     manners: OAuthQuirks
@@ -212,7 +213,7 @@ class People:
         self.tokens = Tokens(OAuthServer(self.lab.clock, self.manners, lambda: tuple(self.by_id)))
 
     def add(self, username: str, name: str | None, account_type: str = "BUSINESS") -> tuple[Person, IssuedTokens]:
-        """A new account with a token for 60 days; ValueError when the name is taken."""
+        """Create an account with a 60-day token. Raises ValueError if the name is taken."""
         if self.find(username) is not None:
             raise ValueError(f"the username {username} is taken")
         person = Person(str(self.first_id + len(self.by_id)), username, name, account_type)
@@ -220,11 +221,11 @@ class People:
         return person, self.tokens.server.issue(person.id, self.scopes, LONG_SECONDS)
 
     def find(self, wanted: str) -> Person | None:
-        """By id or username."""
+        """Find an account by id or username."""
         return next((each for each in self.by_id.values() if wanted in (each.id, each.username)), None)
 
     def caller(self, call: Call, scope: str = "") -> Person:
-        """Who is calling, for themselves: `me` or their own id in the path."""
+        """Return the caller, who must be the account in the path: `me` or their own id."""
         person = self.by_id[self.tokens.access(call, scope).account]
         wanted = call.parts.get("user", "me")
         if wanted not in ("me", person.id):
@@ -238,7 +239,7 @@ class People:
         self.tokens.server.end_tokens(found.id if found else None, access=access, refresh=refresh)
 
     def credentials(self, person: Person, issue: IssuedTokens, **extra: Any) -> dict[str, Any]:
-        """What connects the account without a browser."""
+        """Return the credentials that connect the account without a browser."""
         return {
             "platformAccountId": person.id,
             "displayName": person.name or person.username,
@@ -250,7 +251,7 @@ class People:
         }
 
     def operations(self, prefix: str) -> tuple[Operation, ...]:
-        """The dance, and the exchanges of tokens: `token.exchange`, `token.refresh`."""
+        """Return the operations of the OAuth flow, `token.exchange` and `token.refresh`."""
         tokens = self.tokens
 
         def exchange(call: Call) -> FakeResponse:
@@ -267,7 +268,7 @@ class People:
 
 
 def missing(id: str) -> RefusedError:
-    """Graph's word for what is not there, or not yours."""
+    """Build Graph's refusal of an unknown or foreign id."""
     return refuse(
         100,
         f"Unsupported request. Object with ID '{id}' does not exist, cannot be loaded due to missing permissions, or "

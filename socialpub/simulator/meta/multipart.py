@@ -1,4 +1,4 @@
-"""Forms with files in them (RFC 7578), as far as clients of Graph send them."""
+"""Forms with files (RFC 7578), as clients of Graph send them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from socialpub.simulator.forms import fields
 
 @dataclass(frozen=True)
 class Form:
-    """Texts, and files as (content type, bytes)."""
+    """Form texts, and files as (content type, bytes)."""
 
     texts: dict[str, str] = field(default_factory=dict)
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
 
 
 def form_of(call: Call) -> Form:
-    """The call's parameters and files, whatever kind of form it is."""
+    """Parse the call's parameters and files, in any form encoding."""
     texts = fields(call)
     found = re.search(r'boundary="?([^";]+)', call.headers.get("content-type", ""))
     if not found:

@@ -1,6 +1,7 @@
-"""Meta's rate limits: usage in percent on every answer, and refusals above 100 (graph-api/overview/rate-limiting).
+"""Meta's rate limits: usage headers in percent, refusals above 100.
 
-Off until the lab's setting `rateLimits` is on. Calls are counted per token in a window of an hour that slides.
+Source: graph-api/overview/rate-limiting. Off unless the setting `rateLimits` is on. Calls are counted per token in a
+sliding window of an hour.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ HOUR_MS = 3_600_000
 
 @dataclass
 class Meter:
-    """Counts the calls of one platform. `code`: of the refusal; `budget`: calls an hour."""
+    """Call counter of one platform. `code`: of the refusal; `budget`: calls per hour."""
 
     lab: SimulatorState
     kind: str
@@ -28,7 +29,7 @@ class Meter:
     _calls: dict[str, list[int]] = field(default_factory=dict)
 
     def metered(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """The same operations, counted."""
+        """Wrap operations in the counter."""
         return tuple(replace(operation, handle=self._counted(operation.handle)) for operation in operations)
 
     def reset(self) -> None:
@@ -50,7 +51,7 @@ class Meter:
         return run
 
     def _headers(self, token: str) -> dict[str, str]:
-        """How much is used; the refusal, not counted, when it is all."""
+        """Return the usage headers; refuse without counting at the limit."""
         now = self.lab.clock.now_ms()
         recent = self._calls[token] = [at for at in self._calls.get(token, []) if at > now - HOUR_MS]
         if len(recent) >= self.budget:

@@ -1,6 +1,6 @@
-"""The fake Pinterest: accounts with boards, pins of images and videos, Trial access (API v5 as of 5.23.0).
+"""Fake Pinterest: boards, image and video pins, Trial access (API v5 as of 5.23.0).
 
-The sandbox is not here: its difference, separate tokens, needs a host of its own.
+The sandbox is missing: it has separate tokens and needs its own host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _AccountRequest(BaseModel):
 
 
 class Pinterest:
-    """The fake platform, as `wire.Fake` describes one. `pins` and `media` have the knobs for tests."""
+    """Fake platform; implements `FakePlatform`. `pins` and `media` have settings for tests."""
 
     name: str = "pinterest"
     max_body: int = 64 * 1024 * 1024
@@ -55,12 +55,12 @@ class Pinterest:
         )
 
     def _revoke(self, call: Call) -> FakeResponse:
-        """Only tokens of system users can be revoked, and there are none here."""
+        """Refuse: only tokens of system users can be revoked, and there are none here."""
         self.people.server.authenticate(call, {})
         raise refuse(403, 29, "You are not permitted to access that resource.")
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """An account with boards (`boards`: their names) and tokens; the first board is its default one."""
+        """Create an account with tokens and boards (`boards`: names); the first is its default."""
         asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name, asked.account_type)
         boards = [self.boards.add(person, name) for name in asked.boards]

@@ -1,4 +1,4 @@
-"""Pinterest's API as its clients see it: errors, tokens, scopes, pages of lists, rate limits."""
+"""Pinterest API basics: errors, tokens, scopes, paged lists, rate limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MINUTE_MS = 60_000
 
 
 def refuse(status: int, code: int, message: str, **more: Any) -> RefusedError:
-    """Pinterest's refusal. Some endpoints have a small code of their own, some repeat the status."""
+    """Build Pinterest's refusal. Some endpoints use a small code, others repeat the status."""
     return RefusedError(FakeResponse(status, {"code": code, "message": message, **more}))
 
 
@@ -28,7 +28,7 @@ def unauthenticated() -> RefusedError:
 
 
 def refusal(status: int, retry_after: int | None) -> FakeResponse:
-    """Pinterest's words for a status that has no better cause."""
+    """Build Pinterest's error for a status."""
     code, message = _ERRORS.get(status, (status, "Something went wrong on our end. Sorry about that."))
     headers = {"x-ratelimit-limit": "100", "x-ratelimit-remaining": "0"} if status == 429 else {}
     if retry_after is not None:
@@ -86,8 +86,6 @@ OAUTH_QUIRKS = OAuthQuirks(
 
 @dataclass
 class Person:
-    """One account."""
-
     id: str
     username: str
     name: str | None = None
@@ -96,7 +94,7 @@ class Person:
 
 @dataclass
 class People:
-    """The accounts, and who is calling. `budgets`: calls a minute by category, for one account."""
+    """Accounts and callers. `budgets`: calls per minute and account, by category."""
 
     lab: SimulatorState
     by_id: dict[str, Person] = field(default_factory=dict)
@@ -107,7 +105,7 @@ class People:
         self.server = OAuthServer(self.lab.clock, OAUTH_QUIRKS, lambda: tuple(self.by_id))
 
     def add(self, username: str, name: str | None, account_type: str) -> tuple[Person, IssuedTokens]:
-        """A new account with tokens; ValueError when the name is taken."""
+        """Create an account with tokens. Raises ValueError if the name is taken."""
         if self.find(username) is not None:
             raise ValueError(f"the username {username} is taken")
         person = Person(str(2_783_136_121_146_311_000 + len(self.by_id)), username, name, account_type)
@@ -115,11 +113,11 @@ class People:
         return person, self.server.issue(person.id, SCOPES)
 
     def find(self, wanted: str) -> Person | None:
-        """By id or username."""
+        """Find an account by id or username."""
         return next((each for each in self.by_id.values() if wanted in (each.id, each.username)), None)
 
     def caller(self, call: Call, *scopes: str) -> Person:
-        """Who is calling; a refusal when the token does not count or lacks a scope."""
+        """Return the caller; refuse an invalid token or a missing scope."""
         found = self.server.access(bearer(call))
         if found.state != "alive":
             raise unauthenticated()
@@ -136,7 +134,7 @@ class People:
         self.server.end_tokens(found.id if found else None, access=access, refresh=refresh)
 
     def me(self, call: Call) -> FakeResponse:
-        """The caller's account."""
+        """Return the caller's account."""
         person = self.caller(call, "user_accounts:read")
         body = {
             "id": person.id,
@@ -152,7 +150,7 @@ class People:
     # --- Rate limits ---
 
     def metered(self, category: str, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """The same operations, counted while the lab's setting `rateLimits` is on."""
+        """Wrap operations in the call counter, which counts while the setting `rateLimits` is on."""
         return tuple(replace(one, handle=self._counted(category, one.handle)) for one in operations)
 
     def reset(self) -> None:
@@ -174,7 +172,7 @@ class People:
         return run
 
     def _headers(self, category: str, account: str) -> dict[str, str]:
-        """What is left; the refusal, not counted, when nothing is."""
+        """Return the rate-limit headers; refuse without counting at the limit."""
         now, budget, key = self.lab.clock.now_ms(), self.budgets[category], (category, account)
         recent = self._calls[key] = [at for at in self._calls.get(key, []) if at > now - _MINUTE_MS]
         if len(recent) >= budget:
@@ -188,7 +186,7 @@ class People:
 
 
 def page(call: Call, items: Sequence[dict[str, Any]], lab: SimulatorState) -> FakeResponse:
-    """A page of a list. The bookmark is opaque to clients, and null on the last page."""
+    """Build a page of a list. The bookmark is opaque to clients, and null on the last page."""
     asked = {name: values[-1] for name, values in call.query.items() if values}
     size = asked.get("page_size", "25")
     if not size.isdecimal() or not 1 <= int(size) <= 250:
@@ -212,5 +210,5 @@ def _start(mark: str) -> int:
 
 
 def instant(ms: int) -> str:
-    """An instant as Pinterest writes it: in UTC, without saying so."""
+    """Format an instant as Pinterest does: in UTC, without an offset."""
     return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}"

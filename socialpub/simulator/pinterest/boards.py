@@ -1,4 +1,4 @@
-"""Boards: an account's own, those it was invited to, and those that take advertisements only."""
+"""Boards: owned, shared, and for advertisements only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from socialpub.simulator.state import SimulatorState
 
 @dataclass
 class Board:
-    """One board. `members`: accounts beside the owner that may pin to it."""
+    """Board. `members`: accounts besides the owner that may pin to it."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class Board:
 
 @dataclass
 class Boards:
-    """Every board there is."""
+    """All boards."""
 
     lab: SimulatorState
     people: People
@@ -41,33 +41,33 @@ class Boards:
         )
 
     def add(self, owner: Person, name: str, **more: Any) -> Board:
-        """A new board, as `POST /v5/boards` and the app make one."""
+        """Create a board, for `POST /v5/boards` and test accounts."""
         board = Board(str(549_755_885_000 + len(self.by_id)), name, owner.id, self.lab.clock.now_ms(), **more)
         self.by_id[board.id] = board
         return board
 
     def list(self, call: Call) -> FakeResponse:
-        """The boards that the caller may pin to, in the order of their making."""
+        """List the boards that the caller may pin to, oldest first."""
         person = self.people.caller(call, "boards:read")
         wanted = call.query.get("privacy", [""])[-1]
         mine = [board for board in self.by_id.values() if board.takes_from(person.id) and board.privacy != "SECRET"]
         return page(call, [self._shown(board) for board in mine if wanted in ("", "ALL", board.privacy)], self.lab)
 
     def get(self, call: Call) -> FakeResponse:
-        """One board that the caller can see."""
+        """Return a board that is visible to the caller."""
         return FakeResponse(
             200, self._shown(self.visible(call.parts["board"], self.people.caller(call, "boards:read")))
         )
 
     def visible(self, id: str, person: Person) -> Board:
-        """The board; a refusal when there is none that this person can see."""
+        """Return the board; refuse if it is not visible to this person."""
         board = self.by_id.get(id)
         if board is None or (board.privacy == "SECRET" and not board.takes_from(person.id)):
             raise refuse(404, 40, "Board not found.")
         return board
 
     def writable(self, id: str, person: Person) -> Board:
-        """The board; a refusal when this person may not pin to it."""
+        """Return the board; refuse if this person may not pin to it."""
         board = self.visible(id, person)
         if not board.takes_from(person.id):
             raise refuse(401, 7, "You are not permitted to access that resource.")

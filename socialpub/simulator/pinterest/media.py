@@ -1,4 +1,4 @@
-"""Videos: registered at Pinterest, sent to the store behind it by a signed form, and then processed."""
+"""Videos: registered, sent to the storage service with a signed form, then processed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from socialpub.simulator.pinterest.api import People, page, refuse
 from socialpub.simulator.state import SimulatorState
 
 _KINDS = ("video/mp4", "video/quicktime", "video/x-m4v")
-_FORM_MS = 3_600_000  # how long a signed form is good
+_FORM_MS = 3_600_000  # validity of a signed form
 
 
 @dataclass
 class Video:
-    """An upload. `medium` is there once its bytes are."""
+    """Upload. `medium` is set once its bytes have arrived."""
 
     id: str
     account: str
@@ -31,7 +31,7 @@ class Video:
 
 @dataclass
 class Media:
-    """Every upload. `failing`: how many of the next ones will not be processed."""
+    """All uploads. `failing`: how many of the next ones fail in processing."""
 
     lab: SimulatorState
     people: People
@@ -49,7 +49,7 @@ class Media:
         return (Operation("media.register", ("POST",), "/v5/media", self.register),)
 
     def store(self) -> tuple[Operation, ...]:
-        """The store is not Pinterest's own: it knows no tokens and no rate limits, and answers in XML."""
+        """Return the operations of the storage service: no tokens or rate limits, responses in XML."""
         return (Operation("media.upload", ("POST",), "/upload/", self.upload),)
 
     def reset(self) -> None:
@@ -59,7 +59,7 @@ class Media:
     # --- Pinterest ---
 
     def register(self, call: Call) -> FakeResponse:
-        """A new upload with its signed form."""
+        """Register an upload; return its signed form."""
         person = self.people.caller(call, "pins:read", "pins:write")
         asked = call.record()
         if asked is None or asked.get("media_type") != "video":
@@ -78,7 +78,7 @@ class Media:
         return FakeResponse(200, self._shown(video))
 
     def list(self, call: Call) -> FakeResponse:
-        """The caller's uploads, newest first."""
+        """List the caller's uploads, newest first."""
         person = self.people.caller(call, "pins:read")
         mine = [self._shown(video) for video in self.by_id.values() if video.account == person.id]
         return page(call, mine[::-1], self.lab)
@@ -97,10 +97,10 @@ class Media:
     def _shown(self, video: Video) -> dict[str, str]:
         return {"media_id": video.id, "media_type": "video", "status": self.status(video)}
 
-    # --- The store ---
+    # --- Storage service ---
 
     def upload(self, call: Call) -> FakeResponse:
-        """The file, after every field of the form that was signed."""
+        """Receive the file, after all signed fields of the form."""
         if "authorization" in call.headers:
             raise _xml(400, "InvalidArgument", "Only one auth mechanism allowed")
         fields, content = _fields(call)
@@ -132,7 +132,7 @@ def _form(account: str, id: str) -> dict[str, str]:
 
 
 def _fields(call: Call) -> tuple[dict[str, str], bytes]:
-    """What comes before the file, and the file; the store reads nothing after it."""
+    """Return the fields before the file, and the file; anything after it is ignored."""
     found = re.search(r'boundary="?([^";]+)', call.headers.get("content-type", ""))
     if found is None:
         raise _xml(412, "PreconditionFailed", "Bucket POST must be of the enclosure-type multipart/form-data")

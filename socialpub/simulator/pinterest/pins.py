@@ -1,4 +1,4 @@
-"""Pins: what they may be (github.com/pinterest/api-description v5, PinCreate), and the lists of them."""
+"""Pins: validation (github.com/pinterest/api-description v5, PinCreate) and lists."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ class Pin:
 
 @dataclass
 class Pins:
-    """Every pin. `trial`: the app may only read; `carousels`: whether several images are still taken;
-    `covers`: whether a frame of the video is taken for its cover."""
+    """All pins. `trial`: the app may only read; `carousels`: several images are accepted.
+
+    `covers`: a video frame is accepted as cover.
+    """
 
     lab: SimulatorState
     people: People
@@ -72,7 +74,7 @@ class Pins:
     # --- Writing ---
 
     def create(self, call: Call) -> FakeResponse:
-        """The public step."""
+        """Publish a pin."""
         person = self.people.caller(call, *_ALL)
         if self.trial:
             raise refuse(403, 29, _TRIAL)
@@ -126,12 +128,12 @@ class Pins:
         return FakeResponse(200, self._shown(self._find(call, person), person))
 
     def list(self, call: Call) -> FakeResponse:
-        """The caller's pins, newest first."""
+        """List the caller's pins, newest first."""
         person = self.people.caller(call, "boards:read", "pins:read")
         return self._page(call, person, [pin for pin in self.by_id.values() if pin.account == person.id])
 
     def of_board(self, call: Call) -> FakeResponse:
-        """A board's pins, newest first, whoever made them."""
+        """List a board's pins by any author, newest first."""
         person = self.people.caller(call, "boards:read", "pins:read")
         board = self.boards.visible(call.parts["board"], person)
         return self._page(call, person, [pin for pin in self.by_id.values() if pin.board == board.id])
@@ -195,7 +197,7 @@ def _invalid(message: str) -> RefusedError:
 
 
 def _checked(call: Call) -> dict[str, Any]:
-    """The call's body, when it has the shape that the official description gives it."""
+    """Return the body if it has the form of the official description; refuse otherwise."""
     asked = call.record()
     if asked is None:
         raise _invalid("the body is not a JSON object")
@@ -228,7 +230,7 @@ def _pulled(call: Call, url: str, about: str = "") -> bytes:
 
 
 def _pulls(call: Call) -> Iterable[str]:
-    """The addresses that Pinterest fetches before it answers."""
+    """Yield the URLs that Pinterest fetches before it responds."""
     try:
         source = call.json().get("media_source")
         items = [source, *source.get("items", ())]

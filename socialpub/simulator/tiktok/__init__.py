@@ -1,7 +1,7 @@
-"""The fake TikTok: creators, drafts of videos in parts and of pulled photos, their inboxes (Content Posting API v2).
+"""Fake TikTok: creators, video and photo drafts, inboxes (Content Posting API v2).
 
-A draft is in the ledger, as a `draft`, from the moment at which TikTok has all of it and will deliver it; `confirm` is
-the creator who posts it in the app.
+The ledger shows a `draft` once TikTok has all of it and will deliver it; `confirm` is the creator posting it in the
+app.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PHOTOS = ("image/jpeg", "image/webp")
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
-# --- What it remembers -----------------------------------------------------------------------------------------------
+# --- State ----------------------------------------------------------------------------------------------------------
 
 
 class _AccountRequest(BaseModel):
@@ -65,7 +65,7 @@ class Creator:
 
 @dataclass
 class TiktokDraft:
-    """A draft, from its opening on. `whole_at`: when TikTok had all of it; `failed`: why it never gets delivered."""
+    """Draft. `whole_at`: when TikTok had all of it; `failed`: why it is never delivered."""
 
     id: str
     creator: Creator
@@ -82,9 +82,10 @@ class TiktokDraft:
 
 @dataclass
 class Tiktok:
-    """The fake platform, as `wire.Fake` describes one.
+    """Fake platform; implements `FakePlatform`.
 
-    `verified`: URL prefixes that photos may have (empty: any); `fails`: the reason for which the next drafts fail.
+    For tests: `verified` holds the URL prefixes allowed for photos (empty: any), `fails` the reason why the next drafts
+    fail.
     """
 
     lab: SimulatorState
@@ -114,7 +115,10 @@ class Tiktok:
         )
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A creator with tokens, from `handle` and optionally `displayName`; ValueError when the name is taken."""
+        """Create a creator with tokens. Raises ValueError if the name is taken.
+
+        `wanted`: `handle`, optional `displayName`.
+        """
         asked = _AccountRequest.model_validate(wanted)
         if self._find(asked.handle):
             raise ValueError(f"the username {asked.handle} is taken")
@@ -147,14 +151,17 @@ class Tiktok:
         self.verified, self.fails = (), ""
 
     def confirm(self, publish: str) -> str:
-        """The creator posts a draft of the inbox; the post's id. ValueError when it is not there."""
+        """Post a draft of the inbox, as its creator; return the post's id.
+
+        Raises ValueError if missing.
+        """
         task = self._tasks.get(publish)
         if task is None or self._state(task) != "SEND_TO_USER_INBOX":
             raise ValueError(f"{publish} is not in an inbox")
         task.post = 7_500_000_000_000_000_000 + self._number()
         return str(task.post)
 
-    # --- Who is calling ---
+    # --- Callers ---
 
     def _find(self, wanted: str) -> Creator | None:
         return next((each for each in self._creators.values() if wanted in (each.id, each.username)), None)
@@ -168,7 +175,7 @@ class Tiktok:
         return self._creators[found.account]
 
     def me(self, call: Call) -> FakeResponse:
-        """The fields that were asked for, each by its scope."""
+        """Return the requested fields, each subject to its scope."""
         wanted = ",".join(call.query.get("fields", [])).split(",")
         unknown = [name for name in wanted if name not in _FIELDS]
         creator = self._caller(call, *(_FIELDS[name] for name in wanted if name in _FIELDS))
@@ -186,7 +193,7 @@ class Tiktok:
     # --- Opening drafts ---
 
     def open_video(self, call: Call) -> FakeResponse:
-        """An upload; its parts are checked here, before any of them comes."""
+        """Start a video upload; its chunk sizes are checked here."""
         creator = self._caller(call, "video.upload")
         source = record(body_of(call).get("source_info"))
         self._count(creator)
@@ -199,7 +206,7 @@ class Tiktok:
         return ok({"publish_id": task.id, "upload_url": f"{call.origin}/upload/{task.id.rpartition('.')[2]}"})
 
     def open_photos(self, call: Call) -> FakeResponse:
-        """A draft of photos, which TikTok has pulled by now."""
+        """Create a draft of photos, which are already fetched."""
         creator = self._caller(call, "video.upload")
         body = body_of(call)
         info, urls = record(body.get("post_info")), tuple(photo_urls(call))
@@ -220,7 +227,7 @@ class Tiktok:
         return ok({"publish_id": task.id})
 
     def _count(self, creator: Creator) -> None:
-        """Six a minute, and five drafts that wait for their creator; only while the lab has rate limits on."""
+        """Enforce six drafts a minute and five pending ones, if rate limits are on."""
         if not self.lab.settings.rate_limits:
             return
         now = self.lab.clock.now_ms()
@@ -247,7 +254,7 @@ class Tiktok:
     # --- Bytes ---
 
     def upload(self, call: Call) -> FakeResponse:
-        """The next part of a video: 206, after the last one 201."""
+        """Receive the next chunk of a video: 206, for the last one 201."""
         task = next((each for each in self._tasks.values() if each.id.endswith(f".{call.parts['task']}")), None)
         if task is None:
             raise refuse(404, "invalid_params", "The task is not found.")
@@ -291,7 +298,7 @@ class Tiktok:
         text, asked = task.request.get("description"), dict(task.request)
         self.lab.ledger.write(Publication(self.name, task.creator.id, "draft", task.id, None, text, media, asked))
 
-    # --- What becomes of a draft ---
+    # --- Delivery ---
 
     def status(self, call: Call) -> FakeResponse:
         task = self._own(call)
@@ -306,7 +313,7 @@ class Tiktok:
         return ok(data)
 
     def cancel(self, call: Call) -> FakeResponse:
-        """Only what is still on its way can be stopped."""
+        """Cancel a draft in progress; refuse for any other."""
         task = self._own(call)
         if task.whole_at is not None:
             raise refuse(400, "publish_not_cancellable", "The post cannot be cancelled any more.")

@@ -1,4 +1,4 @@
-"""TikTok's API as its clients see it: the envelope, flat answers of tokens, and what it checks in a call."""
+"""TikTok API basics: envelope, flat token responses, and checks of a call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ok(data: Mapping[str, Any], status: int = 200) -> FakeResponse:
 
 
 def refuse(status: int, code: str, message: str) -> RefusedError:
-    """TikTok's refusal, in the envelope of the API."""
+    """Build TikTok's refusal, in the API's envelope."""
     return RefusedError(FakeResponse(status, {"data": {}, "error": {"code": code, "message": message, "log_id": _LOG}}))
 
 
@@ -45,7 +45,7 @@ def _issued(issue: IssuedTokens) -> FakeResponse:
 
 
 def _refused(name: str, message: str) -> FakeResponse:
-    """Flat, and sometimes with status 200."""
+    """Build the token endpoint's refusal: flat, and sometimes with status 200."""
     body = {"error": name, "error_description": message, "log_id": _LOG}
     return FakeResponse({"invalid_grant": 200, "invalid_client": 401}.get(name, 400), body)
 
@@ -91,7 +91,7 @@ def photo_urls(call: Call) -> Iterable[str]:
 
 
 def cut_wrong(size: int, chunk: int, count: int) -> str:
-    """What is wrong with the parts of a video; empty when nothing is."""
+    """Describe what is wrong with the chunks of a video, or ""."""
     if size < 1 or chunk < 1 or count != size // chunk or not 1 <= count <= _PARTS_MAX:
         return "The total chunk count is invalid."
     if count == 1 and chunk != size and chunk < _PART_MIN:
@@ -102,7 +102,7 @@ def cut_wrong(size: int, chunk: int, count: int) -> str:
 
 
 def content_wrong(body: Mapping[str, Any], info: Mapping[str, Any], urls: tuple[str, ...]) -> str:
-    """What is wrong with a draft of photos; empty when nothing is."""
+    """Describe what is wrong with a photo draft, or ""."""
     source = record(body.get("source_info"))
     if (body.get("post_mode"), body.get("media_type"), source.get("source")) != (
         "MEDIA_UPLOAD",

@@ -1,6 +1,6 @@
-"""The fake X: API v2 with users, uploads, posts and its authorization server.
+"""Fake X: API v2 with users, uploads, posts and its authorization server.
 
-Polls, communities, likes and everything else that no client of this simulator does are not here.
+Polls, communities and likes are missing: socialpub does not use them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from socialpub.simulator.twitter.users import AccountRequest, People
 
 
 class Twitter:
-    """The fake platform, as `wire.Fake` describes one. `people`, `uploads` and `posts` have the knobs for tests."""
+    """Fake platform; implements `FakePlatform`.
+
+    `people`, `uploads` and `posts` have settings for tests.
+    """
 
     name: str = "twitter"
     max_body: int = 64 * 1024 * 1024
@@ -40,14 +43,17 @@ class Twitter:
         return self.people.me(call)
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """A user with tokens, from `handle` and optionally `displayName` and `subscriptionType`."""
+        """Create a user with tokens.
+
+        `wanted`: `handle`, optional `displayName` and `subscriptionType`.
+        """
         return self.people.add(AccountRequest.model_validate(wanted))
 
     def end_tokens(self, account: str | None, *, access: bool, refresh: bool) -> None:
         self.people.end_tokens(account, access=access, refresh=refresh)
 
     def refusal(self, status: int, retry_after: int | None) -> FakeResponse:
-        """X tells in headers of its own when a window ends, not in Retry-After."""
+        """Build X's error for a status; the reset is in its own headers, not in Retry-After."""
         if status != 429:
             return plain(status)
         if retry_after is None:

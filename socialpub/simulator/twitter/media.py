@@ -1,4 +1,4 @@
-"""X's uploads: images in one call, everything in segments, processed for a while, kept for a day."""
+"""Uploads to X: images in one call, everything in segments; processed, and held for a day."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Description(BaseModel):
 
 @dataclass
 class Upload:
-    """A medium on its way. `ready_ms` is None until it is finalized; `error` says how its processing ends."""
+    """Upload. `ready_ms` is None until finalized; `error`: how its processing fails."""
 
     id: str
     owner: str
@@ -85,7 +85,7 @@ class Upload:
 
 @dataclass
 class Uploads:
-    """For tests: `failing` are the errors in which the next videos' processing ends."""
+    """All uploads. For tests: `failing` holds errors of the next videos."""
 
     lab: SimulatorState
     people: People
@@ -111,7 +111,7 @@ class Uploads:
     # --- Calls ---
 
     def upload(self, call: Call) -> FakeResponse:
-        """An image whole."""
+        """Upload an image in one call."""
         user = self.people.caller(call, "media.write")
         category, content = _one_shot(call)
         if category != "tweet_image":
@@ -128,7 +128,7 @@ class Uploads:
         return FakeResponse(200, {"data": data})
 
     def append(self, call: Call) -> FakeResponse:
-        """A segment; one that comes again takes the place of the earlier."""
+        """Receive a segment; a repeated one replaces the earlier."""
         upload, form = self._asked(call, call.parts["id"]), form_of(call)
         index, (_, content) = form.texts.get("segment_index", ""), form.files.get("media", ("", b""))
         if not index.isdecimal() or int(index) >= SEGMENTS_MAX:
@@ -156,7 +156,7 @@ class Uploads:
         return FakeResponse(200, {"data": self._shown(upload)})
 
     def describe(self, call: Call) -> FakeResponse:
-        """Alt text, which videos do not take."""
+        """Set the alt text; refused for videos."""
         asked = body_of(call, _Description)
         upload = self._asked(call, asked.id)
         if upload.category == "tweet_video":
@@ -167,7 +167,7 @@ class Uploads:
     # --- For posts ---
 
     def attached(self, user: User, ids: Iterable[str]) -> list[Upload]:
-        """The media of a post; X's refusal when one is not ready, not theirs, or they do not go together."""
+        """Return the media of a post; refuse if one is not ready, foreign, or not combinable."""
         wanted = list(ids)
         found = [self.by_id.get(id) for id in wanted]
         usable = [upload for upload in found if upload and upload.owner == user.id and self._is_ready(upload)]
@@ -178,7 +178,7 @@ class Uploads:
         return usable
 
     def shown(self, upload: Upload) -> PublishedMedia:
-        """How the ledger names it, with its alt text."""
+        """Return the upload as a ledger entry part, with its alt text."""
         return self.lab.add_medium(upload.content or b"", upload.type, upload.alt)
 
     # --- Tools ---
@@ -239,7 +239,7 @@ class Uploads:
 
 
 def _one_shot(call: Call) -> tuple[str, bytes]:
-    """Category and bytes, of a form or (in base64) of JSON."""
+    """Return category and bytes, from a form or (base64) JSON."""
     if "multipart/" in call.headers.get("content-type", ""):
         form = form_of(call)
         return form.texts.get("media_category", ""), form.files.get("media", ("", b""))[1]

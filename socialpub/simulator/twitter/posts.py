@@ -1,4 +1,4 @@
-"""X's posts: made, listed, deleted; what it takes for one is checked here."""
+"""Posts on X: validated, created, listed, deleted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _DuplicateKey = tuple[str, str, str | None, str | None]
 
 
 def _duplicate_keys(author: User, wanted: _PostRequest) -> set[_DuplicateKey]:
-    """What nobody may say twice: the same words in the same place. Media make every post another, by their own link."""
+    """Return the keys that must be unique: equal texts in one place. Media make a post unique."""
     if wanted.media is not None:
         return set()
     reply = wanted.reply.model_dump_json() if wanted.reply else None
@@ -90,7 +90,7 @@ class Post:
 
 @dataclass
 class Posts:
-    """For tests: `spelling` is what the list's parameters must be called, `quoting` whether the app may quote."""
+    """All posts. For tests: `spelling` of the list's parameters; `quoting`: the app may quote."""
 
     lab: SimulatorState
     people: People
@@ -130,7 +130,7 @@ class Posts:
         return FakeResponse(201, {"data": data})
 
     def _checked(self, user: User, wanted: _PostRequest) -> list[Upload]:
-        """The media of a post that X takes; else its refusal."""
+        """Return the media of a valid post; refuse otherwise."""
         if not wanted.text.strip() and wanted.media is None:
             raise invalid("text field is required", "text")
         if wanted.media and wanted.quote_tweet_id:
@@ -146,7 +146,7 @@ class Posts:
         return media
 
     def _check_place(self, user: User, wanted: _PostRequest) -> None:
-        """Self-serve apps answer only where the account is meant, and do not quote."""
+        """Refuse replies to accounts that are not mentioned, and quotes, for self-serve apps."""
         if wanted.quote_tweet_id and not self.quoting:
             raise forbidden("You are not permitted to perform this action.")
         if wanted.reply is None:
@@ -178,7 +178,7 @@ class Posts:
     # --- Showing ---
 
     def page(self, call: Call) -> FakeResponse:
-        """A page of a user's posts and replies, newest first."""
+        """List a user's posts and replies, newest first."""
         self.people.caller(call, "tweet.read", "users.read")
         query = {name: values[-1] for name, values in call.query.items()}
         user = self.people.by_id.get(call.parts["id"])
@@ -203,7 +203,7 @@ class Posts:
         return [post for post in reversed(mine) if since <= post.at_ms <= until]
 
     def _asked(self, query: Mapping[str, str]) -> tuple[str, set[str]]:
-        """How the caller spells it (post or tweet), and the fields it asks for."""
+        """Return the caller's spelling (post or tweet) and the requested fields."""
         other = {"post": "tweet.fields", "tweet": "post.fields", "both": ""}[self.spelling]
         if other in query:
             raise invalid(f"The query parameter [{other}] is not one of the known ones", other, [query[other]])

@@ -1,4 +1,4 @@
-"""How X refuses: problem documents, with the inner errors that some of them have."""
+"""Errors of X: problem documents, some with inner errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = {402: "credits", 404: "resource-not-found"}
 
 
 def plain(status: int, headers: Mapping[str, str] | None = None) -> FakeResponse:
-    """The refusal of a status that has no better cause."""
+    """Build the refusal for a status."""
     title, detail = _TITLES.get(status, ("Error", "Something went wrong."))
     return problem(status, title, detail, _KINDS.get(status, ""), headers=headers or {}).answer
 
@@ -33,7 +33,7 @@ def plain(status: int, headers: Mapping[str, str] | None = None) -> FakeResponse
 def problem(
     status: int, title: str, detail: str, kind: str = "", *, headers: Mapping[str, str] | None = None, **more: Any
 ) -> RefusedError:
-    """A problem of one of X's types; without `kind` of none (about:blank)."""
+    """Build a problem of one of X's types; without `kind`, about:blank."""
     body = {"title": title, "detail": detail, "type": f"{_TYPES}{kind}" if kind else "about:blank", "status": status}
     return RefusedError(FakeResponse(status, body | more, headers or {}, _PROBLEM))
 
@@ -43,7 +43,7 @@ def forbidden(detail: str) -> RefusedError:
 
 
 def invalid(message: str, parameter: str, values: Sequence[object] = ()) -> RefusedError:
-    """A parameter that cannot be taken: what is wrong stands in the inner error."""
+    """Build the refusal of a parameter; the inner error has the details."""
     inner = {"message": message, "parameters": {parameter: [str(value)[:200] for value in values]}}
     title, detail = _TITLES[400]
     body = {"errors": [inner], "title": title, "detail": detail, "type": f"{_TYPES}invalid-request"}

@@ -1,4 +1,4 @@
-"""JSON bodies, held against their shape; what does not fit is refused in X's words."""
+"""Validation of JSON bodies, with X's errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 
 
 def body_of(call: Call, shape: type[Shape]) -> Shape:
-    """The call's body; X's refusal when it is not JSON or has another shape, unknown keys included."""
+    """Parse the call's body; refuse if it is not JSON or has another shape or unknown keys."""
     try:
         body: Any = call.json()
     except ValueError as error:

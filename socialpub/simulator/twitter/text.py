@@ -1,4 +1,4 @@
-"""What X does with a text: it weighs it, and puts its own addresses in place of links."""
+"""Processing of texts on X: weighted length and short links."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _HEAVY = regex.compile(r"[^\0-\u10ff\u2000-\u200d\u2010-\u201f\u2032-\u2037]")
 
 @dataclass(frozen=True)
 class Link:
-    """An address in a text, and the short one that stands for it."""
+    """URL in a text, with its short URL."""
 
     short: str
     target: str
 
 
 def weight(text: str) -> int:
-    """The length that is compared with the limit."""
+    """Return the weighted length, which the limit applies to."""
     rest, links = _without_links(_composed(text))
     if rest.isascii():
         return links * _LINK_WEIGHT + len(rest)
@@ -47,17 +47,17 @@ def _without_links(text: str) -> tuple[str, int]:
 
 
 def _may_link(text: str) -> bool:
-    """Whether it has what every address has: most texts need not be searched for any."""
+    """Return whether the text may contain a URL; a quick test that most texts fail."""
     return "." in text or "://" in text
 
 
 def short(target: str) -> Link:
-    """X's own address for another."""
+    """Make a short URL."""
     return Link(f"https://t.co/{hashlib.sha256(target.encode()).hexdigest()[:10]}", target)
 
 
 def rewritten(text: str, tail: list[Link]) -> tuple[str, list[Link]]:
-    """A text as X shows it, with `tail` after it, and all links in it."""
+    """Return a text as X shows it, with `tail` appended, and all its links."""
     text = _composed(text).strip()
     links: list[Link] = []
 

@@ -1,4 +1,4 @@
-"""X's users, the tokens that act for them, and how many calls each may make."""
+"""Users of X, their tokens and rate limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Subscription = Literal["None", "Basic", "Premium", "PremiumPlus"]
 
 
 class AccountRequest(BaseModel):
-    """What an account is made of."""
+    """Properties of a new account."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -49,7 +49,7 @@ class User:
 
 
 def _issued(issue: IssuedTokens) -> FakeResponse:
-    """Without `offline.access` there is no refresh token."""
+    """Build the token response; without `offline.access` there is no refresh token."""
     return build_token_response(issue if "offline.access" in issue.scopes else replace(issue, refresh=None))
 
 
@@ -86,7 +86,7 @@ class _Window:
 
 @dataclass
 class People:
-    """For tests: `credits` is what is left on the app's account (None: enough for ever)."""
+    """Users. For tests: `credits` is the app's balance (None: unlimited)."""
 
     lab: SimulatorState
     credits: int | None = None
@@ -103,7 +103,7 @@ class People:
     # --- Accounts ---
 
     def add(self, wanted: AccountRequest) -> dict[str, Any]:
-        """A user, with what connects the account without a browser; ValueError when the name is taken."""
+        """Create a user; return its credentials. Raises ValueError if the name is taken."""
         username = re.sub(r"[^A-Za-z0-9_]", "_", wanted.handle)[:15]
         if self.find(username) is not None:
             raise ValueError(f"the username {username} is taken")
@@ -124,7 +124,7 @@ class People:
         }
 
     def find(self, wanted: str) -> User | None:
-        """By id or username, whose case does not count."""
+        """Find a user by id or username (case-insensitive)."""
         names = (wanted.lower(),)
         return next((user for user in self.by_id.values() if user.id in names or user.username.lower() in names), None)
 
@@ -137,7 +137,7 @@ class People:
     # --- Calls ---
 
     def caller(self, call: Call, *scopes: str) -> User:
-        """Who is calling; X's refusal when the token does not count or lacks a scope."""
+        """Return the caller; refuse an invalid token or a missing scope."""
         found = self.server.access(bearer(call))
         if found.state != "alive":
             raise RefusedError(plain(401))
@@ -146,7 +146,7 @@ class People:
         return self.by_id[found.account]
 
     def pay(self) -> None:
-        """A post is billed before it is made."""
+        """Charge a post before it is created."""
         if self.credits is None:
             return
         if self.credits < 1:
@@ -154,7 +154,7 @@ class People:
         self.credits -= 1
 
     def counted(self, name: str, limit: int, handle: Callable[[Call], FakeResponse]) -> Callable[[Call], FakeResponse]:
-        """The same operation with its window in every answer, and refused beyond it where the lab says so."""
+        """Wrap an operation in a rate-limit window, enforced if rate limits are on."""
 
         def run(call: Call) -> FakeResponse:
             window = self._window(name, call)
@@ -182,7 +182,7 @@ class People:
         return self.window_headers(limit, left, window.ends)
 
     def window_headers(self, limit: int, left: int, ends: int) -> dict[str, str]:
-        """The three headers of a window, and the date that their end is told by."""
+        """Return the window's three headers, and the date that its end refers to."""
         return {
             "x-rate-limit-limit": str(limit),
             "x-rate-limit-remaining": str(left),
@@ -192,11 +192,11 @@ class People:
 
     @property
     def now(self) -> int:
-        """Epoch seconds."""
+        """Return the time in epoch seconds."""
         return self.lab.clock.now_ms() // 1000
 
     def me(self, call: Call) -> FakeResponse:
-        """Who the token stands for."""
+        """Return the token's user."""
         user = self.caller(call, "tweet.read", "users.read")
         asked = set(filter(None, ",".join(call.query.get("user.fields", [])).split(",")))
         if unknown := asked - _FIELDS:

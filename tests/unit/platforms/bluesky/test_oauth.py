@@ -204,7 +204,7 @@ def test_a_code_from_another_issuer_goes_to_nobody(iss: str | None) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"sub": BOB}, "Somebody else than alice.example.com logged in."),
+        ({"sub": BOB}, "The login is for another account than alice.example.com."),
         ({"granted": "atproto"}, "Bluesky did not grant transition:generic."),
         ({"granted": "transition:generic"}, "Bluesky did not grant atproto."),
     ],

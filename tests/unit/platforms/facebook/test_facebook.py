@@ -771,7 +771,7 @@ NOTHING = [
             held("71", "owned", {"id": "5", "name": "Shop"}),
             held("71", "client"),
         ],
-        "A business portfolio has Shop, but gives this person no access to it: somebody with full control",
+        "A business portfolio has Shop, but gives this person no access to it: a person with full control",
     ),
     (
         [*granted(BUSINESS), pages(), portfolios(reply=graph_refusal(10, status=403, message="needs review"))],
