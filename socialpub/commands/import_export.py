@@ -285,10 +285,10 @@ class _Import:
         self._report.warn(number, map(_read_warning, await post_import.check(self._who, wanted)))
 
     async def _bring_in(self, number: int, wanted: post_import.ImportedPost) -> None:
-        if wanted.same in self._now:
+        if wanted.identity in self._now:
             self._report.there += 1
             return
-        self._now.add(wanted.same)
+        self._now.add(wanted.identity)
         await post_import.accept_post(self._who, wanted)
         self._report.imported += 1
 

@@ -55,7 +55,7 @@ class JobRunner:
         for lane in lanes.values():
             try:
                 targets = immediate_batch.AccountSequence(service, self._bench.fetched, lane, taken)
-                upstreams.choose_executor(service, lane[0].share).enter_for(lane[0].share, targets.begin)
+                upstreams.choose_executor(service, lane[0].share).enter_for(lane[0].share, targets.start)
             except RuntimeError:  # the server stops: the leases run out and the jobs ring
                 log.exception("an immediate batch could not be started; it follows within a minute")
                 for claim in lane:

@@ -155,9 +155,9 @@ def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
         log.info("acts past their time are being forgotten")
     service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()
     fetched.adopt()
-    for batch in fetched.held():
+    for batch in fetched.list_batches():
         if service.read(functools.partial(batches.is_finished, batch)).result():
             fetched.drop(batch)
     # A database that was put back may be the wrong one: its media are kept until `socialpub resume`.
     if service.read(instance.get_pause_reason).result() is None:
-        fetched.tidy()
+        fetched.clean_up_hourly()

@@ -23,7 +23,7 @@ DISABLE_AFTER_MS = 5 * 24 * 3600 * 1000
 class OutboundAttempt:
     """Call to a receiver with its result. `error` is None if delivered; `final`: no retry.
 
-    `wait`: requested delay in seconds. `before`: previous attempt with the other signature, which this one repeats.
+    `wait`: requested delay in seconds. `previous`: previous attempt with the other signature, which this one repeats.
     """
 
     id: str
@@ -35,12 +35,12 @@ class OutboundAttempt:
     final: bool = False
     response: str | None = None
     wait: int = 0
-    before: OutboundAttempt | None = None
+    previous: OutboundAttempt | None = None
 
     @property
     def all(self) -> list[OutboundAttempt]:
         """This attempt, after the one before it if any."""
-        return [self] if self.before is None else [self.before, self]
+        return [self] if self.previous is None else [self.previous, self]
 
 
 @dataclass(frozen=True)
@@ -58,16 +58,26 @@ class CallResult:
 def run_timed(service: AppContext, delivery: str, run: Callable[[], CallResult]) -> OutboundAttempt:
     """Run a call and time it; never raises."""
     clock = service.runtime.clock
-    began, at = service.now_ms, clock.monotonic()
+    started_at, at = service.now_ms, clock.monotonic()
     try:
-        end = run()
+        result = run()
     except ApiError as error:
-        end = classify_failure(error)
+        result = classify_failure(error)
     except Exception:  # noqa: BLE001 - a bug in a call must not stop the others
-        log.exception("call %s stopped", delivery)
-        end = CallResult(error="The call failed with an error of this server.", name="internal")
-    took = int((clock.monotonic() - at) * 1000)
-    return OutboundAttempt(delivery, began, took, end.status, end.error, end.name, end.final, end.response, end.wait)
+        log.exception("delivery %s failed with an internal error; it is retried", delivery)
+        result = CallResult(error="The call failed with an error of this server.", name="internal")
+    duration_ms = int((clock.monotonic() - at) * 1000)
+    return OutboundAttempt(
+        delivery,
+        started_at,
+        duration_ms,
+        result.status,
+        result.error,
+        result.name,
+        result.final,
+        result.response,
+        result.wait,
+    )
 
 
 def log_attempt(kind: str, id_: str, type_: str, to: str, attempt: OutboundAttempt, next_at: int | None) -> None:
@@ -94,15 +104,15 @@ def classify_response(reply: outbound.UpstreamResponse) -> CallResult:
 
     2xx is delivered; 5xx and 429 are retried, not before `Retry-After`; any other status is final.
     """
-    kept = reply.content.decode("utf-8", "replace")
+    body = reply.content.decode("utf-8", "replace")
     if reply.is_success:
-        return CallResult(reply.status_code, response=kept)
-    name, again = (
+        return CallResult(reply.status_code, response=body)
+    name, is_retryable = (
         f"http_{reply.status_code // 100}xx",
         reply.status_code >= 500 or reply.status_code == TOO_MANY_REQUESTS,
     )
-    wait = min(reply.retry_after or 0, RETRY_AFTER_MAX) if again else 0
-    return CallResult(reply.status_code, f"It answered {reply.status_code}.", name, not again, kept, wait)
+    wait = min(reply.retry_after or 0, RETRY_AFTER_MAX) if is_retryable else 0
+    return CallResult(reply.status_code, f"It answered {reply.status_code}.", name, not is_retryable, body, wait)
 
 
 def classify_failure(error: ApiError) -> CallResult:

@@ -24,21 +24,21 @@ from socialpub.store.database import Tx
 
 log = logging.getLogger("socialpub.webhooks")
 
-CALLS_PER_RECEIVER = 32  # calls per receiver
+CALLS_PER_RECEIVER = 32  # at a time
 GATHER_SECONDS, GATHER_COUNT = 0.010, 16  # collection window for writing results together; sufficient number
 POLL_SECONDS = 5.0  # longest sleep, after which a changed clock or a command's changes are noticed
 
 
 @dataclass(frozen=True)
 class DeliveryTask:
-    """Delivery task. Tasks with the same `after` run one after the other."""
+    """Delivery task. Tasks with the same `serial_key` run one after the other."""
 
     number: int
     id: str
-    after: str | None
+    serial_key: str | None
     call: Callable[[], OutboundAttempt]
     """Performs the call; never raises."""
-    what: Any
+    data: Any
     """Data that the outbox needs to record the result."""
 
 
@@ -59,14 +59,16 @@ class Outbox(Protocol):
         """Prefix of its receivers' ids."""
 
     @property
-    def goes_on(self) -> bool:
-        """True if some tasks are sent during a pause; `look` then returns only those."""
+    def sends_during_pause(self) -> bool:
+        """True if some tasks are sent during a pause; `find_due` then returns only those."""
 
-    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
+    def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
         """List receivers with pending tasks, and when the first is due."""
 
-    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> DueTasks:
-        """Find up to `most` due tasks except those in progress (`but`); none if disabled."""
+    def find_due(
+        self, service: AppContext, receiver: str, limit: int, excluded: Collection[int], *, is_paused: bool
+    ) -> DueTasks:
+        """Find up to `limit` due tasks except those in progress (`excluded`); none if disabled."""
 
     @property
     def record(
@@ -80,42 +82,42 @@ class _FinishedTask:
     """Finished call."""
 
     receiver: str
-    errand: DeliveryTask
+    task: DeliveryTask
     attempt: OutboundAttempt
 
 
 class OutboxWorker:
     """Deliverer: takes due tasks of woken or scheduled receivers and runs them in the pool.
 
-    `held_back` returns True while nothing may be sent.
+    `is_paused` returns True while nothing may be sent.
     """
 
-    def __init__(self, service: AppContext, outboxes: Sequence[Outbox], held_back: Callable[[], bool]) -> None:
-        self._service, self._held_back = service, held_back
+    def __init__(self, service: AppContext, outboxes: Sequence[Outbox], is_paused: Callable[[], bool]) -> None:
+        self._service, self._is_paused = service, is_paused
         self._outboxes = {outbox.prefix: outbox for outbox in outboxes}
         self._changed = threading.Condition()
-        self._rung: set[str] = set()
-        self._put_off: set[str] = set()  # woken while sending was not allowed
+        self._woken: set[str] = set()
+        self._deferred: set[str] = set()  # woken while sending was not allowed
         self._timers: list[tuple[int, str]] = []  # (due, receiver)
         self._next: dict[str, int] = {}  # earliest of them, by receiver
-        self._more: set[str] = set()  # receivers with more due tasks than could start
-        self._behind: set[tuple[str, str]] = set()  # (receiver, order) with tasks waiting for others of their order
-        self._calls: dict[str, set[int]] = defaultdict(set)  # numbers of tasks in progress, by receiver
-        self._orders: set[tuple[str, str]] = set()  # (receiver, order) of tasks in progress
+        self._backlogged: set[str] = set()  # receivers with more due tasks than could start
+        self._blocked: set[tuple[str, str]] = set()  # (receiver, serial key) with waiting tasks
+        self._in_progress: dict[str, set[int]] = defaultdict(set)  # numbers of tasks in progress, by receiver
+        self._busy_keys: set[tuple[str, str]] = set()  # (receiver, serial key) of tasks in progress
         self._unwritten: list[_FinishedTask] = []  # results for the next transaction
-        self._enough = threading.Event()  # collected enough results: do not wait for more
-        self._ended: set[int] = set()  # ended since the current query began, which may have seen them pending
+        self._is_batch_full = threading.Event()  # collected enough results: do not wait for more
+        self._just_finished: set[int] = set()  # ended since the current query began, which may have seen them pending
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 
     def start(self) -> None:
-        self._service.ring_receivers = self.ring
+        self._service.ring_receivers = self.wake
         self._thread.start()
 
-    def ring(self, rung: list[str]) -> None:
+    def wake(self, woken: list[str]) -> None:
         """Wake the deliverer for these receivers."""
         with self._changed:
-            self._rung.update(rung)
+            self._woken.update(woken)
             self._changed.notify()
 
     def stop(self, seconds: float) -> None:
@@ -123,38 +125,38 @@ class OutboxWorker:
         with self._changed:
             self._stopping = True
             self._changed.notify()
-            self._changed.wait_for(lambda: not self._calls, seconds)
+            self._changed.wait_for(lambda: not self._in_progress, seconds)
         self._thread.join(1.0)
 
     def _run(self) -> None:
-        self._look_at_all()
+        self._schedule_all()
         while not self._stopping:
             try:
-                wanted, held_back = self._wanted()
-                for receiver in wanted:
-                    self._take(receiver, held_back)
-            except ApiError as error:  # nothing can be read now
-                log.warning("deliveries wait: %s", error.message)
+                receivers_due, is_paused = self._wait_for_receivers()
+                for receiver in receivers_due:
+                    self._start_due(receiver, is_paused)
+            except ApiError as error:  # the database cannot be read
+                log.warning("deliveries are delayed, the database cannot be read: %s", error.message)
                 with self._changed:
                     self._changed.wait(POLL_SECONDS)
-                self._look_at_all()
+                self._schedule_all()
             except Exception:  # noqa: BLE001 - the thread must live on
-                log.exception("deliveries stopped for a moment")
+                log.exception("deliveries stopped with an error; they continue in %d s", POLL_SECONDS)
                 with self._changed:
                     self._changed.wait(POLL_SECONDS)
 
-    def _look_at_all(self) -> None:
+    def _schedule_all(self) -> None:
         for outbox in self._outboxes.values():
             try:
-                found = self._service.read(functools.partial(outbox.soonest, self._service)).result()
+                found = self._service.read(functools.partial(outbox.find_next_due, self._service)).result()
             except ApiError as error:
-                log.warning("deliveries wait: %s", error.message)
+                log.warning("deliveries are delayed, the database cannot be read: %s", error.message)
                 return
             with self._changed:
                 for receiver, due in found:
-                    self._time(receiver, due)
+                    self._schedule(receiver, due)
 
-    def _time(self, receiver: str, due: int) -> None:
+    def _schedule(self, receiver: str, due: int) -> None:
         if due < self._next.get(receiver, due + 1):
             self._next[receiver] = due
             heapq.heappush(self._timers, (due, receiver))
@@ -162,98 +164,98 @@ class OutboxWorker:
     def _outbox(self, receiver: str) -> Outbox:
         return self._outboxes[receiver[: receiver.index("_") + 1]]
 
-    def _wanted(self) -> tuple[list[str], bool]:
+    def _wait_for_receivers(self) -> tuple[list[str], bool]:
         """Wait for receivers with due tasks; the flag is True during a pause."""
         with self._changed:
             soonest = (self._timers[0][0] - self._service.now_ms) / 1000 if self._timers else POLL_SECONDS
-            if not self._rung and soonest > 0:
+            if not self._woken and soonest > 0:
                 self._changed.wait(min(soonest, POLL_SECONDS))
-            held_back = self._held_back()
+            is_paused = self._is_paused()
             if self._stopping:
-                return [], held_back
-            self._ring_timers()
-            rung = self._may_leave(held_back)
-            full = {receiver for receiver in rung if len(self._calls.get(receiver, ())) >= CALLS_PER_RECEIVER}
-            self._more |= full  # queried again once half of their calls have ended
-            self._rung.clear()
-            return list(rung - full), held_back
+                return [], is_paused
+            self._wake_due()
+            woken = self._select_sendable(is_paused)
+            full = {receiver for receiver in woken if len(self._in_progress.get(receiver, ())) >= CALLS_PER_RECEIVER}
+            self._backlogged |= full  # queried again once half of their calls have ended
+            self._woken.clear()
+            return list(woken - full), is_paused
 
-    def _may_leave(self, held_back: bool) -> set[str]:
-        """Split woken receivers during a pause: return those allowed, keep the others for later."""
-        if held_back:
-            self._put_off |= self._rung
-            return {receiver for receiver in self._rung if self._outbox(receiver).goes_on}
-        rung = self._rung | self._put_off
-        self._put_off.clear()
-        return rung
+    def _select_sendable(self, is_paused: bool) -> set[str]:
+        """Return the woken receivers; during a pause defer those that must not be sent to."""
+        if is_paused:
+            self._deferred |= self._woken
+            return {receiver for receiver in self._woken if self._outbox(receiver).sends_during_pause}
+        woken = self._woken | self._deferred
+        self._deferred.clear()
+        return woken
 
-    def _ring_timers(self) -> None:
+    def _wake_due(self) -> None:
         now = self._service.now_ms
         while self._timers and self._timers[0][0] <= now:
             due, receiver = heapq.heappop(self._timers)
-            self._rung.add(receiver)
+            self._woken.add(receiver)
             if self._next.get(receiver) == due:
                 del self._next[receiver]
 
-    def _take(self, receiver: str, held_back: bool) -> None:
+    def _start_due(self, receiver: str, is_paused: bool) -> None:
         service, outbox = self._service, self._outbox(receiver)
         with self._changed:
-            under_way = tuple(self._calls.get(receiver, ()))
-            self._ended.clear()
+            in_progress = tuple(self._in_progress.get(receiver, ()))
+            self._just_finished.clear()
         found = service.read(
-            lambda: outbox.look(service, receiver, CALLS_PER_RECEIVER, under_way, held_back=held_back)
+            lambda: outbox.find_due(service, receiver, CALLS_PER_RECEIVER, in_progress, is_paused=is_paused)
         ).result()
         with self._changed:
             if found.next_at is not None:
-                self._time(receiver, found.next_at)
-            self._more.discard(receiver)
-            self._behind = {each for each in self._behind if each[0] != receiver}
-            chosen = [errand for errand in found.due if self._enter(receiver, errand)]
+                self._schedule(receiver, found.next_at)
+            self._backlogged.discard(receiver)
+            self._blocked = {each for each in self._blocked if each[0] != receiver}
+            chosen = [task for task in found.due if self._try_start(receiver, task)]
             if len(found.due) == CALLS_PER_RECEIVER:
-                self._more.add(receiver)
-        for errand in chosen:
-            self._begin(receiver, found.share, errand)
+                self._backlogged.add(receiver)
+        for task in chosen:
+            self._submit(receiver, found.share, task)
 
-    def _enter(self, receiver: str, errand: DeliveryTask) -> bool:
-        """Return whether a task may start: not in progress, not just ended, its order is free."""
-        calls = self._calls[receiver]
-        if errand.number in calls or errand.number in self._ended:
+    def _try_start(self, receiver: str, task: DeliveryTask) -> bool:
+        """Return whether a task may start: not in progress, not just finished, serial key free."""
+        calls = self._in_progress[receiver]
+        if task.number in calls or task.number in self._just_finished:
             return False
         if self._stopping or len(calls) >= CALLS_PER_RECEIVER:
-            self._more.add(receiver)
+            self._backlogged.add(receiver)
             return False
-        if errand.after is not None:
-            if (receiver, errand.after) in self._orders:
-                self._behind.add((receiver, errand.after))
+        if task.serial_key is not None:
+            if (receiver, task.serial_key) in self._busy_keys:
+                self._blocked.add((receiver, task.serial_key))
                 return False
-            self._orders.add((receiver, errand.after))
-        calls.add(errand.number)
+            self._busy_keys.add((receiver, task.serial_key))
+        calls.add(task.number)
         return True
 
-    def _begin(self, receiver: str, share: ShareKey, errand: DeliveryTask) -> None:
+    def _submit(self, receiver: str, share: ShareKey, task: DeliveryTask) -> None:
         try:
-            self._service.executors.delivering.submit_for(share, self._deliver, receiver, errand)
+            self._service.executors.delivering.submit_for(share, self._deliver, receiver, task)
         except RuntimeError:  # the pool is closed: the server stops
-            self._give_back(receiver, errand, None)
+            self._release(receiver, task, None)
 
-    def _deliver(self, receiver: str, errand: DeliveryTask) -> None:
+    def _deliver(self, receiver: str, task: DeliveryTask) -> None:
         """Perform the call in the pool. The first thread to finish writes for the others too."""
         try:
-            attempt = errand.call()
+            attempt = task.call()
         except Exception:  # noqa: BLE001 - no caller reads the future; the task stays pending
-            log.exception("delivery %s stopped", errand.id)
-            self._give_back(receiver, errand, self._soon())
+            log.exception("delivery %s stopped with an error; it is sent again", task.id)
+            self._release(receiver, task, self._next_poll_ms())
             return
         with self._changed:
-            self._unwritten.append(_FinishedTask(receiver, errand, attempt))
-            waiting, others = len(self._unwritten), self._under_way() - len(self._unwritten)
+            self._unwritten.append(_FinishedTask(receiver, task, attempt))
+            waiting, others = len(self._unwritten), self._count_in_progress() - len(self._unwritten)
             if waiting >= GATHER_COUNT or not others:
-                self._enough.set()
+                self._is_batch_full.set()
         if waiting == 1:
-            self._enough.wait(GATHER_SECONDS)
-            self._write_down()
+            self._is_batch_full.wait(GATHER_SECONDS)
+            self._write_results()
 
-    def _write_down(self) -> None:
+    def _write_results(self) -> None:
         """Record all finished results in one transaction."""
         batch: list[_FinishedTask] = []
 
@@ -262,66 +264,66 @@ class OutboxWorker:
             return self._record(tx, batch)
 
         try:
-            again = self._service.write(record).result()
+            retry_times = self._service.write(record).result()
         except ApiError as error:  # they stay pending and are sent again
-            log.warning("the ends of deliveries could not be written: %s", error.message)
+            log.warning("the results of deliveries were not stored, they are sent again: %s", error.message)
             batch = batch or self._take_unwritten()  # the writer may not have reached it
-            again = [self._soon()] * len(batch)
+            retry_times = [self._next_poll_ms()] * len(batch)
         except Exception:  # noqa: BLE001 - one bad result must not block the others
-            log.exception("the ends of %d deliveries could not be written together", len(batch))
-            again = [self._written_alone(ended) for ended in batch]
+            log.exception("the results of %d deliveries were not stored together; each is stored alone", len(batch))
+            retry_times = [self._write_alone(finished) for finished in batch]
         with self._changed:
-            for ended, again_at in zip(batch, again, strict=True):
-                self._end(ended.receiver, ended.errand, again_at)
+            for finished, retry_at in zip(batch, retry_times, strict=True):
+                self._finish(finished.receiver, finished.task, retry_at)
             self._changed.notify_all()
 
     def _record(self, tx: Tx, batch: Sequence[_FinishedTask]) -> list[int | None]:
         """Record the results by receiver, in the order in which they ended."""
         receivers: dict[str, list[_FinishedTask]] = defaultdict(list)
-        for ended in batch:
-            receivers[ended.receiver].append(ended)
-        again: dict[tuple[str, int], int | None] = {}
-        for receiver, mine in receivers.items():
-            calls = [(ended.errand, ended.attempt) for ended in mine]
+        for finished in batch:
+            receivers[finished.receiver].append(finished)
+        retry_times: dict[tuple[str, int], int | None] = {}
+        for receiver, of_receiver in receivers.items():
+            calls = [(finished.task, finished.attempt) for finished in of_receiver]
             found = self._outbox(receiver).record(self._service, tx, receiver, calls)
-            again |= {(receiver, errand.number): at for (errand, _), at in zip(calls, found, strict=True)}
-        return [again[ended.receiver, ended.errand.number] for ended in batch]
+            retry_times |= {(receiver, task.number): at for (task, _), at in zip(calls, found, strict=True)}
+        return [retry_times[finished.receiver, finished.task.number] for finished in batch]
 
     def _take_unwritten(self) -> list[_FinishedTask]:
         with self._changed:
             taken, self._unwritten = self._unwritten, []
-            self._enough.clear()
+            self._is_batch_full.clear()
             return taken
 
-    def _under_way(self) -> int:
-        return sum(map(len, self._calls.values()))
+    def _count_in_progress(self) -> int:
+        return sum(map(len, self._in_progress.values()))
 
-    def _written_alone(self, ended: _FinishedTask) -> int | None:
+    def _write_alone(self, finished: _FinishedTask) -> int | None:
         try:
-            return self._service.write(lambda tx: self._record(tx, [ended])).result()[0]
+            return self._service.write(lambda tx: self._record(tx, [finished])).result()[0]
         except Exception:  # noqa: BLE001 - no caller reads the future; the task stays pending
-            log.exception("the end of delivery %s could not be written", ended.errand.id)
-            return self._soon()
+            log.exception("the result of delivery %s was not stored; it is sent again", finished.task.id)
+            return self._next_poll_ms()
 
-    def _soon(self) -> int:
+    def _next_poll_ms(self) -> int:
         return self._service.now_ms + int(POLL_SECONDS * 1000)
 
-    def _give_back(self, receiver: str, errand: DeliveryTask, again_at: int | None) -> None:
+    def _release(self, receiver: str, task: DeliveryTask, retry_at: int | None) -> None:
         """Release a task whose call was not made or not finished."""
         with self._changed:
-            self._end(receiver, errand, again_at)
+            self._finish(receiver, task, retry_at)
             self._changed.notify_all()
 
-    def _end(self, receiver: str, errand: DeliveryTask, again_at: int | None) -> None:
-        calls = self._calls[receiver]
-        calls.discard(errand.number)
-        self._ended.add(errand.number)
-        if errand.after is not None:
-            self._orders.discard((receiver, errand.after))
-        if again_at is not None:
-            self._time(receiver, again_at)
-        waited_for = (receiver, errand.after) in self._behind
-        if waited_for or (receiver in self._more and len(calls) <= CALLS_PER_RECEIVER // 2):
-            self._rung.add(receiver)
+    def _finish(self, receiver: str, task: DeliveryTask, retry_at: int | None) -> None:
+        calls = self._in_progress[receiver]
+        calls.discard(task.number)
+        self._just_finished.add(task.number)
+        if task.serial_key is not None:
+            self._busy_keys.discard((receiver, task.serial_key))
+        if retry_at is not None:
+            self._schedule(receiver, retry_at)
+        has_blocked = (receiver, task.serial_key) in self._blocked
+        if has_blocked or (receiver in self._backlogged and len(calls) <= CALLS_PER_RECEIVER // 2):
+            self._woken.add(receiver)
         if not calls:
-            del self._calls[receiver]
+            del self._in_progress[receiver]

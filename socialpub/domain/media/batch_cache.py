@@ -36,10 +36,10 @@ class _CachedMedia:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     facts: MediaFacts | None = None
-    instead: str | None = None
+    non_media: str | None = None
     error: ApiError | None = None
     failed_at: float = 0.0
-    coming: concurrent.futures.Future[None] | None = None
+    future: concurrent.futures.Future[None] | None = None
 
 
 class BatchMediaCache:
@@ -48,35 +48,35 @@ class BatchMediaCache:
     def __init__(self, service: AppContext) -> None:
         self._service = service
         self._entries: dict[str, dict[str, _CachedMedia]] = defaultdict(dict)
-        self._owners: dict[str, str] = {}
+        self._organizations: dict[str, str] = {}
         self._guard = threading.Lock()
         self._folder = RunDirectory(service.runtime.settings.data_dir / "fetched", service.process.run)
-        self._tidied: float | None = None
+        self._cleaned_at: float | None = None
 
-    def owned(self, batch: str, organization: str) -> None:
+    def set_organization(self, batch: str, organization: str) -> None:
         """Set the organization whose share the batch's files are read in."""
-        self._owners[batch] = organization
+        self._organizations[batch] = organization
 
     def get(self, batch: str, url: str) -> tuple[Path, MediaFacts]:
         """Return the file of a URL with its facts.
 
         Raises ApiError from the guarded client (upstream status in `platform_response`) or from probing.
         """
-        return self._once(batch, _file_name(url), lambda place: self._fetch(url, place))
+        return self._get_or_make(batch, _file_name(url), lambda path: self._fetch(url, path))
 
-    def begin(self, batch: str, url: str) -> concurrent.futures.Future[None]:
+    def start_fetch(self, batch: str, url: str) -> concurrent.futures.Future[None]:
         """Fetch a URL in the pool for user-chosen addresses, in its organization's share.
 
         Once the future is done, `get` is quick. Raises RuntimeError while the server stops.
         """
         with self._guard:
             entry = self._entries[batch].setdefault(_file_name(url), _CachedMedia())
-            if entry.coming is None or (entry.coming.done() and not self._is_known(entry)):
-                share = ShareKey(urlsplit(url).netloc.lower(), self._owners.get(batch, batch))
-                entry.coming = self._service.executors.steered.submit_for(share, self._come, batch, url)
-            return entry.coming
+            if entry.future is None or (entry.future.done() and not self._is_known(entry)):
+                share = ShareKey(urlsplit(url).netloc.lower(), self._organizations.get(batch, batch))
+                entry.future = self._service.executors.steered.submit_for(share, self._fetch_quietly, batch, url)
+            return entry.future
 
-    def _come(self, batch: str, url: str) -> None:
+    def _fetch_quietly(self, batch: str, url: str) -> None:
         try:
             self.get(batch, url)
         except ApiError:
@@ -90,20 +90,20 @@ class BatchMediaCache:
             entry.error is not None and self._service.runtime.clock.monotonic() - entry.failed_at < FAILURE_TTL_SECONDS
         )
 
-    def bring(self, batch: str, inline: Mapping[str, files.IncomingFile]) -> None:
+    def add_inline(self, batch: str, inline: Mapping[str, files.IncomingFile]) -> None:
         """Add the inline files of a request to the batch."""
         for name, arriving in inline.items():
-            place = self._make(batch) / name
+            path = self._make(batch) / name
             try:
-                os.link(arriving.path, place)
+                os.link(arriving.path, path)
             except OSError:  # the media folder is on another disk
-                private_files.copy(arriving.path, place)
+                private_files.copy(arriving.path, path)
 
-    def brought(self, batch: str, name: str) -> tuple[Path, MediaFacts]:
+    def get_inline(self, batch: str, name: str) -> tuple[Path, MediaFacts]:
         """Return an added file with its facts. Raises ApiError from probing."""
-        return self._once(batch, name, _raise_missing)
+        return self._get_or_make(batch, name, _raise_missing)
 
-    def held(self) -> list[str]:
+    def list_batches(self) -> list[str]:
         """List the batches with files here, except those only being validated."""
         return [
             name for name in self._folder.names() if not (name.startswith(VALIDATION_PREFIX) and name in self._entries)
@@ -113,7 +113,7 @@ class BatchMediaCache:
         """Delete the files of a settled batch."""
         with self._guard:
             self._entries.pop(batch, None)
-            self._owners.pop(batch, None)
+            self._organizations.pop(batch, None)
         self._folder.drop(batch)
 
     def adopt(self) -> None:
@@ -125,35 +125,35 @@ class BatchMediaCache:
         """Release the folder at the end of the run."""
         self._folder.close()
 
-    def tidy(self) -> None:
+    def clean_up_hourly(self) -> None:
         """Remove unreferenced stored files, at the first call and then hourly."""
         now = self._service.runtime.clock.monotonic()
-        if self._tidied is None or now - self._tidied >= CLEANUP_SECONDS:
-            self._tidied = now
+        if self._cleaned_at is None or now - self._cleaned_at >= CLEANUP_SECONDS:
+            self._cleaned_at = now
             files.clean_up(self._service)
 
-    def _once(self, batch: str, name: str, make: Callable[[Path], str | None]) -> tuple[Path, MediaFacts]:
+    def _get_or_make(self, batch: str, name: str, make: Callable[[Path], str | None]) -> tuple[Path, MediaFacts]:
         with self._guard:
             entry = self._entries[batch].setdefault(name, _CachedMedia())
-        place = self._folder.of(batch) / name
+        path = self._folder.of(batch) / name
         with entry.lock:
             if entry.error and self._has_just_failed(entry):
                 raise entry.error
             try:
-                if not place.exists():
+                if not path.exists():
                     self._make(batch)
-                    entry.instead = make(place)
-                entry.facts = entry.facts or _measure(place, self._owners.get(batch, batch), entry.instead)
+                    entry.non_media = make(path)
+                entry.facts = entry.facts or _measure(path, self._organizations.get(batch, batch), entry.non_media)
             except ApiError as error:
                 entry.error, entry.failed_at = error, self._service.runtime.clock.monotonic()
                 raise
-            return place, entry.facts
+            return path, entry.facts
 
-    def _fetch(self, url: str, place: Path) -> str | None:
+    def _fetch(self, url: str, path: Path) -> str | None:
         """Download to the file; return a description of non-media content, None for media."""
         runtime = self._service.runtime
         most = runtime.settings.media.max_bytes
-        with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.IncomingFile(place.parent) as arriving:
+        with runtime.open_http(runtime.http_policy(guarded=True)) as http, files.IncomingFile(path.parent) as arriving:
             reply = http.download(url, arriving, max_bytes=most, timeout=FETCH_SECONDS)
             if not reply.is_success:
                 detail: UpstreamAnswer = {"status": reply.status_code, "url": url}
@@ -164,8 +164,8 @@ class BatchMediaCache:
                 message = f"The address answered, but the file {reply.unread}."
                 raise ApiError("platform_unavailable", message, outcome=Outcome.NOT_SENT)
             arriving.finish()
-            arriving.move_to(place)
-        return None if probe.sniff(arriving.head) else non_media_responses.describe_content(url, reply, place)
+            arriving.move_to(path)
+        return None if probe.sniff(arriving.head) else non_media_responses.describe_content(url, reply, path)
 
     def _make(self, batch: str) -> Path:
         with storage_errors.translate():
@@ -176,13 +176,13 @@ def _file_name(url: str) -> str:
     return hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _raise_missing(place: Path) -> str | None:
-    raise FileNotFoundError(place)
+def _raise_missing(path: Path) -> str | None:
+    raise FileNotFoundError(path)
 
 
-def _measure(path: Path, owner: str, instead: str | None) -> MediaFacts:
+def _measure(path: Path, owner: str, non_media: str | None) -> MediaFacts:
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     return probe.measure(path, sha256, owner) or MediaFacts(
-        probe.UNKNOWN_TYPE, path.stat().st_size, sha256, instead=instead
+        probe.UNKNOWN_TYPE, path.stat().st_size, sha256, non_media=non_media
     )

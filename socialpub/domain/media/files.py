@@ -78,10 +78,10 @@ def check_folder(service: AppContext) -> None:
         raise rule_error("storage.unavailable", f"Media cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
 
 
-def check_space(folder: Path, coming: int = 0) -> None:
-    """Raise ApiError `storage.unavailable` if `coming` bytes would leave less than the reserve."""
+def check_space(folder: Path, size: int = 0) -> None:
+    """Raise ApiError `storage.unavailable` if `size` bytes would leave less than the reserve."""
     with contextlib.suppress(FileNotFoundError):
-        if shutil.disk_usage(folder).free - coming < RESERVE_BYTES:
+        if shutil.disk_usage(folder).free - size < RESERVE_BYTES:
             raise rule_error("storage.unavailable", "There is no room for more media.", retry_after=FULL_RETRY_SECONDS)
 
 
@@ -123,7 +123,7 @@ class IncomingFile:
     def sha256(self) -> str:
         return self._hash.hexdigest()
 
-    def rest(self) -> None:
+    def suspend(self) -> None:
         """Close the file for now, without fsync; `finish` follows."""
         with storage_errors.translate():
             self.file.close()
@@ -135,12 +135,12 @@ class IncomingFile:
             with self.path.open("rb") as file:
                 os.fsync(file.fileno())
 
-    def move_to(self, place: Path) -> None:
+    def move_to(self, path: Path) -> None:
         """Move the finished file to its place, durably."""
         with storage_errors.translate():
-            private_files.make_folder(place.parent)
-            os.replace(self.path, place)
-            for folder in (place.parent, place.parent.parent):
+            private_files.make_folder(path.parent)
+            os.replace(self.path, path)
+            for folder in (path.parent, path.parent.parent):
                 directories.sync(folder)
 
     def close(self) -> None:
@@ -154,23 +154,23 @@ class IncomingFile:
 # --- Saving and removing ---------------------------------------------------------------------------------------------
 
 
-def save(service: AppContext, arriving: IncomingFile) -> Path:
+def save(service: AppContext, incoming: IncomingFile) -> Path:
     """Store the finished file by hash; leased until it is released, for 15 minutes at most."""
-    place = file_path(service, arriving.sha256)
+    path = file_path(service, incoming.sha256)
     with _lock:
-        _leases.setdefault(place, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)
-        if not place.exists():
-            arriving.move_to(place)
-    return place
+        _leases.setdefault(path, []).append(service.runtime.clock.monotonic() + LEASE_SECONDS)
+        if not path.exists():
+            incoming.move_to(path)
+    return path
 
 
 def release(service: AppContext, sha256: str) -> None:
     """End one lease: a row names the file now."""
-    place = file_path(service, sha256)
+    path = file_path(service, sha256)
     with _lock:
-        if place in _leases:
-            _leases[place].pop(0)
-        _drop_expired_leases(place, 0)
+        if path in _leases:
+            _leases[path].pop(0)
+        _drop_expired_leases(path, 0)
 
 
 def release_unreferenced(service: AppContext, sha256: str) -> None:
@@ -181,19 +181,19 @@ def release_unreferenced(service: AppContext, sha256: str) -> None:
 
 def remove_unreferenced(service: AppContext, sha256: str) -> bool:
     """Delete a file unless a row or lease needs it; return whether it was deleted."""
-    place = file_path(service, sha256)
+    path = file_path(service, sha256)
     with _lock:
-        _drop_expired_leases(place, service.runtime.clock.monotonic())
-        if place in _leases or service.read(lambda: _find_referenced([sha256])).result():
+        _drop_expired_leases(path, service.runtime.clock.monotonic())
+        if path in _leases or service.read(lambda: _find_referenced([sha256])).result():
             return False
-        place.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
     return True
 
 
-def _drop_expired_leases(place: Path, now: float) -> None:
-    left = [ends for ends in _leases.pop(place, ()) if ends > now]
+def _drop_expired_leases(path: Path, now: float) -> None:
+    left = [ends for ends in _leases.pop(path, ()) if ends > now]
     if left:
-        _leases[place] = left
+        _leases[path] = left
 
 
 def _find_referenced(hashes: Iterable[str]) -> set[str]:

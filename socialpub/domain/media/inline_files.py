@@ -33,22 +33,22 @@ def extract(items: list[dict[str, Any]], open_file: Callable[[], IncomingFile], 
     for item in items:
         text, item[FIELD] = item[FIELD], ""
         with contextlib.ExitStack() as unwanted:
-            arriving = unwanted.enter_context(open_file())
-            if _decode_to_file(text, arriving):
-                item[FIELD] = arriving.sha256
-                if arriving.sha256 not in files:
-                    files[arriving.sha256] = arriving
+            incoming = unwanted.enter_context(open_file())
+            if _decode_to_file(text, incoming):
+                item[FIELD] = incoming.sha256
+                if incoming.sha256 not in files:
+                    files[incoming.sha256] = incoming
                     unwanted.pop_all()
 
 
-def _decode_to_file(text: str, arriving: IncomingFile) -> bool:
+def _decode_to_file(text: str, incoming: IncomingFile) -> bool:
     """Decode base64 into the file; return whether the text was valid and fully written."""
     if not text or len(text) % 4 or text.find("=", 0, -2) >= 0:
         return False
     try:
         for at in range(0, len(text), CHUNK_CHARACTERS):
-            arriving.write(base64.b64decode(text[at : at + CHUNK_CHARACTERS], validate=True))
+            incoming.write(base64.b64decode(text[at : at + CHUNK_CHARACTERS], validate=True))
     except ValueError:
         return False
-    arriving.rest()
+    incoming.suspend()
     return True

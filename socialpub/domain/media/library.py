@@ -330,7 +330,7 @@ def delete_unused(service: AppContext, before_ms: int) -> int:
         return 0
     looked, gone = service.write(lambda tx: _delete_unused_batch(service, tx, before_ms)).result()
     if gone:
-        log.info("%d media that no post needs any more were deleted", gone)
+        log.info("deleted %d media files that no post needs", gone)
     return looked
 
 
@@ -450,7 +450,7 @@ def _locate_file(
     if "mediaId" in ref:
         return _locate_stored(service, assets[ref["mediaId"]])
     if "bytesBase64" in ref:
-        return fetched.brought(batch, ref["bytesBase64"])
+        return fetched.get_inline(batch, ref["bytesBase64"])
     return fetched.get(batch, ref["url"])
 
 

@@ -77,7 +77,9 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
         return None
     found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type).result()
     if "rule" in found:
-        log.info("%s %s: %s", path.name, found["rule"], found.get("error") or found["why"])
+        log.info(
+            "media file %s is refused by rule %s: %s", path.name, found["rule"], found.get("error") or found["why"]
+        )
         raise rule_error(
             found["rule"], f"{rule_error(found['rule']).message} {found['why']}", remediation=found.get("advice")
         )
@@ -93,7 +95,7 @@ def _run_worker(path: Path, content_type: str) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return _limit_error("it took too long")
     except OSError as error:
-        log.error("no process could be started to read a media file: %s", error)
+        log.error("the process that probes a media file could not be started; the request fails: %s", error)
         raise ApiError("internal_error") from error
     if code != 0:
         return _limit_error(f"its reader ended with {code}")

@@ -55,7 +55,7 @@ _STATUS_INDEX = 7  # index in a post's row
 class _PlannedTarget(NamedTuple):
     """Target that passed preflight: post id, share key of its call, warnings."""
 
-    aim: ResolvedTarget
+    resolved: ResolvedTarget
     post: str
     share: ShareKey
     warnings: tuple[PublishWarning, ...]
@@ -66,7 +66,7 @@ class BatchPlan(NamedTuple):
 
     who: Actor
     request: PublishRequest
-    ear: lost_responses.PendingResponse | None
+    pending: lost_responses.PendingResponse | None
     batch: str
     targets: Sequence[_PlannedTarget]
     stored: Mapping[str, MediaFacts]  # stored inline media by hash
@@ -84,82 +84,89 @@ class BatchPlan(NamedTuple):
         """Identity of the request: its key, or the prefix of its pending response."""
         if self.who.key:
             return self.who.key.id
-        return self.ear.prefix if self.ear else None
+        return self.pending.prefix if self.pending else None
 
     @property
     def organization(self) -> int:
         """Surrogate key of the organization."""
-        return self.targets[0].aim.account["numbers"][0]
+        return self.targets[0].resolved.account["numbers"][0]
 
     @property
     def assets(self) -> dict[str, MediaRow]:
         """Stored media of the targets, by id."""
-        return {asset: row for target in self.targets for asset, row in target.aim.assets.items()}
+        return {asset: row for target in self.targets for asset, row in target.resolved.assets.items()}
 
 
 # --- Before the transaction ------------------------------------------------------------------------------------------
 
 
 async def prepare(
-    who: Actor, request: PublishRequest, ear: lost_responses.PendingResponse | None, inline: library.InlineFiles
+    who: Actor, request: PublishRequest, pending: lost_responses.PendingResponse | None, inline: library.InlineFiles
 ) -> BatchPlan:
     """Check a publish request. Raises ApiError, with nothing written, if any check fails.
 
-    Repeats are detected in the transaction; here only if inline files would be stored again: InUseError for a used key,
-    JoinError for an `ear` whose batch exists or is being accepted.
+    Repeats are detected in the transaction; here only if inline files would be stored again: KeyInUseError for a used
+    key, JoinEarlierRequestError for a request whose batch exists or is being accepted.
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
-    looked, aims, logged = await service.read_inline(
-        lambda: _read_request(who, request, [(who.key, ear)] if inline else ())
+    lookup, resolved_targets, history = await service.read_inline(
+        lambda: _read_request(who, request, [(who.key, pending)] if inline else ())
     )
-    shares = [upstreams.build_share_key(service, aim.platform, aim.who.extra, scope.organization) for aim in aims]
+    shares = [
+        upstreams.build_share_key(service, resolved.platform, resolved.who.extra, scope.organization)
+        for resolved in resolved_targets
+    ]
     if request.scheduled_at is None:
         _check_capacity(service, shares)
-    checked = await preflight.check_cheap(service, scope, aims, logged)
-    if error := preflight.combine_errors(service, aims, checked):
+    checked = await preflight.check_cheap(service, scope, resolved_targets, history)
+    if error := preflight.combine_errors(service, resolved_targets, checked):
         raise error
     if preflight.should_refuse_duplicates(service, request):
-        preflight.check_duplicates(aims, logged.before)
-    quotas.check(service, looked.standing, len(aims))
-    posts = [service.runtime.ids.uuid() for _ in aims]
+        preflight.check_duplicates(resolved_targets, history.before)
+    quotas.check(service, lookup.usage, len(resolved_targets))
+    posts = [service.runtime.ids.uuid() for _ in resolved_targets]
     names = [f"post {post}" for post in posts]
-    noted = preflight.build_warnings(service, aims, logged, request.scheduled_at, names)
-    stored = await _store_inline(service, scope.organization, aims, inline) if inline else {}
+    warnings_by_target = preflight.build_warnings(service, resolved_targets, history, request.scheduled_at, names)
+    stored = await _store_inline(service, scope.organization, resolved_targets, inline) if inline else {}
     targets = [
-        _PlannedTarget(aim, post, share, _merge_warnings(service, request, aim, stored, (*found.warnings, *notes)))
-        for aim, post, share, found, notes in zip(aims, posts, shares, checked, noted, strict=True)
+        _PlannedTarget(
+            resolved, post, share, _merge_warnings(service, request, resolved, stored, (*found.warnings, *notes))
+        )
+        for resolved, post, share, found, notes in zip(
+            resolved_targets, posts, shares, checked, warnings_by_target, strict=True
+        )
     ]
-    return _build_plan(who, request, ear, targets, stored)
+    return _build_plan(who, request, pending, targets, stored)
 
 
 def _read_request(who: Actor, request: PublishRequest, repeats: Sequence[_RequestIdentity]) -> _RequestRead:
     """Read the rows that the request names, its targets, and the post history of each."""
     _check_repeats(who.service, repeats)
-    looked = request_lookup.look_up(who.service, who.scope, request)
-    aims = _resolve_targets(who, request, looked)
-    return looked, aims, preflight.load_history(who.service, aims, request.scheduled_at)
+    lookup = request_lookup.look_up(who.service, who.scope, request)
+    resolved_targets = _resolve_targets(who, request, lookup)
+    return lookup, resolved_targets, preflight.load_history(who.service, resolved_targets, request.scheduled_at)
 
 
-def _resolve_targets(who: Actor, request: PublishRequest, looked: request_lookup.RequestLookup) -> list[ResolvedTarget]:
-    if looked.paused and request.scheduled_at is None:
+def _resolve_targets(who: Actor, request: PublishRequest, lookup: request_lookup.RequestLookup) -> list[ResolvedTarget]:
+    if lookup.paused and request.scheduled_at is None:
         raise rule_error("service.paused", retry_after=PAUSED_RETRY_SECONDS)
-    return resolve(who.service, request, looked.named)
+    return resolve(who.service, request, lookup.named)
 
 
 def _check_repeats(service: AppContext, repeats: Sequence[_RequestIdentity]) -> None:
-    """Raise InUseError or JoinError for a repeated request."""
+    """Raise KeyInUseError or JoinEarlierRequestError for a repeated request."""
     if not repeats:
         return
-    asked = sql.dump_json([[key and key.id, *(ear.bounds if ear else ())] for key, ear in repeats])
+    asked = sql.dump_json([[key and key.id, *(pending.bounds if pending else ())] for key, pending in repeats])
     now = service.now_ms
     found = sql.load_json(
         sql.fetch_value(acceptance.FIND_EARLIER_REQUESTS, (asked, now, now - lost_responses.WINDOW_MS))
     )
-    for (_, ear), (used, same) in zip(repeats, found, strict=True):
+    for (_, pending), (used, same) in zip(repeats, found, strict=True):
         if used:
             raise idempotency.KeyInUseError
-        if ear and (first := lost_responses.pick_undelivered(service, same)):
+        if pending and (first := lost_responses.pick_undelivered(service, same)):
             raise lost_responses.JoinEarlierRequestError(first)
 
 
@@ -174,10 +181,10 @@ def _check_capacity(service: AppContext, shares: Sequence[ShareKey]) -> None:
 
 
 async def _store_inline(
-    service: AppContext, organization: str, aims: Sequence[ResolvedTarget], files: library.InlineFiles
+    service: AppContext, organization: str, resolved_targets: Sequence[ResolvedTarget], files: library.InlineFiles
 ) -> dict[str, MediaFacts]:
     """Store inline media durably before any row names them, equal files once."""
-    inline = {ref["bytesBase64"] for aim in aims for ref in aim.refs if "bytesBase64" in ref}
+    inline = {ref["bytesBase64"] for resolved in resolved_targets for ref in resolved.refs if "bytesBase64" in ref}
     if not inline:
         return {}
 
@@ -198,12 +205,16 @@ async def _store_inline(
 def _merge_warnings(
     service: AppContext,
     request: PublishRequest,
-    aim: ResolvedTarget,
+    resolved: ResolvedTarget,
     stored: Mapping[str, MediaFacts],
     found: Sequence[PublishWarning],
 ) -> tuple[PublishWarning, ...]:
     """Merge a target's warnings; if scheduled, with rules that its stored media will break."""
-    known = preflight.find_known_breaches(service, aim, stored) if request.scheduled_at is not None and aim.refs else ()
+    known = (
+        preflight.find_known_breaches(service, resolved, stored)
+        if request.scheduled_at is not None and resolved.refs
+        else ()
+    )
     if len(found) + len(known) < 2:
         return (*found, *known)
     return tuple(remove_duplicates((*remove_duplicates(found), *known)))
@@ -212,7 +223,7 @@ def _merge_warnings(
 def _build_plan(
     who: Actor,
     request: PublishRequest,
-    ear: lost_responses.PendingResponse | None,
+    pending: lost_responses.PendingResponse | None,
     targets: Sequence[_PlannedTarget],
     stored: Mapping[str, MediaFacts],
 ) -> BatchPlan:
@@ -221,19 +232,21 @@ def _build_plan(
     folds: dict[str, str] = {}
     rows, jobs, results = [], [], []
     for target in targets:
-        account, notes = target.aim.account["id"], [build_warning_body(note) for note in target.warnings]
-        text = target.aim.draft.text
+        account, notes = target.resolved.account["id"], [build_warning_body(note) for note in target.warnings]
+        text = target.resolved.draft.text
         if text not in folds:  # shared by most targets of a batch
             folds[text] = casefold.fold_for_storage(text)
         rows.append(_build_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(JobSpec(target.post, account, *target.share))
-        results.append(batches.build_accepted_result(target.post, account, target.aim.platform, at_ms, notes))
-    return BatchPlan(who, request, ear, batch, targets, stored, media, rows, jobs, results)
+        results.append(batches.build_accepted_result(target.post, account, target.resolved.platform, at_ms, notes))
+    return BatchPlan(who, request, pending, batch, targets, stored, media, rows, jobs, results)
 
 
 def _list_inline(targets: Sequence[_PlannedTarget]) -> list[InlineMedia]:
     """List the distinct inline media of the targets."""
-    inlines = (_inline_key(ref, target.aim.account["profile"]) for target in targets for ref in target.aim.refs)
+    inlines = (
+        _inline_key(ref, target.resolved.account["profile"]) for target in targets for ref in target.resolved.refs
+    )
     return list(dict.fromkeys(inline for inline in inlines if inline is not None))
 
 
@@ -245,19 +258,21 @@ def _build_row(
     target: _PlannedTarget, batch: str, at_ms: int | None, media: Mapping[InlineMedia, str], fold: str, warnings: str
 ) -> SqlRow:
     """Build a post's own columns, in the order of `acceptance.POSTS`."""
-    aim, account = target.aim, target.aim.account
+    resolved, account = target.resolved, target.resolved.account
     return (
         target.post,
         *account["numbers"],
-        aim.platform,
+        resolved.platform,
         batch,
-        aim.position,
+        resolved.position,
         "validated" if at_ms is None else "queued",
-        aim.draft.text,
+        resolved.draft.text,
         fold,
-        _encode_json([_build_saved_ref(ref, account["profile"], media) for ref in aim.refs]) if aim.refs else "[]",
-        _encode_json(aim.draft.options) if aim.draft.options else "{}",
-        aim.draft.first_comment if platforms.platform(aim.platform).first_comment else None,
+        _encode_json([_build_saved_ref(ref, account["profile"], media) for ref in resolved.refs])
+        if resolved.refs
+        else "[]",
+        _encode_json(resolved.draft.options) if resolved.draft.options else "{}",
+        resolved.draft.first_comment if platforms.platform(resolved.platform).first_comment else None,
         warnings,
         at_ms,
         None,
@@ -287,50 +302,50 @@ def _build_saved_ref(ref: RawMediaRef, profile: str, media: Mapping[InlineMedia,
 
 @dataclass(frozen=True)
 class _BatchWrite:
-    """Batch to write. `beginning`: the publisher, for an immediate batch."""
+    """Batch to write. `immediate`: set for an immediate batch."""
 
-    order: BatchPlan
-    beginning: ImmediateStart | None
+    plan: BatchPlan
+    immediate: ImmediateStart | None
 
     @property
     def rows(self) -> Sequence[SqlRow]:
         """Rows of the posts."""
-        if self.beginning is None:
-            return self.order.rows
-        nonces = self.beginning.nonces
-        pairs = zip(self.order.targets, self.order.rows, strict=True)
+        if self.immediate is None:
+            return self.plan.rows
+        nonces = self.immediate.nonces
+        pairs = zip(self.plan.targets, self.plan.rows, strict=True)
         return [_mark_publishing(row, nonces.get(target.post)) for target, row in pairs]
 
 
-async def commit(order: BatchPlan, begin: StartBatch | None = None) -> BatchBody:
+async def commit(plan: BatchPlan, start_batch: StartBatch | None = None) -> BatchBody:
     """Write the batch and return it as accepted.
 
-    Raises ApiError, with nothing written, if the facts that `prepare` checked have changed. `begin`: publishes an
+    Raises ApiError, with nothing written, if the facts that `prepare` checked have changed. `start_batch`: publishes an
     immediate batch.
     """
-    service = order.who.service
-    if order.stored:
-        async with library.delete_on_failure(service, order.stored.values()):
-            body = await _write(order, begin)
+    service = plan.who.service
+    if plan.stored:
+        async with library.delete_on_failure(service, plan.stored.values()):
+            body = await _write(plan, start_batch)
     else:
-        body = await _write(order, begin)
-    fault_injection.hit("sched.after_commit" if order.at_ms is not None else "now.after_commit")
+        body = await _write(plan, start_batch)
+    fault_injection.hit("sched.after_commit" if plan.at_ms is not None else "now.after_commit")
     return body
 
 
-async def _write(order: BatchPlan, begin: StartBatch | None) -> BatchBody:
-    service, scope = order.who.service, order.who.scope
-    beginning = begin and ImmediateStart(service, begin)
-    entry = _BatchWrite(order, beginning)
+async def _write(plan: BatchPlan, start_batch: StartBatch | None) -> BatchBody:
+    service, scope = plan.who.service, plan.who.scope
+    immediate = start_batch and ImmediateStart(service, start_batch)
+    entry = _BatchWrite(plan, immediate)
     with await service.admission.writing.enter(scope.organization):
-        if beginning:
-            beginning.hold(order.jobs)
-        if preflight.should_refuse_duplicates(service, order.request):  # depends on earlier writes
+        if immediate:
+            immediate.acquire(plan.jobs)
+        if preflight.should_refuse_duplicates(service, plan.request):  # depends on earlier writes
             written = actions.write(service, scope, lambda tx: _insert_batches(tx, (entry,))[0])
         else:
             written = actions.write_together(service, scope, _insert_batches, entry)
-        if beginning:
-            written.add_done_callback(lambda done: beginning.leave() if done.exception() else None)
+        if immediate:
+            written.add_done_callback(lambda done: immediate.release() if done.exception() else None)
         return await written
 
 
@@ -344,22 +359,22 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     Each statement covers all of them, to keep the transaction short. An exception is the response of a request written
     alone.
     """
-    orders = [entry.order for entry in entries]
-    service = orders[0].who.service
-    accounts, owners = _recheck(service, orders)
+    plans = [entry.plan for entry in entries]
+    service = plans[0].who.service
+    accounts, owners = _recheck(service, plans)
     _take_quota(service, tx, owners)
     now = service.now_ms  # timestamp of the batches and all their rows
-    bodies = [batches.build_accepted_body(order.batch, now, order.at_ms, order.results) for order in orders]
-    _insert_idempotency(service, tx, orders, bodies, now)
-    audit_log.record_all(service, tx, [(order.who.act, order.batch) for order in orders])
-    _insert_media(service, tx, orders)
+    bodies = [batches.build_accepted_body(plan.batch, now, plan.at_ms, plan.results) for plan in plans]
+    _insert_idempotency(service, tx, plans, bodies, now)
+    audit_log.record_all(service, tx, [(plan.who.act, plan.batch) for plan in plans])
+    _insert_media(service, tx, plans)
     numbers = _insert_posts(service, tx, entries, now)
     claims = _insert_jobs(service, tx, entries)
     _emit_events(service, tx, owners, numbers, now)
-    at_once = [(entry.beginning, claims[entry.order.batch]) for entry in entries if entry.beginning]
-    immediate_batch.claim_posts(service, tx, at_once, _build_inserted(entries, accounts, numbers, now))
+    immediate_plans = [(entry.immediate, claims[entry.plan.batch]) for entry in entries if entry.immediate]
+    immediate_batch.claim_posts(service, tx, immediate_plans, _build_inserted(entries, accounts, numbers, now))
     for entry in entries:
-        fault_injection.hit("sched.before_commit" if entry.order.at_ms is not None else "now.before_commit")
+        fault_injection.hit("sched.before_commit" if entry.plan.at_ms is not None else "now.before_commit")
     return bodies
 
 
@@ -368,100 +383,103 @@ class _OrganizationGroup:
     """Requests of one organization in the group, and the quota thresholds they cross."""
 
     id: str
-    orders: Sequence[BatchPlan]
+    plans: Sequence[BatchPlan]
     found: request_lookup.OrganizationState
-    crossings: Sequence[quotas.QuotaThreshold] = ()
+    thresholds: Sequence[quotas.QuotaThreshold] = ()
 
 
 def _recheck(
-    service: AppContext, orders: Sequence[BatchPlan]
+    service: AppContext, plans: Sequence[BatchPlan]
 ) -> tuple[Mapping[str, AccountRow], list[_OrganizationGroup]]:
     """Check again what may have changed since `prepare`: key, time, duplicates, rows.
 
     Raises if any request fails; returns the accounts by id, and the organizations.
     """
-    _check_independent(orders)
-    _check_repeats(service, [(order.who.key, order.ear) for order in orders if order.name])
-    named = {target.aim.account["id"] for target in _iter_targets(orders)}
+    _check_independent(plans)
+    _check_repeats(service, [(plan.who.key, plan.pending) for plan in plans if plan.name])
+    named = {target.resolved.account["id"] for target in _iter_targets(plans)}
     accounts = request_lookup.load_connected(named)
     if len(accounts) < len(named):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
-    media = request_lookup.load_media_owners({asset for order in orders for asset in order.assets})
+    media = request_lookup.load_media_owners({asset for plan in plans for asset in plan.assets})
     by_owner: dict[str, list[BatchPlan]] = {}
-    for order in orders:
-        _recheck_request(service, order, media)
-        by_owner.setdefault(order.who.scope.organization, []).append(order)
+    for plan in plans:
+        _recheck_request(service, plan, media)
+        by_owner.setdefault(plan.who.scope.organization, []).append(plan)
     return accounts, [
         _OrganizationGroup(owner, theirs, request_lookup.load_organization(service, owner))
         for owner, theirs in by_owner.items()
     ]
 
 
-def _check_independent(orders: Sequence[BatchPlan]) -> None:
-    """Raise ApartError if two requests are the same: only the first may be accepted."""
-    if len(orders) > 1:
-        names = [order.name for order in orders if order.name is not None]
+def _check_independent(plans: Sequence[BatchPlan]) -> None:
+    """Raise DependentRequestsError if two requests are the same: only the first may be accepted."""
+    if len(plans) > 1:
+        names = [plan.name for plan in plans if plan.name is not None]
         if len(set(names)) < len(names):
             raise DependentRequestsError
 
 
-def _recheck_request(service: AppContext, order: BatchPlan, media: Mapping[str, tuple[str, str | None]]) -> None:
+def _recheck_request(service: AppContext, plan: BatchPlan, media: Mapping[str, tuple[str, str | None]]) -> None:
     """Check one request against the data of the transaction."""
-    check_future(service, order.at_ms)
-    aims = [target.aim for target in order.targets]
-    if preflight.should_refuse_duplicates(service, order.request):
-        preflight.check_duplicates(aims, preflight.find_repeated(service, aims))
-    if assets := order.assets:
-        theirs = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == order.who.scope.organization}
-        for aim in aims:
-            for asset in aim.assets:
-                library.check_usable(theirs, aim.account["profile"], asset)
+    check_future(service, plan.at_ms)
+    resolved_targets = [target.resolved for target in plan.targets]
+    if preflight.should_refuse_duplicates(service, plan.request):
+        preflight.check_duplicates(resolved_targets, preflight.find_repeated(service, resolved_targets))
+    if assets := plan.assets:
+        theirs = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == plan.who.scope.organization}
+        for resolved in resolved_targets:
+            for asset in resolved.assets:
+                library.check_usable(theirs, resolved.account["profile"], asset)
 
 
 def _take_quota(service: AppContext, tx: Tx, owners: Sequence[_OrganizationGroup]) -> None:
     for owner in owners:
-        cost = sum(len(order.targets) for order in owner.orders)
-        owner.crossings = quotas.spend(service, tx, owner.id, owner.found.quota, cost)
+        cost = sum(len(plan.targets) for plan in owner.plans)
+        owner.thresholds = quotas.spend(service, tx, owner.id, owner.found.quota, cost)
         search.record_clock_skew(owner.found.newest, service.now_ms)
 
 
 def _insert_idempotency(
-    service: AppContext, tx: Tx, orders: Sequence[BatchPlan], bodies: Sequence[BatchBody], now: int
+    service: AppContext, tx: Tx, plans: Sequence[BatchPlan], bodies: Sequence[BatchBody], now: int
 ) -> None:
     """Insert idempotency records (with the response if known) and pending responses."""
-    if owed := [(order.ear, order.batch) for order in orders if order.ear]:
+    if owed := [(plan.pending, plan.batch) for plan in plans if plan.pending]:
         lost_responses.record_all_pending(tx, owed, now)
     rows = []
-    for order, body in zip(orders, bodies, strict=True):
-        if key := order.who.key:
-            answer = batches.build_response(body) if order.at_ms is not None else None
-            rows.append(idempotency.build_row(service, tx, key, answer, batch=order.batch))
+    for plan, body in zip(plans, bodies, strict=True):
+        if key := plan.who.key:
+            answer = batches.build_response(body) if plan.at_ms is not None else None
+            rows.append(idempotency.build_row(service, tx, key, answer, batch=plan.batch))
     sql.insert(acceptance.INSERT_IDEMPOTENCY, rows)
 
 
-def _insert_media(service: AppContext, tx: Tx, orders: Sequence[BatchPlan]) -> None:
-    for order in orders:
-        library.release_after_commit(service, tx, order.stored.values())
-        for (data, profile, alt), media in order.inline.items():
-            owner = order.who.scope.organization
-            library.insert(service, tx, owner, profile, order.stored[data], alt, media, order.at_ms)
-        library.extend_retention(service, tx, order.assets.values(), order.at_ms)
+def _insert_media(service: AppContext, tx: Tx, plans: Sequence[BatchPlan]) -> None:
+    for plan in plans:
+        library.release_after_commit(service, tx, plan.stored.values())
+        for (data, profile, alt), media in plan.inline.items():
+            owner = plan.who.scope.organization
+            library.insert(service, tx, owner, profile, plan.stored[data], alt, media, plan.at_ms)
+        library.extend_retention(service, tx, plan.assets.values(), plan.at_ms)
 
 
 def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], now: int) -> dict[str, int]:
     """Insert batches and posts; return the surrogate key of each post."""
-    orders = [entry.order for entry in entries]
-    heads = [(order.batch, order.organization, order.who.request_id, order.at_ms) for order in orders]
+    plans = [entry.plan for entry in entries]
+    heads = [(plan.batch, plan.organization, plan.who.request_id, plan.at_ms) for plan in plans]
     sql.insert(acceptance.INSERT_BATCHES, heads, (now,))
     rows = [row for entry in entries for row in entry.rows]
     last = sql.insert(acceptance.INSERT_POSTS, rows, (now,))
     assert last is not None, "a batch has posts"
-    aims = [(order.at_ms, target.aim) for order in orders for target in order.targets]
-    service.lately.said((aim.account["id"], aim.draft.text) for _, aim in aims)
-    posts = [(aim.account["id"], aim.platform, now if at_ms is None else at_ms) for at_ms, aim in aims]
+    resolved_targets = [(plan.at_ms, target.resolved) for plan in plans for target in plan.targets]
+    service.lately.said((resolved.account["id"], resolved.draft.text) for _, resolved in resolved_targets)
+    posts = [
+        (resolved.account["id"], resolved.platform, now if at_ms is None else at_ms)
+        for at_ms, resolved in resolved_targets
+    ]
     tx.after_commit(lambda: service.lately.came(posts))
     first = last - len(rows) + 1  # consecutive, because there is only one writer
-    return {target.post: first + place for place, target in enumerate(_iter_targets(orders))}
+    return {target.post: first + place for place, target in enumerate(_iter_targets(plans))}
 
 
 def _build_inserted(
@@ -470,13 +488,13 @@ def _build_inserted(
     """Build the posts that were inserted as claimed, by id."""
     begun = {}
     for entry in entries:
-        if entry.beginning and entry.beginning.nonces:
-            order = entry.order
-            for target, row in zip(order.targets, entry.rows, strict=True):
-                if target.post in entry.beginning.nonces:
-                    account = accounts[target.aim.account["id"]]
+        if entry.immediate and entry.immediate.nonces:
+            plan = entry.plan
+            for target, row in zip(plan.targets, entry.rows, strict=True):
+                if target.post in entry.immediate.nonces:
+                    account = accounts[target.resolved.account["id"]]
                     post = _build_post_row(row, account, numbers[target.post], now)
-                    begun[target.post] = InsertedPost(post, account, order.who.request_id, order.organization)
+                    begun[target.post] = InsertedPost(post, account, plan.who.request_id, plan.organization)
     return begun
 
 
@@ -492,57 +510,55 @@ def _build_post_row(row: SqlRow, account: AccountRow, number: int, now: int) -> 
     return cast(PostRow, {**_EMPTY_ROW, **own, **its, **begun})
 
 
-def _iter_targets(orders: Iterable[BatchPlan]) -> Iterator[_PlannedTarget]:
-    return (target for order in orders for target in order.targets)
+def _iter_targets(plans: Iterable[BatchPlan]) -> Iterator[_PlannedTarget]:
+    return (target for plan in plans for target in plan.targets)
 
 
 def _insert_jobs(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite]) -> dict[str, Sequence[Claim]]:
     """Insert the jobs; return the claims of immediate posts, leased to this process, by batch."""
-    due = [
-        (work, order.at_ms) for order in (e.order for e in entries) if order.at_ms is not None for work in order.jobs
-    ]
+    due = [(work, plan.at_ms) for plan in (e.plan for e in entries) if plan.at_ms is not None for work in plan.jobs]
     if due:
         service.jobs.put_new(tx, "publish", due)
-    at_once = [entry.order for entry in entries if entry.order.at_ms is None]
-    if not at_once:
+    immediate_plans = [entry.plan for entry in entries if entry.plan.at_ms is None]
+    if not immediate_plans:
         return {}
-    claims = iter(service.jobs.put_held(tx, "publish", [work for order in at_once for work in order.jobs]))
-    return {order.batch: [next(claims) for _ in order.jobs] for order in at_once}
+    claims = iter(service.jobs.put_held(tx, "publish", [work for plan in immediate_plans for work in plan.jobs]))
+    return {plan.batch: [next(claims) for _ in plan.jobs] for plan in immediate_plans}
 
 
 def _emit_events(
     service: AppContext, tx: Tx, owners: Sequence[_OrganizationGroup], numbers: Mapping[str, int], now: int
 ) -> None:
     """Emit the post events by organization, and the quota events."""
-    told = [
+    batches_by_organization = [
         (
-            events.load_audience(service, owner.id, owner.orders[0].organization),
+            events.load_audience(service, owner.id, owner.plans[0].organization),
             post_states.build_accepted_events(
                 [
-                    _build_new_post(order, target, numbers[target.post], now)
-                    for order in owner.orders
-                    for target in order.targets
+                    _build_new_post(plan, target, numbers[target.post], now)
+                    for plan in owner.plans
+                    for target in plan.targets
                 ]
             ),
         )
         for owner in owners
     ]
-    events.emit_many(service, tx, told, now)
+    events.emit_many(service, tx, batches_by_organization, now)
     for owner in owners:
-        for crossing in owner.crossings:
-            request_id = owner.orders[-1].who.request_id
+        for crossing in owner.thresholds:
+            request_id = owner.plans[-1].who.request_id
             events.emit(service, tx, crossing.type, owner.id, crossing.data, request_id=request_id)
 
 
-def _build_new_post(order: BatchPlan, target: _PlannedTarget, number: int, now: int) -> post_states.NewPost:
+def _build_new_post(plan: BatchPlan, target: _PlannedTarget, number: int, now: int) -> post_states.NewPost:
     return {
         "id": target.post,
-        "organization": target.aim.account["organization"],
-        "profile": target.aim.account["profile"],
-        "account": target.aim.account["id"],
-        "platform": target.aim.platform,
-        "batch": order.batch,
-        "scheduled_at": order.at_ms,
+        "organization": target.resolved.account["organization"],
+        "profile": target.resolved.account["profile"],
+        "account": target.resolved.account["id"],
+        "platform": target.resolved.platform,
+        "batch": plan.batch,
+        "scheduled_at": plan.at_ms,
         "updated_at": now,
         "number": number,
     }

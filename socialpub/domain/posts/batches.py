@@ -142,7 +142,7 @@ def _build_result(row: BatchPostColumns) -> Result:
         "accountId": row["account"],
         "platform": row["platform"],
         "postId": row["id"],
-        # In the response an unsettled target is always `publish_runs`.
+        # In the response an unsettled target is always `publishing`.
         "status": "publishing" if unsettled else row["status"],
         "uri": cast_present(row["platform_uri"] or None),
         "cid": cast_present(row["platform_cid"] or None),
@@ -192,66 +192,73 @@ class BatchCompletion:
     ) -> None:
         self._service, self._batch, self._key, self._targets = service, batch, key, targets
         self._name = f"batch:{batch}"
-        self._ended: FinishedBatch | None = None
+        self._finished: FinishedBatch | None = None
 
     def __enter__(self) -> Self:
-        self._told = self._service.hub.expect(self._name)
-        self._service.hub.witness(self._name, self._see)
+        self._future = self._service.hub.expect(self._name)
+        self._service.hub.witness(self._name, self._check_finished)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._service.hub.dismiss(self._name, self._see)
-        self._service.hub.forget(self._name, self._told)
+        self._service.hub.dismiss(self._name, self._check_finished)
+        self._service.hub.forget(self._name, self._future)
 
-    def _see(self, tx: Tx, post: PostRow) -> None:
+    def _check_finished(self, tx: Tx, post: PostRow) -> None:
         """Check, in the transaction that ends a post, whether the batch is complete."""
         body = _build_single(post) if self._targets == 1 else load_finished_body(self._service, self._batch)
         if body is not None:
-            ended = self._written(tx, body)
-            tx.after_commit(lambda: self._tell(ended))
+            finished = self._store_response(tx, body)
+            tx.after_commit(lambda: self._notify(finished))
 
-    def _written(self, tx: Tx, body: BatchBody) -> FinishedBatch:
+    def _store_response(self, tx: Tx, body: BatchBody) -> FinishedBatch:
         try:
             if self._key:
                 idempotency.store_response(self._service, tx, self._key.id, build_response(body))
         except (sqlite3.Error, peewee.PeeweeException):  # the transaction must roll back
             raise
         except Exception:  # noqa: BLE001 - the result of a send is written even if its response cannot be
-            log.exception("the answer of batch %s could not be kept with its end", self._batch)
+            log.exception(
+                "the response of batch %s could not be stored with its result; it is stored later", self._batch
+            )
             return FinishedBatch(body, written=False)
         return FinishedBatch(body, written=True)
 
-    def _tell(self, ended: FinishedBatch) -> None:
-        self._ended = ended
+    def _notify(self, finished: FinishedBatch) -> None:
+        self._finished = finished
         self._service.hub.ring(self._name)
 
-    async def within(self, seconds: float) -> FinishedBatch | None:
+    async def wait(self, seconds: float) -> FinishedBatch | None:
         """Wait for the end; None after `seconds` or when the server stops."""
         if seconds > 0 and not self._service.hub.is_closed:
-            await wait_for_completion(self._told, seconds)
-        return self._ended
+            await wait_for_completion(self._future, seconds)
+        return self._finished
 
 
-async def wait_for_batch(service: AppContext, opening: BatchBody, seconds: float) -> BatchBody:
+async def wait_for_batch(service: AppContext, accepted: BatchBody, seconds: float) -> BatchBody:
     """Return another request's batch once it has ended, or its state after `seconds`."""
-    with BatchCompletion(service, opening["id"], None) as ending:
-        body = await load_body_or_accepted(service, opening)
-        if "scheduledAt" in opening or all(
+    with BatchCompletion(service, accepted["id"], None) as completion:
+        body = await load_body_or_accepted(service, accepted)
+        if "scheduledAt" in accepted or all(
             result["status"] in post_states.TERMINAL_STATES for result in body["results"]
         ):
             return body
-        found = await ending.within(seconds)
+        found = await completion.wait(seconds)
     return found.body if found else await load_body_or_accepted(service, body)
 
 
-async def load_body_or_accepted(service: AppContext, opening: BatchBody) -> BatchBody:
-    """Read the batch; never fails, since it was accepted: `opening` if reading is impossible."""
+async def load_body_or_accepted(service: AppContext, accepted: BatchBody) -> BatchBody:
+    """Read the batch; never fails, since it was accepted: `accepted` if reading is impossible."""
     try:
-        return await service.read(lambda: load_body(service, opening["id"]))
+        return await service.read(lambda: load_body(service, accepted["id"]))
     except Exception as error:  # noqa: BLE001 - it may be public already: after an error the client would send it again
         traced = not is_storage_unavailable(error)
-        log.error("batch %s is answered as it was accepted: %s", opening["id"], error, exc_info=traced)
-        return opening
+        log.error(
+            "batch %s: its rows could not be read, the response shows it as accepted: %s",
+            accepted["id"],
+            error,
+            exc_info=traced,
+        )
+        return accepted
 
 
 async def store_response(
@@ -262,14 +269,14 @@ async def store_response(
     Returns the stored response: the batch may have ended, and been stored so, meanwhile.
     """
 
-    def keep(tx: Tx) -> idempotency.StoredResponse:
+    def store(tx: Tx) -> idempotency.StoredResponse:
         idempotency.store_response(service, tx, key.id, answer)
         return idempotency.find_response(service, key) or answer
 
-    kept = await write_after_acceptance(service, keep)
-    if kept is None:
+    stored = await write_after_acceptance(service, store)
+    if stored is None:
         service.lost.unkept.add(str(answer.batch))
-    return kept or answer
+    return stored or answer
 
 
 async def write_after_acceptance(
@@ -279,9 +286,9 @@ async def write_after_acceptance(
     try:
         return await asyncio.wait_for(service.write(lambda tx: write(tx, *args, **kwargs)), WRITE_WAIT_SECONDS)
     except TimeoutError:
-        log.warning("an answer was not kept yet: the database is busy")
+        log.warning("A response is not stored yet: the database is busy")
     except Exception as error:  # noqa: BLE001 - the answer is about what was accepted, and that stands
-        log.error("an answer could not be kept: %s", error, exc_info=not is_storage_unavailable(error))
+        log.error("A response could not be stored: %s", error, exc_info=not is_storage_unavailable(error))
     return None
 
 

@@ -60,7 +60,7 @@ class ImportedPost:
         return self.request.text or ""
 
     @property
-    def same(self) -> tuple[str, int | None, str, tuple[str, ...]]:
+    def identity(self) -> tuple[str, int | None, str, tuple[str, ...]]:
         """Identity of the post, for duplicates."""
         return self.account["id"], self.request.scheduled_at, self.text, _list_sources(self.request.media or ())
 
@@ -75,24 +75,24 @@ def make_account_finder(who: Actor) -> Callable[[str], AccountRow]:
     return find
 
 
-def parse_row(given: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
+def parse_row(row: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
     """Parse a row of the file. Raises ApiError describing the problem."""
-    there = {name: value for name, value in given.items() if value not in (None, "")}
-    unknown = sorted(set(there) - set(INPUT_FIELDS) - IGNORED_FIELDS)
+    values = {name: value for name, value in row.items() if value not in (None, "")}
+    unknown = sorted(set(values) - set(INPUT_FIELDS) - IGNORED_FIELDS)
     if unknown:
         raise _field_error(unknown[0], f"There is no such field as {ascii(unknown[0])}.")
-    if "scheduledAt" not in there:
+    if "scheduledAt" not in values:
         raise _field_error("scheduledAt", "A post to import has a time at which it is published.")
-    account = _find_account(there, find)
-    return ImportedPost(account, parse_object(PublishRequest, _build_body(there, account)))
+    account = _find_account(values, find)
+    return ImportedPost(account, parse_object(PublishRequest, _build_body(values, account)))
 
 
-def _find_account(given: InputRow, find: Callable[[str], AccountRow]) -> AccountRow:
+def _find_account(row: InputRow, find: Callable[[str], AccountRow]) -> AccountRow:
     """Find the account by any of its ids or names; another server knows only some of them."""
-    told = given.get("account")
-    names = [given.get("accountId"), told] if isinstance(told, str) else [given.get("accountId")]
-    if isinstance(told, Mapping):
-        names += [told.get("id"), told.get("platformAccountId")]
+    named = row.get("account")
+    names = [row.get("accountId"), named] if isinstance(named, str) else [row.get("accountId")]
+    if isinstance(named, Mapping):
+        names += [named.get("id"), named.get("platformAccountId")]
     wanted = list(dict.fromkeys(name for name in names if isinstance(name, str)))
     if not wanted:
         raise _field_error("account", "Every line names an account: its id, or what it is called.")
@@ -105,18 +105,18 @@ def _find_account(given: InputRow, find: Callable[[str], AccountRow]) -> Account
     return find(wanted[-1])
 
 
-def _build_body(given: InputRow, account: AccountRow) -> dict[str, Any]:
+def _build_body(row: InputRow, account: AccountRow) -> dict[str, Any]:
     target: dict[str, Any] = {"accountId": account["id"]}
-    if options := given.get("options"):
+    if options := row.get("options"):
         tag = {"platform": account["platform"]}
         target["options"] = {**tag, **options} if isinstance(options, Mapping) else options
-    comment = {"firstComment": given["firstComment"]} if "firstComment" in given else {}
-    media = given.get("media", given.get("mediaRefs"))
+    comment = {"firstComment": row["firstComment"]} if "firstComment" in row else {}
+    media = row.get("media", row.get("mediaRefs"))
     if isinstance(media, str):
         media = _split_media(media)
     pictures = {"media": media} if media else {}
-    text = {"text": given["text"]} if "text" in given else {}
-    return {"targets": [target], "scheduledAt": given["scheduledAt"], **text, **pictures, **comment}
+    text = {"text": row["text"]} if "text" in row else {}
+    return {"targets": [target], "scheduledAt": row["scheduledAt"], **text, **pictures, **comment}
 
 
 def _split_media(cell: str) -> list[Any]:
@@ -137,11 +137,11 @@ def _parse_media(part: str) -> Any:
 def is_existing(wanted: ImportedPost) -> bool:
     """Return whether the post already exists and is not canceled. Call within a read."""
     account, organization = wanted.account["id"], wanted.account["organization"]
-    same = (account, wanted.request.scheduled_at, wanted.text, organization)
+    identity = (account, wanted.request.scheduled_at, wanted.text, organization)
     sources = _list_sources(wanted.request.media or ())
     return any(
         _list_sources(sql.load_json(media or "[]")) == sources
-        for (media,) in sql.fetch_all(import_export.FIND_SAME_POSTS, same)
+        for (media,) in sql.fetch_all(import_export.FIND_SAME_POSTS, identity)
     )
 
 
@@ -160,8 +160,8 @@ def _get_source(item: Any) -> str:
 
 async def check(who: Actor, wanted: ImportedPost) -> Sequence[PublishWarning]:
     """Run all checks of an acceptance; return the warnings. Raises ApiError."""
-    order = await accept.prepare(who, wanted.request, None, {})
-    return [note for target in order.targets for note in target.warnings]
+    plan = await accept.prepare(who, wanted.request, None, {})
+    return [note for target in plan.targets for note in target.warnings]
 
 
 async def accept_post(who: Actor, wanted: ImportedPost) -> None:
@@ -178,11 +178,11 @@ def list_problems(error: ApiError, account: AccountRow | None) -> list[dict[str,
     return [
         {
             "code": error.code,
-            "rule": one["rule"],
-            "message": f"{label}: {one['message']}",
-            "remediation": one["remediation"],
+            "rule": problem["rule"],
+            "message": f"{label}: {problem['message']}",
+            "remediation": problem["remediation"],
         }
-        for one in found
+        for problem in found
     ]
 
 

@@ -58,17 +58,17 @@ _NO_FINDINGS = TargetFindings()
 
 
 async def check_cheap(
-    service: AppContext, scope: Scope, aims: Sequence[ResolvedTarget], logged: PostHistory
+    service: AppContext, scope: Scope, targets: Sequence[ResolvedTarget], history: PostHistory
 ) -> list[TargetFindings]:
     """Run the cheap rules of the platforms, and the media rules that need no bytes.
 
     Long texts are measured in a pool with a share per organization, so that short ones are not delayed.
     """
 
-    asked = list(zip(aims, logged.recent, strict=True))
-    if _is_short([aim.draft.text for aim in aims]):
-        return _check_each(service, asked)
-    return await _run_in_pool(service, scope, lambda: _check_each(service, asked))
+    keys = list(zip(targets, history.recent, strict=True))
+    if _is_short([target.draft.text for target in targets]):
+        return _check_each(service, keys)
+    return await _run_in_pool(service, scope, lambda: _check_each(service, keys))
 
 
 async def _measure(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
@@ -100,14 +100,14 @@ def _count_text(account: accounts.AccountColumns, draft: Draft) -> TextCount:
     return {"length": found.length, "limit": found.limit, "unit": found.unit}
 
 
-def _check_each(service: AppContext, asked: Iterable[tuple[ResolvedTarget, int]]) -> list[TargetFindings]:
+def _check_each(service: AppContext, keys: Iterable[tuple[ResolvedTarget, int]]) -> list[TargetFindings]:
     """Run the cheap rules on each target, with its recent posts if a rule needs them."""
-    nothing_new, checked = build_surroundings(service), []
-    for aim, recent in asked:
-        around = build_surroundings(service, recent) if recent else nothing_new
-        found = _evaluate_rules(service, aim, aim.draft, "cheap", around)
-        if found.errors or found.warnings or aim.refs:
-            errors = (*_list_errors(service, aim, found), *_list_media_errors(service, aim))
+    no_posts, checked = build_surroundings(service), []
+    for target, recent in keys:
+        around = build_surroundings(service, recent) if recent else no_posts
+        found = _evaluate_rules(service, target, target.draft, "cheap", around)
+        if found.errors or found.warnings or target.refs:
+            errors = (*_list_errors(service, target, found), *_list_media_errors(service, target))
             checked.append(TargetFindings(errors, found.warnings))
         else:
             checked.append(_NO_FINDINGS)
@@ -115,28 +115,28 @@ def _check_each(service: AppContext, asked: Iterable[tuple[ResolvedTarget, int]]
 
 
 def _evaluate_rules(
-    service: AppContext, aim: ResolvedTarget, draft: Draft, stage: str, around: RuleContext
+    service: AppContext, target: ResolvedTarget, draft: Draft, stage: str, around: RuleContext
 ) -> RuleFindings:
     return find_violations(
-        platforms.platform(aim.platform), service.sites[aim.platform], draft, aim.who, around, (stage,)
+        platforms.platform(target.platform), service.sites[target.platform], draft, target.who, around, (stage,)
     )
 
 
-def _list_errors(service: AppContext, aim: ResolvedTarget, found: RuleFindings) -> list[ApiError]:
-    version = platforms.platform(aim.platform).pinned(service.sites[aim.platform])
+def _list_errors(service: AppContext, target: ResolvedTarget, found: RuleFindings) -> list[ApiError]:
+    version = platforms.platform(target.platform).pinned(service.sites[target.platform])
     return [finding.error(version) for finding in found.errors]
 
 
-def _list_media_errors(service: AppContext, aim: ResolvedTarget) -> list[ApiError]:
-    found = [_find_media_error(service, aim, index, ref) for index, ref in enumerate(aim.refs)]
+def _list_media_errors(service: AppContext, target: ResolvedTarget) -> list[ApiError]:
+    found = [_find_media_error(service, target, index, ref) for index, ref in enumerate(target.refs)]
     return [error for error in found if error is not None]
 
 
-def _find_media_error(service: AppContext, aim: ResolvedTarget, index: int, ref: RawMediaRef) -> ApiError | None:
+def _find_media_error(service: AppContext, target: ResolvedTarget, index: int, ref: RawMediaRef) -> ApiError | None:
     private = service.runtime.settings.security.allow_private_networks
     if "url" in ref and (reason := outbound.check_url(ref["url"], allow_private=private)):
         return rule_error("media.url.disallowed", f"Media item {index + 1} cannot be fetched: {reason}.")
-    asset = aim.assets.get(ref.get("mediaId", ""))
+    asset = target.assets.get(ref.get("mediaId", ""))
     if asset and asset["kind"] != ref["kind"]:
         return rule_error(
             "media.kind_mismatch", f"Media item {index + 1} is declared as {ref['kind']}, but it is {asset['kind']}."
@@ -145,36 +145,36 @@ def _find_media_error(service: AppContext, aim: ResolvedTarget, index: int, ref:
 
 
 def combine_errors(
-    service: AppContext, aims: Sequence[ResolvedTarget], checked: Sequence[TargetFindings]
+    service: AppContext, targets: Sequence[ResolvedTarget], checked: Sequence[TargetFindings]
 ) -> ApiError | None:
     """Combine all failures into one 400, led by the first; None if all pass."""
-    failed = [(aim, error) for aim, result in zip(aims, checked, strict=True) for error in result.errors]
+    failed = [(target, error) for target, result in zip(targets, checked, strict=True) for error in result.errors]
     if not failed:
         return None
-    aim, first = failed[0]
+    target, first = failed[0]
     return ApiError(
         "preflight_failed",
-        _compose_message(aim, first),
+        _compose_message(target, first),
         rule=first.rule,
-        platform=aim.platform,
-        platform_version=platforms.platform(aim.platform).pinned(service.sites[aim.platform]) or None,
-        platform_response=[_build_failure(aim, error) for aim, error in failed],
+        platform=target.platform,
+        platform_version=platforms.platform(target.platform).pinned(service.sites[target.platform]) or None,
+        platform_response=[_build_failure(target, error) for target, error in failed],
         remediation=first.remediation,
     )
 
 
-def _compose_message(aim: ResolvedTarget, error: ApiError) -> str:
+def _compose_message(target: ResolvedTarget, error: ApiError) -> str:
     """Compose a self-contained message (target, problem, remedy): some tools show only it."""
-    name = aim.account["display_name"] or aim.account["platform_account_id"]
-    said = f"Target {aim.position} ({name} on {platforms.platform(aim.platform).label}): {error.message}"
+    name = target.account["display_name"] or target.account["platform_account_id"]
+    said = f"Target {target.position} ({name} on {platforms.platform(target.platform).label}): {error.message}"
     return f"{said} {error.remediation or ''}".rstrip()
 
 
-def _build_failure(aim: ResolvedTarget, error: ApiError) -> PreflightFailure:
+def _build_failure(target: ResolvedTarget, error: ApiError) -> PreflightFailure:
     return {
-        "targetIndex": aim.position,
-        "accountId": aim.account["id"],
-        "platform": aim.platform,
+        "targetIndex": target.position,
+        "accountId": target.account["id"],
+        "platform": target.platform,
         "rule": error.rule,
         "message": error.message,
         "remediation": error.remediation,
@@ -191,40 +191,44 @@ class PostHistory(NamedTuple):
     recent: Sequence[int]
 
 
-def load_history(service: AppContext, aims: Sequence[ResolvedTarget], at_ms: int | None) -> PostHistory:
+def load_history(service: AppContext, targets: Sequence[ResolvedTarget], at_ms: int | None) -> PostHistory:
     """Read the history of each target due at `at_ms` (None: now)."""
-    service.lately.read(_list_history_keys(aims))
+    service.lately.read(_list_history_keys(targets))
     due = service.now_ms if at_ms is None else at_ms
-    recent = [_count_recent(aim, due) if platforms.platform(aim.platform).asks_log else 0 for aim in aims]
-    return PostHistory(find_repeated(service, aims), recent)
+    recent = [_count_recent(target, due) if platforms.platform(target.platform).asks_log else 0 for target in targets]
+    return PostHistory(find_repeated(service, targets), recent)
 
 
-def _list_history_keys(aims: Sequence[ResolvedTarget]) -> Iterator[tuple[str, bool]]:
+def _list_history_keys(targets: Sequence[ResolvedTarget]) -> Iterator[tuple[str, bool]]:
     """Yield the accounts, and the platforms whose caps are shared by all accounts."""
-    for account, platform in {aim.account["id"]: aim.platform for aim in aims}.items():
+    for account, platform in {target.account["id"]: target.platform for target in targets}.items():
         yield account, False
         if platforms.platform(platform).shares_caps:
             yield platform, True
 
 
-def _count_recent(aim: ResolvedTarget, due_ms: int) -> int:
-    values = (aim.account["id"], due_ms - DAY_MS, due_ms, RECENT_MAX)
+def _count_recent(target: ResolvedTarget, due_ms: int) -> int:
+    values = (target.account["id"], due_ms - DAY_MS, due_ms, RECENT_MAX)
     return int(sql.fetch_value(acceptance.COUNT_RECENT_POSTS, values))
 
 
-def find_repeated(service: AppContext, aims: Sequence[ResolvedTarget]) -> list[str | None]:
+def find_repeated(service: AppContext, targets: Sequence[ResolvedTarget]) -> list[str | None]:
     """Find for each target the newest post of 24 hours with its text that is or may go out."""
-    texts = [(aim.account["id"], aim.draft.text) for aim in aims]
-    asked = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
-    if not asked:
-        return [None] * len(aims)
-    told = sql.fetch_value(acceptance.FIND_DUPLICATES, (sql.dump_json(asked), service.now_ms - DAY_MS))
-    found: dict[tuple[str, str], str | None] = dict(zip(asked, sql.load_json(told), strict=True))
+    texts = [(target.account["id"], target.draft.text) for target in targets]
+    keys = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
+    if not keys:
+        return [None] * len(targets)
+    history = sql.fetch_value(acceptance.FIND_DUPLICATES, (sql.dump_json(keys), service.now_ms - DAY_MS))
+    found: dict[tuple[str, str], str | None] = dict(zip(keys, sql.load_json(history), strict=True))
     return [found.get(sought) for sought in texts]
 
 
 def build_warnings(
-    service: AppContext, aims: Sequence[ResolvedTarget], logged: PostHistory, at_ms: int | None, names: Sequence[str]
+    service: AppContext,
+    targets: Sequence[ResolvedTarget],
+    history: PostHistory,
+    at_ms: int | None,
+    names: Sequence[str],
 ) -> list[tuple[PublishWarning, ...]]:
     """Warn per target: repeated text, cap nearly reached, token expiring before `at_ms`.
 
@@ -232,14 +236,14 @@ def build_warnings(
     """
     seen: dict[tuple[str, str], str] = {}
     found, due = [], service.now_ms if at_ms is None else at_ms
-    near = {aim.platform: _find_shared_caps(service, aim.platform, due) for aim in aims}
-    for aim, before, name in zip(aims, logged.before, names, strict=True):
-        sought = aim.account["id"], aim.draft.text
+    near = {target.platform: _find_shared_caps(service, target.platform, due) for target in targets}
+    for target, before, name in zip(targets, history.before, names, strict=True):
+        sought = target.account["id"], target.draft.text
         repeat = seen.setdefault(sought, name)
         if repeat is name:
             repeat = f"post {before}" if before else ""
-        cap = _find_near_cap(service, aim, due, near[aim.platform])
-        found.append(_build_target_warnings(aim, repeat, cap, due, is_scheduled=at_ms is not None))
+        cap = _find_near_cap(service, target, due, near[target.platform])
+        found.append(_build_target_warnings(target, repeat, cap, due, is_scheduled=at_ms is not None))
     return found
 
 
@@ -250,25 +254,25 @@ def _find_shared_caps(service: AppContext, platform: str, due_ms: int) -> Sequen
 
 
 def _find_near_cap(
-    service: AppContext, aim: ResolvedTarget, due_ms: int, shared: Sequence[PostingCap]
+    service: AppContext, target: ResolvedTarget, due_ms: int, shared: Sequence[PostingCap]
 ) -> PostingCap | None:
     """Return the first cap that is nearly reached; `shared`: the shared ones that are."""
-    for cap in platforms.platform(aim.platform).caps:
-        if cap in shared if cap.shared else _is_cap_near(service, aim.account["id"], cap, due_ms):
+    for cap in platforms.platform(target.platform).caps:
+        if cap in shared if cap.shared else _is_cap_near(service, target.account["id"], cap, due_ms):
             return cap
     return None
 
 
 def _build_target_warnings(
-    aim: ResolvedTarget, repeat: str, cap: PostingCap | None, due_ms: int, *, is_scheduled: bool
+    target: ResolvedTarget, repeat: str, cap: PostingCap | None, due_ms: int, *, is_scheduled: bool
 ) -> tuple[PublishWarning, ...]:
     """Build the warnings. `repeat`: reference to the earlier text, or ""."""
     found: tuple[PublishWarning, ...] = ()
-    if repeat and aim.draft.text:
+    if repeat and target.draft.text:
         found = (build_warning("duplicate_content", f"See {repeat}."),)
     if cap is not None:
         found += (_cap_warning(cap),)
-    if is_scheduled and accounts.is_ending_before(aim.account, due_ms):
+    if is_scheduled and accounts.is_ending_before(target.account, due_ms):
         found += (build_warning("token_expires_before_schedule", "Reconnect it before then."),)
     return found
 
@@ -285,29 +289,29 @@ def should_refuse_duplicates(service: AppContext, request: PublishRequest) -> bo
     return service.runtime.settings.publishing.refuse_duplicates
 
 
-def check_duplicates(aims: Sequence[ResolvedTarget], before: Sequence[str | None]) -> None:
+def check_duplicates(targets: Sequence[ResolvedTarget], before: Sequence[str | None]) -> None:
     """Raise ApiError `post.duplicate` for texts in `before` or repeated within the request.
 
     Decisive in the transaction that writes the posts.
     """
-    if found := _list_repeats(aims, before):
+    if found := _list_repeats(targets, before):
         raise rule_error("post.duplicate", _describe_repeat(found[0]), platform_response=found)
 
 
-def _list_repeats(aims: Sequence[ResolvedTarget], before: Sequence[str | None]) -> list[RepeatedText]:
+def _list_repeats(targets: Sequence[ResolvedTarget], before: Sequence[str | None]) -> list[RepeatedText]:
     """List the targets with repeated texts, with references to the earlier ones."""
     first: dict[tuple[str, str], int] = {}
     found: list[RepeatedText] = []
-    for aim, post in zip(aims, before, strict=True):
-        if not aim.draft.text:
+    for target, post in zip(targets, before, strict=True):
+        if not target.draft.text:
             continue
         here: RepeatedText = {
-            "targetIndex": aim.position,
-            "accountId": aim.account["id"],
-            "platform": aim.platform,
+            "targetIndex": target.position,
+            "accountId": target.account["id"],
+            "platform": target.platform,
         }
-        repeat = first.setdefault((aim.account["id"], aim.draft.text), aim.position)
-        if repeat != aim.position:
+        repeat = first.setdefault((target.account["id"], target.draft.text), target.position)
+        if repeat != target.position:
             found.append({**here, "sameAsTarget": repeat})
         elif post is not None:
             found.append({**here, "postId": post})
@@ -321,8 +325,8 @@ def _describe_repeat(repeat: RepeatedText) -> str:
 
 def _is_cap_near(service: AppContext, name: str, cap: PostingCap, at_ms: int) -> bool:
     """Return whether the posts up to `at_ms` nearly reach the cap. `name`: account or platform."""
-    enough = -(-cap.posts * CAP_WARNING_RATIO[0] // CAP_WARNING_RATIO[1]) - 1
-    return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, enough)
+    threshold = -(-cap.posts * CAP_WARNING_RATIO[0] // CAP_WARNING_RATIO[1]) - 1
+    return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, threshold)
 
 
 def _format_span(seconds: int) -> str:
@@ -333,43 +337,47 @@ def _format_span(seconds: int) -> str:
 
 
 def find_known_breaches(
-    service: AppContext, aim: ResolvedTarget, inline: Mapping[str, MediaFacts]
+    service: AppContext, target: ResolvedTarget, inline: Mapping[str, MediaFacts]
 ) -> tuple[PublishWarning, ...]:
     """Warn of deep rules that the stored media of a scheduled post break already.
 
     `inline`: facts of inline media by their text. Media by URL is not checked.
     """
-    items = tuple(_add_facts(item, ref, aim, inline) for item, ref in zip(aim.draft.items, aim.refs, strict=True))
-    found = _evaluate_rules(service, aim, replace(aim.draft, items=items), "deep", build_surroundings(service))
+    items = tuple(
+        _add_facts(item, ref, target, inline) for item, ref in zip(target.draft.items, target.refs, strict=True)
+    )
+    found = _evaluate_rules(service, target, replace(target.draft, items=items), "deep", build_surroundings(service))
     return (*(finding.warning() for finding in found.errors), *found.warnings)
 
 
-def _add_facts(item: DraftMedia, ref: RawMediaRef, aim: ResolvedTarget, inline: Mapping[str, MediaFacts]) -> DraftMedia:
+def _add_facts(
+    item: DraftMedia, ref: RawMediaRef, target: ResolvedTarget, inline: Mapping[str, MediaFacts]
+) -> DraftMedia:
     if "mediaId" in ref:
-        return replace(item, facts=library.read_facts(aim.assets[ref["mediaId"]]))
+        return replace(item, facts=library.read_facts(target.assets[ref["mediaId"]]))
     return replace(item, facts=inline.get(ref.get("bytesBase64", "")))
 
 
 def check_deep(
-    service: AppContext, fetched: library.BatchMediaCache, batch: str, aim: ResolvedTarget
+    service: AppContext, fetched: library.BatchMediaCache, batch: str, target: ResolvedTarget
 ) -> TargetFindings:
     """Run the deep rules in an I/O thread: each item's availability, then the platform's."""
-    errors, items = [], list(aim.draft.items)
-    for index, ref in enumerate(aim.refs):
-        if _find_media_error(service, aim, index, ref) is not None:
+    errors, items = [], list(target.draft.items)
+    for index, ref in enumerate(target.refs):
+        if _find_media_error(service, target, index, ref) is not None:
             continue  # reported by the cheap stage
         try:
-            items[index] = library.build_item(service, fetched, batch, aim.platform, index, ref, aim.assets)
+            items[index] = library.build_item(service, fetched, batch, target.platform, index, ref, target.assets)
         except ApiError as error:
             errors.append(error)
     pictures: Mapping[str, MediaFacts] = {}
     try:
-        pictures = library.measure_option_images(fetched, batch, aim.platform, aim.draft)
+        pictures = library.measure_option_images(fetched, batch, target.platform, target.draft)
     except ApiError as error:
         errors.append(error)
-    draft = replace(aim.draft, items=tuple(items), option_facts=pictures)
-    found = _evaluate_rules(service, aim, draft, "deep", build_surroundings(service))
-    return TargetFindings((*errors, *_list_errors(service, aim, found)), found.warnings)
+    draft = replace(target.draft, items=tuple(items), option_facts=pictures)
+    found = _evaluate_rules(service, target, draft, "deep", build_surroundings(service))
+    return TargetFindings((*errors, *_list_errors(service, target, found)), found.warnings)
 
 
 # --- Validation ------------------------------------------------------------------------------------------------------
@@ -379,9 +387,9 @@ def check_deep(
 class PreflightResult:
     """Validation without media bytes: targets, errors and warnings."""
 
-    aims: Sequence[ResolvedTarget]
+    targets: Sequence[ResolvedTarget]
     cheap: Sequence[TargetFindings]
-    noted: Sequence[tuple[PublishWarning, ...]]
+    request_warnings: Sequence[tuple[PublishWarning, ...]]
     deep: bool  # check the bytes too
 
 
@@ -390,29 +398,34 @@ async def check_request(
 ) -> PreflightResult:
     """Run the first half of a validation. Raises ApiError if the request itself is refused."""
     check_batch(service, request, scope, inline)
-    aims, noted, logged = await service.read(lambda: _read_targets(service, scope, request))
-    cheap = await check_cheap(service, scope, aims, logged)
-    return PreflightResult(aims, cheap, noted, request.deep is not False)
+    targets, request_warnings, history = await service.read(lambda: _read_targets(service, scope, request))
+    cheap = await check_cheap(service, scope, targets, history)
+    return PreflightResult(targets, cheap, request_warnings, request.deep is not False)
 
 
 async def validate(
     service: AppContext,
     fetched: library.BatchMediaCache,
     scope: Scope,
-    looked: PreflightResult,
+    checked: PreflightResult,
     inline: library.InlineFiles,
 ) -> ValidationBody:
     """Validate target by target; nothing is published or stored.
 
     Takes at most `publishing.immediate_wait`.
     """
-    aims = looked.aims
-    deep = await _run_deep(service, fetched, scope, aims, inline) if looked.deep else [TargetFindings()] * len(aims)
+    targets = checked.targets
+    deep = (
+        await _run_deep(service, fetched, scope, targets, inline) if checked.deep else [TargetFindings()] * len(targets)
+    )
 
-    def show() -> list[ValidationResult]:
-        return [_build_result(service, *found) for found in zip(aims, looked.cheap, looked.noted, deep, strict=True)]
+    def build() -> list[ValidationResult]:
+        return [
+            _build_result(service, *found)
+            for found in zip(targets, checked.cheap, checked.request_warnings, deep, strict=True)
+        ]
 
-    results = await _measure(service, scope, [aim.draft.text for aim in aims], show)
+    results = await _measure(service, scope, [target.draft.text for target in targets], build)
     return {"valid": all(result["valid"] for result in results), "results": results}
 
 
@@ -420,50 +433,54 @@ def _read_targets(
     service: AppContext, scope: Scope, request: ValidateRequest
 ) -> tuple[list[ResolvedTarget], list[tuple[PublishWarning, ...]], PostHistory]:
     """Read targets and their history from one snapshot."""
-    aims = resolve(service, request, look_up(service, scope, request).named)
-    told = load_history(service, aims, request.scheduled_at)
+    targets = resolve(service, request, look_up(service, scope, request).named)
+    history = load_history(service, targets, request.scheduled_at)
     if should_refuse_duplicates(service, request):
-        check_duplicates(aims, told.before)
-    noted = build_warnings(service, aims, told, request.scheduled_at, [f"target {aim.position}" for aim in aims])
-    return aims, noted, told
+        check_duplicates(targets, history.before)
+    request_warnings = build_warnings(
+        service, targets, history, request.scheduled_at, [f"target {target.position}" for target in targets]
+    )
+    return targets, request_warnings, history
 
 
 async def _run_deep(
     service: AppContext,
     fetched: library.BatchMediaCache,
     scope: Scope,
-    aims: Sequence[ResolvedTarget],
+    targets: Sequence[ResolvedTarget],
     inline: library.InlineFiles,
 ) -> list[TargetFindings]:
     batch = f"validate-{service.runtime.ids.uuid()}"
-    fetched.owned(batch, scope.organization)
+    fetched.set_organization(batch, scope.organization)
     loop = asyncio.get_running_loop()
     share = ShareKey(owner=scope.organization)
-    service.executors.steered.admit(share, len(aims))
-    await loop.run_in_executor(service.executors.immediate.of(share), fetched.bring, batch, inline)
-    begun = [service.executors.steered.submit_for(share, check_deep, service, fetched, batch, aim) for aim in aims]
-    runs = [asyncio.wrap_future(each) for each in begun]
+    service.executors.steered.admit(share, len(targets))
+    await loop.run_in_executor(service.executors.immediate.of(share), fetched.add_inline, batch, inline)
+    futures = [
+        service.executors.steered.submit_for(share, check_deep, service, fetched, batch, target) for target in targets
+    ]
+    runs = [asyncio.wrap_future(each) for each in futures]
     try:
         await _wait_for_runs(service, batch, runs)
         return [run.result() if run.done() else _UNMEASURED for run in runs]
     finally:
-        for each in begun:
+        for each in futures:
             service.executors.steered.withdraw(share, each)
-        forgotten = _delete_media_later(service, fetched, batch, runs)
+        deletion = _delete_media_later(service, fetched, batch, runs)
         if all(run.done() for run in runs):
-            await forgotten
+            await deletion
 
 
 async def _wait_for_runs(service: AppContext, batch: str, runs: Sequence[asyncio.Future[TargetFindings]]) -> None:
     """Wait for all runs, the time limit, or the server's stop."""
-    stops = service.hub.expect(batch)
-    over = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
+    stopped = service.hub.expect(batch)
+    finished = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
     try:
-        either: list[asyncio.Future[Any]] = [over, asyncio.wrap_future(stops)]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        waits: list[asyncio.Future[Any]] = [finished, asyncio.wrap_future(stopped)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        over.cancel()
-        service.hub.forget(batch, stops)
+        finished.cancel()
+        service.hub.forget(batch, stopped)
 
 
 def _delete_media_later(
@@ -483,23 +500,25 @@ _UNMEASURED = TargetFindings(warnings=(build_warning("media_unmeasured", "It cou
 
 def _build_result(
     service: AppContext,
-    aim: ResolvedTarget,
+    target: ResolvedTarget,
     cheap: TargetFindings,
-    noted: Sequence[PublishWarning],
+    request_warnings: Sequence[PublishWarning],
     deep: TargetFindings,
 ) -> ValidationResult:
-    errors = [_build_error(service, aim, error) for error in (*cheap.errors, *deep.errors)]
+    errors = [_build_error(service, target, error) for error in (*cheap.errors, *deep.errors)]
     return {
-        "targetIndex": aim.position,
-        "accountId": aim.account["id"],
-        "platform": aim.platform,
+        "targetIndex": target.position,
+        "accountId": target.account["id"],
+        "platform": target.platform,
         "valid": not errors,
-        "text": _count_text(aim.account, aim.draft),
+        "text": _count_text(target.account, target.draft),
         "errors": errors,
-        "warnings": [build_warning_body(note) for note in remove_duplicates((*cheap.warnings, *noted, *deep.warnings))],
+        "warnings": [
+            build_warning_body(note) for note in remove_duplicates((*cheap.warnings, *request_warnings, *deep.warnings))
+        ],
     }
 
 
-def _build_error(service: AppContext, aim: ResolvedTarget, error: ApiError) -> ErrorBody:
-    error.platform = error.platform or aim.platform
+def _build_error(service: AppContext, target: ResolvedTarget, error: ApiError) -> ErrorBody:
+    error.platform = error.platform or target.platform
     return build_error_body(error, service.base_url)

@@ -25,7 +25,7 @@ class RequestLookup(NamedTuple):
 
     paused: bool
     named: ReferencedRows
-    standing: quotas.QuotaUsage
+    usage: quotas.QuotaUsage
 
 
 def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> RequestLookup:
@@ -37,9 +37,9 @@ def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> Reque
     names = (scope.organization, profile, request.profile_id, _encode_names(platforms), _encode_names(ids))
     paused, has_profile, named, tier = sql.fetch_one(statement, names)
     connected = {row["id"]: build_candidate(row) for row in map(_build_account, sql.load_json(named))}
-    held = library.load_all(scope, collect_media_ids(request))
-    standing = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
-    return RequestLookup(bool(paused), ReferencedRows(connected, bool(has_profile), held), standing)
+    media = library.load_all(scope, collect_media_ids(request))
+    usage = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
+    return RequestLookup(bool(paused), ReferencedRows(connected, bool(has_profile), media), usage)
 
 
 def _encode_names(names: Collection[str | None]) -> str:

@@ -160,8 +160,8 @@ def resolve(service: AppContext, request: PublishRequest, named: ReferencedRows)
     found = [_find_candidates(named.accounts, target) for target in request.targets]
     if not _is_resolved(request.targets, found):
         _check_resolution(request.targets, [[each.row for each in candidates] for candidates in found])
-    same = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
-    return [_build_target(service, named.media, request, index, each[0], same) for index, each in enumerate(found)]
+    shared = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
+    return [_build_target(service, named.media, request, index, each[0], shared) for index, each in enumerate(found)]
 
 
 def collect_media_ids(request: PublishRequest) -> set[str]:
@@ -238,18 +238,18 @@ def _ambiguous_error(index: int, target: Target, found: Sequence[accounts.KeyedA
 
 def _build_target(
     service: AppContext,
-    held: Mapping[str, MediaRow],
+    media: Mapping[str, MediaRow],
     request: PublishRequest,
     index: int,
     candidate: TargetCandidate,
-    same: Draft,
+    shared: Draft,
 ) -> ResolvedTarget:
-    """Build a target; `same` is the shared draft for targets with nothing of their own."""
+    """Build a target; `shared` is the shared draft for targets with nothing of their own."""
     target, account = request.targets[index], candidate.row
     entries = request.media if target.media is None else target.media
-    refs, assets = _resolve_media(held, account, entries) if entries else ((), {})
+    refs, assets = _resolve_media(media, account, entries) if entries else ((), {})
     if not (refs or target.text or target.options or target.first_comment or candidate.defaults):
-        return ResolvedTarget(index, account, account["platform"], refs, assets, same, candidate.who)
+        return ResolvedTarget(index, account, account["platform"], refs, assets, shared, candidate.who)
     comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
@@ -272,13 +272,13 @@ def dump_options(options: Any) -> dict[str, Any]:
 
 
 def _resolve_media(
-    held: Mapping[str, MediaRow], account: accounts.KeyedAccountColumns, entries: Sequence[Any]
+    media: Mapping[str, MediaRow], account: accounts.KeyedAccountColumns, entries: Sequence[Any]
 ) -> tuple[tuple[RawMediaRef, ...], dict[str, MediaRow]]:
     refs, assets = [], {}
     for entry in entries:
         ref = _build_ref(entry)
         if "mediaId" in ref:
-            asset = library.get_usable(held, account["profile"], ref["mediaId"])
+            asset = library.get_usable(media, account["profile"], ref["mediaId"])
             assets[asset["id"]] = asset
             ref = {"kind": asset["kind"]} | ref
         refs.append(ref)

@@ -1,22 +1,27 @@
 """Decisions of the publishing protocol: one step per finding, without database or clock.
 
-    Finding                                                        Step
-    Resumed, Doubted  before the time of the lookup                Wait
-                      the account is revoked, the send was refused Refused
-                      else                                         Look
-    Sent              published                                    Bind
-                      accepted, not finished                       Follow
-                      refused or not sent, and nothing else open   Refused; Compare if refused as a duplicate
-                      anything else                                Doubt
-    Compared          an earlier send made it                      Bind
-                      none did                                     Refused
-                      unknown                                      Duplicate
-    Looked            published                                    Bind
-                      accepted, not finished                       Follow
-                      not found, and a resend is harmless          Resend (never for a revoked account)
-                      not found, which is proof of absence         Refused if it was, else NotThere
-                      the account is revoked                       Refused if it was, else NotSeen
-                      else                                         LookLater; after the last lookup NotSeen
+    Finding                                                             Step
+    RunResumed, AmbiguityRecorded
+      the next lookup is not due                                        WaitUntil
+      the account is revoked, the send was refused                      FailRefused
+      else                                                              LookUpRemotePost
+    SendAnswered
+      published                                                         BindRemotePost
+      accepted, not finished                                            PollRemotePost
+      refused or not sent, no earlier call can still take effect        FailRefused
+        refused as a duplicate                                          CompareEarlierSends
+      else                                                              RecordAmbiguity
+    EarlierSendsCompared
+      an earlier send made the post                                     BindRemotePost
+      none did                                                          FailRefused
+      unknown                                                           FailDuplicate
+    LookupAnswered
+      published                                                         BindRemotePost
+      accepted, not finished                                            PollRemotePost
+      not found, a resend is harmless, the account is not revoked       ResendPlan
+      not found, which proves absence                                   FailRefused if refused, else FailAbsent
+      the account is revoked                                            FailRefused if refused, else FailUnknown
+      else                                                              RetryLookup; after the last, FailUnknown
 
 `FailRefused` and `FailAbsent`: nothing is live. `FailUnknown` and `FailDuplicate`: it may be live, and only a person
 may send the post again. `ResendPlan` only follows a lookup that found nothing, so no two sends are open at once.
@@ -51,10 +56,10 @@ class AmbiguityRecorded:
 
 @dataclass(frozen=True)
 class SendAnswered:
-    """Response to the public call. `earlier_over`: no earlier call can still take effect."""
+    """Response to the public call. `earlier_done`: no earlier call can still take effect."""
 
-    answer: Published | Pending | ApiError
-    earlier_over: bool = True
+    reply: Published | Pending | ApiError
+    earlier_done: bool = True
 
 
 @dataclass(frozen=True)
@@ -102,14 +107,14 @@ class CompareEarlierSends:
 
 @dataclass(frozen=True)
 class RecordAmbiguity:
-    """Record the ambiguous response if it is informative (`kept`), and settle by lookup.
+    """Record the ambiguous response if it is informative (`is_informative`), and settle by lookup.
 
-    `over`: no call of this intent is in flight. `refused`: the refusal stands if nothing is found.
+    `is_answered`: no call of this intent is in flight. `refused`: the refusal stands if nothing is found.
     """
 
     error: ApiError
-    kept: bool
-    over: bool
+    is_informative: bool
+    is_answered: bool
     refused: bool
 
 
@@ -187,7 +192,7 @@ RunStep = (
 
 
 def decide(finding: RunFinding, class_: SendClass, checks: Sequence[float], intent: IntentRow, now: int) -> RunStep:
-    """Return the next step. `checks`: lookup times in seconds after the intent (`checks_of`)."""
+    """Return the next step. `checks`: lookup times (`lookup_schedule.compute_times`)."""
     match finding:
         case RunResumed(revoked):
             due = now if revoked else lookup_schedule.find_due_time(checks, intent, now)
@@ -195,16 +200,16 @@ def decide(finding: RunFinding, class_: SendClass, checks: Sequence[float], inte
         case AmbiguityRecorded(revoked):
             due = lookup_schedule.find_next_time(checks, intent, now) or now
             return _look_up_at(due, revoked, intent, now)
-        case SendAnswered(ApiError() as error, earlier_over):
-            return _decide_failed_send(error, earlier_over, class_)
+        case SendAnswered(ApiError() as error, earlier_done):
+            return _decide_failed_send(error, earlier_done, class_)
         case SendAnswered(Published() as found, _):
             return BindRemotePost(found)
         case SendAnswered(Pending() as found, _) | LookupAnswered(Pending() as found, _):
             return PollRemotePost(found)
         case LookupAnswered(Published() as found, _):
             return BindRemotePost(found, by_content=class_.name == "none")
-        case EarlierSendsCompared(error, looks):
-            return _decide_compared(error, looks)
+        case EarlierSendsCompared(error, lookups):
+            return _decide_compared(error, lookups)
         case LookupAnswered(Absent() as found, revoked):
             return _decide_absent(found, revoked, class_, checks, intent, now)
         case LookupAnswered(Unknown() as found, revoked):
@@ -215,26 +220,28 @@ def decide(finding: RunFinding, class_: SendClass, checks: Sequence[float], inte
 def _look_up_at(due: int, revoked: bool, intent: IntentRow, now: int) -> RunStep:
     if due > now:
         return WaitUntil(due)
-    said_no = _find_refusal(intent) if revoked else None
-    return FailRefused(said_no) if said_no else LookUpRemotePost()
+    refusal = _find_refusal(intent) if revoked else None
+    return FailRefused(refusal) if refusal else LookUpRemotePost()
 
 
-def _decide_failed_send(error: ApiError, earlier_over: bool, class_: SendClass) -> RunStep:
+def _decide_failed_send(error: ApiError, earlier_done: bool, class_: SendClass) -> RunStep:
     refused = error.outcome in (Outcome.REJECTED, Outcome.THROTTLED)
     # A container may have been published despite the error: look it up instead of trusting the response.
-    asked = refused and class_.name == "container" and not error.absent
-    if (refused or error.outcome is Outcome.NOT_SENT) and earlier_over and not asked:
+    needs_lookup = refused and class_.name == "container" and not error.absent
+    if (refused or error.outcome is Outcome.NOT_SENT) and earlier_done and not needs_lookup:
         return CompareEarlierSends(error) if error.duplicate else FailRefused(error)
     answered = error.platform_response is not None
-    stands = asked or error.outcome is Outcome.REJECTED
-    return RecordAmbiguity(error, kept=answered or stands, over=earlier_over and answered, refused=stands)
+    refusal_stands = needs_lookup or error.outcome is Outcome.REJECTED
+    return RecordAmbiguity(
+        error, is_informative=answered or refusal_stands, is_answered=earlier_done and answered, refused=refusal_stands
+    )
 
 
-def _decide_compared(error: ApiError, looks: Sequence[Published | Pending | Absent | Unknown]) -> RunStep:
-    made = next((found for found in looks if isinstance(found, Published)), None)
-    if made:
-        return BindRemotePost(made, by_content=True)
-    return FailRefused(error) if all(isinstance(found, Absent) for found in looks) else FailDuplicate(error)
+def _decide_compared(error: ApiError, lookups: Sequence[Published | Pending | Absent | Unknown]) -> RunStep:
+    published = next((found for found in lookups if isinstance(found, Published)), None)
+    if published:
+        return BindRemotePost(published, by_content=True)
+    return FailRefused(error) if all(isinstance(found, Absent) for found in lookups) else FailDuplicate(error)
 
 
 def _decide_absent(
@@ -257,8 +264,8 @@ def _decide_unseen(
 ) -> RunStep:
     """Handle a lookup that proves nothing; a revoked account is not looked up again."""
     if revoked:
-        said_no = _find_refusal(intent)
-        return FailRefused(said_no) if said_no else FailUnknown(found)
+        refusal = _find_refusal(intent)
+        return FailRefused(refusal) if refusal else FailUnknown(found)
     if isinstance(found, Unknown) and found.final:
         return FailUnknown(found)
     at = lookup_schedule.find_next_time(checks, intent | {"looks": intent["looks"] + 1}, now)

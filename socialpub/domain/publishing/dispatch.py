@@ -20,50 +20,54 @@ RunDone = Callable[[bool], None]
 """Callback after a run; the flag says if a public call was made. Quick, must not raise."""
 
 
-def start(service: AppContext, fetched: library.BatchMediaCache, claim: Claim, over: RunDone) -> None:
+def start(service: AppContext, fetched: library.BatchMediaCache, claim: Claim, on_done: RunDone) -> None:
     """Publish a due, claimed post in a thread of the executor.
 
     The claiming thread also sends: between an intent's commit and its send no post may wait for a thread, because until
     then its outcome is unknown.
     """
 
-    def work() -> None:
+    def claim_and_run() -> None:
         current_share_key.set(claim.share)
         try:
             snapshot = service.write_together(run.claim_together, (service, claim)).result()
         except Exception as error:  # noqa: BLE001 - a pool thread has no caller
-            log.error("post %s could not be taken to be published: %s", claim.key, error)
+            log.error("post %s could not be claimed, it is tried again in %d s: %s", claim.key, RETRY_MS // 1000, error)
             reschedule(service, claim)
             snapshot = None
         if snapshot is None:
-            over(False)
+            on_done(False)
         else:
-            _execute(service, fetched, snapshot, over)
+            _execute(service, fetched, snapshot, on_done)
 
-    service.executors.crew.run(work)
+    service.executors.crew.run(claim_and_run)
 
 
-def start_claimed(service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, over: RunDone) -> None:
+def start_claimed(
+    service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, on_done: RunDone
+) -> None:
     """Execute a claimed post, after the commit of the claim."""
     try:
-        service.executors.crew.run(functools.partial(_execute, service, fetched, snapshot, over))
+        service.executors.crew.run(functools.partial(_execute, service, fetched, snapshot, on_done))
     except RuntimeError:  # no thread available: the post is resumed when its lease expires
-        log.exception("post %s could not be published now; it follows within a minute", snapshot.claim.key)
-        over(False)
+        log.exception("post %s: no thread is available; it is resumed when its lease expires", snapshot.claim.key)
+        on_done(False)
 
 
-def _execute(service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, over: RunDone) -> None:
+def _execute(service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, on_done: RunDone) -> None:
     """Run a post, in a thread of the executor."""
     current_share_key.set(snapshot.claim.share)
-    went = run.RunResult()
+    result = run.RunResult()
     try:
-        went = run.execute(service, fetched, snapshot, functools.partial(over, True))
+        result = run.execute(service, fetched, snapshot, functools.partial(on_done, True))
     except Exception:  # noqa: BLE001 - a pool thread has no caller
-        log.exception("publishing post %s stopped", snapshot.claim.key)
+        log.exception(
+            "publishing post %s stopped with an error; it is tried again in %d s", snapshot.claim.key, RETRY_MS // 1000
+        )
         reschedule(service, snapshot.claim)
     finally:
-        if went.is_over:
-            over(went.sent)
+        if result.is_over:
+            on_done(result.sent)
 
 
 def reschedule(service: AppContext, claim: Claim) -> None:

@@ -38,29 +38,29 @@ StartBatch = Callable[[Sequence[Claim], ClaimedPosts], None]
 class ImmediateStart:
     """Targets that start with acceptance, whose serial groups are held from now on.
 
-    Released at the end of the run, or by `leave` if the batch is not accepted.
+    Released at the end of the run, or by `release` if the batch is not accepted.
     """
 
     service: AppContext
-    begin: StartBatch
+    start: StartBatch
     nonces: dict[str, int] = field(default_factory=dict)
     """Nonce by post id, for the first post of each held serial group."""
-    _held: set[str] = field(default_factory=set)
+    _groups: set[str] = field(default_factory=set)
 
-    def hold(self, works: Sequence[JobSpec]) -> None:
+    def acquire(self, jobs: Sequence[JobSpec]) -> None:
         """Acquire the free serial groups, if all posts can start at once."""
-        shares = [ShareKey(work.host, work.owner) for work in works]
+        shares = [ShareKey(work.host, work.owner) for work in jobs]
         pools = {upstreams.choose_executor(self.service, share) for share in shares}
-        if all(pool.has_room(len(works)) for pool in pools):
-            lanes = dict.fromkeys(work.lane for work in works)
-            self._held = {lane for lane in lanes if self.service.jobs.lanes.try_enter(lane, rested=True)}
-        first = {work.lane: work.key for work in reversed(works) if work.lane in self._held}
+        if all(pool.has_room(len(jobs)) for pool in pools):
+            groups = dict.fromkeys(work.lane for work in jobs)
+            self._groups = {group for group in groups if self.service.jobs.lanes.try_enter(group, rested=True)}
+        first = {work.lane: work.key for work in reversed(jobs) if work.lane in self._groups}
         self.nonces = {key: run.generate_nonce(self.service) for key in first.values()}
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the serial groups; the batch was not accepted."""
-        for lane in self._held:
-            self.service.jobs.lanes.leave(lane)
+        for group in self._groups:
+            self.service.jobs.lanes.leave(group)
 
 
 def claim_posts(
@@ -71,14 +71,14 @@ def claim_posts(
 ) -> None:
     """Claim the posts that start in this inserting transaction; publish all after the commit.
 
-    `accepted`: each batch's Beginning and claims. `inserted`: posts inserted as claimed.
+    `accepted`: the start and claims of each batch. `inserted`: posts inserted as claimed.
     """
-    begun = [claim for _, claims in accepted for claim in claims if claim.key in inserted]
-    snapshots = run.claim_posts(service, tx, begun, inserted) if begun else []
-    taken = {claim.key: snapshot for claim, snapshot in zip(begun, snapshots, strict=True)}
-    for beginning, claims in accepted:
-        theirs = {claim.key: taken[claim.key] for claim in claims if claim.key in taken}
-        tx.after_commit(functools.partial(beginning.begin, claims, theirs))
+    started = [claim for _, claims in accepted for claim in claims if claim.key in inserted]
+    snapshots = run.claim_posts(service, tx, started, inserted) if started else []
+    taken = {claim.key: snapshot for claim, snapshot in zip(started, snapshots, strict=True)}
+    for immediate, claims in accepted:
+        own = {claim.key: taken[claim.key] for claim in claims if claim.key in taken}
+        tx.after_commit(functools.partial(immediate.start, claims, own))
 
 
 class AccountSequence:
@@ -94,7 +94,7 @@ class AccountSequence:
         self._service, self._fetched, self._claims, self._taken = service, fetched, deque(claims), taken
         self._leave: ReleaseCallback = _release_nothing
 
-    def begin(self, leave: ReleaseCallback) -> None:
+    def start(self, leave: ReleaseCallback) -> None:
         """Start, once a slot is free."""
         self._leave = leave
         self._next()
@@ -106,43 +106,47 @@ class AccountSequence:
             return
         claim = self._claims.popleft()
         if claim.key in self._taken:
-            self._go_on(claim, self._taken[claim.key])
+            self._execute(claim, self._taken[claim.key])
         else:
-            self._service.jobs.lanes.when_free(claim.lane, GROUP_WAIT_SECONDS, functools.partial(self._enter, claim))
+            self._service.jobs.lanes.when_free(
+                claim.lane, GROUP_WAIT_SECONDS, functools.partial(self._claim_when_free, claim)
+            )
 
-    def _enter(self, claim: Claim, is_free: bool) -> None:
+    def _claim_when_free(self, claim: Claim, is_free: bool) -> None:
         """Claim the target when its group is free; after a timeout leave it to its job."""
         if is_free:
-            took = self._service.write_together(run.claim_together, (self._service, claim))
-            took.add_done_callback(functools.partial(self._took, claim))
+            claimed = self._service.write_together(run.claim_together, (self._service, claim))
+            claimed.add_done_callback(functools.partial(self._handle_claim, claim))
             return
-        given = self._service.write(lambda tx: self._service.jobs.again(tx, claim, self._service.now_ms))
-        given.add_done_callback(functools.partial(self._given_back, claim))
+        returned = self._service.write(lambda tx: self._service.jobs.again(tx, claim, self._service.now_ms))
+        returned.add_done_callback(functools.partial(self._handle_returned, claim))
 
-    def _took(self, claim: Claim, took: Future[RunSnapshot | None]) -> None:
-        error = took.exception()
+    def _handle_claim(self, claim: Claim, claimed: Future[RunSnapshot | None]) -> None:
+        error = claimed.exception()
         if error is None:
-            self._go_on(claim, took.result())
+            self._execute(claim, claimed.result())
         else:  # the post is resumed when its lease expires
-            log.error("post %s could not be taken to be published: %s", claim.key, error)
-            self._over(claim)
+            log.error("post %s could not be claimed, it is resumed when its lease expires: %s", claim.key, error)
+            self._finish(claim)
 
-    def _go_on(self, claim: Claim, snapshot: RunSnapshot | None) -> None:
+    def _execute(self, claim: Claim, snapshot: RunSnapshot | None) -> None:
         if snapshot is None:
-            self._over(claim)
+            self._finish(claim)
             return
-        service, over = self._service, functools.partial(self._over, claim)
+        service, over = self._service, functools.partial(self._finish, claim)
         dispatch.start_claimed(service, self._fetched, snapshot, over)
 
-    def _over(self, claim: Claim, sent: bool = False) -> None:
+    def _finish(self, claim: Claim, sent: bool = False) -> None:
         """Release the target's group and claim, and continue."""
         self._service.jobs.lanes.leave(claim.lane)
         self._service.jobs.drop(claim)
         self._next()
 
-    def _given_back(self, claim: Claim, given: Future[None]) -> None:
-        if (error := given.exception()) is not None:  # the post is resumed when its lease expires
-            log.error("post %s could not be given back: %s", claim.key, error)
+    def _handle_returned(self, claim: Claim, returned: Future[None]) -> None:
+        if (error := returned.exception()) is not None:  # the post is resumed when its lease expires
+            log.error(
+                "post %s could not be returned to its job, it is resumed when its lease expires: %s", claim.key, error
+            )
         self._service.jobs.drop(claim)
         self._next()
 

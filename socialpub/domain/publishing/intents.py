@@ -106,8 +106,8 @@ def record(
 ) -> IntentRow:
     """Record a send before its first mutating byte; the caller has checked the claim."""
     row = _build_row(service, snapshot, step, plan)
-    told = (row["post"], row["attempt"], row["account"], step, row["plan"], row["epoch"], row["intent_at"])
-    row["id"], row["number"] = sql.fetch_one(publish_runs.INSERT_INTENT, told)
+    values = (row["post"], row["attempt"], row["account"], step, row["plan"], row["epoch"], row["intent_at"])
+    row["id"], row["number"] = sql.fetch_one(publish_runs.INSERT_INTENT, values)
     add_warnings(tx, row["post"], warnings)
     return row
 
@@ -128,11 +128,11 @@ def record_all(service: AppContext, tx: Tx, planned: Sequence[PlannedSend]) -> l
 
 def _record_first_attempts(service: AppContext, tx: Tx, planned: Sequence[PlannedSend]) -> list[IntentRow]:
     rows = [_build_row(service, snapshot, "publish", plan) for snapshot, plan, _ in planned]
-    kept = [
+    inserted = [
         (snapshot.post["number"], snapshot.account["number"], row["plan"])
         for row, (snapshot, *_) in zip(rows, planned, strict=True)
     ]
-    last = sql.insert(publish_runs.INSERT_FIRST_INTENTS, kept, (1, "publish", service.jobs.epoch, service.now_ms))
+    last = sql.insert(publish_runs.INSERT_FIRST_INTENTS, inserted, (1, "publish", service.jobs.epoch, service.now_ms))
     for row, (_, _, warnings) in zip(rows, planned, strict=True):
         add_warnings(tx, row["post"], warnings)
     first = (last or 0) - len(rows) + 1  # consecutive, because there is only one writer
@@ -168,13 +168,13 @@ def _build_row(service: AppContext, snapshot: RunSnapshot, step: str, plan: dict
 
 def find_open(post: str) -> IntentRow | None:
     """Load the post's intent that may have been sent and is not settled."""
-    found = sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (post,))
-    return found and _parse_row(found)
+    row = sql.fetch_one(publish_runs.FIND_OPEN_INTENT, (post,))
+    return row and _parse_row(row)
 
 
 def load_of_attempt(post: str, attempt: int) -> list[IntentRow]:
     """Load the intents of an attempt in order."""
-    return [_parse_row(found) for found in sql.fetch_all(publish_runs.FIND_INTENTS, (post, attempt))]
+    return [_parse_row(row) for row in sql.fetch_all(publish_runs.FIND_INTENTS, (post, attempt))]
 
 
 def _parse_row(values: Sequence[Any]) -> IntentRow:
@@ -210,7 +210,7 @@ class BoundRemoteIds(Container[str]):
 def load_earlier(intent: IntentRow) -> list[IntentRow]:
     """Load the post's earlier sends that were not refused, newest first."""
     mine = (intent["post"], intent["step"], intent["number"])
-    return [_parse_row(found) for found in sql.fetch_all(publish_runs.FIND_EARLIER_INTENTS, mine)]
+    return [_parse_row(row) for row in sql.fetch_all(publish_runs.FIND_EARLIER_INTENTS, mine)]
 
 
 def record_resend(service: AppContext, tx: Tx, snapshot: RunSnapshot, intent: IntentRow) -> IntentRow:
@@ -225,28 +225,35 @@ def record_lookup(
     """Record an inconclusive lookup; release the post until `next_at`. Keeps a stored response."""
     check_claim(service, snapshot)
     said = find_reply(intent)
-    kept = {"answer": said, "look": json.loads(encode_capped(evidence, RESPONSE_MAX // 4))} if said else evidence
-    changed = _update(tx, intent, looks=intent["looks"] + 1, evidence=encode_capped(kept))
+    inserted = {"answer": said, "look": json.loads(encode_capped(evidence, RESPONSE_MAX // 4))} if said else evidence
+    changed = _update(tx, intent, looks=intent["looks"] + 1, evidence=encode_capped(inserted))
     if next_at is not None:
         service.jobs.again(tx, snapshot.claim, next_at)
     return changed
 
 
 def record_ambiguity(
-    service: AppContext, tx: Tx, snapshot: RunSnapshot, intent: IntentRow, error: ApiError, *, over: bool, refused: bool
+    service: AppContext,
+    tx: Tx,
+    snapshot: RunSnapshot,
+    intent: IntentRow,
+    error: ApiError,
+    *,
+    is_answered: bool,
+    refused: bool,
 ) -> IntentRow:
-    """Record an ambiguous response. `over`: no call is in flight. `refused`: it was a refusal."""
+    """Record an ambiguous response. `is_answered`: no call is in flight. `refused`: it was a refusal."""
     check_claim(service, snapshot)
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL_FIELDS}, default=str) if refused else None
     response = json.loads(encode_capped(error.platform_response, RESPONSE_MAX // 2))
     said = {"message": error.message[:1000], "response": response}
-    return _update(tx, intent, answered=over, evidence=encode_capped({"answer": said}), refusal=refusal)
+    return _update(tx, intent, answered=is_answered, evidence=encode_capped({"answer": said}), refusal=refusal)
 
 
 def find_reply(intent: IntentRow) -> SendReply | None:
     """Return the stored response to a send, if any."""
-    found = json.loads(intent["evidence"] or "null")
-    said = found.get("answer") if isinstance(found, dict) else None
+    row = json.loads(intent["evidence"] or "null")
+    said = row.get("answer") if isinstance(row, dict) else None
     return cast(SendReply, said) if isinstance(said, dict) and said.get("response") is not None else None
 
 
@@ -281,12 +288,12 @@ def _update(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
 
 def close(service: AppContext, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
     """Settle an open intent, binding `published`. Raises TakenError if bound elsewhere."""
-    found, remote = (
+    row, remote = (
         published and json.dumps(_encode_published(published)),
         published and hash_remote_id(published.remote_id),
     )
     with _check_not_taken():
-        sql.execute(publish_runs.RECORD_OUTCOME, (outcome, service.now_ms, remote, found, intent["id"]))
+        sql.execute(publish_runs.RECORD_OUTCOME, (outcome, service.now_ms, remote, row, intent["id"]))
 
 
 def close_published(service: AppContext, tx: Tx, settled: Sequence[tuple[IntentRow, Published]]) -> None:
@@ -336,8 +343,8 @@ def _encode_published(published: Published) -> dict[str, Any]:
 
 def decode_published(intent: IntentRow) -> Published:
     assert intent["result"] is not None, "what was published is kept with the outcome"
-    found = json.loads(intent["result"])
-    return Published(**(found | {"warnings": tuple(PublishWarning(**warning) for warning in found["warnings"])}))
+    row = json.loads(intent["result"])
+    return Published(**(row | {"warnings": tuple(PublishWarning(**warning) for warning in row["warnings"])}))
 
 
 def encode_capped(value: Any, most: int = RESPONSE_MAX) -> str:
@@ -351,10 +358,10 @@ def encode_capped(value: Any, most: int = RESPONSE_MAX) -> str:
 def add_warnings(tx: Tx, post: str, warnings: Sequence[PublishWarning]) -> None:
     if not warnings:
         return
-    kept = json.loads(sql.fetch_value(publish_runs.FIND_WARNINGS, (post,)))
+    inserted = json.loads(sql.fetch_value(publish_runs.FIND_WARNINGS, (post,)))
     shown = [
         build_warning_body(warning)
-        for warning in remove_duplicates((*(PublishWarning(**body) for body in kept), *warnings))
+        for warning in remove_duplicates((*(PublishWarning(**body) for body in inserted), *warnings))
     ]
-    if shown != kept:
+    if shown != inserted:
         sql.execute(publish_runs.SET_WARNINGS, (json.dumps(shown, ensure_ascii=False), post))

@@ -29,22 +29,22 @@ def start_downloads(
     post.
     """
     post = snapshot.post
-    fetched.owned(post["batch"], post["organization"])
+    fetched.set_organization(post["batch"], post["organization"])
     items = library.build_draft_items(service, json.loads(post["media"]), snapshot.assets)
     urls = library.list_urls(post["platform"], post["media"], replace(draft, items=items))
     try:
-        coming = [fetched.begin(post["batch"], url) for url in urls]
+        downloads = [fetched.start_fetch(post["batch"], url) for url in urls]
     except RuntimeError as error:
         raise StorageError(str(error)) from error
-    return list(wait(coming, IMMEDIATE_WAIT_SECONDS if post["scheduled_at"] is None else 0).not_done)
+    return list(wait(downloads, IMMEDIATE_WAIT_SECONDS if post["scheduled_at"] is None else 0).not_done)
 
 
-def wake_after(service: AppContext, coming: Sequence[Future[None]], post: str) -> None:
+def wake_after(service: AppContext, downloads: Sequence[Future[None]], post: str) -> None:
     """Wake the post, which waits meanwhile, once all downloads are done."""
 
-    def ring(_: Future[None]) -> None:
-        if all(each.done() for each in coming):
+    def wake(_: Future[None]) -> None:
+        if all(each.done() for each in downloads):
             service.write(lambda tx: service.jobs.hasten(tx, [post], service.now_ms))
 
-    for each in coming:
-        each.add_done_callback(ring)
+    for each in downloads:
+        each.add_done_callback(wake)

@@ -86,17 +86,20 @@ def claim_together(tx: Tx, asked: Sequence[tuple[AppContext, Claim]]) -> list[Ru
 
 
 def execute(
-    service: AppContext, fetched: library.BatchMediaCache, snapshot: RunSnapshot, over: Callable[[], None] | None = None
+    service: AppContext,
+    fetched: library.BatchMediaCache,
+    snapshot: RunSnapshot,
+    on_done: Callable[[], None] | None = None,
 ) -> RunResult:
     """Execute a claimed post, after the commit of the claim.
 
-    `over`: called in any thread after the last write, for callers that do not wait for it; must be quick and not raise.
+    `on_done`: called in any thread after the last write, for callers that do not wait; quick, must not raise.
     """
     if not snapshot.intended:
         fault_injection.hit("pub.after_claim")
-    this = _PublishRun(service, fetched, snapshot, over)
-    this.watched(this.go)
-    return RunResult(this.sent, is_over=not this.is_left)
+    publish_run = _PublishRun(service, fetched, snapshot, on_done)
+    publish_run.run_recorded(publish_run.resume)
+    return RunResult(publish_run.sent, is_over=not publish_run.is_detached)
 
 
 def claim_posts(
@@ -143,77 +146,83 @@ class _PublishRun:
     service: AppContext
     fetched: library.BatchMediaCache
     snapshot: RunSnapshot
-    over: Callable[[], None] | None = None
+    on_done: Callable[[], None] | None = None
     warnings: tuple[PublishWarning, ...] = ()
     sent: bool = False  # a public call was made
-    is_left: bool = False  # its thread has ended: `over` is called once the result is written
+    is_detached: bool = False  # its thread has ended: `on_done` is called once the result is written
     up: ConnectorSession = field(init=False)
 
     def __post_init__(self) -> None:
         self.up = ConnectorSession(self.service, self.snapshot.account, just_seen=self.snapshot.intended is not None)
 
-    def watched(self, go: Callable[[], None]) -> None:
+    def run_recorded(self, steps: Callable[[], None]) -> None:
         """Run steps; any error is recorded or logged."""
         try:
             with tracing.trace_attempt(self.snapshot.request_id, _trace_attributes(self.snapshot)):
-                self._caught(go)
+                self._run_steps(steps)
         except LostClaimError:
-            log.warning("post %s was taken over by another run", self.snapshot.claim.key)
+            log.warning("post %s was taken over by another run; this run ends", self.snapshot.claim.key)
         except StorageError as error:
-            log.error("post %s: its state could not be written: %s", self.snapshot.claim.key, error)
+            log.error(
+                "post %s: its state could not be stored; it is resumed when its lease expires: %s",
+                self.snapshot.claim.key,
+                error,
+            )
 
-    def go(self) -> None:
+    def resume(self) -> None:
         """Continue from the state in the rows."""
         if self.snapshot.intended:
             _hit_fault(self.snapshot.intended, "after_intent")
             self._send(self.snapshot.intended)
         elif self.snapshot.open_intent:
-            self._step(self.snapshot.open_intent, RunResumed(self.up.is_revoked()))
+            self._execute_step(self.snapshot.open_intent, RunResumed(self.up.is_revoked()))
         elif self.snapshot.published:
             self._comment(self.snapshot.published)
         else:
             self._publish()
 
-    def _elsewhere(self, go: Callable[[], None]) -> None:
-        """Continue in another thread, which calls `over` at the end."""
-        over, self.over, self.is_left = self.over, None, True
-        assert over is not None, "a run that continues in other threads needs a callback for its end"
+    def _continue_in_thread(self, steps: Callable[[], None]) -> None:
+        """Continue in another thread, which calls `on_done` at the end."""
+        on_done, self.on_done, self.is_detached = self.on_done, None, True
+        assert on_done is not None, "a run that continues in other threads needs a callback for its end"
         try:
-            self.service.executors.crew.run(functools.partial(self._through, go, over))
+            self.service.executors.crew.run(functools.partial(self._run_in_thread, steps, on_done))
         except RuntimeError:  # no thread available: the lease expires, and the send is looked up
             log.exception(
-                "post %s: no thread is free for the steps after its send; it resumes when its lease expires",
+                "post %s: no thread is available for the steps after its send; it resumes when its lease expires",
                 self.post["id"],
             )
-            over()
+            on_done()
 
-    def _through(self, go: Callable[[], None], over: Callable[[], None]) -> None:
+    def _run_in_thread(self, steps: Callable[[], None], on_done: Callable[[], None]) -> None:
         current_share_key.set(self.snapshot.claim.share)
         try:
-            self.watched(go)
+            self.run_recorded(steps)
         finally:
-            over()
+            on_done()
 
-    def _caught(self, go: Callable[[], None]) -> None:
+    def _run_steps(self, steps: Callable[[], None]) -> None:
         try:
-            go()
+            steps()
         except (LostClaimError, StorageError):
             raise
         except ApiError as error:
             self._wait_for_storage(error)
-            self._stopped(error)
+            self._handle_error(error)
         except Exception as error:  # noqa: BLE001 - a bug must not lose the post
             if isinstance(error, OSError) and error.filename:  # one of our files is unreadable
                 self._wait_for_storage(storage_errors.build_error(error))
-            log.exception("post %s: a bug in publishing", self.post["id"])
-            self._stopped(ApiError("internal_error"))
+            log.exception(
+                "post %s: internal error while publishing; the attempt fails, or its send is looked up", self.post["id"]
+            )
+            self._handle_error(ApiError("internal_error"))
 
     def _wait_for_storage(self, error: ApiError) -> None:
         """Raise StorageError if a scheduled post can wait for its files; an immediate one fails."""
         if error.rule == "storage.unavailable" and self.post["scheduled_at"] is not None:
             raise StorageError(error.message) from error
 
-    def _stopped(self, error: ApiError) -> None:
+    def _handle_error(self, error: ApiError) -> None:
         """Handle a stopped run: fail what was not sent, look up what may have been."""
         post, attempt = self.post["id"], self.snapshot.attempt
         intent, published = self.service.read(
@@ -224,7 +233,7 @@ class _PublishRun:
         if intent is None:
             self._fail(error)
         else:
-            self._step(intent, LookupAnswered(Unknown({"error": error.message})))
+            self._execute_step(intent, LookupAnswered(Unknown({"error": error.message})))
 
     # --- The steps ---
 
@@ -246,7 +255,7 @@ class _PublishRun:
             fault_injection.hit("cont.after_create_before_save")
             self._write(lambda tx: transactions.save_progress(self.service, tx, self.snapshot, prepared))
             return
-        self._send(self._intend("publish", prepared.plan, (*self.warnings, *prepared.warnings)))
+        self._send(self._record_intent("publish", prepared.plan, (*self.warnings, *prepared.warnings)))
 
     def _draft(self) -> Draft:
         """Build the frozen content with media, and check the deep rules."""
@@ -267,7 +276,7 @@ class _PublishRun:
         self.warnings = found.warnings
         return draft
 
-    def _intend(self, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning] = ()) -> IntentRow:
+    def _record_intent(self, step: str, plan: dict[str, Any], warnings: Sequence[PublishWarning] = ()) -> IntentRow:
         intent = self._write(
             lambda tx: transactions.record_intent(self.service, tx, self.snapshot, step, plan, warnings)
         )
@@ -277,11 +286,11 @@ class _PublishRun:
         _hit_fault(intent, "after_intent")
         return intent
 
-    def _send(self, intent: IntentRow, *, earlier_over: bool = True) -> None:
+    def _send(self, intent: IntentRow, *, earlier_done: bool = True) -> None:
         """Make the public call and handle its response."""
-        self._answered(intent, self._answer(intent), earlier_over=earlier_over)
+        self._handle_reply(intent, self._call_platform(intent), earlier_done=earlier_done)
 
-    def _answer(self, intent: IntentRow) -> Published | Pending | ApiError:
+    def _call_platform(self, intent: IntentRow) -> Published | Pending | ApiError:
         """Make the public call; return its response or error."""
         self.sent = True
         bound = intents.BoundRemoteIds(self.service, intent)
@@ -290,11 +299,11 @@ class _PublishRun:
         except ApiError as error:
             return error
 
-    def _answered(
-        self, intent: IntentRow, answer: Published | Pending | ApiError, *, earlier_over: bool = True
+    def _handle_reply(
+        self, intent: IntentRow, reply: Published | Pending | ApiError, *, earlier_done: bool = True
     ) -> None:
         _hit_fault(intent, "after_reply")
-        self._step(intent, SendAnswered(answer, earlier_over))
+        self._execute_step(intent, SendAnswered(reply, earlier_done))
 
     def _comment(self, published: Published) -> None:
         """Send the first comment with its own intent; the post is never sent again for it."""
@@ -303,13 +312,13 @@ class _PublishRun:
         try:
             plan = self.up.call(lambda up: connector.comment(up, draft, published, self.snapshot.plan))
         except ApiError as error:
-            self._uncommented(None, error)
+            self._record_failed_comment(None, error)
             return
-        self._send(self._intend("comment", plan))
+        self._send(self._record_intent("comment", plan))
 
     # --- The steps of `decide` ---
 
-    def _step(self, intent: IntentRow, finding: RunFinding) -> None:
+    def _execute_step(self, intent: IntentRow, finding: RunFinding) -> None:
         """Execute the step for a finding, and those that follow from it."""
         class_ = self.up.platform.class_of(sql.load_json(intent["plan"]))
         checks = lookup_schedule.compute_times(
@@ -320,35 +329,37 @@ class _PublishRun:
             case BindRemotePost():
                 self._bind(intent, step)
             case PollRemotePost():
-                self._follow(intent, step.found)
+                self._record_progress(intent, step.found)
             case CompareEarlierSends():
                 earlier = self.service.read(lambda: intents.load_earlier(intent)).result()
-                self._step(intent, EarlierSendsCompared(step.error, [self._look(each) for each in earlier]))
+                self._execute_step(intent, EarlierSendsCompared(step.error, [self._look_up(each) for each in earlier]))
             case RecordAmbiguity():
-                doubted = self._doubt(intent, step)
-                self._step(doubted, AmbiguityRecorded(self.up.is_revoked()))
+                recorded = self._record_ambiguity(intent, step)
+                self._execute_step(recorded, AmbiguityRecorded(self.up.is_revoked()))
             case WaitUntil():
                 self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, step.at))
             case LookUpRemotePost():
-                found = self._look(intent)
-                self._step(intent, LookupAnswered(found, self.up.is_revoked()))  # the lookup may have revealed it
+                found = self._look_up(intent)  # may reveal that the account is revoked
+                self._execute_step(intent, LookupAnswered(found, self.up.is_revoked()))
             case RetryLookup():
-                seen = step.found.evidence
-                self._record(lambda tx: intents.record_lookup(self.service, tx, self.snapshot, intent, seen, step.at))
+                evidence = step.found.evidence
+                self._record(
+                    lambda tx: intents.record_lookup(self.service, tx, self.snapshot, intent, evidence, step.at)
+                )
             case ResendPlan():
-                again = self._write(lambda tx: self._looked_and_again(tx, intent, step.found))
-                self._send(again, earlier_over=intent["answered"])
+                resent = self._write(lambda tx: self._record_resend(tx, intent, step.found))
+                self._send(resent, earlier_done=intent["answered"])
             case FailRefused():
-                self._end(intent, step.error, str(step.error.outcome))
+                self._record_outcome(intent, step.error, str(step.error.outcome))
             case FailAbsent():
                 error = unknown_outcomes.build_absent_error(self.up.platform)
                 error.retryable = step.retryable
-                self._end(intent, error, "absent")
+                self._record_outcome(intent, error, "absent")
             case FailUnknown():
-                told = unknown_outcomes.build_unknown_error(self.snapshot, self.up.platform, intent, step.found)
-                self._end(intent, told, "unknown")
+                unknown = unknown_outcomes.build_unknown_error(self.snapshot, self.up.platform, intent, step.found)
+                self._record_outcome(intent, unknown, "unknown")
             case FailDuplicate():
-                self._end(
+                self._record_outcome(
                     intent,
                     unknown_outcomes.build_duplicate_error(self.snapshot, self.up.platform, step.error),
                     "unknown",
@@ -361,9 +372,12 @@ class _PublishRun:
         try:
             self._record_found(intent, step.found, step.by_content)
         except RemotePostTakenError:
-            log.warning("post %s: what was found belongs to another post", self.post["id"])
+            log.warning(
+                "post %s: the remote post that was found belongs to another post; the lookup is repeated",
+                self.post["id"],
+            )
             found = {"found": step.found.uri or step.found.remote_id, "bound": True}
-            self._step(intent, LookupAnswered(Unknown(found)))
+            self._execute_step(intent, LookupAnswered(Unknown(found)))
 
     def _record_found(self, intent: IntentRow, published: Published, by_content: bool) -> None:
         _hit_fault(intent, "before_result")
@@ -376,64 +390,66 @@ class _PublishRun:
             _hit_fault(intent, "after_result")
             return
         last = not (self.post["first_comment"] and hasattr(self.up.connector, "comment"))
-        answered = transactions.SuccessfulSend(self.service, self.snapshot, intent, published)
+        send = transactions.SuccessfulSend(self.service, self.snapshot, intent, published)
         if last and not by_content:
-            self._record_sent(answered)
+            self._record_sent(send)
             return
-        self._record(lambda tx: self._write_sent(tx, answered, last, by_content))
+        self._record(lambda tx: self._write_sent(tx, send, last, by_content))
         _hit_fault(intent, "after_result")
         if not last:
             plan = json.loads(intent["plan"])
             self.snapshot = replace(self.snapshot, published=published, plan=plan, open_intent=None)
             self._comment(published)
 
-    def _record_sent(self, answered: transactions.SuccessfulSend) -> None:
-        """Record the end of most posts. With `over`, only a failed write occupies a thread."""
-        if self.over is None:
-            self._record_by(lambda: self.service.write_together(transactions.publish_sent, answered))
-            _hit_fault(answered.intent, "after_result")
+    def _record_sent(self, send: transactions.SuccessfulSend) -> None:
+        """Record the end of most posts. With `on_done`, only a failed write occupies a thread."""
+        if self.on_done is None:
+            self._record_by(lambda: self.service.write_together(transactions.publish_sent, send))
+            _hit_fault(send.intent, "after_result")
             return
-        answered = replace(answered, over=self.over)
-        sent = self.service.write_together(transactions.publish_sent, answered)
-        self.over, self.is_left = None, True
-        sent.add_done_callback(functools.partial(self._sent_is_over, answered))
+        send = replace(send, on_done=self.on_done)
+        sent = self.service.write_together(transactions.publish_sent, send)
+        self.on_done, self.is_detached = None, True
+        sent.add_done_callback(functools.partial(self._handle_written, send))
 
-    def _sent_is_over(self, answered: transactions.SuccessfulSend, sent: Future[None]) -> None:
+    def _handle_written(self, send: transactions.SuccessfulSend, sent: Future[None]) -> None:
         """Finish in the writer thread: the result is written, or must be written again."""
         if sent.exception() is None:
-            _hit_fault(answered.intent, "after_result")
+            _hit_fault(send.intent, "after_result")
             return
-        self.over = answered.over  # nothing of the result was written
-        self._elsewhere(lambda: self._bind(answered.intent, BindRemotePost(answered.published)))
+        self.on_done = send.on_done  # nothing of the result was written
+        self._continue_in_thread(lambda: self._bind(send.intent, BindRemotePost(send.published)))
 
-    def _write_sent(self, tx: Tx, answered: transactions.SuccessfulSend, last: bool, by_content: bool) -> None:
+    def _write_sent(self, tx: Tx, send: transactions.SuccessfulSend, last: bool, by_content: bool) -> None:
         if by_content:
-            intents.check_same_plan(answered.intent)
+            intents.check_same_plan(send.intent)
         if last:
-            transactions.publish_sent(tx, [answered])
+            transactions.publish_sent(tx, [send])
         else:
-            transactions.record_sent(self.service, tx, self.snapshot, answered.intent, answered.published)
+            transactions.record_sent(self.service, tx, self.snapshot, send.intent, send.published)
 
-    def _follow(self, intent: IntentRow, found: Pending) -> None:
+    def _record_progress(self, intent: IntentRow, found: Pending) -> None:
         """Store the progress with the send's end: from now on it is polled, never sent again."""
         _hit_fault(intent, "before_result")
         self._record(lambda tx: transactions.save_progress(self.service, tx, self.snapshot, found, intent))
         _hit_fault(intent, "after_result")
 
-    def _doubt(self, intent: IntentRow, step: RecordAmbiguity) -> IntentRow:
+    def _record_ambiguity(self, intent: IntentRow, step: RecordAmbiguity) -> IntentRow:
         error = step.error
-        log.warning("post %s: the answer to its send is unclear: %s", self.post["id"], error.message)
-        if not step.kept:
+        log.warning(
+            "post %s: the response to its send is ambiguous; it is looked up: %s", self.post["id"], error.message
+        )
+        if not step.is_informative:
             return intent
         error.platform_response = self.up.scrubbed(error.platform_response)
-        over, refused = step.over, step.refused
+        is_answered, refused = step.is_answered, step.refused
         return self._record(
             lambda tx: intents.record_ambiguity(
-                self.service, tx, self.snapshot, intent, error, over=over, refused=refused
+                self.service, tx, self.snapshot, intent, error, is_answered=is_answered, refused=refused
             )
         )
 
-    def _look(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
+    def _look_up(self, intent: IntentRow) -> Published | Pending | Absent | Unknown:
         """Look up an intent's sends. Finding is proof; not finding is not, before its time."""
         bound, plan, since = (
             intents.BoundRemoteIds(self.service, intent),
@@ -445,21 +461,21 @@ class _PublishRun:
         except ApiError as error:
             return Unknown({"error": error.message, "answer": self.up.scrubbed(error.platform_response)})
 
-    def _looked_and_again(self, tx: Tx, intent: IntentRow, found: Absent) -> IntentRow:
-        seen = intents.record_lookup(self.service, tx, self.snapshot, intent, found.evidence, None)
-        return intents.record_resend(self.service, tx, self.snapshot, seen)
+    def _record_resend(self, tx: Tx, intent: IntentRow, found: Absent) -> IntentRow:
+        counted = intents.record_lookup(self.service, tx, self.snapshot, intent, found.evidence, None)
+        return intents.record_resend(self.service, tx, self.snapshot, counted)
 
     # --- Ends ---
 
-    def _end(self, intent: IntentRow, error: ApiError, outcome: str) -> None:
+    def _record_outcome(self, intent: IntentRow, error: ApiError, outcome: str) -> None:
         if intent["step"] == "comment":
-            self._uncommented(intent, error, outcome)
+            self._record_failed_comment(intent, error, outcome)
         else:
             self._fail(error, intent, outcome)
 
     def _fail(self, error: ApiError, intent: IntentRow | None = None, outcome: str = "") -> None:
         if self.snapshot.published:
-            self._uncommented(intent, error, outcome)
+            self._record_failed_comment(intent, error, outcome)
             return
         error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
         # Separately: of a long response only the beginning is stored.
@@ -473,7 +489,7 @@ class _PublishRun:
         self._record(lambda tx: transactions.record_failure(self.service, tx, self.snapshot, error, intent, outcome))
         fault_injection.hit("pub.after_result")
 
-    def _uncommented(self, intent: IntentRow | None, error: ApiError, outcome: str = "") -> None:
+    def _record_failed_comment(self, intent: IntentRow | None, error: ApiError, outcome: str = "") -> None:
         published = self.snapshot.published
         assert published is not None, "a comment follows a published post"
         note = build_warning("first_comment_failed", error.message)
@@ -495,11 +511,11 @@ class _PublishRun:
     def _record(self, run: Callable[[Tx], T]) -> T:
         return self._record_by(lambda: self.service.write(run))
 
-    def _record_by(self, ask: Callable[[], DbFuture[T]]) -> T:
+    def _record_by(self, start_write: Callable[[], DbFuture[T]]) -> T:
         """Write a result, known only here, as often as it takes while the process lives."""
         for number in range(10_000):
             try:
-                return _await_write(ask)
+                return _await_write(start_write)
             except StorageError:
                 wait = WRITE_RETRY_WAITS[min(number, len(WRITE_RETRY_WAITS) - 1)]
                 if self.service.db.fenced.is_set() or self.service.process.stopping.wait(wait):
@@ -507,9 +523,9 @@ class _PublishRun:
         raise StorageError("the result could not be written for hours")
 
 
-def _await_write(ask: Callable[[], DbFuture[T]]) -> T:
+def _await_write(start_write: Callable[[], DbFuture[T]]) -> T:
     try:
-        return ask().result()
+        return start_write().result()
     except ApiError as error:
         # Not an error of the platform: the lease expires, and the rows tell how to resume.
         raise StorageError(error.message) from error

@@ -45,11 +45,11 @@ _ACCOUNT_END = _POST_COLUMNS + len(AccountRow.__annotations__)
 
 def claim_posts(service: AppContext, tx: Tx, claims: Sequence[Claim]) -> list[RunSnapshot | None]:
     """Claim posts; None for one with nothing to do, whose job is then finished."""
-    asked = sql.dump_json([(claim.key, claim.claims) for claim in claims])
-    there = {
-        found[_ID_INDEX]: found for found in sql.load_json(sql.fetch_value(publish_runs.FIND_CLAIMED_POSTS, (asked,)))
+    keys = sql.dump_json([(claim.key, claim.claims) for claim in claims])
+    rows = {
+        found[_ID_INDEX]: found for found in sql.load_json(sql.fetch_value(publish_runs.FIND_CLAIMED_POSTS, (keys,)))
     }
-    taken = {claim.key: _check_claimed(service, tx, claim, there.get(claim.key)) for claim in claims}
+    taken = {claim.key: _check_claimed(service, tx, claim, rows.get(claim.key)) for claim in claims}
     fresh = [each for each in taken.values() if each and not each.resumed]
     posts = _transition(service, tx, fresh)
     _insert_attempts(service, tx, posts)
@@ -69,9 +69,9 @@ def claim_inserted(
     service: AppContext, tx: Tx, claims: Sequence[Claim], inserted: Mapping[str, InsertedPost]
 ) -> list[RunSnapshot | None]:
     """Claim posts that were just inserted with their first attempts, without reading them."""
-    begun = [_claim_one_inserted(service, tx, claim, inserted[claim.key]) for claim in claims]
-    _insert_attempts(service, tx, [each.post for each in begun if each])
-    return begun
+    snapshots = [_claim_one_inserted(service, tx, claim, inserted[claim.key]) for claim in claims]
+    _insert_attempts(service, tx, [each.post for each in snapshots if each])
+    return snapshots
 
 
 def _claim_one_inserted(service: AppContext, tx: Tx, claim: Claim, inserted: InsertedPost) -> RunSnapshot | None:
@@ -105,8 +105,8 @@ def _is_over(service: AppContext, tx: Tx, snapshot: RunSnapshot, *, resumed: boo
     if not resumed and (refused := find_refusal(snapshot.account)):
         _record_refusal(service, tx, snapshot, refused)
         return True
-    if late := overdue_rule.find_refusal(service, snapshot.post):
-        _record_overdue(service, tx, snapshot.post, late)
+    if overdue := overdue_rule.find_refusal(service, snapshot.post):
+        _record_overdue(service, tx, snapshot.post, overdue)
         service.jobs.finish(tx, snapshot.claim)
         return True
     return False
@@ -115,12 +115,12 @@ def _is_over(service: AppContext, tx: Tx, snapshot: RunSnapshot, *, resumed: boo
 def _load_resumed(snapshot: RunSnapshot) -> RunSnapshot:
     """Add what the attempt has sent so far."""
     rows = intents.load_of_attempt(snapshot.post["id"], snapshot.attempt)
-    done = intents.find_publishing_intent(rows)
+    publishing = intents.find_publishing_intent(rows)
     return replace(
         snapshot,
         open_intent=next((row for row in rows if row["outcome"] is None), None),
-        published=decode_published(done) if done else None,
-        plan=json.loads(done["plan"]) if done else None,
+        published=decode_published(publishing) if publishing else None,
+        plan=json.loads(publishing["plan"]) if publishing else None,
         resumed=True,
     )
 
@@ -176,11 +176,11 @@ def _insert_attempts(service: AppContext, tx: Tx, posts: Sequence[PostRow]) -> N
 
 
 def _end_attempt(service: AppContext, tx: Tx, post: str, number: int, error: ApiError | None) -> None:
-    said: tuple[str | None, ...] = (None, None, None)
+    columns: tuple[str | None, ...] = (None, None, None)
     if error:
         answer = None if error.platform_response is None else encode_capped(error.platform_response)
-        said = (error.code, error.message, answer)
-    sql.execute(publish_runs.RECORD_ATTEMPT, (service.now_ms, error is None, *said, post, number))
+        columns = (error.code, error.message, answer)
+    sql.execute(publish_runs.RECORD_ATTEMPT, (service.now_ms, error is None, *columns, post, number))
 
 
 # --- Sending ---
@@ -212,25 +212,25 @@ def record_intent(
 class SuccessfulSend:
     """Successful send without first comment.
 
-    `over`: called after the commit and before anyone is notified, so that a follow-up post finds the account free.
+    `on_done`: called after the commit and before anyone is notified, so that a follow-up post finds the account free.
     """
 
     service: AppContext
     snapshot: RunSnapshot
     intent: IntentRow
     published: Published
-    over: Callable[[], None] | None = None
+    on_done: Callable[[], None] | None = None
 
 
-def publish_sent(tx: Tx, answered: Sequence[SuccessfulSend]) -> list[None]:
+def publish_sent(tx: Tx, sends: Sequence[SuccessfulSend]) -> list[None]:
     """Publish the posts in one transaction with shared statements."""
-    service = answered[0].service
-    for one in answered:
-        if one.over is not None:
-            tx.after_commit(one.over)
-    intents.close_published(service, tx, [(one.intent, one.published) for one in answered])
-    _publish(service, tx, [_PublishedPost(one.snapshot, one.published) for one in answered])
-    return [None] * len(answered)
+    service = sends[0].service
+    for one in sends:
+        if one.on_done is not None:
+            tx.after_commit(one.on_done)
+    intents.close_published(service, tx, [(one.intent, one.published) for one in sends])
+    _publish(service, tx, [_PublishedPost(one.snapshot, one.published) for one in sends])
+    return [None] * len(sends)
 
 
 def record_sent(service: AppContext, tx: Tx, snapshot: RunSnapshot, intent: IntentRow, published: Published) -> None:
@@ -376,12 +376,12 @@ def record_failure(
 
 def _compute_retry_wait(service: AppContext, post: PostRow, error: ApiError) -> int | None:
     """Return the milliseconds until the next attempt; None if there is none."""
-    waits = service.runtime.settings.publishing.retry_waits
-    tried = post["tries"]
+    wait_times = service.runtime.settings.publishing.retry_waits
+    tries = post["tries"]
     if (
         post["scheduled_at"] is None
         or error.code != "platform_unavailable"
-        or (tried > len(waits) and not error.held_back)
+        or (tries > len(wait_times) and not error.held_back)
     ):
         return None
     if error.rule == "publish.outcome_unknown" or not error.retryable:
@@ -389,7 +389,7 @@ def _compute_retry_wait(service: AppContext, post: PostRow, error: ApiError) -> 
     if error.held_back:
         return int((error.retry_after or 1) * 1000)
     after = error.retry_after or 0
-    return None if after > RETRY_AFTER_MAX else int(max(waits[tried - 1], after) * 1000)
+    return None if after > RETRY_AFTER_MAX else int(max(wait_times[tries - 1], after) * 1000)
 
 
 def fail_overdue(service: AppContext, tx: Tx, found: overdue_rule.DuePost) -> None:

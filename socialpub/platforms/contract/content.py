@@ -27,7 +27,7 @@ class MediaFacts:
     video_codec: str | None = None  # h264, hevc, vp8, vp9, av1, …
     audio_codec: str | None = None  # aac, opus, …; also None without sound
     has_audio: bool | None = None
-    instead: str | None = None  # sentence describing a response that was not a media file
+    non_media: str | None = None  # sentence describing a response that was not a media file
 
     @property
     def kind(self) -> MediaKind:

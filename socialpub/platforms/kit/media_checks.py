@@ -82,8 +82,8 @@ def types(pick: FileSelector = every_file) -> RuleCheck:
 
 def make_type_violation(piece: CheckedValue[MediaFacts]) -> RuleViolation:
     """Build the violation of an unaccepted type, or of an address that sent no media file."""
-    if piece.value.instead:
-        return RuleViolation(f"{piece.name}: {piece.value.instead}", piece.item, remediation=ANOTHER_ADDRESS)
+    if piece.value.non_media:
+        return RuleViolation(f"{piece.name}: {piece.value.non_media}", piece.item, remediation=ANOTHER_ADDRESS)
     return RuleViolation(f"{piece.name} has the type {piece.value.content_type}.", piece.item)
 
 

@@ -257,7 +257,7 @@ async def _publish(
     with batches.BatchCompletion(service, order.batch, call.key, len(order.targets)) as ending:
         accepted = await accept.commit(order, call.engine.publish_now)
         call.rest()
-        ended = await ending.within(wait)
+        ended = await ending.wait(wait)
     answer = batches.build_response(ended.body if ended else await batches.load_body_or_accepted(service, accepted))
     if call.key is None or (ended and ended.written):
         return answer

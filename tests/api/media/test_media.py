@@ -708,7 +708,7 @@ def test_what_nothing_names_is_tidied_away_and_nothing_else(server: AppServer, a
     for path in (old, new):
         path.write_bytes(b"x")
     leftover_age(old, server)
-    server.engine.fetched.tidy()
+    server.engine.fetched.clean_up_hourly()
     assert sorted(stored_files(server)) == sorted([".arriving-new", made["sha256"]])
     new.unlink()
 
@@ -735,7 +735,7 @@ def inline_kept(server: AppServer, who: Person, content: bytes) -> MediaFacts:
     """An inline file that a request has brought and kept."""
     with files.IncomingFile(files.media_directory(server.service)) as arriving:
         arriving.write(content)
-        arriving.rest()
+        arriving.suspend()
         return library.store_inline(server.service, arriving, who.organization)
 
 

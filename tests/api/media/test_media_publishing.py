@@ -42,7 +42,7 @@ def test_a_url_is_fetched_and_measured_once_a_batch(
 
 def test_a_settled_batch_leaves_no_fetched_files(server: AppServer, alice: Person, shelf: FileServer) -> None:
     publish_media(alice, url_item(shelf.put("/a.jpg", picture())))
-    for batch in server.engine.fetched.held():
+    for batch in server.engine.fetched.list_batches():
         server.engine.fetched.drop(batch)
     assert [path for path in (server.home / "fetched").rglob("*") if path.is_file()] == []
 

@@ -17,11 +17,11 @@ def install() -> None:
 
 
 class AtLeastOnceRun(_PublishRun):
-    def _step(self, intent: IntentRow, finding: RunFinding) -> None:
+    def _execute_step(self, intent: IntentRow, finding: RunFinding) -> None:
         if isinstance(finding, RunResumed | AmbiguityRecorded):
             self._again(intent)
         else:
-            super()._step(intent, finding)
+            super()._execute_step(intent, finding)
 
     def _again(self, intent: IntentRow) -> None:
         """Fresh content, sent once more, without a look."""

@@ -41,21 +41,21 @@ class ChatRequest:
     guarded: bool = True
 
 
-def send(service: AppContext, asked: ChatRequest) -> CallResult:
+def send(service: AppContext, request: ChatRequest) -> CallResult:
     """Send a request and return its result. Raises ApiError without a response."""
     runtime = service.runtime
-    policy = runtime.webhook_policy if asked.guarded else runtime.http_policy(guarded=False)
+    policy = runtime.webhook_policy if request.guarded else runtime.http_policy(guarded=False)
     with runtime.open_http(policy) as http:
         reply = http.request(
             "POST",
-            asked.url,
-            headers={"Content-Type": "application/json", **asked.headers},
-            content=dumps(asked.body).encode("utf-8", "replace"),
+            request.url,
+            headers={"Content-Type": "application/json", **request.headers},
+            content=dumps(request.body).encode("utf-8", "replace"),
             timeout=runtime.settings.webhooks.timeout,
             extensions={"max_bytes": RESPONSE_BYTES_MAX},
         )
     end = classify_response(reply)
-    shown = redaction.remove_secrets(end.response or "", asked.hidden)
+    shown = redaction.remove_secrets(end.response or "", request.hidden)
     busy = reply.status_code in (408, 429)
     return replace(
         end, response=shown, final=end.final and not busy, wait=_read_retry_delay(reply) if busy else end.wait
@@ -66,9 +66,9 @@ def _read_retry_delay(reply: outbound.UpstreamResponse) -> int:
     """Return the requested delay in seconds: from the header or (Discord, Telegram) the JSON."""
     said = reply.record()
     inside = said.get("parameters") if isinstance(said.get("parameters"), dict) else said
-    asked = inside.get("retry_after") if isinstance(inside, dict) else None
-    is_number = isinstance(asked, int | float) and not isinstance(asked, bool)
-    seconds = retry_after.parse_seconds(str(asked), reply.server_ms) if is_number else reply.retry_after
+    delay = inside.get("retry_after") if isinstance(inside, dict) else None
+    is_number = isinstance(delay, int | float) and not isinstance(delay, bool)
+    seconds = retry_after.parse_seconds(str(delay), reply.server_ms) if is_number else reply.retry_after
     return min(seconds + 1, RETRY_AFTER_MAX) if seconds else 0
 
 

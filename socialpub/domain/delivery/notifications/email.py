@@ -35,7 +35,7 @@ def send(service: AppContext, to: str, message: Message, reference: str) -> Call
     runtime, settings = service.runtime, service.runtime.settings
     if not settings.smtp.host:
         return CallResult(error="This server has no mail server in its settings.", name="smtp_settings")
-    handed = mail.send_message(
+    submission = mail.send_message(
         _build_server(service),
         runtime.resolver,
         settings.smtp.sender,
@@ -43,8 +43,8 @@ def send(service: AppContext, to: str, message: Message, reference: str) -> Call
         build_message(service, to, message, reference),
         deadline=settings.webhooks.timeout,
     )
-    said = redaction.remove_secrets(handed.said, (settings.smtp.password,))[:RESPONSE_BYTES_MAX]
-    return CallResult(handed.code, handed.error, handed.kind, handed.final, said or None)
+    response = redaction.remove_secrets(submission.said, (settings.smtp.password,))[:RESPONSE_BYTES_MAX]
+    return CallResult(submission.code, submission.error, submission.kind, submission.final, response or None)
 
 
 def build_message(service: AppContext, to: str, message: Message, reference: str) -> bytes:

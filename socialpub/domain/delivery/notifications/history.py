@@ -47,20 +47,20 @@ def load_page(service: AppContext, scope: Scope, query: NotificationsQuery) -> N
     if query.channel_id is not None:
         channels.find(scope, query.channel_id)
     before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
-    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
+    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
     types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
-    wanted = (scope.organization, before, till or 0, profile, query.channel_id, query.since or 0, types, states)
+    wanted = (scope.organization, before, reach or 0, profile, query.channel_id, query.since or 0, types, states)
     found = [_HistoryRow(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
-    looked_to = till if seen == SCAN_MAX else None
-    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
+    scanned_to = reach if seen == SCAN_MAX else None
+    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, scanned_to)
     return {"data": [_to_body(service, row) for row in shown], "nextCursor": cursor}
 
 
 def _to_body(service: AppContext, row: _HistoryRow) -> NotificationBody:
-    told = message_texts.MessageContext(
+    context = message_texts.MessageContext(
         row.type, sql.load_json(row.data), row.name, row.times, bool(row.follows), row.created_at
     )
-    message = message_texts.compose(told, service.base_url)
+    message = message_texts.compose(context, service.base_url)
     return {
         "id": row.id,
         "channelId": row.channel,

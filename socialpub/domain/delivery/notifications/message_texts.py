@@ -162,77 +162,77 @@ SAMPLE_TEMPLATE = MessageTemplate(
 )
 
 
-def compose(told: MessageContext, base_url: str) -> Message:
+def compose(context: MessageContext, base_url: str) -> Message:
     """Compose the message of an event."""
-    words, values = _find_template(told), _build_values(told)
+    words, values = _find_template(context), _build_values(context)
     title = words.title.format_map(values)
     lines = [words.what.format_map(values).strip()]
-    if told.follows:
-        title = f"{title} ({told.count} more)"
-        times = "once more" if told.count == 1 else f"{told.count} more times"
-        lines.append(f"This happened {times} since {_format_time(format_iso(told.since))}.")
-    lines += [f"{label}: {text}" for label, text in _build_advice(told, words, values) if text]
-    return Message(title, "\n".join(lines), _list_links(told, base_url), words.urgent)
+    if context.follows:
+        title = f"{title} ({context.count} more)"
+        times = "once more" if context.count == 1 else f"{context.count} more times"
+        lines.append(f"This happened {times} since {_format_time(format_iso(context.since))}.")
+    lines += [f"{label}: {text}" for label, text in _build_advice(context, words, values) if text]
+    return Message(title, "\n".join(lines), _list_links(context, base_url), words.urgent)
 
 
-def compose_sample(base_url: str, told: MessageContext | None) -> Message:
+def compose_sample(base_url: str, context: MessageContext | None) -> Message:
     """Compose a test message; with an event, that event's message."""
-    if told is None:
+    if context is None:
         return Message(SAMPLE_TEMPLATE.title, SAMPLE_TEMPLATE.what, (f"{base_url}{HOME_PAGE}",))
-    shown = compose(told, base_url)
+    shown = compose(context, base_url)
     return replace(shown, title=f"{SAMPLE_TEMPLATE.title}: {shown.title}")
 
 
-def _find_template(told: MessageContext) -> MessageTemplate:
-    error = _get_error(told)
-    return next(TEMPLATES[key] for key in (error.get("rule"), error.get("code"), told.type) if key in TEMPLATES)
+def _find_template(context: MessageContext) -> MessageTemplate:
+    error = _get_error(context)
+    return next(TEMPLATES[key] for key in (error.get("rule"), error.get("code"), context.type) if key in TEMPLATES)
 
 
 _TYPES_WITH_REASON = ("token.revoked", "webhook.disabled")
 
 
-def _build_advice(told: MessageContext, words: MessageTemplate, values: Mapping[str, str]) -> list[tuple[str, str]]:
-    error = _get_error(told)
-    why = error.get("message") or told.data.get("reason" if told.type in _TYPES_WITH_REASON else "", "")
+def _build_advice(context: MessageContext, words: MessageTemplate, values: Mapping[str, str]) -> list[tuple[str, str]]:
+    error = _get_error(context)
+    why = error.get("message") or context.data.get("reason" if context.type in _TYPES_WITH_REASON else "", "")
     return [("Why", _shorten(why, REASON_MAX)), ("What to do", words.todo.format_map(values))]
 
 
-def _get_error(told: MessageContext) -> Mapping[str, Any]:
-    error: Mapping[str, Any] = told.data.get("error", {})
+def _get_error(context: MessageContext) -> Mapping[str, Any]:
+    error: Mapping[str, Any] = context.data.get("error", {})
     return error
 
 
-def _list_links(told: MessageContext, base_url: str) -> tuple[str, ...]:
+def _list_links(context: MessageContext, base_url: str) -> tuple[str, ...]:
     """List our page, the public post, and the error's documentation."""
-    error = _get_error(told)
-    named = (f"{base_url}{_page_path(told)}", told.data.get("url"), error.get("ruleUrl") or error.get("docUrl"))
+    error = _get_error(context)
+    named = (f"{base_url}{_page_path(context)}", context.data.get("url"), error.get("ruleUrl") or error.get("docUrl"))
     return tuple(link for link in named if isinstance(link, str) and _LINK.fullmatch(link))
 
 
-def _page_path(told: MessageContext) -> str:
-    if told.type.startswith("token.") or _get_error(told).get("code") == "platform_auth_failed":
+def _page_path(context: MessageContext) -> str:
+    if context.type.startswith("token.") or _get_error(context).get("code") == "platform_auth_failed":
         return ACCOUNTS_PAGE
-    if told.type.startswith("post."):
-        return POSTS_PAGE if told.follows else f"{POSTS_PAGE}/{told.data['id']}"
-    if told.type.startswith("webhook."):
-        return f"{WEBHOOKS_PAGE}/{told.data['endpointId']}"
+    if context.type.startswith("post."):
+        return POSTS_PAGE if context.follows else f"{POSTS_PAGE}/{context.data['id']}"
+    if context.type.startswith("webhook."):
+        return f"{WEBHOOKS_PAGE}/{context.data['endpointId']}"
     return HOME_PAGE
 
 
 # --- Values --------------------------------------------------------------------------------------------------------
 
 
-def _build_values(told: MessageContext) -> Mapping[str, str]:
-    data = told.data
+def _build_values(context: MessageContext) -> Mapping[str, str]:
+    data = context.data
     shown = {name: _format_value(name, value) for name, value in data.items() if not isinstance(value, dict | list)}
     platform = str(data.get("platform", ""))
     known = {
         "platform": platforms.PLATFORMS[platform].label if platform in platforms.PLATFORMS else platform,
-        "account": _shorten(told.name or data.get("displayName") or data.get("platformAccountId") or "an account"),
+        "account": _shorten(context.name or data.get("displayName") or data.get("platformAccountId") or "an account"),
         "name": _shorten(data.get("description") or data.get("endpointId") or ""),
-        "remediation": _shorten(_get_error(told).get("remediation", ""), REASON_MAX),
+        "remediation": _shorten(_get_error(context).get("remediation", ""), REASON_MAX),
     }
-    return shown | known | (_build_pause_values(str(data.get("reason"))) if told.type == PAUSED_TYPE else {})
+    return shown | known | (_build_pause_values(str(data.get("reason"))) if context.type == PAUSED_TYPE else {})
 
 
 def _build_pause_values(reason: str) -> dict[str, str]:

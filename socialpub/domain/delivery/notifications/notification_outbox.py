@@ -32,7 +32,7 @@ SERIAL_GROUP = "channel"  # one message after another per channel
 
 
 class DueNotification(NamedTuple):
-    """Due message, in the column order of `statements.DUE`."""
+    """Due message, in the column order of `statements.FIND_DUE`."""
 
     number: int
     id: str
@@ -86,19 +86,21 @@ class NotificationOutbox:
     """Notification outbox; it stays open during a pause, to report the pause."""
 
     prefix: str = channels.PREFIX
-    goes_on: bool = True
+    sends_during_pause: bool = True
 
-    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
+    def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
         return sql.fetch_all(statements.FIND_NEXT_DUE)
 
-    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> DueTasks:
+    def find_due(
+        self, service: AppContext, receiver: str, limit: int, excluded: Collection[int], *, is_paused: bool
+    ) -> DueTasks:
         """Implement `Outbox`."""
         row, now = sql.fetch_one(statements.FIND_CHANNEL, (receiver,)), service.now_ms
         if row is None:
             return DueTasks()
         to = decrypt_target(service, *row)
-        wanted = (receiver, now, PAUSED_TYPE if held_back else None, most, sql.dump_json(list(but)))
+        wanted = (receiver, now, PAUSED_TYPE if is_paused else None, limit, sql.dump_json(list(excluded)))
         due = [DueNotification(*found) for found in sql.fetch_all(statements.FIND_DUE, wanted)]
         next_at = sql.fetch_value(statements.FIND_NEXT_DUE_OF_CHANNEL, (receiver, now))
         return DueTasks(get_share_key(service, to), [_build_task(service, to, each) for each in due], next_at)
@@ -107,18 +109,18 @@ class NotificationOutbox:
         self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
     ) -> list[int | None]:
         """Implement `Outbox`."""
-        return [_record_attempt(service, tx, receiver, errand.what, attempt) for errand, attempt in calls]
+        return [_record_attempt(service, tx, receiver, task.data, attempt) for task, attempt in calls]
 
 
 def _build_task(service: AppContext, to: NotificationTarget, due: DueNotification) -> DeliveryTask:
-    told = message_texts.MessageContext(
+    context = message_texts.MessageContext(
         due.type, sql.load_json(due.data), due.name, due.times, bool(due.follows), due.created_at
     )
     return DeliveryTask(
         due.number,
         due.id,
         SERIAL_GROUP,
-        lambda: send(service, to, message_texts.compose(told, service.base_url), due.id),
+        lambda: send(service, to, message_texts.compose(context, service.base_url), due.id),
         due,
     )
 
@@ -134,5 +136,5 @@ def _record_attempt(service: AppContext, tx: Tx, to: str, due: DueNotification, 
         return None
     active = sql.fetch_value(statements.RECORD_FAILURE, (attempt.error, now, now - DISABLE_AFTER_MS, to))
     if active == 0:
-        log.warning("notification channel %s is switched off: every message has failed for 5 days", to)
+        log.warning("notification channel %s is disabled: every message has failed for 5 days", to)
     return next_at

@@ -44,11 +44,13 @@ def send(
 
 
 def build_result(
-    tx: Tx, who: Actor, to: notification_outbox.NotificationTarget, tried: SampleMessageResult
+    tx: Tx, who: Actor, to: notification_outbox.NotificationTarget, result: SampleMessageResult
 ) -> ActionResult:
     """Build the API body of a test result."""
-    attempt, message = tried.attempt, tried.message
-    tx.after_commit(lambda: log.info("a test was sent on channel %s: %s", to.id, attempt.error or "delivered"))
+    attempt, message = result.attempt, result.message
+    tx.after_commit(
+        lambda: log.info("test message to notification channel %s: %s", to.id, attempt.error or "delivered")
+    )
     answer: ChannelTestBody = {
         "delivered": attempt.error is None,
         "status": attempt.status,

@@ -53,20 +53,20 @@ def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> Deli
     if query.endpoint_id is not None:
         endpoints.find(scope, query.endpoint_id)
     before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
-    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
+    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
     types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
-    wanted = (scope.organization, before, till or 0, profile, query.endpoint_id, query.since or 0, types, states)
+    wanted = (scope.organization, before, reach or 0, profile, query.endpoint_id, query.since or 0, types, states)
     found = [_build_row(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, (*wanted, query.limit + 1))]
-    looked_to = till if seen == SCAN_MAX else None
-    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, looked_to)
+    scanned_to = reach if seen == SCAN_MAX else None
+    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, scanned_to)
     return {"data": [_to_body(row) for row in shown], "nextCursor": cursor}
 
 
 def load_detail(scope: Scope, delivery: str) -> DeliveryDetail:
     """Load a delivery with its event and attempts. Raises ApiError `not_found`."""
-    row, told = _load_row(scope, delivery)
+    row, event = _load_row(scope, delivery)
     attempts = [_build_attempt(*attempt) for attempt in sql.fetch_all(statements.FIND_ATTEMPTS, (row.number,))]
-    return {**_to_body(row), "event": sql.load_json(event_log.build_envelope(told)), "attempts": attempts}
+    return {**_to_body(row), "event": sql.load_json(event_log.build_envelope(event)), "attempts": attempts}
 
 
 def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
@@ -99,8 +99,8 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
     if wanted != "pending":  # already queued
         count = sql.update(statements.RESEND_ALL, (who.service.now_ms, row["id"], wanted, request.since))
     tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
-    answer: RedeliveredBody = {"count": count}
-    return ActionResult(answer, 202, subject=row["id"])
+    body: RedeliveredBody = {"count": count}
+    return ActionResult(body, 202, subject=row["id"])
 
 
 def _to_body(row: _DeliveryRow) -> DeliveryBody:

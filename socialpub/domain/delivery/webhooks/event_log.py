@@ -52,8 +52,8 @@ def _parse_id(organization: str, id: str) -> EventPosition | None:
     value = crypto.decode_base62(id.removeprefix(PREFIX)) if len(id) == len(PREFIX) + ID_DIGITS else None
     if value is None:
         return None
-    place = EventPosition(value & (1 << 42) - 1, value >> 80)
-    return place if compute_id(organization, *place) == id else None
+    position = EventPosition(value & (1 << 42) - 1, value >> 80)
+    return position if compute_id(organization, *position) == id else None
 
 
 class EventColumns(NamedTuple):
@@ -92,17 +92,17 @@ def load_page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
     profile = scope.narrowed(query.profile_id)
     profiles.check_profile(scope, query.profile_id)
     after = _find_start(service, scope, query.cursor) if query.cursor else 0
-    till, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, after, SCAN_MAX))
+    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, after, SCAN_MAX))
     types = sql.dump_json([statements.TYPE_NUMBERS[type_] for type_ in query.type or []])
-    wanted = (after, till or after, scope.organization, profile, types, query.limit + 1)
+    wanted = (after, reach or after, scope.organization, profile, types, query.limit + 1)
     found = [_build_columns(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, wanted)]
     shown = found[: query.limit]
-    end, goes_on = till or after, seen == SCAN_MAX
+    end, has_more = reach or after, seen == SCAN_MAX
     if len(found) > query.limit:
-        end, goes_on = shown[-1].number, True
+        end, has_more = shown[-1].number, True
     cursor = dumps(cursors.encode(service, LISTING, scope.organization, end, ""))
     data = ",".join(build_envelope(event) for event in shown)
-    return f'{{"data":[{data}],"nextCursor":{cursor if goes_on else "null"},"endCursor":{cursor}}}'
+    return f'{{"data":[{data}],"nextCursor":{cursor if has_more else "null"},"endCursor":{cursor}}}'
 
 
 def _find_start(service: AppContext, scope: Scope, cursor: str) -> int:
@@ -111,8 +111,8 @@ def _find_start(service: AppContext, scope: Scope, cursor: str) -> int:
         return sql.fetch_value(statements.FIND_NEWEST, (scope.organization,)) or 0
     if not cursor.startswith(PREFIX):
         return cursors.decode(service, LISTING, scope.organization, cursor)[0]
-    place = _parse_id(scope.organization, cursor) or (None, None)
-    number: int | None = sql.fetch_value(statements.FIND_NUMBER, (scope.organization, scope.profile, *place))
+    position = _parse_id(scope.organization, cursor) or (None, None)
+    number: int | None = sql.fetch_value(statements.FIND_NUMBER, (scope.organization, scope.profile, *position))
     if number is None:
         raise rule_error("cursor", "There is no event with this id in the scope.")
     return number

@@ -40,19 +40,19 @@ def send(
 ) -> SampleEventResult:
     """Send a test event, wait for the response and return the attempt."""
     new = service.runtime.ids.prefixed("evt_")
-    made = event_log.EventColumns(0, new, type_, to.organization, dumps(dict(data)), service.now_ms)
-    text = event_log.build_envelope(made)
+    columns = event_log.EventColumns(0, new, type_, to.organization, dumps(dict(data)), service.now_ms)
+    text = event_log.build_envelope(columns)
     event: SampleEvent = json.loads(text)
     return SampleEventResult(
         event, webhook_outbox.send(service, to, text.encode("utf-8", "surrogatepass"), new, type_, request)
     )
 
 
-def build_result(tx: Tx, who: Actor, to: webhook_outbox.EndpointTarget, tried: SampleEventResult) -> ActionResult:
+def build_result(tx: Tx, who: Actor, to: webhook_outbox.EndpointTarget, result: SampleEventResult) -> ActionResult:
     """Build the API body of a test result."""
-    attempt = tried.attempt
-    tx.after_commit(lambda: log.info("a sample was sent to endpoint %s: %s", to.id, attempt.error or "delivered"))
-    answer: TestBody = {
+    attempt = result.attempt
+    tx.after_commit(lambda: log.info("test event to webhook endpoint %s: %s", to.id, attempt.error or "delivered"))
+    body: TestBody = {
         "delivered": attempt.error is None,
         "status": attempt.status,
         "durationMs": attempt.duration_ms,
@@ -60,6 +60,6 @@ def build_result(tx: Tx, who: Actor, to: webhook_outbox.EndpointTarget, tried: S
         "deliveryId": attempt.id,
         "nonRetryable": attempt.error is not None and attempt.final,
         "errorName": attempt.name,
-        "sentEvent": tried.event,
+        "sentEvent": result.event,
     }
-    return ActionResult(answer, subject=to.id)
+    return ActionResult(body, subject=to.id)

@@ -60,14 +60,14 @@ class DueDelivery(NamedTuple):
 
     @property
     def envelope(self) -> bytes:
-        told = event_log.EventColumns(
+        columns = event_log.EventColumns(
             self.event_number, self.event, self.type, self.organization, self.data, self.created_at
         )
-        return event_log.build_envelope(told).encode()
+        return event_log.build_envelope(columns).encode()
 
 
 class EndpointColumns(TypedDict):
-    """Columns of an endpoint that a call needs, in the order of `statements.ENDPOINT`."""
+    """Columns of an endpoint that a call needs, in the order of `statements.FIND_ENDPOINT`."""
 
     id: str
     organization: str
@@ -126,7 +126,7 @@ def send(
     first = attempt(to.secrets)
     if first.status not in SIGNATURE_REFUSED or len(to.secrets) < 2:
         return first
-    return replace(attempt(to.secrets[::-1]), before=first)
+    return replace(attempt(to.secrets[::-1]), previous=first)
 
 
 def _send_signed(
@@ -175,18 +175,20 @@ class WebhookOutbox:
     """Webhook outbox; events of one post are sent in order."""
 
     prefix: str = endpoints.PREFIX
-    goes_on: bool = False
+    sends_during_pause: bool = False
 
-    def soonest(self, service: AppContext) -> list[tuple[str, int]]:
+    def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
         """Implement `Outbox`."""
         return sql.fetch_all(statements.FIND_NEXT_DUE)
 
-    def look(self, service: AppContext, receiver: str, most: int, but: Collection[int], *, held_back: bool) -> DueTasks:
+    def find_due(
+        self, service: AppContext, receiver: str, limit: int, excluded: Collection[int], *, is_paused: bool
+    ) -> DueTasks:
         """Implement `Outbox`."""
         to, now = load_active_target(service, receiver), service.now_ms
         if to is None:
             return DueTasks()
-        due = sql.fetch_value(statements.FIND_DUE, (receiver, now, most, sql.dump_json(list(but))))
+        due = sql.fetch_value(statements.FIND_DUE, (receiver, now, limit, sql.dump_json(list(excluded))))
         return DueTasks(
             to.share,
             [_build_task(service, to, DueDelivery(*each)) for each in sql.load_json(due)],
@@ -198,15 +200,17 @@ class WebhookOutbox:
     ) -> list[int | None]:
         """Implement `Outbox` with three statements, independent of the number of calls."""
         now = service.now_ms
-        ends = [_finish_delivery(service, errand.what, attempt) for errand, attempt in calls]
-        sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([end.state_row for end in ends])))
-        sql.update(statements.INSERT_ATTEMPTS, (sql.dump_json([row for end in ends for row in end.attempt_rows]),))
-        for made in (made for end in ends for made in end.attempt.all):
-            if "\0" in (made.response or ""):  # SQLite reads JSON text only up to it
-                sql.update(statements.SET_RESPONSE_BODY, (made.response, made.id))
+        results = [_finish_delivery(service, task.data, attempt) for task, attempt in calls]
+        sql.update(statements.RECORD_RESULTS, (now, sql.dump_json([result.state_row for result in results])))
+        sql.update(
+            statements.INSERT_ATTEMPTS, (sql.dump_json([row for result in results for row in result.attempt_rows]),)
+        )
+        for attempt in (each for result in results for each in result.attempt.all):
+            if "\0" in (attempt.response or ""):  # SQLite reads JSON text only up to it
+                sql.update(statements.SET_RESPONSE_BODY, (attempt.response, attempt.id))
         _update_endpoint(service, tx, receiver, [attempt for _, attempt in calls], now)
-        tx.after_commit(lambda: _log_attempts(receiver, ends))
-        return [end.next_at for end in ends]
+        tx.after_commit(lambda: _log_attempts(receiver, results))
+        return [result.next_at for result in results]
 
 
 class _FinishedDelivery(NamedTuple):
@@ -219,16 +223,24 @@ class _FinishedDelivery(NamedTuple):
 
     @property
     def state_row(self) -> tuple[str | int | None, ...]:
-        """Row for `statements.ENDED`."""
-        made = self.attempt
-        return (self.due.number, self.state, self.next_at, made.status, made.error, len(made.all))
+        """Row for `statements.RECORD_RESULTS`."""
+        attempt = self.attempt
+        return (self.due.number, self.state, self.next_at, attempt.status, attempt.error, len(attempt.all))
 
     @property
     def attempt_rows(self) -> list[tuple[str | int | None, ...]]:
-        """Rows for `statements.ATTEMPTED`."""
+        """Rows for `statements.INSERT_ATTEMPTS`."""
         return [
-            (made.id, self.due.number, made.started_at, made.duration_ms, made.status, made.error, made.response)
-            for made in self.attempt.all
+            (
+                attempt.id,
+                self.due.number,
+                attempt.started_at,
+                attempt.duration_ms,
+                attempt.status,
+                attempt.error,
+                attempt.response,
+            )
+            for attempt in self.attempt.all
         ]
 
 
@@ -247,25 +259,27 @@ def _finish_delivery(service: AppContext, due: DueDelivery, attempt: OutboundAtt
     return _FinishedDelivery(due, attempt, get_status(attempt, next_at), next_at)
 
 
-def _log_attempts(endpoint: str, ends: Sequence[_FinishedDelivery]) -> None:
-    for due, attempt, _, next_at in ends:
-        if attempt.before:
-            log_attempt("delivery", due.id, due.type, endpoint, attempt.before, None)
+def _log_attempts(endpoint: str, results: Sequence[_FinishedDelivery]) -> None:
+    for due, attempt, _, next_at in results:
+        if attempt.previous:
+            log_attempt("delivery", due.id, due.type, endpoint, attempt.previous, None)
         log_attempt("delivery", due.id, due.type, endpoint, attempt, next_at)
 
 
 def _update_endpoint(service: AppContext, tx: Tx, endpoint: str, attempts: Sequence[OutboundAttempt], now: int) -> None:
     """Update the endpoint after attempts; in a series of failures or successes the last counts."""
     for failed, group in itertools.groupby(attempts, lambda attempt: attempt.error is not None):
-        alike = list(group)
+        series = list(group)
         if failed:
-            long = sql.fetch_value(statements.RECORD_FAILURE, (alike[-1].error, now, now - DISABLE_AFTER_MS, endpoint))
-            if any(attempt.status == GONE for attempt in alike):
+            is_long = sql.fetch_value(
+                statements.RECORD_FAILURE, (series[-1].error, now, now - DISABLE_AFTER_MS, endpoint)
+            )
+            if any(attempt.status == GONE for attempt in series):
                 _disable_endpoint(service, tx, endpoint, "The receiver answered 410 (Gone).", now)
-            elif long:
-                _disable_endpoint(service, tx, endpoint, f"Every delivery failed for 5 days. {alike[-1].error}", now)
+            elif is_long:
+                _disable_endpoint(service, tx, endpoint, f"Every delivery failed for 5 days. {series[-1].error}", now)
         else:
-            by_previous = sum(attempt.before is not None for attempt in alike)
+            by_previous = sum(attempt.previous is not None for attempt in series)
             sql.update(statements.RECORD_SUCCESS, (now, by_previous, endpoint))
 
 
@@ -275,7 +289,7 @@ def _disable_endpoint(service: AppContext, tx: Tx, endpoint: str, reason: str, n
     if row is None:  # already disabled
         return
     organization, profile, description = row
-    tx.after_commit(lambda: log.warning("webhook endpoint %s is switched off: %s", endpoint, reason))
+    tx.after_commit(lambda: log.warning("webhook endpoint %s is disabled: %s", endpoint, reason))
     data: WebhookDisabled = {
         "endpointId": endpoint,
         "profileId": profile,

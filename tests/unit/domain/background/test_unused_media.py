@@ -72,7 +72,7 @@ def test_media_that_no_post_needed_go_with_their_files(
     assert there(server) == set()
     assert files(server, 0)
     assert alice.api.get("/v1/media").json()["data"] == []
-    assert "1 media that no post needs any more were deleted" in caplog.messages
+    assert "deleted 1 media files that no post needs" in caplog.messages
 
 
 def test_media_of_a_published_post_go_and_the_post_is_still_shown(server: AppServer, alice: Person) -> None:

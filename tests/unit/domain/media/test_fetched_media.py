@@ -73,7 +73,7 @@ def test_what_a_killed_run_has_left_is_taken_over_where_its_batch_goes_on(
     other.wait()
     periodic_tasks.sweep(server.service, server.engine.fetched)
     assert held(root) == [f"run-{server.service.process.run}/{batch}/picture"]
-    place, _ = server.engine.fetched.brought(batch, "picture")
+    place, _ = server.engine.fetched.get_inline(batch, "picture")
     assert place.read_bytes() == b"of another run"
 
 
@@ -96,7 +96,7 @@ def test_two_runs_keep_the_files_of_one_batch_apart(server: AppServer, root: Pat
         with IncomingFile(server.home / "arriving") as arriving:
             arriving.write(picture())
             arriving.finish()
-            fetched.bring(batch, {"picture": arriving})
+            fetched.add_inline(batch, {"picture": arriving})
     assert len(held(root)) == 2
     mine.adopt()
     mine.drop(batch)

@@ -64,7 +64,7 @@ def failure(
     )
 
 
-def kept(outcome: Outcome) -> str:
+def is_informative(outcome: Outcome) -> str:
     """A refusal as an intent keeps it."""
     error = failure(outcome)
     return json.dumps({name: getattr(error, name) for name in REFUSAL_FIELDS}, default=str)
@@ -115,7 +115,7 @@ class Case:
     @property
     def is_clear(self) -> bool:
         """The send's answer says that nothing of it is there, and no earlier one is open."""
-        if self.error is None or not self.answer.earlier_over:  # type: ignore[union-attr]
+        if self.error is None or not self.answer.earlier_done:  # type: ignore[union-attr]
             return False
         if self.error.outcome is Outcome.NOT_SENT:
             return True
@@ -131,9 +131,9 @@ class Case:
     @property
     def is_proof(self) -> bool:
         """Not finding it shows that it is not there."""
-        over = bool(self.intent["answered"]) or self.is_last_look
-        return (self.class_ is KEY and over and not self.is_late) or (
-            self.class_ is CONTAINER and (over or self.is_late)
+        is_answered = bool(self.intent["answered"]) or self.is_last_look
+        return (self.class_ is KEY and is_answered and not self.is_late) or (
+            self.class_ is CONTAINER and (is_answered or self.is_late)
         )
 
     @property
@@ -159,11 +159,11 @@ def answers() -> Iterator[RunFinding]:
         yield RunResumed(revoked)
         yield AmbiguityRecorded(revoked)
         yield from (LookupAnswered(found, revoked) for found in FOUND)
-    for over in (False, True):
-        yield SendAnswered(PUBLISHED, over)
-        yield SendAnswered(PENDING, over)
+    for is_answered in (False, True):
+        yield SendAnswered(PUBLISHED, is_answered)
+        yield SendAnswered(PENDING, is_answered)
         for outcome, duplicate, absent, response in itertools.product([None, *Outcome], *[(False, True)] * 3):
-            yield SendAnswered(failure(outcome, duplicate=duplicate, absent=absent, response=response), over)
+            yield SendAnswered(failure(outcome, duplicate=duplicate, absent=absent, response=response), is_answered)
     for number in range(3):
         for found in itertools.product(FOUND, repeat=number):
             yield EarlierSendsCompared(failure(Outcome.REJECTED, duplicate=True), found)
@@ -175,7 +175,7 @@ def intents_of(class_: SendClass, checks: tuple[float, ...]) -> Iterator[dict[st
         (0, len(checks) - 2, len(checks) - 1, len(checks)),
         sorted({1, class_.answered_resends + 1, class_.resends, class_.resends + 1} - {0}),
         (False, True),
-        (None, kept(Outcome.REJECTED)),
+        (None, is_informative(Outcome.REJECTED)),
     ):
         yield {"intent_at": NOON, "looks": looks, "sends": sends, "answered": answered, "refusal": refusal}
 
@@ -302,8 +302,20 @@ MINUTE, HOUR = 60_000, 3_600_000
     ("class_", "answer", "intent", "after_ms", "step"),
     [
         (KEY, SendAnswered(PUBLISHED), {}, 0, BindRemotePost(PUBLISHED)),
-        (NO_KEY, SendAnswered(LOST), {}, 0, RecordAmbiguity(LOST, kept=False, over=False, refused=False)),
-        (NO_KEY, SendAnswered(FAILED), {}, 0, RecordAmbiguity(FAILED, kept=True, over=True, refused=False)),
+        (
+            NO_KEY,
+            SendAnswered(LOST),
+            {},
+            0,
+            RecordAmbiguity(LOST, is_informative=False, is_answered=False, refused=False),
+        ),
+        (
+            NO_KEY,
+            SendAnswered(FAILED),
+            {},
+            0,
+            RecordAmbiguity(FAILED, is_informative=True, is_answered=True, refused=False),
+        ),
         (NO_KEY, SendAnswered(REJECTED), {}, 0, FailRefused(REJECTED)),
         (NO_KEY, SendAnswered(SLOWER), {}, 0, FailRefused(SLOWER)),
         (NO_KEY, SendAnswered(TWICE), {}, 0, CompareEarlierSends(TWICE)),
@@ -312,22 +324,22 @@ MINUTE, HOUR = 60_000, 3_600_000
             SendAnswered(REJECTED),
             {},
             0,
-            RecordAmbiguity(REJECTED, kept=True, over=True, refused=True),
+            RecordAmbiguity(REJECTED, is_informative=True, is_answered=True, refused=True),
         ),  # asked, not trusted
         (CONTAINER, SendAnswered(NOTHING), {}, 0, FailRefused(NOTHING)),
         (
             KEY,
-            SendAnswered(REJECTED, earlier_over=False),
+            SendAnswered(REJECTED, earlier_done=False),
             {},
             0,
-            RecordAmbiguity(REJECTED, kept=True, over=False, refused=True),
+            RecordAmbiguity(REJECTED, is_informative=True, is_answered=False, refused=True),
         ),
         (
             KEY,
-            SendAnswered(SLOWER, earlier_over=False),
+            SendAnswered(SLOWER, earlier_done=False),
             {},
             0,
-            RecordAmbiguity(SLOWER, kept=True, over=False, refused=False),
+            RecordAmbiguity(SLOWER, is_informative=True, is_answered=False, refused=False),
         ),
         (KEY, AmbiguityRecorded(), {}, 0, LookUpRemotePost()),
         (NO_KEY, AmbiguityRecorded(), {}, 0, WaitUntil(NOON + 5000)),
@@ -364,7 +376,7 @@ def test_the_steps_that_matter(
 
 
 def test_a_refusal_that_was_kept_is_what_it_ends_with() -> None:
-    row = {"intent_at": NOON, "sends": 1, "looks": 5, "answered": True, "refusal": kept(Outcome.THROTTLED)}
+    row = {"intent_at": NOON, "sends": 1, "looks": 5, "answered": True, "refusal": is_informative(Outcome.THROTTLED)}
     for answer, after_ms, retryable in (
         (LookupAnswered(ABSENT), 0, True),
         (LookupAnswered(ABSENT), 2 * HOUR, False),  # sent anew hours later, it would be a surprise
@@ -404,7 +416,7 @@ def test_it_is_never_called_failed_while_it_may_be_live() -> None:
             continue
         if case.error is not None:
             assert case.error.outcome in (Outcome.REJECTED, Outcome.THROTTLED, Outcome.NOT_SENT), case
-            assert case.answer.earlier_over, case  # type: ignore[union-attr]
+            assert case.answer.earlier_done, case  # type: ignore[union-attr]
         elif isinstance(case.answer, EarlierSendsCompared):
             assert all(found is ABSENT for found in case.answer.found), case
         elif case.found is ABSENT and not (case.revoked and case.said_no):
@@ -439,7 +451,7 @@ def test_a_revoked_account_is_asked_once_at_most_and_sends_nothing() -> None:
 
 def test_deciding_changes_nothing_that_it_is_given() -> None:
     for answer in answers():
-        row = {"intent_at": NOON, "sends": 2, "looks": 1, "answered": True, "refusal": kept(Outcome.REJECTED)}
+        row = {"intent_at": NOON, "sends": 2, "looks": 1, "answered": True, "refusal": is_informative(Outcome.REJECTED)}
         before = json.dumps(row), repr(answer)
         decide(answer, CONTAINER, CONTAINER.checks, row, NOON + 2 * HOUR)
         assert (json.dumps(row), repr(answer)) == before
@@ -479,7 +491,7 @@ class Walk:
         self.intent: Any = {"intent_at": NOON, "sends": 1, "looks": 0, "answered": False, "refusal": None}
 
     def go(self) -> RunStep:
-        answer = self.send(earlier_over=True)
+        answer = self.send(earlier_done=True)
         for _ in range(200):
             step = decide(answer, self.class_, self.checks, self.intent, self.now)
             if isinstance(step, BindRemotePost | FailRefused | FailAbsent | FailUnknown):
@@ -487,22 +499,22 @@ class Walk:
             answer = self.take(step)
         raise AssertionError("it does not end")
 
-    def send(self, *, earlier_over: bool) -> RunFinding:
+    def send(self, *, earlier_done: bool) -> RunFinding:
         fate = self.fates[min(self.sends, len(self.fates) - 1)]
         self.sends += 1
         if fate.effect_ms is not None:
             self.effects.append(self.now + fate.effect_ms)
         if fate.outcome is Outcome.OK:
             self.effects.append(self.now)
-            return SendAnswered(PUBLISHED, earlier_over)
+            return SendAnswered(PUBLISHED, earlier_done)
         answered = fate.outcome is not None
-        return SendAnswered(failure(fate.outcome or Outcome.AMBIGUOUS, response=answered), earlier_over)
+        return SendAnswered(failure(fate.outcome or Outcome.AMBIGUOUS, response=answered), earlier_done)
 
     def take(self, step: RunStep) -> RunFinding:
         if isinstance(step, RecordAmbiguity):
-            if step.kept:
-                refusal = kept(step.error.outcome or Outcome.REJECTED) if step.refused else None
-                self.intent |= {"answered": step.over, "refusal": refusal}
+            if step.is_informative:
+                refusal = is_informative(step.error.outcome or Outcome.REJECTED) if step.refused else None
+                self.intent |= {"answered": step.is_answered, "refusal": refusal}
             return AmbiguityRecorded()
         if isinstance(step, WaitUntil):
             self.now = step.at
@@ -516,9 +528,9 @@ class Walk:
             self.now = step.at
             return RunResumed()
         assert isinstance(step, ResendPlan), step
-        earlier_over = self.intent["answered"]
+        earlier_done = self.intent["answered"]
         self.intent |= {"sends": self.intent["sends"] + 1, "answered": False}
-        return self.send(earlier_over=earlier_over)
+        return self.send(earlier_done=earlier_done)
 
 
 LATE_EFFECT = st.none() | st.integers(0, 59_000)  # what is on its way arrives before a call's deadline

@@ -78,7 +78,7 @@ WRITES: dict[str, Write] = {
         service, tx, taken, intent, {}, service.now_ms + 60_000
     ),
     "intents.record_ambiguity": lambda service, tx, taken, intent: intents.record_ambiguity(
-        service, tx, taken, intent, UNCLEAR, over=True, refused=False
+        service, tx, taken, intent, UNCLEAR, is_answered=True, refused=False
     ),
 }
 

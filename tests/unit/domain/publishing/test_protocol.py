@@ -348,7 +348,7 @@ def test_a_send_is_not_repeated_hours_later(
 ) -> None:
     """The intent was written and the process died; nobody knows what happened since."""
     with monkeypatch.context() as patched:
-        patched.setattr(publish._PublishRun, "_answer", _die)
+        patched.setattr(publish._PublishRun, "_call_platform", _die)
         post = schedule(server, platform, "hours later")
         assert wait_for(lambda: server.rows(Intent, post=post), 10)
         server.stop()
