@@ -86,8 +86,8 @@ class Case:
     @property
     def error(self) -> ApiError | None:
         return (
-            self.answer.answer
-            if isinstance(self.answer, SendAnswered) and isinstance(self.answer.answer, ApiError)
+            self.answer.reply
+            if isinstance(self.answer, SendAnswered) and isinstance(self.answer.reply, ApiError)
             else None
         )
 
@@ -210,8 +210,8 @@ ROWS: tuple[tuple[str, type, Condition, type], ...] = (
     ("doubted: refused, revoked", AmbiguityRecorded, lambda of: of.is_due and of.revoked and of.said_no, FailRefused),
     ("doubted: look", AmbiguityRecorded, lambda of: of.is_due and not (of.revoked and of.said_no), LookUpRemotePost),
     # The answer to a send.
-    ("sent: there", SendAnswered, lambda of: of.answer.answer is PUBLISHED, BindRemotePost),  # type: ignore[union-attr]
-    ("sent: taken", SendAnswered, lambda of: of.answer.answer is PENDING, PollRemotePost),  # type: ignore[union-attr]
+    ("sent: there", SendAnswered, lambda of: of.answer.reply is PUBLISHED, BindRemotePost),  # type: ignore[union-attr]
+    ("sent: taken", SendAnswered, lambda of: of.answer.reply is PENDING, PollRemotePost),  # type: ignore[union-attr]
     (
         "sent: a clear no",
         SendAnswered,
@@ -429,7 +429,7 @@ def test_it_is_never_called_failed_while_it_may_be_live() -> None:
 
 def test_a_found_post_is_bound_whatever_else_is_known() -> None:
     for case, step in cases():
-        if case.found is PUBLISHED or (isinstance(case.answer, SendAnswered) and case.answer.answer is PUBLISHED):
+        if case.found is PUBLISHED or (isinstance(case.answer, SendAnswered) and case.answer.reply is PUBLISHED):
             by_content = case.class_ is NO_KEY and case.found is PUBLISHED
             assert step == BindRemotePost(PUBLISHED, by_content), case
 
