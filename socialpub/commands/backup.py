@@ -97,9 +97,9 @@ def list_backups(options: CommandOptions) -> list[dict[str, Any]]:
     if settings.backup.directory:
         sweep(Path(settings.backup.directory))
     return [
-        {"madeAt": format_iso(each.made), "bytes": each.size, "file": shelf.where(each.name)}
+        {"madeAt": format_iso(each.made), "bytes": each.size, "file": shelf.format_address(each.name)}
         for shelf in named
-        for each in shelf.kept()
+        for each in shelf.list_backups()
     ]
 
 

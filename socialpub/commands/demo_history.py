@@ -102,7 +102,7 @@ class DemoHistory:
 
     def _ring(self) -> None:
         self.service.jobs.bell.ring()
-        self.service.ring_receivers([])
+        self.service.wake_deliveries([])
 
     def _post(self, scene: Scene, due_ms: int | None) -> dict[str, Any]:
         body: dict[str, Any] = {"targets": [{"platform": name} for name in scene.platforms], "text": scene.text}

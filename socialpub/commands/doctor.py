@@ -140,14 +140,14 @@ def _convert_findings(found: server_status.ServerStatus) -> Iterator[DoctorCheck
 def _version(asked: api_versions.VersionCheckResult) -> DoctorCheck:
     """Report the last version check of a platform."""
     label, when = platforms.platform(asked.platform).label, format_iso(asked.at)
-    newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_heard == "good" else ""
-    if asked.heard == "ended":
+    newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_verdict == "good" else ""
+    if asked.verdict == "ended":
         use = f" or set platforms.{asked.platform}.api_version to {asked.newer}" if newer else ""
-        said = f"{label} does not answer version {asked.pin} of its API any more ({asked.said}, {when}){newer}"
+        said = f"{label} does not answer version {asked.pin} of its API any more ({asked.reason}, {when}){newer}"
         return DoctorCheck(f"{label} version", False, said, f"Install a newer socialpub{use}.")
-    heard = "answered" if asked.heard == "good" else "could not be checked"
+    heard = "answered" if asked.verdict == "good" else "could not be checked"
     return DoctorCheck(
-        f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.said}, {when}){newer}"
+        f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.reason}, {when}){newer}"
     )
 
 

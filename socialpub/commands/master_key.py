@@ -39,25 +39,25 @@ def rotate(options: CommandOptions) -> dict[str, Any]:
         begun = actions.perform_sync(make_actor(options, service), key_rotation.start)
         bar = make_progress(options)
         made = key_rotation.reencrypt_all(service, lambda done, total: bar("sealing anew", done, total))
-        options.exit_code = INCOMPLETE if made.left else 0
+        options.exit_code = INCOMPLETE if made.needed else 0
         return {
             **begun,
-            "sealed": made.anew,
-            "left": made.left,
-            "aside": made.aside,
+            "sealed": made.reencrypted,
+            "left": made.needed,
+            "aside": made.retired,
             "next": _describe_next(service, made),
         }
 
 
 def _describe_next(service: AppContext, made: key_rotation.RotationResult) -> str:
     settings = service.runtime.settings
-    if made.left:
-        return f"values sealed with {', '.join(made.left)} cannot be opened (the log names them): the old key stays"
+    if made.needed:
+        return f"values sealed with {', '.join(made.needed)} cannot be opened (the log names them): the old key stays"
     if settings.security.encryption_keys:
         return "take all keys but the first out of security.encryption_keys; backups from before today need the old one"
-    if not made.aside:
+    if not made.retired:
         return f"{settings.key_file} holds one key, which seals everything"
-    return f"copy {settings.key_file} to your safe place; keep {', '.join(made.aside)} as long as backups from before"
+    return f"copy {settings.key_file} to your safe place; keep {', '.join(made.retired)} as long as backups from before"
 
 
 # --- Lost key ------------------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ async def run_engine_and_web(engine: BackgroundEngine, web: Lifespan) -> AsyncIt
 def _record_shutdown(service: AppContext) -> None:
     """Record a clean shutdown for the next start, unless the file is still to be checked."""
     if (
-        service.process.owed is None
+        service.process.pending_check is None
         and service.process.beat
         and not service.db.fenced.is_set()
         and not service.db.place.lost
@@ -238,7 +238,7 @@ def start_service(settings: Settings, where: HostIdentity | None = None, clock: 
     service = open_context(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
     service.db.guard = lambda: instance.use_current_key(service)
     _check_folders(service)
-    service.process.owed = owed
+    service.process.pending_check = owed
     return service
 
 

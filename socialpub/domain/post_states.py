@@ -1,6 +1,6 @@
-"""A post row's allowed moves: one conditional UPDATE each, with its event, in the caller's transaction.
+"""State machine of posts: each transition is one conditional UPDATE that emits its events.
 
-One row moved: the caller owns it. None: somebody else was faster, or the post is past that.
+If the UPDATE changes no row, the post was not in a source state, or another writer was faster.
 """
 
 from __future__ import annotations
@@ -42,32 +42,34 @@ log = logging.getLogger("socialpub.posts")
 
 
 class TransitionData(TypedDict, total=False):
-    """What the row as it is now does not tell the data of an event."""
+    """Event data that the updated row no longer has."""
 
     previousScheduledAt: str
 
 
 @dataclass(frozen=True)
 class Transition:
-    """From which states to which, and what is told."""
+    """Allowed transition: source states, target state and the event types to emit."""
 
     sources: frozenset[str]
     target: str
     events: tuple[str, ...] = ()
 
 
-def _define(sources: str, target: str, *told: str) -> Transition:
-    return Transition(frozenset(sources.split()), target, told)
+def _define(sources: str, target: str, *types: str) -> Transition:
+    return Transition(frozenset(sources.split()), target, types)
 
 
 TRANSITIONS: dict[str, Transition] = {
-    # By the protocol.
+    # By a publish run.
     "claim": _define("queued validated", "publishing"),
     "publish": _define("publishing", "published", "post.published"),
     "reject": _define("publishing", "rejected", "post.rejected"),
     "fail": _define("publishing", "failed", "post.failed"),
     "wait": _define("publishing", "validated", "post.failed"),  # for the next attempt
-    "doubt": _define("validated", "failed", "post.failed"),  # between two attempts, of what goes on without us
+    "doubt": _define(
+        "validated", "failed", "post.failed"
+    ),  # between two attempts, while the platform may complete the post by itself
     # Before anything was sent.
     "overdue": _define("queued validated publishing", "failed", "post.failed"),
     "refuse": _define("queued validated", "rejected", "post.rejected"),
@@ -82,13 +84,11 @@ TRANSITIONS: dict[str, Transition] = {
 }
 
 
-RESCHEDULING_TRANSITIONS = frozenset(("reschedule", "retry", "retry_at"))  # it goes out at another time than before
-OPEN_STATES = tuple(sorted(TRANSITIONS["overdue"].sources))  # whoever has not come to an end can still be too late
-WAITING_STATES = tuple(sorted(TRANSITIONS["disconnect"].sources))  # nothing of it is under way
-_ERROR_STATES = frozenset(
-    ("failed", "rejected")
-)  # with an error in the row, which the events that tell of it leave there
-TERMINAL_STATES = frozenset(move.target for move in TRANSITIONS.values()) - frozenset(OPEN_STATES)
+RESCHEDULING_TRANSITIONS = frozenset(("reschedule", "retry", "retry_at"))  # change the publish time
+OPEN_STATES = tuple(sorted(TRANSITIONS["overdue"].sources))
+WAITING_STATES = tuple(sorted(TRANSITIONS["disconnect"].sources))  # not being published
+_ERROR_STATES = frozenset(("failed", "rejected"))  # the row has the error, so that its events need not store it
+TERMINAL_STATES = frozenset(each.target for each in TRANSITIONS.values()) - frozenset(OPEN_STATES)
 
 
 def apply(
@@ -102,13 +102,13 @@ def apply(
     request_id: str | None = None,
     **columns: Any,
 ) -> PostRow | None:
-    """Make a move and write its events; the row as it is now, or None when the row was not in the right state.
+    """Apply a transition and emit its events; return the new row, None if not allowed now.
 
-    `where` narrows the update further (a time window). `data`: what the row as it is now cannot tell its events.
+    `where` adds a condition, such as a time window. `data`: event data that the updated row no longer has.
     """
     if TRANSITIONS[name].sources <= _ERROR_STATES:
         events.preserve_error(tx, post)
-    now = service.now_ms  # of the row and of what is told of it
+    now = service.now_ms  # one time for the row and its events
     row, receivers = (
         _update_row(now, name, post, columns)
         if where is None
@@ -124,16 +124,18 @@ def apply(
     if row["status"] in TERMINAL_STATES or name == "wait":
         tx.after_commit(lambda: _log_outcome(service, row, request_id))
     if name in RESCHEDULING_TRANSITIONS:
-        tx.after_commit(lambda: service.lately.forget(row["account"], row["platform"]))
+        tx.after_commit(lambda: service.recent_posts.forget(row["account"], row["platform"]))
     elif row["status"] in ("canceled", "rejected"):
-        tx.after_commit(lambda: service.lately.went(row["account"], row["platform"], _get_publish_time(row)))
+        tx.after_commit(
+            lambda: service.recent_posts.remove_post(row["account"], row["platform"], _get_publish_time(row))
+        )
     return row
 
 
 class PublishedUpdate(NamedTuple):
-    """A post that is out: its row as it is, its organization's number, and what the row is to have of it.
+    """Published post: its row before the update, the number of its organization, new columns.
 
-    `request_id`: the request that made its batch.
+    `request_id`: the request that created its batch.
     """
 
     post: PostRow
@@ -143,8 +145,9 @@ class PublishedUpdate(NamedTuple):
 
 
 def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]) -> bool:
-    """Make the move `apply_published` of some posts, with the same columns of each; False, and nothing told, where
-    that was not all of them.
+    """Apply the transition `publish` to posts that set the same columns, and emit the events.
+
+    Return False, with no events, if some post was not in the state `publishing`.
     """
     now, columns = service.now_ms, tuple(outs[0].columns)
     rows = [(out.post["id"], *out.columns.values()) for out in outs]
@@ -154,14 +157,14 @@ def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]
     theirs: dict[int, list[tuple[PublishedUpdate, PostRow]]] = {}
     for out, row in zip(outs, moved, strict=True):
         theirs.setdefault(out.organization, []).append((out, row))
-    told = [
+    by_audience = [
         (
             events.load_audience(service, some[0][1]["organization"], number),
             [_build_published_event(row) for _, row in some],
         )
         for number, some in theirs.items()
     ]
-    events.emit_many(service, tx, told, now)
+    events.emit_many(service, tx, by_audience, now)
     for row in {row["batch"]: row for row in moved}.values():
         _notify_waiters(service, tx, row)
     for out, row in zip(outs, moved, strict=True):
@@ -170,14 +173,13 @@ def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]
 
 
 def _format_sources(name: str) -> str:
-    """The states from which a move goes, as SQL has them."""
     return ", ".join(f"'{source}'" for source in sorted(TRANSITIONS[name].sources))
 
 
 @functools.cache
 def _build_bulk_update(name: str, same: str, columns: tuple[str, ...]) -> BulkUpdate:
-    """The statement of a move of several posts, which has `same` for all of them, and of each its own columns."""
-    changes = ", ".join(f"{column} = own.column{place}" for place, column in enumerate(columns, 2))
+    """Build the UPDATE of several posts: `same` is SQL for all, `columns` have own values."""
+    changes = ", ".join(f"{column} = own.column{index}" for index, column in enumerate(columns, 2))
     text = (
         f"UPDATE post SET status = '{TRANSITIONS[name].target}', updated_at = ?1, {same}, {changes}"
         f" FROM {{rows}} AS own WHERE post.id = own.column1 AND post.status IN ({_format_sources(name)})"
@@ -189,14 +191,14 @@ _PUBLISHED_COLUMNS = "published_at = ?1, error = NULL, error_code = NULL, saved 
 
 
 def _build_published_row(out: PublishedUpdate, now: int) -> PostRow:
-    """The row as it is from now on."""
     same = {"updated_at": now, "published_at": now, "error": None, "error_code": None, "saved": None}
     return cast(PostRow, {**out.post, "status": TRANSITIONS["publish"].target, **same, **out.columns})
 
 
 def apply_claims(service: AppContext, tx: Tx, claimed: Sequence[tuple[PostRow, Mapping[str, Any]]]) -> list[PostRow]:
-    """Make the move `apply_claims` of some posts that were read in this transaction, in the right state, with the same
-    columns of each; the rows as they are now.
+    """Apply the transition `claim` to posts that set the same columns; return the updated rows.
+
+    The caller has read them in this transaction, in a source state.
     """
     if not claimed:
         return []
@@ -209,16 +211,14 @@ def apply_claims(service: AppContext, tx: Tx, claimed: Sequence[tuple[PostRow, M
 
 
 def _build_published_event(row: PostRow) -> events.PostEventInput:
-    """The event of a post that is out."""
     (type_,) = TRANSITIONS["publish"].events
     data = functools.partial(_DATA_BUILDERS[type_], row, {})
-    kept = events.encode_data(type_, data(), row["scheduled_at"])
-    return events.PostEventInput(type_, row["profile"], row["id"], row["number"], kept, data)
+    stored = events.encode_data(type_, data(), row["scheduled_at"])
+    return events.PostEventInput(type_, row["profile"], row["id"], row["number"], stored, data)
 
 
 def _notify_waiters(service: AppContext, tx: Tx, row: PostRow) -> None:
-    """A post has come to its end: first of all for whoever waits for its batch."""
-    service.hub.seen(tx, f"batch:{row['batch']}", row)
+    service.hub.notify_observers(tx, f"batch:{row['batch']}", row)
 
 
 def _get_publish_time(row: PostRow) -> int:
@@ -228,14 +228,14 @@ def _get_publish_time(row: PostRow) -> int:
 def _update_row(
     now: int, name: str, post: str, columns: Mapping[str, Any]
 ) -> tuple[PostRow | None, Sequence[events.EventReceiver] | None]:
-    """The row as it is now, and who is told; both None where it was not in the right state."""
+    """Update one post; return its row and the event receivers, or two Nones."""
     found = sql.fetch_one(_build_update(name, tuple(columns)), (now, *columns.values(), post))
     return (None, None) if found is None else (sql.to_row(PostRow, found[:-1]), sql.load_json(found[-1]))
 
 
 @functools.cache
 def _build_update(name: str, columns: tuple[str, ...]) -> str:
-    """The statement of a move that changes these columns, made once for each that there is."""
+    """Build the UPDATE of one post that sets these columns."""
     changes = ", ".join(f"{column} = ?" for column in ("updated_at", *columns))
     transition = TRANSITIONS[name]
     receivers = publish_runs.RECEIVERS_JSON if transition.events else publish_runs.NO_RECEIVERS_JSON
@@ -247,14 +247,13 @@ def _build_update(name: str, columns: tuple[str, ...]) -> str:
 
 
 def _update_row_where(tx: Tx, now: int, name: str, post: str, where: Any, columns: Mapping[str, Any]) -> PostRow | None:
-    """The same where it is asked for more than the state."""
     condition = (Post.id == post) & Post.status.in_(sorted(TRANSITIONS[name].sources)) & where
     changed = Post.update(status=TRANSITIONS[name].target, updated_at=now, **columns).where(condition).execute()
     return get_row(Post, post) if changed else None
 
 
 class AcceptedPost(TypedDict):
-    """What of a post's row its events tell when it is accepted."""
+    """Columns that the events of an accepted post need."""
 
     id: str
     organization: str
@@ -267,20 +266,20 @@ class AcceptedPost(TypedDict):
 
 
 class NewPost(AcceptedPost):
-    """The same of one that is just being accepted, and the number that its row has."""
+    """Columns of a post that is being accepted, with the number of its row."""
 
     number: int
 
 
 def build_accepted_events(rows: Sequence[NewPost]) -> list[events.PostEventInput]:
-    """The events of posts that their requests have just made."""
-    told = []
+    """Build the events of newly accepted posts."""
+    built = []
     for row in rows:
-        kept = events.EncodedEventData(row["scheduled_at"], None)
+        stored = events.EncodedEventData(row["scheduled_at"], None)
         for type_ in ("post.validated",) if row["scheduled_at"] is None else ("post.queued", "post.validated"):
             data = functools.partial(_ACCEPTED_DATA_BUILDERS[type_], row, {})
-            told.append(events.PostEventInput(type_, row["profile"], row["id"], row["number"], kept, data))
-    return told
+            built.append(events.PostEventInput(type_, row["profile"], row["id"], row["number"], stored, data))
+    return built
 
 
 def _emit(
@@ -301,7 +300,7 @@ def _emit(
         data,
         profile=row["profile"],
         post=row["id"],
-        kept=events.encode_data(type_, data, row["scheduled_at"]),
+        stored=events.encode_data(type_, data, row["scheduled_at"]),
         request_id=request_id,
         receivers=receivers,
         now=now,
@@ -309,7 +308,7 @@ def _emit(
 
 
 def _find_request(row: PostRow) -> str | None:
-    """The request that made the post's batch."""
+    """Find the id of the request that created the post's batch."""
     found: str | None = sql.fetch_value(publish_runs.FIND_REQUEST_ID, (row["batch"],))
     return found
 
@@ -319,20 +318,19 @@ _LOG_FIELDS = ("post", "outcome", "account", "platform", "attempt", "batch", "re
 
 
 def _log_outcome(service: AppContext, row: PostRow, request_id: str | None) -> None:
-    """An outcome is counted, and has one line in the log; ids only, for a platform's words may hold anything.
+    """Count an outcome and log it, with ids only: a platform's message may hold private text.
 
-    When it was meant to be out, and how long after that it came to this, is what whoever missed it looks for.
+    The line has the due time and the delay in ms, to explain a late post.
     """
     due = row["created_at"] if row["scheduled_at"] is None else row["scheduled_at"]
     error = json.loads(row["error"]) if row["error"] else {}
-    outcome = row["status"] if row["status"] in TERMINAL_STATES else "failed, is tried again"
+    outcome = row["status"] if row["status"] in TERMINAL_STATES else "failed, will be retried"
     why = " ".join(error[name] for name in ("code", "rule") if name in error)
     metrics.POST_OUTCOMES.labels(row["platform"], outcome if row["status"] in TERMINAL_STATES else "retry").inc()
     if log.isEnabledFor(logging.INFO):
-        whose = row["account"], row["platform"], row["attempts"], row["batch"], request_id
-        when = format_iso(due), max(0, row["updated_at"] - due)
-        told = (row["id"], outcome, *whose, *when, f": {why}" if why else "")
-        log.info(_LOG_LINE, *told, extra={"names": _LOG_FIELDS})
+        ids = row["account"], row["platform"], row["attempts"], row["batch"], request_id
+        times = format_iso(due), max(0, row["updated_at"] - due)
+        log.info(_LOG_LINE, row["id"], outcome, *ids, *times, f": {why}" if why else "", extra={"names": _LOG_FIELDS})
 
 
 def _build_common(row: AcceptedPost) -> PostEvent:
@@ -355,7 +353,7 @@ def _build_validated(row: AcceptedPost, _: TransitionData) -> PostValidated:
 
 
 def _build_published(row: PostRow, _: TransitionData) -> PostPublished:
-    assert row["published_at"] is not None, "the move writes it"
+    assert row["published_at"] is not None, "the transition sets it"
     data: PostPublished = {
         **_build_common(row),
         "publishedAt": format_iso(row["published_at"]),
@@ -370,8 +368,7 @@ def _build_published(row: PostRow, _: TransitionData) -> PostPublished:
 
 
 def _parse_error(row: PostRow) -> ErrorBody:
-    """The error of a post that has one."""
-    assert row["error"] is not None, "the move writes it"
+    assert row["error"] is not None, "the transition sets it"
     return cast(ErrorBody, json.loads(row["error"]))
 
 
@@ -413,13 +410,13 @@ _DATA_BUILDERS: dict[str, Callable[[PostRow, TransitionData], PostEvent]] = {
 
 
 class PreparedColumns(TypedDict):
-    """What of a post's row tells what preparing has left."""
+    """Columns that tell what the preparation of a post has created at the platform."""
 
     platform: str
     saved: str | None
 
 
 def is_completed_remotely(post: PreparedColumns) -> bool:
-    """Whether what preparing has left at the platform reaches its place without us."""
+    """Return whether the platform completes the prepared post by itself."""
     delivers = platforms.platform(post["platform"]).delivers
     return bool(post["saved"] and delivers and delivers(json.loads(post["saved"])))

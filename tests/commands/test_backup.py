@@ -254,7 +254,7 @@ def test_a_start_after_a_restore_that_was_cut_off_makes_no_empty_database(server
     home_of.mkdir()
     (home_of / "socialpub.db.restoring").write_bytes(b"half")
     refused = backup_command(server, "serve", "--port", "0", database=home_of / "socialpub.db")
-    assert (refused.code, "A restore was cut off: do it again" in refused.error["message"]) == (1, True)
+    assert (refused.code, "A restore was interrupted. Repeat it" in refused.error["message"]) == (1, True)
     assert not (home_of / "socialpub.db").exists()
 
 
@@ -270,7 +270,7 @@ def timed(make_server: Callable[..., AppServer], tmp_path: Path, monkeypatch: py
 
 def _made(server: AppServer) -> list[str]:
     """One look, as the timer makes it; the backups that are there after it."""
-    server.engine.periodic.backups.look()
+    server.engine.periodic.backups.run_due()
     return sorted(path.name for path in Path(server.service.runtime.settings.backup.directory).glob("*"))
 
 
@@ -326,7 +326,9 @@ def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
     folder.write_text("a file")
     server = make_server(backup={"directory": str(folder), "every": DAY})
     server.skip(60)
-    assert wait_for(lambda: "no backup could be made: a file has the name of its folder" in caplog.text, 30)
+    assert wait_for(
+        lambda: "the backup failed and is retried in 10 minutes: a file has the name of its folder" in caplog.text, 30
+    )
     folder.unlink()
     server.skip(590)
     before = server.engine.heartbeat

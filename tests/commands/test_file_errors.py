@@ -155,7 +155,7 @@ def test_the_log_of_another_database_is_not_brought_into_a_backup(
     content = (used / "socialpub.db").read_bytes()
     ended = run(*command)
     assert (ended.code, "Traceback" in ended.err) == (1, False)
-    assert "socialpub.db-wal belongs to the database that was" in ended.error["message"]
+    assert "socialpub.db-wal belongs to another database that was" in ended.error["message"]
     assert (used / "socialpub.db").read_bytes() == content
 
 

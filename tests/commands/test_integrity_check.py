@@ -57,7 +57,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     grow_database(home / "socialpub.db", START_CHECK_BYTES_MAX * 5 // 4)
     with running_commands(home) as start:
         server = start(*SERVE)  # which knows nothing of how it was left, and looks at it
-        server.until("it is whole")
+        server.until("no damage found")
         assert server.stop() == 0
     return home
 
@@ -122,13 +122,13 @@ def test_all_of_a_small_file_is_looked_at_by_the_start(start: Start, folder: Pat
     assert server.stop(signal.SIGKILL) == -signal.SIGKILL
     assert db.check_start(folder / "socialpub.db") is True
     server = start(*SERVE)
-    assert "looked at" not in said(server, "socialpub serves")
+    assert "checking all of" not in said(server, "socialpub serves")
     assert server.stop() == 0
 
 
 def test_after_a_clean_stop_no_look_is_owed(start: Start, large: Path) -> None:
     server = start(*SERVE)
-    assert "looked at" not in said(server, "socialpub serves")
+    assert "checking all of" not in said(server, "socialpub serves")
     assert server.stop() == 0
 
 
@@ -138,7 +138,7 @@ def test_commands_between_two_runs_are_no_change_from_outside(
     assert ask("org", "create", "Another")
     assert run("migrate").code == 0
     server = start(*SERVE)
-    assert "looked at" not in said(server, "socialpub serves")
+    assert "checking all of" not in said(server, "socialpub serves")
     assert server.stop() == 0
 
 
@@ -157,18 +157,19 @@ def test_after_a_kill_the_file_is_looked_at_while_publishing_goes_on(start: Star
     read_address(server)
     assert server.stop(signal.SIGKILL) == -signal.SIGKILL
     server = start(*SERVE)
-    assert "(the server was killed, or stopped before it had looked); publishing goes on meanwhile" in said(
+    assert "(the server was killed, or stopped before it had checked the file); publishing continues meanwhile" in said(
         server, "socialpub serves"
     )
-    server.until("it is whole")
+    server.until("no damage found")
     assert server.stop() == 0
     server = start(*SERVE)
-    assert "looked at" not in said(server, "socialpub serves")
+    assert "checking all of" not in said(server, "socialpub serves")
     assert server.stop() == 0
 
 
 @pytest.mark.parametrize(
-    "happened", ["the machine went down", pytest.param("it was changed since", marks=pytest.mark.slow)]
+    "happened",
+    ["the machine went down", pytest.param("the file was changed since the server stopped", marks=pytest.mark.slow)],
 )
 def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
     happened: str, start: Start, ask: AskCommand, large: Path, simulator: SimulatorThread
@@ -177,8 +178,8 @@ def test_what_is_due_waits_for_the_look_where_the_file_may_be_damaged(
     post = scheduled(start, ask, simulator, large, happened, seconds=2)
     server = start(*SERVE)
     told = said(server, post["id"])
-    assert "what is due waits for it" in told
-    assert "it is whole" in told, "the post did not wait"
+    assert "due posts wait for the result" in told
+    assert "no damage found" in told, "the post did not wait"
     assert server.stop() == 0
     assert [sent.text for sent in simulator.lab.ledger.posts()] == ["Later"]
 
@@ -212,11 +213,11 @@ def scheduled(
 def test_damage_is_told_and_nothing_is_published(
     start: Start, ask: AskCommand, run: RunCommand, large: Path, simulator: SimulatorThread
 ) -> None:
-    post = scheduled(start, ask, simulator, large, leave="it was changed since")
+    post = scheduled(start, ask, simulator, large, leave="the file was changed since the server stopped")
     damage_file(large)
     server = start(*SERVE)
     told = said(server, "publishing is paused. Stop the server")
-    assert "what is due waits for it" in told
+    assert "due posts wait for the result" in told
     url = told.partition("socialpub serves ")[2].split()[0]
     found = ready(url)
     while found.get("reason") != "damaged":
@@ -245,7 +246,9 @@ def test_a_stop_ends_the_look_and_the_next_start_owes_it(start: Start, large: Pa
     if "left" in state:
         pytest.fail("it was looked through before it could be stopped: make it larger")
     server = start(*SERVE)
-    assert "(it was changed since); what is due waits for it" in said(server, "it is whole")
+    assert "(the file was changed since the server stopped); due posts wait for the result" in said(
+        server, "no damage found"
+    )
     assert server.stop() == 0
 
 

@@ -170,7 +170,7 @@ def test_a_value_that_no_key_opens_keeps_the_old_key(server: AppServer, alice: P
         found.execute("UPDATE account SET secret = substr(secret, 1, length(secret) - 4) || 'AAAA'")
     made = backup_command(server, "keys", "rotate")
     assert (made.code, made.json["left"], made.json["aside"]) == (1, [old.id], [])
-    assert "cannot be sealed anew" in made.err
+    assert "cannot be re-encrypted" in made.err
     assert len(keys_of(server)) == 2
 
 

@@ -219,7 +219,7 @@ def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 def look(server: AppServer) -> None:
     """One look, as the timer makes it."""
     with contextlib.suppress(RetryTask):
-        server.engine.periodic.backups.look()
+        server.engine.periodic.backups.run_due()
 
 
 def test_a_backup_a_day_goes_there_and_the_oldest_are_removed(
@@ -257,7 +257,10 @@ def test_store_refusal_is_reported_and_retried_and_the_backup_is_kept(
     server = make_server(backup=store.settings(every=DAY, directory=str(tmp_path / "backups")))
     store.wrong = (403, "AccessDenied")
     look(server)
-    assert "no backup could be made: s3://backups/: the key may not do that in this bucket." in caplog.text
+    assert (
+        "the backup failed and is retried in 10 minutes: s3://backups/: the key may not do that in this bucket."
+        in caplog.text
+    )
     (file,) = (tmp_path / "backups").iterdir()
     store.wrong = None
     look(server)

@@ -97,7 +97,7 @@ def test_a_changed_secret_that_the_database_signs_with_is_told_as_damage(
         connection.execute("UPDATE instance SET key_id = NULL, signing_key = ?", (signs,))
         connection.commit()
     for _ in range(2):  # nothing of a start that failed is in the way of the next one in this process
-        failed_start(run(*SERVE), "socialpub.db is damaged", "the secret it signs with", "Put a backup in its place")
+        failed_start(run(*SERVE), "socialpub.db is damaged", "its signing secret", "Put a backup in its place")
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT epoch FROM instance").fetchone() == (1,)
 

@@ -76,7 +76,7 @@ def test_accounts_that_need_their_owner_are_named(server: AppServer, alice: Pers
     ).result()
     found = looked(server)
     assert [(row["id"], row["status"]) for row in found["accounts"]] == [(alice.bluesky, "revoked")]
-    assert found["problems"][0].endswith("needs its owner: its authorization has ended.")
+    assert found["problems"][0].endswith("needs attention: its access has expired or was revoked.")
 
 
 def test_an_unknown_outcome_waits_for_somebody(server: AppServer, alice: Person) -> None:
@@ -93,7 +93,7 @@ def test_an_unknown_outcome_waits_for_somebody(server: AppServer, alice: Person)
 def test_a_server_without_a_sign_of_life_is_told(server: AppServer, alice: Person, hours: int, silent: bool) -> None:
     seen = server.clock.now_ms() - hours * 3_600_000
     server.service.write(lambda tx: Instance.update(seen_at=seen).execute()).result()
-    assert any("no sign of life" in problem for problem in looked(server)["problems"]) == silent
+    assert any("not recorded a heartbeat" in problem for problem in looked(server)["problems"]) == silent
 
 
 def test_what_is_not_served_or_paused_is_a_problem(server: AppServer, alice: Person) -> None:

@@ -337,14 +337,14 @@ def test_renewals_that_were_refused_go_on_at_once_with_the_right_secret(renewing
     office.server.clock.skip(8 * 86_400)
     before = office.calls("oauth.token")
     for _ in range(3):
-        upkeep.look()
+        upkeep.run()
     assert office.calls("oauth.token") == before + 1  # it waits after a failure
     assert renew(office) == "platform_not_enabled"
     assert renew(office) == "platform_unavailable"  # it is not asked for a third time within the hour
     assert {row["status"] for row in office.rows()} == {"active"}
     office.browser = sign_in(office.server, office.alice.organization, name="alice-again")
     assert type_in(office, secret=NEW).status_code == 303
-    upkeep.look()
+    upkeep.run()
     assert office.calls("oauth.token") == before + 3
     (row,) = office.rows()
     assert (row["status"], row["renewed_at"] > office.server.clock.now_ms() - 60_000) == ("active", True)

@@ -152,7 +152,7 @@ def test_who_is_alone_on_a_server_ends_a_pause_for_the_clock(server: AppServer) 
 def restored(server: AppServer) -> None:
     """As after a start from a backup: the pause is there before anything is claimed."""
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
-    server.engine.pauses.follow()
+    server.engine.gate.update()
 
 
 @pytest.mark.parametrize(("choice", "status"), [("skip", "failed"), ("publish", "published")])
@@ -216,7 +216,7 @@ def test_going_on_asks_for_the_password_when_the_sign_in_is_old(server: AppServe
 
 def test_a_scheduler_that_is_silent_is_told(world: RequestCast, browser: ApiClient) -> None:
     assert "The scheduler is not responding" not in browser.get("/").text
-    world.server.engine._beats.last -= 90
+    world.server.engine._heartbeat.last -= 90
     assert "The scheduler is not responding" in browser.get("/").text
 
 

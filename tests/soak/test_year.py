@@ -153,7 +153,7 @@ class Year:
     def _is_idle(self) -> bool:
         """Nothing is under way that hours would cut off."""
         tasks = self.server.service.jobs.storage
-        return not self.server.engine.periodic.upkeep._running and not tasks._tasks and not tasks._running
+        return not self.server.engine.periodic.token_refresher._running and not tasks._tasks and not tasks._running
 
     def _is_quiet(self) -> bool:
         """All that is due is out, and the scheduler has made a round since the hours passed."""

@@ -391,7 +391,7 @@ class AppServer:
         """Time passes; whoever waits for a due time looks again."""
         self.clock.skip(seconds)
         self.service.jobs.bell.ring()
-        self.service.ring_receivers([])
+        self.service.wake_deliveries([])
 
     @contextlib.contextmanager
     def hurried(self) -> Iterator[None]:

@@ -79,7 +79,7 @@ class TokenAccount:
     def look(self) -> int:
         """A look, to the end of what it began; how many renewals it asked for."""
         before = self.renewals()
-        self.upkeep.look()
+        self.upkeep.run()
         while self.upkeep._running:
             sleep_briefly()
         return self.renewals() - before

@@ -23,14 +23,14 @@ def bytes_of(world: RequestCast, person: Person, body: dict[str, Any], *headers:
 
 def drop(world: RequestCast, body: dict[str, Any], person: Person | None = None, *headers: str) -> None:
     """Send a request and go away before its answer, as a tool does whose time limit is over."""
-    before, seen = len(world.server.rows(Post)), set(world.server.service.lost.unheard)
+    before, seen = len(world.server.rows(Post)), set(world.server.service.lost.undelivered)
     line = raw_http.connect(world.server)
     line.sendall(bytes_of(world, person or world.alice, body, *headers))
     while len(world.server.rows(Post)) == before:
         sleep_briefly()
     line.shutdown(socket.SHUT_RDWR)
     line.close()
-    while not headers and seen.issuperset(world.server.service.lost.unheard):
+    while not headers and seen.issuperset(world.server.service.lost.undelivered):
         sleep_briefly()
 
 

@@ -32,4 +32,4 @@ def many(world: RequestCast, account: str, platform: str, number: int, **columns
         for n in range(number)
     ]
     world.server.service.write(lambda tx: Post.insert_many(rows).execute()).result()
-    world.server.service.lately.forget(account, platform)  # they came behind the server's back
+    world.server.service.recent_posts.forget(account, platform)  # they came behind the server's back

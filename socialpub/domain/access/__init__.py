@@ -1,1 +1,1 @@
-"""Access to the domain: authentication, actions and their audit log, idempotency, rate limits."""
+"""Access: authentication, actions and their audit log, idempotency, rate limits."""

@@ -112,7 +112,7 @@ async def _replay(service: AppContext, key: IdempotencyKey, wait: float) -> Stor
         return None
     if row is not None and row["fingerprint"] != key.fingerprint:
         raise rule_error("idempotency_key.body_mismatch")
-    row = await service.hub.until(
+    row = await service.hub.wait_until(
         f"key:{key.id}",
         lambda: service.read(lambda: _find_finished(key, service.now_ms)),
         wait or SAME_KEY_WAIT_SECONDS,
@@ -167,7 +167,7 @@ def build_row(
     now, body = service.now_ms, _encrypt_body(service, key.id, answer, secret=secret) if answer else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
     if answer:
-        tx.after_commit(lambda: service.hub.ring(f"key:{key.id}"))
+        tx.after_commit(lambda: service.hub.notify(f"key:{key.id}"))
     status = answer.status if answer else None
     return key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends
 
@@ -175,7 +175,7 @@ def build_row(
 def store_response(service: AppContext, tx: Tx, key_id: str, answer: StoredResponse) -> None:
     """Store the response of a key that was inserted without one."""
     sql.execute(acceptance.SET_IDEMPOTENCY_RESPONSE, (answer.status, answer.body, 0, key_id))
-    tx.after_commit(lambda: service.hub.ring(f"key:{key_id}"))
+    tx.after_commit(lambda: service.hub.notify(f"key:{key_id}"))
 
 
 def _encrypt_body(service: AppContext, key_id: str, answer: StoredResponse, *, secret: bool) -> str:

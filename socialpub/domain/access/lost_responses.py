@@ -29,9 +29,9 @@ DELETE_DELAY_SECONDS = 0.2  # if killed within it, the server later treats a del
 class JoinEarlierRequestError(Exception):
     """Control flow: the request was accepted before, and its response not delivered."""
 
-    def __init__(self, found: PendingResponse) -> None:
-        super().__init__(found.batch)
-        self.found = found
+    def __init__(self, earlier: PendingResponse) -> None:
+        super().__init__(earlier.batch)
+        self.earlier = earlier
 
 
 class PendingResponse(NamedTuple):
@@ -55,9 +55,9 @@ def identify(service: AppContext, scope: Scope, address: tuple[str, ...], finger
     """Identify a request without key (`address`: method and path); None if joining is off."""
     if not service.runtime.settings.publishing.join_undelivered:
         return None
-    asked = _encode_caller(scope.organization, scope.profile, scope.key, *address)
-    same = hashlib.sha256(asked + fingerprint.encode()).hexdigest()[:PREFIX_DIGITS]
-    return PendingResponse(f"{same}:{service.jobs.epoch}:{next(service.lost.heard.numbers)}")
+    caller = _encode_caller(scope.organization, scope.profile, scope.key, *address)
+    same = hashlib.sha256(caller + fingerprint.encode()).hexdigest()[:PREFIX_DIGITS]
+    return PendingResponse(f"{same}:{service.jobs.epoch}:{next(service.lost.delivered.numbers)}")
 
 
 @functools.lru_cache(CALLER_CACHE_SIZE)
@@ -66,55 +66,55 @@ def _encode_caller(*words: str | None) -> bytes:
     return dumps(words).encode("utf-8", "surrogatepass") + b"\0"
 
 
-def find_undelivered(service: AppContext, ear: PendingResponse) -> PendingResponse | None:
+def find_undelivered(service: AppContext, pending: PendingResponse) -> PendingResponse | None:
     """Find the first identical request in the window with an undelivered response."""
     return pick_undelivered(
-        service, sql.fetch_all(acceptance.FIND_UNACKNOWLEDGED, (*ear.bounds, service.now_ms - WINDOW_MS))
+        service, sql.fetch_all(acceptance.FIND_UNACKNOWLEDGED, (*pending.bounds, service.now_ms - WINDOW_MS))
     )
 
 
 def pick_undelivered(service: AppContext, same: Iterable[Sequence[str]]) -> PendingResponse | None:
     """Pick the first undelivered one of these (id, batch) pairs."""
     for id_, batch in same:
-        if id_ in service.lost.heard.ids:
+        if id_ in service.lost.delivered.ids:
             continue
-        if id_ in service.lost.unheard or int(id_.split(":")[1]) != service.jobs.epoch:
+        if id_ in service.lost.undelivered or int(id_.split(":")[1]) != service.jobs.epoch:
             return PendingResponse(id_, batch)
     return None
 
 
-def record_pending(service: AppContext, tx: Tx, ear: PendingResponse, batch: str) -> None:
+def record_pending(service: AppContext, tx: Tx, pending: PendingResponse, batch: str) -> None:
     """Record a pending response, in the transaction that accepts the batch."""
-    record_all_pending(tx, [(ear, batch)], service.now_ms)
+    record_all_pending(tx, [(pending, batch)], service.now_ms)
 
 
-def record_all_pending(tx: Tx, owed: Sequence[tuple[PendingResponse, str]], now: int) -> None:
+def record_all_pending(tx: Tx, responses: Sequence[tuple[PendingResponse, str]], now: int) -> None:
     """Record several pending responses."""
-    sql.insert(acceptance.INSERT_UNACKNOWLEDGED, [(ear.id, batch) for ear, batch in owed], (now,))
+    sql.insert(acceptance.INSERT_UNACKNOWLEDGED, [(pending.id, batch) for pending, batch in responses], (now,))
 
 
-def mark_delivered(service: AppContext, ear: PendingResponse) -> None:
-    """Mark a response delivered (on the loop); its row is deleted soon, together with others."""
-    service.lost.heard.ids.add(ear.id)
-    if not service.lost.heard.is_soon:
-        service.lost.heard.is_soon = True
+def mark_delivered(service: AppContext, pending: PendingResponse) -> None:
+    """Mark a response delivered (on the event loop); its row is deleted soon, with others."""
+    service.lost.delivered.ids.add(pending.id)
+    if not service.lost.delivered.is_soon:
+        service.lost.delivered.is_soon = True
         asyncio.get_running_loop().call_later(DELETE_DELAY_SECONDS, _delete_scheduled, service)
 
 
 def _delete_scheduled(service: AppContext) -> None:
-    service.lost.heard.is_soon = False
+    service.lost.delivered.is_soon = False
     delete_delivered(service)
 
 
 def delete_delivered(service: AppContext) -> DbFuture[None] | None:
     """Delete the rows of delivered responses."""
-    return service.write(lambda tx: _delete_delivered(service, tx)) if service.lost.heard.ids else None
+    return service.write(lambda tx: _delete_delivered(service, tx)) if service.lost.delivered.ids else None
 
 
 def _delete_delivered(service: AppContext, tx: Tx) -> None:
-    if known := service.lost.heard.ids.copy():
+    if known := service.lost.delivered.ids.copy():
         sql.execute(acceptance.DELETE_UNACKNOWLEDGED, (sql.dump_json(list(known)),))
-        tx.after_commit(lambda: service.lost.heard.ids.difference_update(known))
+        tx.after_commit(lambda: service.lost.delivered.ids.difference_update(known))
 
 
 def delete_expired(service: AppContext, tx: Tx) -> int:
@@ -122,16 +122,16 @@ def delete_expired(service: AppContext, tx: Tx) -> int:
     return sql.update(maintenance.DELETE_UNACKNOWLEDGED, (service.now_ms - WINDOW_MS,))
 
 
-def mark_lost(service: AppContext, ear: PendingResponse) -> None:
-    """Record, in memory, that the client has disconnected; kept while it counts."""
+def mark_lost(service: AppContext, pending: PendingResponse) -> None:
+    """Record, in memory, that the client has disconnected; forgotten after WINDOW_MS."""
     now = service.now_ms
-    for id_ in [id_ for id_, at in service.lost.unheard.items() if at < now - WINDOW_MS]:
-        del service.lost.unheard[id_]
-    service.lost.unheard[ear.id] = now
+    for id_ in [id_ for id_, at in service.lost.undelivered.items() if at < now - WINDOW_MS]:
+        del service.lost.undelivered[id_]
+    service.lost.undelivered[pending.id] = now
 
 
-def mark_lost_again(service: AppContext, ear: PendingResponse, batch: str) -> None:
+def mark_lost_again(service: AppContext, pending: PendingResponse, batch: str) -> None:
     """Record that the client disconnected during delivery: the response is pending again."""
-    service.lost.heard.ids.discard(ear.id)
-    mark_lost(service, ear)
-    service.write(lambda tx: record_pending(service, tx, ear, batch))
+    service.lost.delivered.ids.discard(pending.id)
+    mark_lost(service, pending)
+    service.write(lambda tx: record_pending(service, tx, pending, batch))

@@ -1,4 +1,4 @@
-"""Connected accounts: read, connect and disconnect. (For tokens see `tokens`.)"""
+"""Connected accounts: read, connect and disconnect. For tokens see `tokens`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _build_not_found() -> ApiError:
 
 def to_body(row: AccountRow) -> AccountBody:
     """Build the API's account body, without secrets."""
-    shown: AccountBody = {
+    body: AccountBody = {
         "id": row["id"],
         "profileId": row["profile"],
         "platform": row["platform"],
@@ -116,12 +116,12 @@ def to_body(row: AccountRow) -> AccountBody:
         "tokenExpiresAt": format_iso(row["token_expires_at"]),
     }
     if refused := attention.to_body(row):
-        shown["attention"] = refused
+        body["attention"] = refused
     block = platforms.platform(row["platform"]).account_block
     if block:
         extra = json.loads(row["extra"])
-        cast(dict[str, Any], shown)[row["platform"]] = {name: extra.get(name) for name in block}
-    return shown
+        cast(dict[str, Any], body)[row["platform"]] = {name: extra.get(name) for name in block}
+    return body
 
 
 class AccountDetail(TypedDict):
@@ -317,16 +317,16 @@ def run_cancel_job(service: AppContext, claim: Claim, stopping: Callable[[], boo
             functools.partial(_cancel_batch, service, posts=part, at_ms=int(at), request_id=request_id)
         ).result()
         if start % LOG_INTERVAL == 0:
-            log.info("account %s: %d of its waiting posts are still to be canceled", account, len(posts) - start)
+            log.info("account %s: %d queued posts are still to be canceled", account, len(posts) - start)
     service.write(lambda tx: service.jobs.finish(tx, claim)).result()
-    log.info("account %s: its waiting posts are canceled", account)
+    log.info("account %s: all its queued posts are canceled", account)
 
 
 def count_uncanceled() -> int:
     """Count the posts of disconnected accounts that are still to be canceled."""
     jobs = Job.select(Job.key).where(Job.key >= "cancel:", Job.key < "cancel;").tuples()
-    asked = (key.split(":", 3) for (key,) in jobs)
-    return sum(sql.fetch_value(maintenance.COUNT_WAITING, (account, int(at))) for _, account, at, _ in asked)
+    parts = (key.split(":", 3) for (key,) in jobs)
+    return sum(sql.fetch_value(maintenance.COUNT_WAITING, (account, int(at))) for _, account, at, _ in parts)
 
 
 class CancelablePost(post_states.PreparedColumns):

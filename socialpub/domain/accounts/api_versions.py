@@ -37,16 +37,16 @@ class VersionCheckResult(NamedTuple):
 
     platform: str
     pin: str
-    heard: VersionVerdict
+    verdict: VersionVerdict
     newer: str | None
-    next_heard: VersionVerdict | None
-    said: str
+    next_verdict: VersionVerdict | None
+    reason: str
     at: int
 
 
-def save_check(tx: Tx, found: VersionCheckResult) -> None:
+def save_check(tx: Tx, check: VersionCheckResult) -> None:
     """Store the check, replacing the previous one."""
-    sql.update(statements.SET_CHECK, found)
+    sql.update(statements.SET_CHECK, check)
 
 
 def find_check(platform: str) -> VersionCheckResult | None:
@@ -68,12 +68,16 @@ def notify_due(service: AppContext) -> None:
 
 def notify_all(service: AppContext, platform: Platform) -> None:
     """Notify every organization with an account there that was not notified yet."""
-    wanted = (platform.name, _get_pinned(service, platform), NOTICE_BATCH)
-    while untold := service.read(
-        lambda: [row[0] for row in sql.fetch_all(statements.FIND_UNNOTIFIED, wanted)]
+    bounds = (platform.name, _get_pinned(service, platform), NOTICE_BATCH)
+    while unnotified := service.read(
+        lambda: [row[0] for row in sql.fetch_all(statements.FIND_UNNOTIFIED, bounds)]
     ).result():
-        log.warning("%s ends version %s of its API, which this server calls", platform.label, wanted[1])
-        service.write(functools.partial(_notify_batch, service, platform, untold)).result()
+        log.warning(
+            "%s ends version %s of its API, which this server uses; organizations with an account there are notified",
+            platform.label,
+            bounds[1],
+        )
+        service.write(functools.partial(_notify_batch, service, platform, unnotified)).result()
 
 
 def _notify_batch(service: AppContext, platform: Platform, organizations: Sequence[str], tx: Tx) -> None:
@@ -89,11 +93,11 @@ def notify_refused(service: AppContext, tx: Tx, organization: str, platform: str
 
 def _list_ending(service: AppContext) -> Iterator[Platform]:
     """Yield platforms whose pinned version ends soon or has ended, by date or by response."""
-    said = {each.platform: each.pin for each in service.read(list_checks).result() if each.heard == "ended"}
+    ended = {each.platform: each.pin for each in service.read(list_checks).result() if each.verdict == "ended"}
     for name, platform in platforms.PLATFORMS.items():
         sunset = platform.sunset_of(service.sites[name])
         is_near = sunset is not None and parse_instant(sunset) - NOTICE_MS <= service.now_ms
-        if is_near or said.get(name) == _get_pinned(service, platform):
+        if is_near or ended.get(name) == _get_pinned(service, platform):
             yield platform
 
 
@@ -112,8 +116,8 @@ def _notify(service: AppContext, tx: Tx, organization: str, platform: Platform) 
 
 def _find_next(platform: Platform, pin: str) -> str | None:
     """Return the next version if the platform is known to serve it."""
-    found = find_check(platform.name)
-    return found.newer if found and found.pin == pin and found.next_heard == "good" else None
+    check = find_check(platform.name)
+    return check.newer if check and check.pin == pin and check.next_verdict == "good" else None
 
 
 def _get_pinned(service: AppContext, platform: Platform) -> str:

@@ -24,8 +24,8 @@ def is_fixable_by_owner(error: ApiError) -> bool:
 def save(service: AppContext, tx: Tx, account: str, error: ApiError) -> None:
     """Store a refusal on the account, replacing an earlier one."""
     now = service.now_ms
-    kept = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)
-    Account.update(attention=kept, updated_at=now).where(Account.id == account).execute()
+    refusal = json.dumps({"code": error.code, "message": error.message, "at": now}, ensure_ascii=False)
+    Account.update(attention=refusal, updated_at=now).where(Account.id == account).execute()
 
 
 def clear(service: AppContext, tx: Tx, accounts: Sequence[str]) -> None:
@@ -37,5 +37,5 @@ def to_body(row: AccountRow) -> Attention | None:
     """Build the `attention` of an account; None if there is none."""
     if row["attention"] is None:
         return None
-    kept = json.loads(row["attention"])
-    return {"code": kept["code"], "message": kept["message"], "at": format_iso(kept["at"])}
+    refusal = json.loads(row["attention"])
+    return {"code": refusal["code"], "message": refusal["message"], "at": format_iso(refusal["at"])}

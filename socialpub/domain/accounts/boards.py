@@ -50,15 +50,15 @@ def fetch(service: AppContext, row: AccountRow) -> tuple[Board, ...]:
     except StorageError as error:
         raise rule_error("storage.unavailable") from error
     except ApiError as error:
-        error.platform_response = caller.scrubbed(error.platform_response)
+        error.platform_response = caller.redact(error.platform_response)
         error.platform = error.platform or row["platform"]
         raise
 
 
 def to_body(row: AccountRow, boards: tuple[Board, ...]) -> BoardList:
     """Build the body of GET …/boards."""
-    shown: list[BoardBody] = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
-    return {"data": shown, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}
+    bodies: list[BoardBody] = [{"id": board.id, "name": board.name, "privacy": board.privacy} for board in boards]
+    return {"data": bodies, "defaultBoardId": json.loads(row["extra"]).get("defaultBoardId")}
 
 
 def find_board(boards: tuple[Board, ...], board: str) -> Board:
@@ -74,8 +74,8 @@ def find_board(boards: tuple[Board, ...], board: str) -> Board:
 def set_default(tx: Tx, who: Actor, account: str, board: Board) -> DefaultBoardBody:
     """Make a board the default; return `{id, defaultBoardId, defaultBoardName}`."""
     row = accounts.find(who.scope, account)
-    picked = {"defaultBoardId": board.id, "defaultBoardName": board.name}
-    Account.update(extra=json.dumps(json.loads(row["extra"]) | picked), updated_at=who.service.now_ms).where(
+    default = {"defaultBoardId": board.id, "defaultBoardName": board.name}
+    Account.update(extra=json.dumps(json.loads(row["extra"]) | default), updated_at=who.service.now_ms).where(
         Account.id == account
     ).execute()
     return {"id": account, "defaultBoardId": board.id, "defaultBoardName": board.name}

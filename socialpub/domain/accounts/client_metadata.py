@@ -94,11 +94,11 @@ def _read_key() -> str | None:
 
 def _insert_key(service: AppContext, tx: Tx, fresh: str) -> str:
     """Return the encrypted key; store `fresh` if there is none yet."""
-    held = _read_key()
-    if held is None:
-        held = service.runtime.vault.seal(fresh.encode("ascii"), _SEAL_PLACE)
-        Instance.update(client_key=held).where(Instance.id == 1).execute()
-    return held
+    sealed = _read_key()
+    if sealed is None:
+        sealed = service.runtime.vault.seal(fresh.encode("ascii"), _SEAL_PLACE)
+        Instance.update(client_key=sealed).where(Instance.id == 1).execute()
+    return sealed
 
 
 # --- Login ---------------------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ def push_login(service: AppContext, platform: str, handle: str, state: str) -> A
 
 
 def exchange_code(
-    service: AppContext, platform: str, kept: Mapping[str, Any], code: str, iss: str | None
+    service: AppContext, platform: str, stored: Mapping[str, Any], code: str, iss: str | None
 ) -> OfferedAccount:
     """Exchange the code for the account. Blocks."""
     with tokens.open_upstream(service, platform, Who(""), Tokens("")) as up:
-        return _get_connector(platform).accept(up, load_client(service, platform), dict(kept), code, iss)
+        return _get_connector(platform).accept(up, load_client(service, platform), dict(stored), code, iss)

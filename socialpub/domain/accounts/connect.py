@@ -153,8 +153,8 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: PushedLogi
         descriptor = describe_credentials(platform)
     else:
         descriptor = {"type": "oauth", "authorizeUrl": _start_authorization(service, tx, scope, platform, profile)}
-    shown: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
-    return ActionResult(shown, subject=name, secret=True, is_act=False)  # nothing is connected yet
+    body: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
+    return ActionResult(body, subject=name, secret=True, is_act=False)  # nothing is connected yet
 
 
 def describe_credentials(platform: Platform) -> CredentialsDescriptor:
@@ -205,7 +205,7 @@ def _encrypt(service: AppContext, attempt: str, column: str, value: Any) -> str:
 
 def _decrypt(service: AppContext, row: ConnectAttemptRow, column: Literal["secret", "choices"]) -> Any:
     sealed = row[column]
-    assert sealed is not None, "it is there before it is asked for"
+    assert sealed is not None, "it is stored before it is read"
     try:
         return json.loads(service.runtime.vault.open(sealed, ("connect_attempt", column, row["id"])))
     except crypto.SealError as error:
@@ -248,13 +248,13 @@ async def complete_with_code(
     return LoginResult(row["profile"], found, row["id"])
 
 
-async def decline(service: AppContext, scope: Scope, name: str, state: str, said: str) -> ApiError:
+async def decline(service: AppContext, scope: Scope, name: str, state: str, reason: str) -> ApiError:
     """Build the error for a declined login, and use the state up."""
     platform = get_ready_platform(service, name)
     await actions.write(service, scope, lambda tx: _use_up_attempt(service, tx, scope, name, state))
     return ApiError(
         "platform_auth_failed",
-        f"{platform.label} did not connect the account: {said}",
+        f"{platform.label} did not connect the account: {reason}",
         platform=name,
         remediation="Connect again and allow every permission.",
         outcome=Outcome.REJECTED,
@@ -425,7 +425,7 @@ def _revoke(service: AppContext, row: AccountRow) -> bool:
         if service.read(lambda: _is_login_shared(service, row, held)).result():
             return False
     except ApiError as error:
-        log.warning("account %s: its authorization was not ended upstream: %s", row["id"], error.code)
+        log.warning("account %s: its authorization could not be revoked at the platform: %s", row["id"], error.code)
         return False
     return revocation.revoke(service, row, held)
 
@@ -441,7 +441,7 @@ def _is_login_shared(service: AppContext, row: AccountRow, held: Tokens) -> bool
 def _is_same_grant(service: AppContext, row: AccountRow, held: Tokens, other: AccountRow) -> bool:
     if other["platform_account_id"] == row["platform_account_id"]:
         return True
-    assert other["secret"] is not None, "only those with tokens are asked for"
+    assert other["secret"] is not None, "only rows with tokens are selected"
     theirs = tokens.decrypt(service, other["id"], other["secret"])
     mine = {held.access, held.refresh, held.private.get("login")} - {None}
     return bool(mine & {theirs.access, theirs.refresh, theirs.private.get("login")})

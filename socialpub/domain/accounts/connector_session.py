@@ -51,23 +51,23 @@ class ConnectorSession:
         accounts.check_enabled(self.service, self.platform)
         return platforms.CONNECTORS[self.platform.name]
 
-    def call(self, step: Callable[[Upstream], T], *, looking: bool = False, bound: Container[str] = frozenset()) -> T:
+    def call(self, step: Callable[[Upstream], T], *, is_lookup: bool = False, bound: Container[str] = frozenset()) -> T:
         """Run one connector step; refresh an expired access token once and repeat the step.
 
-        `looking` (a lookup) continues with a token that cannot be refreshed, and without a token for a revoked account
+        `is_lookup`: continue with a token that cannot be refreshed, and without a token for a revoked account
         where the platform allows anonymous reads.
         """
-        if looking and self.is_revoked():
-            return self._with_upstream(step, self._unsent(self._nobodys), bound)
+        if is_lookup and self.is_revoked():
+            return self._with_upstream(step, self._run_unsent(self._get_anonymous), bound)
         if self.tokens is None:
-            self.tokens = self._unsent(lambda: self._open(refresh=not looking))
+            self.tokens = self._run_unsent(lambda: self._open(refresh=not is_lookup))
         tokens = self.tokens
         try:
             return self._with_upstream(step, tokens, bound)
         except ApiError as error:
             if not error.stale_token or not tokens.refresh:
                 raise
-        self.tokens = self._unsent(lambda: self._renewed(tokens))
+        self.tokens = self._run_unsent(lambda: self._refresh(tokens))
         return self._with_upstream(step, self.tokens, bound)
 
     def is_revoked(self) -> bool:
@@ -79,10 +79,10 @@ class ConnectorSession:
         known = self.account["status"] == "revoked" or self.account["id"] in self.service.upstream.revoked
         return known and self.is_revoked()
 
-    def scrubbed(self, response: Any) -> Any:
+    def redact(self, response: Any) -> Any:
         return redact_reply(response, self.tokens or Tokens(""))
 
-    def _unsent(self, run: Callable[[], Tokens]) -> Tokens:
+    def _run_unsent(self, run: Callable[[], Tokens]) -> Tokens:
         """Run a token step; mark its errors as NOT_SENT, since no part of the post was sent."""
         try:
             return run()
@@ -101,13 +101,13 @@ class ConnectorSession:
         tokens = decrypt(self.service, account, sealed)
         ends = tokens.expires_at_ms
         if refresh and tokens.refresh and ends is not None and ends - EXPIRY_MARGIN_MS < self.service.now_ms:
-            tokens = self._renewed(tokens)
+            tokens = self._refresh(tokens)
         return tokens
 
-    def _renewed(self, stale: Tokens) -> Tokens:
+    def _refresh(self, stale: Tokens) -> Tokens:
         return refresh_tokens(self.service, self.account["id"], stale)
 
-    def _nobodys(self) -> Tokens:
+    def _get_anonymous(self) -> Tokens:
         if not self.platform.shows_anybody:
             raise rule_error("account.reconnect_required")
         return Tokens("")

@@ -36,7 +36,7 @@ def revoke(service: AppContext, row: AccountRow, held: Tokens) -> bool:
         with tokens.open_upstream(service, row["platform"], who, held) as up:
             connector.revoke(up)
     except ApiError as error:
-        log.warning("account %s: its authorization was not ended upstream: %s", row["id"], error.code)
+        log.warning("account %s: its authorization could not be revoked at the platform: %s", row["id"], error.code)
         return False
     return True
 
@@ -53,7 +53,7 @@ def revoke_replaced(service: AppContext, tx: Tx, row: AccountRow, fresh: Tokens)
         held = tokens.decrypt(service, row["id"], row["secret"])
         used = _is_in_use(service, row, held, fresh)
     except ApiError as error:
-        log.warning("account %s: the session that was replaced was not ended: %s", row["id"], error.code)
+        log.warning("account %s: its replaced session could not be revoked at the platform: %s", row["id"], error.code)
         return
 
     share = upstreams.get_share_key(service, row)

@@ -43,7 +43,7 @@ class _RefreshBackoff:
 
 
 class TokenRefresher:
-    """Token refresh of one server. `look` is quick; refreshes run in the service's pool."""
+    """Token refresh of one server. `run` is quick; refreshes run in the service's executors."""
 
     def __init__(self, service: AppContext) -> None:
         self._service = service
@@ -51,33 +51,33 @@ class TokenRefresher:
         self._running: set[str] = set()
         self._failures: dict[str, _RefreshBackoff] = {}
 
-    def look(self) -> None:
+    def run(self) -> None:
         """Warn, end expired authorizations, and start the refreshes that are due."""
         service = self._service
         warn_ending(service)
-        busy = self._busy()
+        busy = self._list_busy()
         for row in service.read(lambda: list_due(service, busy)).result():
-            if self._begin(row["id"]):
+            if self._try_start(row["id"]):
                 share = upstreams.get_share_key(service, row)
-                upstreams.choose_executor(service, share).submit_for(share, self._renew, row)
+                upstreams.choose_executor(service, share).submit_for(share, self._refresh, row)
 
-    def _busy(self) -> set[str]:
-        """Return the accounts being refreshed or waiting after a failure."""
+    def _list_busy(self) -> set[str]:
+        """List the accounts being refreshed or waiting after a failure."""
         with self._lock:
-            return self._running | {account for account, failure in self._failures.items() if self._counts(failure)}
+            return self._running | {account for account, failure in self._failures.items() if self._is_waiting(failure)}
 
-    def _counts(self, failure: _RefreshBackoff) -> bool:
+    def _is_waiting(self, failure: _RefreshBackoff) -> bool:
         now = self._service.runtime.clock.monotonic()
         return failure.until > now and failure.site is self._service.sites[failure.platform]
 
-    def _begin(self, account: str) -> bool:
+    def _try_start(self, account: str) -> bool:
         with self._lock:
             if account in self._running or len(self._running) >= CONCURRENT_REFRESHES:
                 return False
             self._running.add(account)
             return True
 
-    def _renew(self, row: AccountRow) -> None:
+    def _refresh(self, row: AccountRow) -> None:
         account, site = row["id"], self._service.sites[row["platform"]]
         assert row["secret"] is not None, "a connected account has tokens"
         try:
@@ -86,35 +86,33 @@ class TokenRefresher:
                 tokens.refresh_tokens(self._service, account, stale)
             self._failures.pop(account, None)
         except ApiError as error:
-            log.warning("account %s: its tokens were not renewed: %s", account, error.message)
-            self._failed(row, site, error)
-        except Exception:  # noqa: BLE001 - a thread of the pool has no caller; the next look tries again
-            log.exception("account %s: a bug in renewing its tokens", account)
-            self._failed(row, site, None)
+            log.warning("account %s: its tokens could not be refreshed and will be retried: %s", account, error.message)
+            self._record_failure(row, site, error)
+        except Exception:  # noqa: BLE001 - a pool thread has no caller; the next run retries
+            log.exception("account %s: a bug in refreshing its tokens; the refresh is retried", account)
+            self._record_failure(row, site, None)
         finally:
             with self._lock:
                 self._running.discard(account)
 
-    def _failed(self, row: AccountRow, site: Site, error: ApiError | None) -> None:
+    def _record_failure(self, row: AccountRow, site: Site, error: ApiError | None) -> None:
         before = self._failures.get(row["id"])
         count = before.count + 1 if before and before.site is site else 1
-        asked = (error.retry_after or 0) if error else 0
-        wait = max(min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_MAX_SECONDS), asked)
+        retry_after = (error.retry_after or 0) if error else 0
+        wait = max(min(BACKOFF_SECONDS * 2 ** (count - 1), BACKOFF_MAX_SECONDS), retry_after)
         until = self._service.runtime.clock.monotonic() + wait
         self._failures[row["id"]] = _RefreshBackoff(count, until, row["platform"], site)
 
 
 def list_due(service: AppContext, busy: Container[str] = ()) -> list[AccountRow]:
     """Select the accounts to refresh now, most urgent first per platform, without `busy` ones."""
-    found: list[AccountRow] = []
+    due: list[AccountRow] = []
     for name in platforms.CONNECTORS:
         platform = platforms.platform(name)
         if platform.upkeep.renewable and service.sites[name].enabled:
             rows = (row for row in _select_due(service, platform) if row["id"] not in busy)
-            found += itertools.islice(
-                (row for row in rows if not tokens.is_at_risk(service, row)), CONCURRENT_REFRESHES
-            )
-    return found
+            due += itertools.islice((row for row in rows if not tokens.is_at_risk(service, row)), CONCURRENT_REFRESHES)
+    return due
 
 
 def _select_due(service: AppContext, platform: Platform) -> Iterable[AccountRow]:
@@ -139,7 +137,7 @@ def _select_due(service: AppContext, platform: Platform) -> Iterable[AccountRow]
     return query.order_by(Account.token_expires_at).dicts().iterator()  # type: ignore[no-any-return]
 
 
-# --- Ends that only the owner can move ---------------------------------------------------------------------------
+# --- Authorizations that only the owner can renew ----------------------------------------------------------------
 
 
 def warn_ending(service: AppContext) -> None:

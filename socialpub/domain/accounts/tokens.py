@@ -156,9 +156,9 @@ def refresh_tokens(service: AppContext, account: str, stale: Tokens) -> Tokens:
 
 def _log_refresh(service: AppContext, row: AccountRow, began: float, error: BaseException | None) -> None:
     """Log a refresh; of an error only the code, since a platform's text may contain anything."""
-    why = f": {error.code}" if isinstance(error, ApiError) else ": it stopped" if error else ""
+    why = f": {error.code}" if isinstance(error, ApiError) else ": the process stopped" if error else ""
     took = (service.runtime.clock.monotonic() - began) * 1000
-    known = (row["id"], row["platform"], "not renewed" if error else "renewed", took, why)
+    known = (row["id"], row["platform"], "not refreshed" if error else "refreshed", took, why)
     log.log(logging.WARNING if error else logging.INFO, _REFRESH_LINE, *known, extra=_LOG_FIELDS)
 
 
@@ -185,8 +185,8 @@ def _get_refresh_state(row: AccountRow, mine: TokenRefreshState) -> object:
 def _wait_for_others(service: AppContext) -> None:
     """Wait while another process refreshes. Raises ApiError when this server stops."""
     if service.process.stopping.wait(POLL_SECONDS):
-        said = "The account's authorization is being renewed by another process, and this one ends."
-        raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT)
+        message = "Another process is refreshing the account's tokens, and this one is stopping."
+        raise ApiError("platform_unavailable", message, outcome=Outcome.NOT_SENT)
 
 
 def _refresh_and_store(service: AppContext, row: AccountRow, current: Tokens, mine: TokenRefreshState) -> Tokens:
@@ -316,7 +316,9 @@ def _attribute_refusal(service: AppContext, tx: Tx, row: AccountRow, error: ApiE
     first = row["renewal_refused_at"]
     Account.update(renewal_refused_at=first if first and first > hour else now).where(Account.id == row["id"]).execute()
     if Account.select().where(here, Account.renewal_refused_at > hour).exists():
-        log.error("%s refuses the renewals of several accounts: its client credentials are wrong", row["platform"])
+        log.error(
+            "%s refuses the token refresh of several accounts: the credentials of its app are wrong", row["platform"]
+        )
         return oauth.build_misconfigured_error(platforms.platform(row["platform"]), error.message)
     proved = Account.select().where(here, Account.renewed_at > hour).exists()
     waited = first is not None and first <= hour
@@ -329,8 +331,8 @@ def _check_frequency(service: AppContext, row: AccountRow) -> None:
     recent = _list_recent(service, row)
     if len(recent) >= REFRESHES_PER_HOUR_MAX:
         wait = (recent[-REFRESHES_PER_HOUR_MAX] + HOUR_MS - service.now_ms) // 1000 + 1
-        said = "The account's authorization was renewed twice within the hour; it is not asked for again so soon."
-        raise ApiError("platform_unavailable", said, outcome=Outcome.NOT_SENT, retry_after=wait)
+        message = "The account's tokens were refreshed twice within the hour, so they are not refreshed again yet."
+        raise ApiError("platform_unavailable", message, outcome=Outcome.NOT_SENT, retry_after=wait)
 
 
 def _list_recent(service: AppContext, row: AccountRow) -> list[int]:
@@ -366,7 +368,7 @@ def _try_save(service: AppContext, row: AccountRow, mine: TokenRefreshState) -> 
     try:
         service.write(lambda tx: _store(service, tx, row, old, fresh)).result()
     except ApiError as error:
-        log.error("account %s: its new tokens could not be written yet: %s", row["id"], error.message)
+        log.error("account %s: its new tokens could not be stored yet and stay in memory: %s", row["id"], error.message)
         return False
     mine.unsaved = None
     return True
@@ -459,7 +461,9 @@ def emit_revoked(service: AppContext, tx: Tx, account: str, at_ms: int, reason: 
     row = get_row(Account, account)
     named = (account, row["platform"])
     tx.after_commit(
-        lambda: log.warning("account %s, %s: its authorization has ended; it has to be connected again", *named)
+        lambda: log.warning(
+            "account %s, %s: its access has expired or was revoked; its owner has to reconnect it", *named
+        )
     )
     data: TokenRevoked = {**_build_common(row), "revokedAt": format_iso(at_ms), "reason": reason}
     events.emit(service, tx, "token.revoked", row["organization"], data, profile=row["profile"])
@@ -469,7 +473,7 @@ def emit_expiring(service: AppContext, tx: Tx, account: str, ends_ms: int) -> No
     row, days = get_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
     named = (account, row["platform"], format_iso(ends_ms))
     tx.after_commit(
-        lambda: log.warning("account %s, %s: its authorization ends at %s unless it is connected again", *named)
+        lambda: log.warning("account %s, %s: its access expires at %s unless its owner reconnects it", *named)
     )
     data: TokenExpiring = {**_build_common(row), "expiresAt": format_iso(ends_ms), "daysUntilExpiry": days}
     events.emit(service, tx, "token.expiring", row["organization"], data, profile=row["profile"])

@@ -44,15 +44,17 @@ def check_platform(service: AppContext, platform: Platform) -> None:
     if call is None or account is None or not _is_due(service, platform):
         return
     pin, newer = platform.pinned(site), platform.next_of(site)
-    heard, said = _call_version(service, account, call, pin)
-    next_heard = _call_version(service, account, call, newer)[0] if newer else None
-    found = VersionCheckResult(platform.name, pin, heard, newer, next_heard, said, service.now_ms)
-    service.write(lambda tx: api_versions.save_check(tx, found)).result()
-    if heard == "ended":
-        log.error("%s does not answer version %s of its API any more (%s)", platform.label, pin, said)
+    verdict, reason = _call_version(service, account, call, pin)
+    next_verdict = _call_version(service, account, call, newer)[0] if newer else None
+    check = VersionCheckResult(platform.name, pin, verdict, newer, next_verdict, reason, service.now_ms)
+    service.write(lambda tx: api_versions.save_check(tx, check)).result()
+    if verdict == "ended":
+        log.error("%s no longer supports version %s of its API (%s)", platform.label, pin, reason)
         api_versions.notify_all(service, platform)
     else:
-        log.info("%s was asked for version %s: %s; for %s: %s", platform.label, pin, heard, newer, next_heard)
+        log.info(
+            "%s: check of API version %s: %s; of version %s: %s", platform.label, pin, verdict, newer, next_verdict
+        )
 
 
 def _pick_account(platform: str) -> AccountRow | None:

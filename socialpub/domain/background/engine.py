@@ -1,4 +1,4 @@
-"""Everything that runs beside the requests, with or without a web server: its start and its stop."""
+"""Start and stop of all background work, with or without a web server."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from socialpub.domain.identity import signin
 from socialpub.domain.media import library
 from socialpub.domain.server import instance
 
-HEARTBEAT_SECONDS = 60.0  # a scheduler that was silent for longer does not answer
+HEARTBEAT_SECONDS = 60.0  # a scheduler that has been silent for longer counts as unresponsive
 STOP_SECONDS = 20.0
-DELIVERY_STOP_SECONDS = 2.0  # what a stop cuts off goes out after the next start
+DELIVERY_STOP_SECONDS = 2.0  # interrupted deliveries are repeated after the next start
 
 
 class BackgroundEngine:
-    """Workers, timers and deliveries over an open service; stopped before the process ends."""
+    """Workers, timers and deliveries over an open context; stop it before the process ends."""
 
     def __init__(self, service: AppContext) -> None:
         self.service = service
@@ -38,11 +38,11 @@ class BackgroundEngine:
         self.fetched = library.BatchMediaCache(service)
         self.throttle = signin.LoginThrottle(service.runtime.clock)
         self.on_fenced: Callable[[], None] = lambda: None  # another server has taken over
-        self.pauses = PublishingGate(service)
-        self._beats = Heartbeat(service, self.pauses, lambda: self.on_fenced())
+        self.gate = PublishingGate(service)
+        self._heartbeat = Heartbeat(service, self.gate, lambda: self.on_fenced())
         self._stopping = threading.Event()
-        self.periodic = PeriodicTasks(service, self.fetched, self.pauses, self._beats, self._stopping)
-        self.wholeness = BackgroundIntegrityCheck(service)
+        self.periodic = PeriodicTasks(service, self.fetched, self.gate, self._heartbeat, self._stopping)
+        self.integrity_check = BackgroundIntegrityCheck(service)
         self._workers = JobRunner(JobContext(service, self.fetched, self._stopping.is_set))
         self.publish_now = self._workers.publish_now
         self._deliverer = OutboxWorker(
@@ -53,47 +53,47 @@ class BackgroundEngine:
 
     @property
     def heartbeat(self) -> float:
-        """When all of a round of the scheduler's thread was last done."""
-        return self._beats.last
+        """Monotonic time in seconds at which the scheduler thread last completed a round."""
+        return self._heartbeat.last
 
     @property
     def paused(self) -> str | None:
-        """Why nothing is published now."""
-        return self.pauses.reason
+        """Reason why publishing is paused, or None."""
+        return self.gate.reason
 
     def start(self) -> None:
-        """Own the database, recover what the run before left, and begin to answer doorbells."""
-        service, jobs, pauses = self.service, self.service.jobs, self.pauses
+        """Take over the database, recover from the previous run, and start the workers."""
+        service, jobs, gate = self.service, self.service.jobs, self.gate
         row = service.write(lambda tx: instance.take_over(service, tx)).result()
         jobs.epoch = row["epoch"]
         service.db.guard = lambda: instance.check_fence(service)
         recovery.shorten_delays(service, recovery.measure_clock_lag(service, row["seen_at"]))
-        pauses.begin(row["paused"], row["seen_at"])
-        self._beats.heard()
-        pauses.ask()
+        gate.load(row["paused"], row["seen_at"])
+        self._heartbeat.beat()
+        gate.check_clock_at_start()
         recovery.recover(service)
         self.fetched.adopt()
-        pauses.file_is_doubted = lambda: self.wholeness.holds
-        self.wholeness.on_known = pauses.look_again
-        jobs.paused, jobs.round = pauses.held_kinds, self._beats.round
+        gate.is_file_doubtful = lambda: self.integrity_check.holds
+        self.integrity_check.on_result = gate.update_now
+        jobs.paused, jobs.round = gate.list_held_kinds, self._heartbeat.run_round
         self.periodic.register()
-        pauses.start()
+        gate.start()
         self._workers.start()
         self._deliverer.start()
-        self.wholeness.start()
+        self.integrity_check.start()
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Stop claiming, and wait at most `seconds` for what is under way; the rest is taken up by the next start."""
+        """Stop claiming jobs and wait at most `seconds` for running ones; a start resumes the rest."""
         self._stopping.set()
         self._workers.stop(seconds)
         self._deliverer.stop(DELIVERY_STOP_SECONDS)
-        self.wholeness.stop()
+        self.integrity_check.stop()
         self.service.process.stopping.set()
-        self.service.hub.close()  # what is not settled now will not be in this process: who waits is told so
+        self.service.hub.close()  # no post will finish in this process any more: release the waiters
         try_step(lambda: tokens.save_unsaved(self.service))
         if not self.service.db.fenced.is_set():
-            try_step(self._beats.heard)  # the last one: the threads that beat have ended
-        if forgotten := lost_responses.delete_delivered(self.service):
-            with contextlib.suppress(ApiError):  # nothing can be written: it has a time of its own, and ends by itself
-                forgotten.result()
+            try_step(self._heartbeat.beat)  # last: the threads that beat have ended
+        if deletion := lost_responses.delete_delivered(self.service):
+            with contextlib.suppress(ApiError):  # if the disk is full: the rows expire anyway
+                deletion.result()
         self.fetched.close()

@@ -1,4 +1,4 @@
-"""The round of the scheduler's thread: leases are renewed, the file and the pauses looked at, changes beaten."""
+"""Scheduler round: check the database files, renew leases, follow pauses, beat."""
 
 from __future__ import annotations
 
@@ -15,41 +15,47 @@ log = logging.getLogger("socialpub.jobs")
 
 
 class Heartbeat:
-    """Work of each scheduler round that no worker may delay. `fenced` is called once another server has taken over."""
+    """Work of each scheduler round. `fenced`: called if another server took over."""
 
-    def __init__(self, service: AppContext, pauses: PublishingGate, fenced: Callable[[], None]) -> None:
-        self._service, self._pauses, self._fenced = service, pauses, fenced
-        self.last = service.runtime.clock.monotonic()  # when all of a round was last done
-        self.news = 0  # the number of the newest event, in the last round
+    def __init__(self, service: AppContext, gate: PublishingGate, fenced: Callable[[], None]) -> None:
+        self._service, self._gate, self._fenced = service, gate, fenced
+        self.last = service.runtime.clock.monotonic()  # when a round was last completed
+        self.newest_event = 0  # number of the newest event in the last round
 
-    def round(self) -> None:
-        """One round; what fails is tried again in the next one."""
+    def run_round(self) -> None:
+        """Run one round; a failed step is retried in the next one."""
         service = self._service
-        steps = (service.db.look, service.jobs.renew, self._pauses.follow_clock, self._pauses.follow, self._beat)
+        steps = (
+            service.db.look,
+            service.jobs.renew,
+            self._gate.apply_clock_steps,
+            self._gate.update,
+            self._beat_after_change,
+        )
         done = [try_step(step) for step in steps]
         if all(done):
             self.last = service.runtime.clock.monotonic()
         if service.db.fenced.is_set():
             self._fenced()
 
-    def heard(self) -> None:
-        """One beat; a sign of life too, unless the clock is in doubt."""
-        instance.advance_generation(self._service, seen=not self._pauses.doubtful)
+    def beat(self) -> None:
+        """Record a heartbeat in the database, with the time unless the clock is in doubt."""
+        instance.advance_generation(self._service, seen=not self._gate.is_clock_doubtful)
 
-    def _beat(self) -> None:
-        """A beat after each change: a copy of the database that is older than it starts paused."""
-        news = self._service.read(instance.get_newest_event_number).result()
-        if news != self.news:
-            self.heard()
-            self.news = news
+    def _beat_after_change(self) -> None:
+        """Record a heartbeat after each change, so that an older copy starts paused."""
+        newest = self._service.read(instance.get_newest_event_number).result()
+        if newest != self.newest_event:
+            self.beat()
+            self.newest_event = newest
 
 
 def try_step(step: Callable[[], Any]) -> bool:
-    """Whether a step was done; a full disk must not end what goes on for ever."""
+    """Run a step and return whether it succeeded. No exception may end the scheduler thread."""
     try:
         step()
-    except Exception as error:  # noqa: BLE001 - it is tried again in the next round
+    except Exception as error:  # noqa: BLE001 - retried in the next round
         if not is_storage_unavailable(error):
-            log.exception("the scheduler could not do its round")
+            log.exception("a step of the scheduler failed; it is retried in the next round")
         return False
     return True

@@ -1,4 +1,4 @@
-"""The look at the whole file after a start that owes it one: in the background, and its result told."""
+"""Check of the whole database file in the background, after a start that has one pending."""
 
 from __future__ import annotations
 
@@ -17,46 +17,48 @@ JOIN_SECONDS = 0.05
 
 
 class BackgroundIntegrityCheck:
-    """`holds`: what is due waits for the look. Damage pauses publishing, also after the next start."""
+    """Integrity check in a thread. `holds`: due posts wait for it, or the file is damaged."""
 
     def __init__(self, service: AppContext) -> None:
-        self._service, self._look = service, IntegrityScan(service.db.path)
-        self.on_known: Callable[[], None] = lambda: None
-        self.holds = service.process.owed is not None and service.process.owed.first
+        self._service, self._scan = service, IntegrityScan(service.db.path)
+        self.on_result: Callable[[], None] = lambda: None
+        self.holds = service.process.pending_check is not None and service.process.pending_check.first
         self._thread = threading.Thread(target=self._run, name="whole-file", daemon=True)
 
     def start(self) -> None:
-        """Begin, where a look is owed."""
-        if self._service.process.owed is not None:
-            waits = "what is due waits for it" if self.holds else "publishing goes on meanwhile"
-            log.warning("all of %s is looked at (%s); %s", self._service.db.path, self._service.process.owed.why, waits)
+        """Start the check, if one is pending."""
+        if self._service.process.pending_check is not None:
+            waits = "due posts wait for the result" if self.holds else "publishing continues meanwhile"
+            log.warning(
+                "checking all of %s (%s); %s", self._service.db.path, self._service.process.pending_check.why, waits
+            )
             self._thread.start()
 
     def stop(self) -> None:
-        """The next start owes the look that is not at its end."""
+        """Stop the check; an unfinished one is pending again at the next start."""
         while self._thread.is_alive():
-            self._look.stop()
+            self._scan.stop()
             self._thread.join(JOIN_SECONDS)
 
     def _run(self) -> None:
         lower_thread_priority()
-        problems = self._look.problems()
+        problems = self._scan.problems()
         if problems:
-            self._damaged("; ".join(problems))
+            self._report_damage("; ".join(problems))
         elif problems is not None:
-            log.info("all of %s was looked at: it is whole", self._service.db.path)
-            self._service.process.owed, self.holds = None, False
-            self.on_known()
+            log.info("checked all of %s: no damage found", self._service.db.path)
+            self._service.process.pending_check, self.holds = None, False
+            self.on_result()
 
-    def _damaged(self, why: str) -> None:
-        self.holds = True  # also where the pause cannot be written
+    def _report_damage(self, why: str) -> None:
+        self.holds = True  # even if the pause cannot be stored
         log.critical(
-            "%s is damaged (%s): publishing is paused. Stop the server and put a backup in its place",
+            "%s is damaged (%s): publishing is paused. Stop the server and restore a backup",
             self._service.db.path,
             why,
         )
         try:
             self._service.write(lambda tx: instance.pause(self._service, tx, instance.DAMAGED)).result()
         except ApiError:
-            log.critical("that it is damaged could not be written into it: the next start looks again")
-        self.on_known()
+            log.critical("the pause could not be stored in the damaged database: the next start checks it again")
+        self.on_result()

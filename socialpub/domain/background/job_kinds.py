@@ -1,6 +1,6 @@
-"""The kinds of job, a row each: how it begins, how many at once, what a pause holds, and what is found when it is lost.
+"""Table of job kinds: how each runs, its concurrency, and how lost jobs are found.
 
-A new kind is a new row; the consumer and the sweep read the table.
+The job runner and the sweep read this table; a new kind is a new row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LATE_MS = 10_000
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job is done with. `stopping`: whether a long one is to be given back."""
+    """Context of a job. `stopping`: True when a long job should return itself to the queue."""
 
     service: AppContext
     fetched: library.BatchMediaCache
@@ -37,86 +37,88 @@ class JobKind:
     """One kind of job."""
 
     name: str
-    answer: Callable[[JobContext, Claim, RunDone], None]
-    """Answer the doorbell: the job is finished, or given back for later, with its rows; what is given is told so then.
-    Where it raises, the job rings again."""
-    places: Callable[[Settings], int]
-    """How many may be at work at once. No other kind takes these places, however many of it are due."""
+    run: Callable[[JobContext, Claim, RunDone], None]
+    """Run the job, which finishes or reschedules itself in its transaction; then call `RunDone`.
+
+    If it raises, the job is retried when its lease expires.
+    """
+    concurrency: Callable[[Settings], int]
+    """Number of jobs that run at once. Slots are reserved for the kind."""
     pausable: bool
-    """Whether a paused server leaves it alone."""
+    """Whether it waits while publishing is paused."""
     sweep: Callable[[AppContext], None] | None = None
-    """Ring again for the rows that wait for such a job and have none."""
+    """Enqueue jobs for rows that need one and have none."""
     waits: bool = True
-    """Whether a worker of the consumer is taken until the job is done, and not only until a thread has it."""
+    """Whether a worker is occupied until the job ends, and not only until it is handed to a thread."""
     due: DueTimesReader | None = None
-    """When the jobs of these keys were to be done. What is sent `late_ms` after it was late: then its lane rests."""
-    rest: Callable[[Settings], float] = lambda _: 0.0
-    """For how many seconds."""
+    """Reader of the due times of jobs, by key."""
+    late_spacing: Callable[[Settings], float] = lambda _: 0.0
+    """Seconds that a serial group pauses after a call of a job that ran more than `late_ms` after its due time."""
     late_ms: int = LATE_MS
 
     def is_late(self, service: AppContext, claim: Claim) -> bool:
-        """Whether a job is answered long after its time."""
+        """Return whether a job runs more than `late_ms` after its due time."""
         return claim.due_at is not None and service.now_ms - claim.due_at > self.late_ms
 
 
-def _run_publish(bench: JobContext, claim: Claim, over: RunDone) -> None:
+def _run_publish(context: JobContext, claim: Claim, done: RunDone) -> None:
     try:
-        dispatch.start(bench.service, bench.fetched, claim, over)
-    except RuntimeError:  # no thread to be had
-        over(False)
+        dispatch.start(context.service, context.fetched, claim, done)
+    except RuntimeError:  # no thread available
+        done(False)
         raise
 
 
-def _run_response_completion(bench: JobContext, claim: Claim) -> None:
-    recovery.complete_response(bench.service, claim)
+def _run_response_completion(context: JobContext, claim: Claim) -> None:
+    recovery.complete_response(context.service, claim)
 
 
-def _run_cancel(bench: JobContext, claim: Claim) -> None:
-    accounts.run_cancel_job(bench.service, claim, bench.stopping)
+def _run_cancel(context: JobContext, claim: Claim) -> None:
+    accounts.run_cancel_job(context.service, claim, context.stopping)
 
 
 def _run_in_worker(run: Callable[[JobContext, Claim], None]) -> Callable[[JobContext, Claim, RunDone], None]:
-    """A kind whose jobs are done by a worker of the consumer."""
+    """Wrap a function that runs in the worker thread until the job is done."""
 
-    def answer(bench: JobContext, claim: Claim, over: RunDone) -> None:
+    def run_job(context: JobContext, claim: Claim, done: RunDone) -> None:
         before = current_share_key.set(claim.share)
         try:
-            run(bench, claim)
+            run(context, claim)
         finally:
             current_share_key.reset(before)
-            over(False)
+            done(False)
 
-    return answer
+    return run_job
 
 
 def _load_due_times(posts: Sequence[str]) -> Mapping[str, int | None]:
-    found: dict[str, int | None] = sql.load_json(sql.fetch_value(due_jobs.FIND_POST_TIMES, (sql.dump_json(posts),)))
-    return found
+    times: dict[str, int | None] = sql.load_json(sql.fetch_value(due_jobs.FIND_POST_TIMES, (sql.dump_json(posts),)))
+    return times
 
 
-# In the order in which they are looked at.
+# In the order in which due jobs are claimed.
 JOB_KINDS: tuple[JobKind, ...] = (
     JobKind(
         "publish",
-        answer=_run_publish,
+        run=_run_publish,
         waits=False,
-        places=lambda settings: limit_concurrency(settings.publishing.workers),
+        concurrency=lambda settings: limit_concurrency(settings.publishing.workers),
         pausable=True,
         sweep=recovery.enqueue_lost_posts,
         due=_load_due_times,
-        rest=lambda settings: settings.scheduling.overdue_spacing,
+        late_spacing=lambda settings: settings.scheduling.overdue_spacing,
     ),
     JobKind(
         "answer",
-        answer=_run_in_worker(_run_response_completion),
-        places=lambda settings: 2,
+        run=_run_in_worker(_run_response_completion),
+        concurrency=lambda settings: 2,
         pausable=False,
         sweep=recovery.enqueue_interrupted,
     ),
     JobKind(
         "cancel",
-        answer=_run_in_worker(_run_cancel),
-        places=lambda settings: 2,
+        run=_run_in_worker(_run_cancel),
+        concurrency=lambda settings: 2,
         pausable=False,
     ),
 )

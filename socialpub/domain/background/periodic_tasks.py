@@ -1,4 +1,4 @@
-"""What runs on a timer, as periodic tasks of Huey: a task that fails is logged, counted, and tried again."""
+"""Periodic tasks, run by Huey. A failed task is logged, counted and retried."""
 
 from __future__ import annotations
 
@@ -31,90 +31,93 @@ log = logging.getLogger("socialpub.jobs")
 
 RETRIES, RETRY_SECONDS = 3, 10.0
 SWEEP_SECONDS = 60.0
-RETENTION_SECONDS = 3600.0  # once all was looked at
+RETENTION_SECONDS = 3600.0  # after a complete pass
 FIRST_SECONDS = 5.0  # after a start
-INDEX_BATCHES = 100  # of posts that are filed in one run
-ANALYZE_POSTS = 1000  # posts since the run before
-INDEX_BACKLOG_MAX = 5000  # posts that are not filed, which a search reads as rows
+INDEX_BATCHES = 100  # of posts per run
+BUSY_POSTS = 1000  # new posts since the previous run from which indexing waits
+INDEX_BACKLOG_MAX = 5000  # unindexed posts, which a search reads as rows
 
 
 class PeriodicTasks:
-    """The tasks of one server. `stopping`: long ones give up."""
+    """Periodic tasks of one server. `stopping`: set when long tasks are to give up."""
 
     def __init__(
         self,
         service: AppContext,
         fetched: library.BatchMediaCache,
-        pauses: PublishingGate,
+        gate: PublishingGate,
         heartbeat: Heartbeat,
         stopping: threading.Event,
     ) -> None:
-        self._service, self._fetched, self._pauses, self._stopping = service, fetched, pauses, stopping
+        self._service, self._fetched, self._gate, self._stopping = service, fetched, gate, stopping
         self._heartbeat = heartbeat
-        self.upkeep = token_refresh.TokenRefresher(service)
+        self.token_refresher = token_refresh.TokenRefresher(service)
         self.retention = HistoryRetention(service)
         self.backups = ScheduledBackups(service, stopping.is_set)
-        self._newest: int | None = None  # the number of the newest post, in the run before
-        self._filed: int | None = None  # the newest event when all posts were filed last
+        self._newest: int | None = None  # number of the newest post in the previous run
+        self._indexed: int | None = None  # newest event when all posts were indexed
 
     def register(self) -> None:
-        """Hand all of it to Huey."""
+        """Register the tasks with Huey."""
         service, jobs = self._service, self._service.jobs
         jobs.post_execute(name="count failures")(_count_failure)
         add = functools.partial(_add_task, service)
-        add("file_posts", lambda now: self._filed != self._heartbeat.news, self.file_posts)
+        add("file_posts", lambda now: self._indexed != self._heartbeat.newest_event, self.index_posts)
         add("save_tokens", lambda now: tokens.has_unsaved(service), lambda: tokens.save_unsaved(service))
-        add("keep_answers", lambda now: bool(service.lost.unkept), lambda: recovery.retry_unstored_responses(service))
+        add("keep_answers", lambda now: bool(service.lost.unstored), lambda: recovery.retry_unstored_responses(service))
         add("sweep", IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS), lambda: sweep(service, self._fetched))
         add("end_overdue", IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS), self._end_overdue)
         hourly, on = IntervalSchedule(RETENTION_SECONDS, SWEEP_SECONDS), IntervalSchedule(SWEEP_SECONDS, SWEEP_SECONDS)
-        add("forget", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.forget)
+        add("forget", lambda now: hourly(now) or (on(now) and not self.retention.is_done), self.delete_expired)
         add("tidy", IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS), self._tidy)
-        add("renew_tokens", self._unless_paused(IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS)), self.upkeep.look)
-        told = IntervalSchedule(api_versions.CHECK_SECONDS, FIRST_SECONDS)
-        add("tell_versions", self._unless_paused(told), lambda: api_versions.notify_due(service))
+        add(
+            "renew_tokens",
+            self._unless_paused(IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS)),
+            self.token_refresher.run,
+        )
+        notices = IntervalSchedule(api_versions.CHECK_SECONDS, FIRST_SECONDS)
+        add("tell_versions", self._unless_paused(notices), lambda: api_versions.notify_due(service))
         if service.runtime.settings.publishing.version_checks:
-            asked = IntervalSchedule(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
+            checks = IntervalSchedule(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
             add(
                 "ask_versions",
-                self._unless_paused(asked),
+                self._unless_paused(checks),
                 lambda: version_checks.check_due(service, self._stopping.is_set),
             )
         add(
             "back_up",
             IntervalSchedule(SWEEP_SECONDS, FIRST_SECONDS),
-            self.backups.look,
+            self.backups.run_due,
             retry_seconds=BACKUP_RETRY_SECONDS,
         )
-        add("beat", IntervalSchedule(instance.GENERATION_SECONDS, instance.GENERATION_SECONDS), self._heartbeat.heard)
+        add("beat", IntervalSchedule(instance.GENERATION_SECONDS, instance.GENERATION_SECONDS), self._heartbeat.beat)
 
-    def file_posts(self) -> None:
-        """Put what was accepted into the indexes of the search; as much as a run allows.
+    def index_posts(self) -> None:
+        """Add new posts to the search index, at most INDEX_BATCHES batches.
 
-        While many posts come it waits for a later run, as long as a search has few unindexed rows to read: new posts
-        have the disk first.
+        While many posts arrive, indexing waits until INDEX_BACKLOG_MAX: new posts get the disk first.
         """
-        news = self._heartbeat.news
-        filed = self._service.read(search.get_progress).result()
-        came, self._newest = filed.newest - (self._newest or filed.newest), filed.newest
-        if came >= ANALYZE_POSTS and filed.behind < INDEX_BACKLOG_MAX:
+        newest_event = self._heartbeat.newest_event
+        progress = self._service.read(search.get_progress).result()
+        added, self._newest = progress.newest - (self._newest or progress.newest), progress.newest
+        if added >= BUSY_POSTS and progress.behind < INDEX_BACKLOG_MAX:
             return
         for _ in range(INDEX_BATCHES):
-            if filed.is_whole:
-                self._filed = news
-            if filed.is_whole or self._stopping.is_set():
+            if progress.is_whole:
+                self._indexed = newest_event
+            if progress.is_whole or self._stopping.is_set():
                 return
             self._service.write(lambda tx: search.index_batch()).result()
-            filed = self._service.read(search.get_progress).result()
+            progress = self._service.read(search.get_progress).result()
 
-    def forget(self) -> None:
-        """History past its time, as long as the clock that tells it is trusted."""
-        if not self._pauses.reason and not self._pauses.doubtful:
-            self.retention.look(self._service.now_ms)
+    def delete_expired(self) -> None:
+        """Delete expired history, unless publishing is paused or the clock is in doubt."""
+        if not self._gate.reason and not self._gate.is_clock_doubtful:
+            self.retention.run(self._service.now_ms)
 
     def _end_overdue(self) -> None:
-        """Fail posts that a silent upstream holds back once they are overdue, not only once it responds again."""
-        if self._service.upstream.breakers.open() and not self._pauses.held_back:
+        """Fail overdue posts of an upstream that does not respond, without waiting until it does."""
+        if self._service.upstream.breakers.open() and not self._gate.held_back:
             recovery.fail_overdue(self._service)
 
     def _tidy(self) -> None:
@@ -123,8 +126,8 @@ class PeriodicTasks:
         connect.purge(self._service)
 
     def _unless_paused(self, interval: IntervalSchedule) -> Callable[[datetime], bool]:
-        """What is due while publishing is paused is done after it: a copy must not use up the original's tokens."""
-        return lambda now: not self._pauses.reason and interval(now)
+        """Postpone a task during a pause: a copy must not use up the original's tokens."""
+        return lambda now: not self._gate.reason and interval(now)
 
 
 def _add_task(
@@ -145,19 +148,19 @@ def _count_failure(task: Any, value: object, error: Exception | None) -> None:
 
 
 def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
-    """Ring again for what has lost its job, and forget what is past its time."""
+    """Enqueue lost jobs, and delete expired records and media."""
     for kind in JOB_KINDS:
         if kind.sweep:
             kind.sweep(service)
     while service.write(lambda tx: idempotency.purge(tx, service.now_ms)).result() == idempotency.PURGE_BATCH:
-        log.info("answers past their time are being forgotten")
+        log.info("deleted %d expired stored responses; more follow", idempotency.PURGE_BATCH)
     while service.write(lambda tx: audit_log.purge(service, tx)).result() == audit_log.PURGE_BATCH:
-        log.info("acts past their time are being forgotten")
+        log.info("deleted %d expired audit log entries; more follow", audit_log.PURGE_BATCH)
     service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()
     fetched.adopt()
     for batch in fetched.list_batches():
         if service.read(functools.partial(batches.is_finished, batch)).result():
             fetched.drop(batch)
-    # A database that was put back may be the wrong one: its media are kept until `socialpub resume`.
+    # A restored database may be the wrong one: keep its media until `socialpub resume`.
     if service.read(instance.get_pause_reason).result() is None:
         fetched.clean_up_hourly()

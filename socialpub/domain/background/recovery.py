@@ -1,6 +1,6 @@
-"""What a start finds and what a sweep finds: leases of the run before, overdue posts, lost doorbells, answers cut off.
+"""Recovery at a start and in sweeps: leases, overdue posts, lost jobs and responses.
 
-Recovery sends nothing: it frees the leases, and the freed doorbells lead each post to look before it does anything.
+Recovery sends nothing. It frees leases and enqueues jobs; a resumed post first looks up what was already published.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from socialpub.store.schema.models import Batch, Post
 
 log = logging.getLogger("socialpub.jobs")
 
-WRITE_BATCH = 20  # rows in one transaction: other writers wait for it
+WRITE_BATCH = 20  # rows per transaction: other writers wait for it
 SWEEP_MAX = 500
-SKIPPED_MAX = 200  # overdue posts that one transaction gives up: other writers wait for it
-SOON_MS = 3_600_000  # a post that has lost its doorbell is found this long before it is due
-COMPLETION_MS, COMPLETION_MAX_MS = 1000, 60_000  # between looks at an interrupted batch, growing with its age
-INTERRUPTED_MS = 120_000  # an answer this late is nobody's any more
+SKIPPED_MAX = 200  # overdue posts failed per transaction: other writers wait for it
+SOON_MS = 3_600_000  # a post without a job is found this long before it is due
+COMPLETION_MS, COMPLETION_MAX_MS = 1000, 60_000  # between checks of an interrupted batch, growing with its age
+INTERRUPTED_MS = 120_000  # a request that runs for longer counts as interrupted
 
 
 def recover(service: AppContext) -> None:
-    """Free what the run before has held, and let interrupted answers be finished. Quick: the port is not open yet."""
+    """Free the leases of the previous run and enqueue interrupted responses; must be quick."""
 
     def free(tx: Tx) -> None:
         service.jobs.free_all(tx, service.now_ms)
@@ -54,16 +54,16 @@ def recover(service: AppContext) -> None:
 
 
 def _enqueue_completions(service: AppContext, within_ms: int = 0) -> None:
-    """`within_ms`: of requests that began less than this ago, somebody may still be at work."""
+    """Enqueue interrupted responses of requests older than `within_ms`."""
     for batch in service.read(lambda: _list_interrupted(service.now_ms, within_ms)).result():
         _enqueue(service, "answer", f"answer:{batch}", service.now_ms)
 
 
 def retry_unstored_responses(service: AppContext) -> None:
-    """The answers of this process that could not be kept when they were given: soon, not after minutes."""
-    for batch in list(service.lost.unkept):
+    """Enqueue the responses that this process sent but could not store."""
+    for batch in list(service.lost.unstored):
         _enqueue(service, "answer", f"answer:{batch}", service.now_ms)
-        service.lost.unkept.discard(batch)
+        service.lost.unstored.discard(batch)
 
 
 def _enqueue(service: AppContext, kind: str, key: str, due: int, account: str = "") -> None:
@@ -74,28 +74,28 @@ def _enqueue(service: AppContext, kind: str, key: str, due: int, account: str = 
     service.write(put).result()
 
 
-# --- A clock that was set ----------------------------------------------------------------------------------------
+# --- Clock steps -------------------------------------------------------------------------------------------------
 
 
 def has_due_post(service: AppContext) -> bool:
-    """Whether a post is to be worked on now, by the clock."""
+    """Return whether a publish job is due now."""
     return bool(Job.select().where(Job.kind == "publish", Job.visible_at <= service.now_ms).exists())
 
 
 def measure_clock_lag(service: AppContext, seen_at: int) -> int:
-    """By how many milliseconds the clock is behind what was written here before; 0 when it is not."""
+    """Return by how many ms the clock is behind the newest stored time; 0 if it is not."""
     newest = service.read(lambda: sql.fetch_value(maintenance.FIND_NEWEST_EVENT_TIME))
-    by = max(seen_at, newest.result() or 0) - service.now_ms
-    if by > clock_watch.DRIFT_MS:
-        log.warning("the clock is %d s behind the newest entry: what is scheduled is late by as much", by // 1000)
-    return max(0, by)
+    lag = max(seen_at, newest.result() or 0) - service.now_ms
+    if lag > clock_watch.DRIFT_MS:
+        log.warning("the clock is %d s behind the newest stored time: scheduled posts are late by as much", lag // 1000)
+    return max(0, lag)
 
 
 def shorten_delays(service: AppContext, by_ms: int) -> int:
-    """Bring forward what waits for a while and not for a moment, after the clock was set back; how many jobs.
+    """Bring delayed jobs forward after the clock was set back; return their number.
 
-    A scheduled post waits for its moment. Leases, attempts, looks and answers had their time counted from a clock that
-    is gone.
+    Scheduled posts keep their time. Leases, retries, lookups and responses are due a delay after a clock that has
+    changed.
     """
     after, moved = "", 0
     while by_ms and (keys := service.read(functools.partial(_list_delayed, after, service.now_ms)).result()):
@@ -117,7 +117,7 @@ def _list_delayed(after: str, now: int) -> list[str]:
 
 def _bring_forward(tx: Tx, *, keys: list[str], by_ms: int, now: int) -> None:
     def sooner(column: Any) -> Any:
-        return fn.MAX(now, column - by_ms)  # what began to wait before the clock had been set ahead: now
+        return fn.MAX(now, column - by_ms)  # now, if the delay began before the clock was set ahead
 
     Job.update(visible_at=sooner(Job.visible_at)).where(Job.key.in_(keys)).execute()
     Post.update(next_attempt_at=sooner(Post.next_attempt_at), due_at=sooner(Post.due_at)).where(
@@ -129,9 +129,9 @@ def _bring_forward(tx: Tx, *, keys: list[str], by_ms: int, now: int) -> None:
 
 
 def fail_overdue(service: AppContext) -> int:
-    """Posts due longer ago than the grace time become `failed`, rule `schedule.overdue`; how many were found.
+    """Fail posts overdue beyond the grace time, rule `schedule.overdue`; return their number.
 
-    Not those that a thread of this server is at work on.
+    Posts that this server is publishing are left alone.
     """
     held = {claim.key for claim in service.jobs.held()}
     found = service.read(lambda: overdue_rule.list_overdue(overdue_rule.get_cutoff(service))).result()
@@ -142,32 +142,32 @@ def fail_overdue(service: AppContext) -> int:
 
 
 def end_pause(tx: Tx, who: Actor, reason: str) -> dict[str, Any]:
-    """`{was}`: nothing is paused for this reason any more."""
+    """End the pause with this reason; return `{was}`."""
     instance.resume(tx, reason)
     return {"was": reason}
 
 
 def hand_over(tx: Tx, who: Actor) -> dict[str, Any]:
-    """`{handedOverAt}`: the database is to run elsewhere from now on (`instance.hand_over`)."""
+    """Hand the database over to another place (`instance.hand_over`); return `{handedOverAt}`."""
     return {"handedOverAt": format_iso(instance.hand_over(who.service, tx).at)}
 
 
 def cancel_handover(tx: Tx, who: Actor) -> dict[str, Any]:
-    """`{was}`: it stays here; whether it was to go."""
+    """Cancel a handover; return `{was}`: whether there was one."""
     return {"was": instance.cancel_handover(tx)}
 
 
 def trust_clock(tx: Tx, who: Actor) -> dict[str, Any]:
-    """The same where only the clock was in doubt, on the word of somebody who may speak for the whole server."""
+    """Confirm the clock and end its pause; return `{was}`. Raises ApiError `unauthorized`."""
     _check_may_resume(who.scope)
     return end_pause(tx, who, instance.CLOCK)
 
 
 def resume_after_restore(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
-    """`{was, skipped}`: publishing goes on after a restore, on the word of somebody who has compared.
+    """End the pause after a restore; return `{was, skipped}`.
 
-    `skip`: what is overdue now fails, in place of going out late. ApiError where another pause is on, or where that
-    is more than SKIPPED_MAX posts, which are a command's work.
+    `skip`: overdue posts fail instead of being published late. Raises ApiError for another pause, more than SKIPPED_MAX
+    overdue posts (use the command), or an actor who may not resume.
     """
     _check_may_resume(who.scope)
     if instance.get_pause_reason() != instance.RESTORED:
@@ -175,7 +175,7 @@ def resume_after_restore(tx: Tx, who: Actor, *, skip: bool) -> dict[str, Any]:
     rows = overdue_rule.list_overdue(who.service.now_ms, SKIPPED_MAX + 1) if skip else []
     if len(rows) > SKIPPED_MAX:
         command = f"{instance.get_resume_command(instance.RESTORED)} --skip-overdue"
-        words = f"More than {SKIPPED_MAX} posts are overdue. {command} does it."
+        words = f"More than {SKIPPED_MAX} posts are overdue. Run: {command}"
         raise ApiError("validation_failed", words)
     for row in rows:
         transactions.fail_overdue(who.service, tx, row)
@@ -189,7 +189,7 @@ def _check_may_resume(scope: Scope) -> None:
 
 
 def may_resume(scope: Scope) -> bool:
-    """Whether a pause is this organization's alone: there is no other whose posts would go out too."""
+    """Return whether the organization is the only one; then its members may end a pause."""
     return profiles.is_only_organization(scope.organization)
 
 
@@ -202,12 +202,12 @@ def fail_posts(service: AppContext, rows: Sequence[overdue_rule.DuePost]) -> Non
 
 
 def _list_interrupted(now: int, within_ms: int) -> list[str]:
-    """Batches whose answer nobody waits for any more, and that nothing is about to complete."""
+    """List batches whose response is missing and that have no job to complete it."""
     return [batch for (batch,) in sql.fetch_all(maintenance.FIND_INTERRUPTED_REQUESTS, (now, within_ms))]
 
 
 def complete_response(service: AppContext, claim: Claim) -> None:
-    """Complete the kept answer of a batch whose request died with the process, once the batch is settled."""
+    """Store the response of an interrupted request once all its posts are finished."""
     batch = claim.key.removeprefix("answer:")
 
     def finish(tx: Tx) -> None:
@@ -227,15 +227,15 @@ def complete_response(service: AppContext, claim: Claim) -> None:
 
 
 def enqueue_lost_posts(service: AppContext) -> None:
-    """Ring again for open posts that have no job: those that are due, or soon."""
+    """Enqueue the open posts that have no job and are due within SOON_MS."""
     before = service.now_ms + SOON_MS
-    for post, lane, due in service.read(
+    for post, account, due in service.read(
         lambda: sql.fetch_all(maintenance.FIND_WITHOUT_JOB, (before, SWEEP_MAX))
     ).result():
-        log.warning("post %s had no job; it rings again", post)
-        _enqueue(service, "publish", post, due, lane)
+        log.warning("post %s had no job; a new one is enqueued", post)
+        _enqueue(service, "publish", post, due, account)
 
 
 def enqueue_interrupted(service: AppContext) -> None:
-    """Let answers be finished that nobody has finished for minutes."""
+    """Enqueue the responses that have been missing for INTERRUPTED_MS."""
     _enqueue_completions(service, INTERRUPTED_MS)

@@ -28,14 +28,14 @@ class FolderDestination:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    def kept(self) -> list[StoredBackup]:
+    def list_backups(self) -> list[StoredBackup]:
         """List the backups, newest first; other files are ignored."""
         return _sort((path.name, path.stat().st_size) for path in self.directory.glob("socialpub-*.zip"))
 
     def remove(self, name: str) -> None:
         (self.directory / name).unlink(missing_ok=True)
 
-    def where(self, name: str) -> str:
+    def format_address(self, name: str) -> str:
         return str(self.directory / name)
 
 
@@ -45,25 +45,25 @@ class S3Destination:
     def __init__(self, bucket: S3Bucket) -> None:
         self.bucket = bucket
 
-    def kept(self) -> list[StoredBackup]:
+    def list_backups(self) -> list[StoredBackup]:
         """List the backups, newest first; other objects are ignored."""
         return _sort((each.name, each.size) for each in self.bucket.listed())
 
     def remove(self, name: str) -> None:
         self.bucket.remove(name)
 
-    def where(self, name: str) -> str:
+    def format_address(self, name: str) -> str:
         return self.bucket.where(name)
 
 
 def build_destinations(settings: BackupSettings) -> list[FolderDestination | S3Destination]:
     """Create the configured destinations."""
-    named: list[FolderDestination | S3Destination] = []
+    destinations: list[FolderDestination | S3Destination] = []
     if settings.directory:
-        named.append(FolderDestination(Path(settings.directory)))
+        destinations.append(FolderDestination(Path(settings.directory)))
     if settings.s3_endpoint:
-        named.append(S3Destination(S3Bucket(settings)))
-    return named
+        destinations.append(S3Destination(S3Bucket(settings)))
+    return destinations
 
 
 def format_name(now_ms: int) -> str:
@@ -71,11 +71,11 @@ def format_name(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1000, UTC).strftime(NAME_FORMAT)
 
 
-def delete_old(shelf: FolderDestination | S3Destination, most: int) -> list[str]:
-    """Delete all but the newest `most` backups; return the deleted names."""
-    old = [each.name for each in shelf.kept()[most:]]
+def delete_old(destination: FolderDestination | S3Destination, count: int) -> list[str]:
+    """Delete all but the newest `count` backups; return the deleted names."""
+    old = [each.name for each in destination.list_backups()[count:]]
     for name in old:
-        shelf.remove(name)
+        destination.remove(name)
     return old
 
 

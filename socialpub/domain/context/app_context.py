@@ -1,4 +1,4 @@
-"""The context that domain functions are given: settings, database, queue, threads and shared state."""
+"""Application context: settings, database, job queue, threads and shared state."""
 
 from __future__ import annotations
 
@@ -29,110 +29,107 @@ from socialpub.store.schema.models import Intent
 T = TypeVar("T")
 W = TypeVar("W")
 CompletionObserver = Callable[[Tx, PostRow], None]
-RESERVED_DESCRIPTORS = 100  # descriptors for the database, media and logs
+RESERVED_DESCRIPTORS = 100  # for the database, media and logs
 CONCURRENCY_MIN = 32
-CUSTOM_HOST_THREADS = 64  # threads
+CUSTOM_HOST_THREADS = 64
 DELIVERY_THREADS = 128
-MEASURING_THREADS = READING_THREADS = 2  # threads: what they do is all computing
-QUEUE_LIMITS = QueueLimits(1000, 4000)  # for an upstream: a batch may have 25
+MEASURING_THREADS = READING_THREADS = 2  # CPU-bound work
+QUEUE_LIMITS = QueueLimits(1000, 4000)  # of an upstream: one batch may have 25 posts
 CUSTOM_HOST_QUEUE_LIMITS = QueueLimits(400, 1600)
 MEASURING_QUEUE_LIMITS = QueueLimits(50, 200)
-READ_PACE_SECONDS = 0.004  # between two reads of one organization while posts go out
-READ_PACE_MAX_SECONDS = 1.0  # seconds
-CONCURRENT_CHECKS = 2  # requests of one organization: one computes while the other waits for what it looks up
-CONCURRENT_WRITES = 32  # the same: they wait for the disk together, and the next organization's need not wait for many
-
-CONCURRENT_REQUESTS_SHARED, CONCURRENT_REQUESTS_ALONE = (
-    2,
-    16,
-)  # requests of one organization under way: beside those of others, and alone
-ACTIVE_SECONDS = 1.0  # after its last request, in which an organization still counts as one of the others
-COUNTED_SECONDS = 0.1  # for which a request counts: what takes longer waits for something else than this process
+READ_PACE_SECONDS = 0.004  # between two reads of one organization while posts are published
+READ_PACE_MAX_SECONDS = 1.0
+# Limits of one organization.
+CONCURRENT_CHECKS = 2  # one computes while the other waits for a lookup
+CONCURRENT_WRITES = 32  # share one sync to disk, yet do not delay the next organization by many
+CONCURRENT_REQUESTS_SHARED, CONCURRENT_REQUESTS_ALONE = 2, 16  # while other organizations are active, and alone
+ACTIVE_SECONDS = 1.0  # an organization counts as active for this long after its last request
+COUNTED_SECONDS = 0.1  # a request holds its permit at most this long: a slower one waits for another system
 
 
 class CompletionNotifier:
-    """Tells waiters of this process that something (a batch, a key) has come to its end. Rows stay the truth."""
+    """Notifies waiters of this process that a batch or an Idempotency-Key is finished."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[str, set[Future[None]]] = defaultdict(set)
-        self._witnesses: dict[str, list[CompletionObserver]] = {}
+        self._observers: dict[str, list[CompletionObserver]] = {}
         self._closed = False
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody will be told of anything any more: the server stops."""
+        """Return whether the server stops, so that no notification will follow."""
         return self._closed
 
-    def expect(self, name: str) -> Future[None]:
-        """What ends when `name` is rung; take it before looking, so that nothing is missed."""
-        rung: Future[None] = Future()
-        rung.set_running_or_notify_cancel()  # a client that goes away does not end it
+    def subscribe(self, name: str) -> Future[None]:
+        """Return a future that ends at the next notification of `name`. Call before reading rows."""
+        future: Future[None] = Future()
+        future.set_running_or_notify_cancel()  # a disconnected client must not cancel it
         with self._lock:
-            self._waiting[name].add(rung)
-        return rung
+            self._waiting[name].add(future)
+        return future
 
-    def forget(self, name: str, rung: Future[None]) -> None:
+    def unsubscribe(self, name: str, future: Future[None]) -> None:
         with self._lock:
             waiting = self._waiting.get(name)
             if waiting is not None:
-                waiting.discard(rung)
+                waiting.discard(future)
                 if not waiting:
                     del self._waiting[name]
 
-    def ring(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         with self._lock:
-            waiting = self._waiting.pop(name, ())
-        for rung in waiting:  # each is in one set, which is taken by whoever rings first
-            rung.set_result(None)
+            waiting = self._waiting.pop(name, ())  # so that each future is set once
+        for future in waiting:
+            future.set_result(None)
 
-    def witness(self, name: str, see: CompletionObserver) -> None:
-        """From now on `see` is called in each transaction that ends a post of `name`, until it is dismissed."""
+    def add_observer(self, name: str, observer: CompletionObserver) -> None:
+        """Call `observer` in each transaction that finishes a post of `name`, until it is removed."""
         with self._lock:
-            self._witnesses.setdefault(name, []).append(see)
+            self._observers.setdefault(name, []).append(observer)
 
-    def dismiss(self, name: str, see: CompletionObserver) -> None:
+    def remove_observer(self, name: str, observer: CompletionObserver) -> None:
         with self._lock:
-            left = [each for each in self._witnesses.get(name, ()) if each != see]
+            left = [each for each in self._observers.get(name, ()) if each != observer]
             if left:
-                self._witnesses[name] = left
+                self._observers[name] = left
             else:
-                self._witnesses.pop(name, None)
+                self._observers.pop(name, None)
 
-    def seen(self, tx: Tx, name: str, post: PostRow) -> None:
-        """In a transaction that has ended a post of `name`: whoever witnesses it writes what belongs to it."""
-        for see in self._witnesses.get(name, ()):
-            see(tx, post)
+    def notify_observers(self, tx: Tx, name: str, post: PostRow) -> None:
+        """Call the observers of `name`, in the transaction that finishes `post`."""
+        for observer in self._observers.get(name, ()):
+            observer(tx, post)
 
     def close(self) -> None:
-        """Nobody waits any longer: the server stops."""
+        """Release all waiters: the server stops."""
         self._closed = True
         for name in list(self._waiting):
-            self.ring(name)
+            self.notify(name)
 
-    async def until(self, name: str, ready: Callable[[], DbFuture[T | None]], seconds: float) -> T | None:
-        """What `ready` reads once it is not None, asked again at each ring; None after `seconds`."""
+    async def wait_until(self, name: str, read: Callable[[], DbFuture[T | None]], seconds: float) -> T | None:
+        """Repeat `read` at each notification until it returns a value; None after `seconds`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while True:
-            rung = self.expect(name)
+            future = self.subscribe(name)
             try:
-                found = await ready()
-                if found is not None or self._closed or loop.time() >= deadline:
-                    return found
-                await wait_for_completion(rung, deadline - loop.time())
+                value = await read()
+                if value is not None or self._closed or loop.time() >= deadline:
+                    return value
+                await wait_for_completion(future, deadline - loop.time())
             finally:
-                self.forget(name, rung)
+                self.unsubscribe(name, future)
 
 
-async def wait_for_completion(rung: Future[None], seconds: float) -> None:
-    """Wait for a future of the hub, at most so many seconds."""
-    await asyncio.wait([asyncio.wrap_future(rung)], timeout=seconds)
+async def wait_for_completion(future: Future[None], seconds: float) -> None:
+    """Wait at most `seconds` for a future of `CompletionNotifier`."""
+    await asyncio.wait([asyncio.wrap_future(future)], timeout=seconds)
 
 
 @dataclass
 class TokenRefreshState:
-    """What this process knows of one account's tokens. `unsaved`: what new ones replace, and those not written yet."""
+    """Token refresh of one account. `unsaved`: encrypted old tokens, new ones to store."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     unsaved: tuple[str, Tokens] | None = None
@@ -140,43 +137,43 @@ class TokenRefreshState:
 
 @dataclass
 class DeliveredResponses:
-    """Requests that had their answer, and have a row still that says otherwise; it goes soon."""
+    """Ids of delivered responses whose rows are still to be deleted. `is_soon`: scheduled."""
 
     ids: set[str] = field(default_factory=set)
     is_soon: bool = False
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))  # of all such requests of this run
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))  # for ids
 
 
 @dataclass
 class Executors:
-    """The threads of the process, which hold no connection to the database.
+    """Threads of the process, which hold no connection to the database.
 
-    `immediate`: publishing calls of immediate posts, in threads of `crew`, which due posts share. `steered`: calls to
-    addresses that users choose, which may hang. `measuring`: rules over long texts. `reading`: parsing of large bodies.
-    `delivering`: calls to webhooks and notification channels.
+    `immediate`: publishing calls of immediate posts, in threads of `upstream_pool`, which due posts share.
+    `custom_hosts`: calls to addresses that users choose, which may hang. `measuring`: rules over long texts.
+    `reading`: parsing of large bodies. `delivering`: calls to webhooks and notification channels.
     """
 
-    crew: ElasticThreadPool
+    upstream_pool: ElasticThreadPool
     immediate: FairExecutor
-    steered: FairExecutor
+    custom_hosts: FairExecutor
     measuring: FairExecutor
     reading: FairExecutor
     delivering: FairExecutor
 
     @property
     def pools(self) -> tuple[FairExecutor, ...]:
-        return (self.immediate, self.steered, self.measuring, self.reading, self.delivering)
+        return (self.immediate, self.custom_hosts, self.measuring, self.reading, self.delivering)
 
     def close(self) -> None:
-        """Cancel what waits, and let threads end with what they run."""
+        """Cancel queued calls; running ones finish."""
         for pool in self.pools:
             pool.shutdown(wait=False, cancel_futures=True)
-        self.crew.close(wait=False)
+        self.upstream_pool.close(wait=False)
 
 
 @dataclass
 class AdmissionControllers:
-    """Permits of each organization: for requests, their checks and their writes; `reads` spaces reads."""
+    """Permits of each organization for requests, checks and writes; `reads` spaces reads."""
 
     requests: AdmissionController = field(
         default_factory=lambda: AdmissionController(
@@ -205,18 +202,18 @@ class UpstreamState:
 class LostResponses:
     """Responses that a client did not receive.
 
-    `unheard`: when the client of a request disconnected, by request. `unkept`: batches whose response could not be
-    stored for their Idempotency-Key.
+    `undelivered`: when the client of a request disconnected (ms), by request. `unstored`: batches whose response could
+    not be stored for their Idempotency-Key.
     """
 
-    unheard: dict[str, int] = field(default_factory=dict)
-    heard: DeliveredResponses = field(default_factory=DeliveredResponses)
-    unkept: set[str] = field(default_factory=set)
+    undelivered: dict[str, int] = field(default_factory=dict)
+    delivered: DeliveredResponses = field(default_factory=DeliveredResponses)
+    unstored: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
 class PendingIntegrityCheck:
-    """A look at the whole file. `first`: what is due waits for it, since the file may be damaged."""
+    """Pending check of the whole database file. `first`: due posts wait for it."""
 
     why: str
     first: bool
@@ -226,21 +223,21 @@ class PendingIntegrityCheck:
 class ProcessState:
     """Facts about this run of the server.
 
-    `run`: its name, in rows that one of several processes may hold. `beat`: its newest heartbeat; a database without it
-    is not the one that it wrote to. `owed`: a check of the whole file that is still to be made. `setup_digest`: of the
-    one-time link for the first owner.
+    `run`: random id of this run, in rows that one of several processes may lock. `beat`: newest heartbeat; a database
+    with a lower one was replaced. `pending_check`: check of the whole file that is still to be made. `setup_digest`:
+    digest of the one-time link for the first owner.
     """
 
     run: str
     beat: int = 0
-    owed: PendingIntegrityCheck | None = None
+    pending_check: PendingIntegrityCheck | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
     setup_digest: str | None = None
 
 
 @dataclass
 class AppContext:
-    """The context that domain functions are given: settings, database, queue, threads and shared state."""
+    """Application context: settings, database, job queue, threads and shared state."""
 
     runtime: Runtime
     db: Database
@@ -252,11 +249,11 @@ class AppContext:
     admission: AdmissionControllers = field(default_factory=AdmissionControllers)
     lost: LostResponses = field(default_factory=LostResponses)
     hub: CompletionNotifier = field(default_factory=CompletionNotifier)
-    ring_receivers: Callable[[list[str]], None] = lambda receivers: None  # wakes the delivery of these endpoints
-    lately: RecentPosts = field(init=False)
+    wake_deliveries: Callable[[list[str]], None] = lambda receivers: None  # by ids of endpoints and channels
+    recent_posts: RecentPosts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lately = RecentPosts(self.runtime.clock)
+        self.recent_posts = RecentPosts(self.runtime.clock)
 
     @property
     def now_ms(self) -> int:
@@ -267,22 +264,22 @@ class AppContext:
         return self.runtime.settings.base_url
 
     def is_busy(self) -> bool:
-        """Whether upstream calls are still under way; the interpreter would wait for them."""
+        """Return whether upstream calls are running, which delay the end of the process."""
         threads = self.executors
-        return bool(self.jobs.held()) or threads.immediate.busy or threads.steered.busy or threads.delivering.busy
+        return bool(self.jobs.held()) or threads.immediate.busy or threads.custom_hosts.busy or threads.delivering.busy
 
     def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
         return self.db.write(run)
 
-    def write_together(self, kind: Callable[[Tx, Sequence[W]], Sequence[T]], what: W) -> DbFuture[T]:
-        """What `kind` answers for `what`, with others of its kind in one go where they come together."""
-        return self.db.write_together(kind, what)
+    def write_together(self, write_all: Callable[[Tx, Sequence[W]], Sequence[T]], value: W) -> DbFuture[T]:
+        """Write `value` in one call with concurrent values; return its own result."""
+        return self.db.write_together(write_all, value)
 
     def read(self, run: Callable[[], T]) -> DbFuture[T]:
         return self.db.read(run)
 
-    async def give_way(self, organization: str) -> None:
-        """Reads go at a pace while posts go out: these have the interpreter before who reads all the time."""
+    async def pace_reads(self, organization: str) -> None:
+        """Space the reads of an organization while posts are published, which get CPU time first."""
         if self.jobs.busy:
             seconds = self.admission.reads.wait(organization, self.runtime.clock.monotonic())
             if seconds > 0:
@@ -292,12 +289,13 @@ class AppContext:
         return await self.db.read_inline(run, to_identify=to_identify)
 
 
-def limit_concurrency(asked: int, limit: int | None = None) -> int:
-    """How many posts may go out at once, of what the settings allow: each needs a descriptor, and half of those are for
-    requests. `limit`: how many there are; this process's own where it is not given.
+def limit_concurrency(configured: int, limit: int | None = None) -> int:
+    """Limit the configured number of posts published at once by the file descriptors.
+
+    Each post needs one, and half of them are left to requests. `limit`: number of descriptors; default: the process's.
     """
     return min(
-        asked,
+        configured,
         max(
             CONCURRENCY_MIN,
             (host_identity.get_file_limit() if limit is None else limit) // 4 - RESERVED_DESCRIPTORS // 2,
@@ -306,18 +304,18 @@ def limit_concurrency(asked: int, limit: int | None = None) -> int:
 
 
 def open_context(runtime: Runtime) -> AppContext:
-    """A service over the configured, already migrated database; close it with `close_context`."""
+    """Open the context over the configured, migrated database; close it with `close_context`."""
     db = Database(runtime.settings.database_path, runtime.clock).open()
     publishing = runtime.settings.publishing
     breakers = CircuitBreakers(runtime.clock.monotonic)
     jobs = JobQueue(db, runtime.clock, FairShareLimiter(limit_concurrency(publishing.workers), breakers.narrow))
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
-    crew = ElasticThreadPool("upstream")
+    pool = ElasticThreadPool("upstream")
     executors = Executors(
-        crew,
-        immediate=FairExecutor(limit_concurrency(publishing.threads), "upstream", QUEUE_LIMITS, crew=crew),
-        steered=FairExecutor(CUSTOM_HOST_THREADS, "steered", CUSTOM_HOST_QUEUE_LIMITS),
+        pool,
+        immediate=FairExecutor(limit_concurrency(publishing.threads), "upstream", QUEUE_LIMITS, crew=pool),
+        custom_hosts=FairExecutor(CUSTOM_HOST_THREADS, "steered", CUSTOM_HOST_QUEUE_LIMITS),
         measuring=FairExecutor(MEASURING_THREADS, "measuring", MEASURING_QUEUE_LIMITS),
         reading=FairExecutor(READING_THREADS, "reading"),
         delivering=FairExecutor(DELIVERY_THREADS, "delivering"),
@@ -329,7 +327,7 @@ def open_context(runtime: Runtime) -> AppContext:
 
 
 def close_context(service: AppContext) -> None:
-    """Release the threads, idle connections and the database of a service."""
+    """Release the threads, idle connections and the database."""
     service.executors.close()
     outbound.close_idle(0)
     service.db.close()

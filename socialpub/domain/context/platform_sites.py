@@ -1,6 +1,6 @@
-"""What this server knows of each platform: its settings, and where they name no app, the one that an owner typed in.
+"""Settings of each platform, with the app entered in the dashboard if they name none.
 
-Such an app counts from the moment at which it is committed: whoever makes a call asks here for what it needs.
+An entered app applies from its commit on: every upstream call reads the current settings here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger("socialpub.apps")
 
 
 class PlatformSites(Mapping[str, Site]):
-    """By the platform's name. What is read is one app's, never the id of one and the secret of another."""
+    """Sites by platform name. A site is replaced as a whole, never id and secret apart."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = {name: platforms.site(name, settings.platforms.get(name, {})) for name in platforms.PLATFORMS}
@@ -35,34 +35,34 @@ class PlatformSites(Mapping[str, Site]):
         return len(self._now)
 
     def is_set(self, name: str) -> bool:
-        """Whether the settings name an app at the platform, which then counts whatever was typed in."""
+        """Return whether the settings name an app; it takes precedence over an entered one."""
         site = self._settings[name]
         return bool(site.client_id or site.client_secret)
 
     def with_app(self, name: str, client_id: str, client_secret: str) -> Site:
-        """What would be known with this app."""
+        """Return the site with this app."""
         return self._settings[name].model_copy(update={"client_id": client_id, "client_secret": client_secret})
 
     def use(self, name: str, client_id: str, client_secret: str) -> None:
-        """From now on this app acts, unless the settings name another."""
+        """Use this app from now on, unless the settings name one."""
         if not self.is_set(name):
             self._now = {**self._now, name: self.with_app(name, client_id, client_secret)}
 
     def forget(self, name: str) -> None:
-        """From now on none does but that of the settings."""
+        """Go back to the app of the settings, if any."""
         self._now = {**self._now, name: self._settings[name]}
 
     def load(self, rows: list[PlatformAppRow], vault: crypto.Vault) -> None:
-        """Use what was typed in before. What cannot be opened any more is told, and left out."""
+        """Use the stored apps. One that cannot be decrypted is logged and skipped."""
         for row in rows:
             try:
                 self.use(row["id"], row["client_id"], decrypt_secret(vault, row))
             except crypto.SealError:
-                log.error("%s: the app's secret cannot be read with this master key; type it in again", row["id"])
+                log.error("%s: the app's secret cannot be decrypted with this master key; enter it again", row["id"])
 
 
 def list_entered_apps() -> list[PlatformAppRow]:
-    """The apps that were typed in, at platforms that this version has; not those whose secret went with a lost key."""
+    """List the entered apps of platforms that this version has, unless their secret is lost."""
     return find_rows(PlatformApp, PlatformApp.id.in_(list(platforms.PLATFORMS)), PlatformApp.secret != "")
 
 
@@ -71,7 +71,7 @@ def encrypt_secret(vault: crypto.Vault, name: str, secret: str) -> str:
 
 
 def decrypt_secret(vault: crypto.Vault, row: PlatformAppRow) -> str:
-    """The secret of an app; SealError where this master key is not the one."""
+    """Decrypt the secret of an app. Raises SealError for another master key."""
     return vault.open(row["secret"], _get_seal_place(row["id"])).decode()
 
 

@@ -1,4 +1,4 @@
-"""What a caller is told when the disk refuses."""
+"""Translation of OSError from the disk into the ApiError `storage.unavailable`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL_RETRY_SECONDS = 60
 
 
 def build_error(error: OSError) -> ApiError:
-    """What a caller is told when the disk refuses; the log names the file too."""
+    """Build the ApiError for a failed file operation, and log it with the file's name."""
     why = os_errors.describe(error)
     log.error("%s cannot be used: %s", error.filename or "the data folder", why)
     return rule_error("storage.unavailable", f"Files cannot be used: {why}.", retry_after=FULL_RETRY_SECONDS)
@@ -23,7 +23,7 @@ def build_error(error: OSError) -> ApiError:
 
 @contextlib.contextmanager
 def translate() -> Iterator[None]:
-    """Whatever the disk refuses while the block runs is ApiError `storage.unavailable`."""
+    """Raise ApiError `storage.unavailable` for an OSError in the block."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Who is called: whose share a call takes, and whether the upstream has answered of late."""
+"""Upstreams: share keys for fair queueing, executors and circuit breakers of calls."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from socialpub.store.schema.models import Account, get_row
 
 
 def load_share_key(service: AppContext, account: str) -> ShareKey:
-    """`get_share_key` by the account's id; inside a transaction or a read."""
+    """Load the account and return its share key. Call inside a transaction or a read."""
     return get_share_key(service, get_row(Account, account))
 
 
 class UpstreamColumns(TypedDict):
-    """What of an account's row tells who is called for it."""
+    """Columns of an account that determine its upstream."""
 
     organization: str
     platform: str
@@ -36,23 +36,23 @@ class UpstreamColumns(TypedDict):
 
 
 def get_share_key(service: AppContext, account: UpstreamColumns) -> ShareKey:
-    """Whose a call for an account is. A server of the account's own choice is an upstream of its own."""
+    """Return the share key of an account's calls. A custom server is a separate upstream."""
     return build_share_key(service, account["platform"], json.loads(account["extra"]), account["organization"])
 
 
 def build_share_key(service: AppContext, platform: str, extra: Mapping[str, Any], organization: str) -> ShareKey:
-    """The same by what is known of the account already."""
+    """Return the share key for a platform, account data (`extra`) and organization."""
     return ShareKey(_name_upstream(service, platform, extra), organization)
 
 
 def build_login_share_key(platform: str, organization: str) -> ShareKey:
-    """Whose a call is that connects an account: to a server that its user typed in, which may be any."""
+    """Return the share key of a login: its user may have typed the address of any server."""
     return ShareKey(f"{platform}:", organization)
 
 
 def choose_executor(service: AppContext, share: ShareKey) -> FairExecutor:
-    """Where calls of a share run: those to a server of somebody's own choice hang apart from those to the platforms."""
-    return service.executors.steered if ":" in share.host else service.executors.immediate
+    """Return the executor for a share key. Custom hosts may hang and have their own threads."""
+    return service.executors.custom_hosts if ":" in share.host else service.executors.immediate
 
 
 def _name_upstream(service: AppContext, platform: str, extra: Mapping[str, Any]) -> str:
@@ -72,12 +72,12 @@ def _parse_host(url: str) -> str:
 
 
 def build_breaker(service: AppContext, platform: str) -> TransportWrapper:
-    """What goes round the transport to a platform's configured addresses: it calls no more once they do not answer."""
+    """Build the circuit breaker for a platform's configured addresses."""
     return _wrap_transport(service, platform, platform, "")
 
 
 def build_custom_host_breaker(service: AppContext, platform: str, account: Who) -> TransportWrapper | None:
-    """The same for addresses that others named; of these only the account's own server is counted."""
+    """Build the circuit breaker for an account's custom server, or None without one."""
     home = str(account.extra.get("pds") or "")
     return (
         _wrap_transport(service, platform, _name_upstream(service, platform, account.extra), home)

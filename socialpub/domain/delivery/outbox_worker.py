@@ -111,7 +111,7 @@ class OutboxWorker:
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 
     def start(self) -> None:
-        self._service.ring_receivers = self.wake
+        self._service.wake_deliveries = self.wake
         self._thread.start()
 
     def wake(self, woken: list[str]) -> None:

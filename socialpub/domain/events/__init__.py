@@ -1,1 +1,1 @@
-"""Events and notification rows, written in the transaction of the change they report; cursors of lists."""
+"""Events and notification rows, written in the transaction of their change; list cursors."""

@@ -1,4 +1,4 @@
-"""Cursors of lists, by (createdAt, id) or by number: opaque, and good only for their list and organization."""
+"""Cursors of lists, by (createdAt, id) or by number, signed for one list and organization."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _NEWEST = 1 << 62
 
 
 def encode(service: AppContext, listing: str, organization: str, created_at: int, row: str) -> str:
-    """A cursor that continues after this row."""
+    """Build the cursor that continues after this row."""
     return _sign(service, listing, organization, _TIME.pack(created_at) + row.encode())
 
 
 def decode(service: AppContext, listing: str, organization: str, cursor: str) -> tuple[int, str]:
-    """(created_at, id) of the row to continue after; ApiError `cursor` for anything that `encode` did not make."""
+    """Return (created_at, id) of the row to continue after. Raises ApiError `cursor`."""
     try:
-        place = base64.b64decode(cursor.encode(), b"-_", validate=True)[_MAC_BYTES:]
+        position = base64.b64decode(cursor.encode(), b"-_", validate=True)[_MAC_BYTES:]
     except ValueError as error:
         raise rule_error("cursor") from error
-    if not crypto.is_equal(_sign(service, listing, organization, place).encode(), cursor.encode()):
+    if not crypto.is_equal(_sign(service, listing, organization, position).encode(), cursor.encode()):
         raise rule_error("cursor")
-    return _TIME.unpack_from(place)[0], place[_TIME.size :].decode()
+    return _TIME.unpack_from(position)[0], position[_TIME.size :].decode()
 
 
 # --- Logs by number, newest first ------------------------------------------------------------------------------------
 
 
 class NumberedRow(Protocol):
-    """A row of a log."""
+    """Row of a log, ordered by number."""
 
     @property
     def number(self) -> int: ...
@@ -46,23 +46,23 @@ N = TypeVar("N", bound=NumberedRow)
 
 
 def decode_number(service: AppContext, listing: str, organization: str, cursor: str | None) -> int:
-    """The number below which a page begins; ApiError `cursor`."""
+    """Return the number below which the page begins. Raises ApiError `cursor`."""
     return decode(service, listing, organization, cursor)[0] if cursor else _NEWEST
 
 
 def paginate(
-    service: AppContext, listing: str, organization: str, found: Sequence[N], limit: int, looked_to: int | None
+    service: AppContext, listing: str, organization: str, rows: Sequence[N], limit: int, scanned_to: int | None
 ) -> tuple[Sequence[N], str | None]:
-    """What a page shows of one row more than it may, and the cursor of the next, where there may be one.
+    """Cut `limit` + 1 rows to a page; return it with the cursor of the next page, or None.
 
-    `looked_to`: the number at which a look that filters stopped; None where it has seen everything.
+    `scanned_to`: number at which a filtering query stopped; None if it scanned everything.
     """
-    shown = found[:limit]
-    end = shown[-1].number if len(found) > limit else looked_to
-    return shown, None if end is None else encode(service, listing, organization, end, "")
+    page = rows[:limit]
+    end = page[-1].number if len(rows) > limit else scanned_to
+    return page, None if end is None else encode(service, listing, organization, end, "")
 
 
-def _sign(service: AppContext, listing: str, organization: str, place: bytes) -> str:
-    signed = f"{listing}\0{organization}\0".encode() + place
+def _sign(service: AppContext, listing: str, organization: str, position: bytes) -> str:
+    signed = f"{listing}\0{organization}\0".encode() + position
     mac = service.runtime.vault.sign("cursor", signed)[:_MAC_BYTES]
-    return base64.urlsafe_b64encode(mac + place).decode()
+    return base64.urlsafe_b64encode(mac + position).decode()

@@ -1,4 +1,4 @@
-"""Events are rows first: written in the transaction of the change they tell of."""
+"""Events: rows written in the transaction of the change, with their deliveries."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVENTS: dict[str, str] = {
 
 
 class EventAudience(NamedTuple):
-    """An organization, its number, and who is told what happens in it."""
+    """Organization, its number, and the receivers of its events."""
 
     organization: str
     number: int
@@ -47,44 +47,44 @@ class EventAudience(NamedTuple):
 
 
 def load_audience(service: AppContext, organization: str, number: int) -> EventAudience:
-    """Who is told now; in the transaction that tells."""
+    """Load the receivers. Call in the transaction that emits the events."""
     return EventAudience(organization, number, tuple(sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,))))
 
 
 class PostEventInput(NamedTuple):
-    """An event of a post, of many that are written at once.
+    """Event of a post, for `emit_many`.
 
-    `number`: the post's. `kept`: what the event's row keeps of `data`.
+    `number`: the post's. `stored`: columns of the event's row. `data`: builds the full data, for deliveries.
     """
 
     type: str
     profile: str
     post: str
     number: int
-    kept: EncodedEventData
+    stored: EncodedEventData
     data: Callable[[], Mapping[str, object]]
 
 
 def emit_many(
-    service: AppContext, tx: Tx, told: Sequence[tuple[EventAudience, Sequence[PostEventInput]]], now: int
+    service: AppContext, tx: Tx, events: Sequence[tuple[EventAudience, Sequence[PostEventInput]]], now: int
 ) -> None:
-    """Write events in this order in the caller's transaction: for each organization its own; KeyError as `emit`.
+    """Emit the events of several posts, by organization, in the caller's transaction.
 
-    What has caused them is the request that made the batch of their posts.
+    Their request id is that of the posts' batch. Raises KeyError for an unknown type.
     """
     rows = [
-        (statements.TYPE_NUMBERS[one.type], one.number, *one.kept, audience.number)
-        for audience, theirs in told
+        (statements.TYPE_NUMBERS[one.type], one.number, *one.stored, audience.number)
+        for audience, theirs in events
         for one in theirs
     ]
     last = sql.insert(statements.INSERT_POST_EVENTS, rows, (now,))
     assert last is not None, "rows were written"
-    number = last - len(rows) + 1  # only one thread writes, so they are numbered one after the other
-    for audience, theirs in told:
+    number = last - len(rows) + 1  # a single writer thread numbers them consecutively
+    for audience, theirs in events:
         if audience.receivers:
             emitted = [
-                EmittedEvent(place, one.type, one.profile, one.post, one.data())
-                for place, one in enumerate(theirs, number)
+                EmittedEvent(own_number, one.type, one.profile, one.post, one.data())
+                for own_number, one in enumerate(theirs, number)
             ]
             fan_out(service, tx, audience.organization, emitted, audience.receivers)
         number += len(theirs)
@@ -99,32 +99,31 @@ def emit(
     *,
     profile: str | None = None,
     post: str | None = None,
-    kept: EncodedEventData | None = None,
+    stored: EncodedEventData | None = None,
     request_id: str | None = None,
     receivers: Sequence[EventReceiver] | None = None,
     now: int | None = None,
 ) -> None:
-    """Write an event in the caller's transaction; KeyError for a type that EVENTS does not have.
+    """Emit an event in the caller's transaction. Raises KeyError for an unknown type.
 
-    `kept`: of a post's event, what its row stores. `now`: when it happened. `receivers`: who is told, where the caller
-    has read that already.
+    `stored`: columns of a post's event. `now`: its time (ms). `receivers`: if the caller has loaded them already.
     """
     now = service.now_ms if now is None else now
-    stored = kept or EncodedEventData(None, dumps(data))
+    stored = stored or EncodedEventData(None, dumps(data))
     row = (organization, None if post else profile, statements.TYPE_NUMBERS[type_], post, *stored, request_id, now)
     number = sql.execute(statements.INSERT, row).lastrowid
     assert number is not None, "a row was written"
-    told = sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,)) if receivers is None else receivers
-    fan_out(service, tx, organization, [EmittedEvent(number, type_, profile, post, data)], told)
+    receivers = sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,)) if receivers is None else receivers
+    fan_out(service, tx, organization, [EmittedEvent(number, type_, profile, post, data)], receivers)
 
 
 def preserve_error(tx: Tx, post: str) -> None:
-    """The error that a post's row has is about to go: the events that tell it get it themselves."""
+    """Copy the error of a post's row, which will be cleared, into the events that refer to it."""
     sql.execute(statements.SET_ERROR_DATA, (post,))
 
 
 class EncodedEventData(NamedTuple):
-    """Columns of a post's event: `data` is its JSON, or None if the post's row and `scheduled_at` tell all of it."""
+    """Columns of a post's event. `data`: JSON, or None if the post's row has all of it."""
 
     scheduled_at: int | None
     data: str | None
@@ -134,14 +133,14 @@ _NOT_OF_ROW = ("firstCommentUri", "firstCommentCid", "warnings", "willRetry", "n
 
 
 def encode_data(type_: str, data: Mapping[str, object], scheduled_at: int | None) -> EncodedEventData:
-    """Return what the row of a post's event stores (`statements.USUAL`)."""
+    """Encode the data of a post's event for its row (see `statements.DEFAULT_DATA`)."""
     if type_ in statements.DEFAULT_DATA and not any(data.get(name) for name in _NOT_OF_ROW):
         return EncodedEventData(scheduled_at, None)
     return EncodedEventData(None, dumps(data))
 
 
 class EmittedEvent(NamedTuple):
-    """An event that was just written."""
+    """Event as just inserted."""
 
     number: int
     type: str
@@ -151,30 +150,29 @@ class EmittedEvent(NamedTuple):
 
 
 EventReceiver = tuple[str, str | None, str, int]
-"""Whom an organization has told to be told: the id, the one profile that it hears of, the JSON of its types, and
-whether it is a channel of people."""
+"""Receiver of events: id, profile (None: all), JSON list of types, and whether it is a notification channel."""
 
 
 def fan_out(
     service: AppContext, tx: Tx, organization: str, emitted: Sequence[EmittedEvent], receivers: Sequence[EventReceiver]
 ) -> None:
-    """Write down, in the same transaction, to whom it is delivered: endpoints get each event, people one of a cause."""
+    """Insert deliveries: endpoints get each event, channels one message per cause."""
     endpoints, channels = [], []
     for receiver, profile, types, is_channel in receivers:
         if is_channel:
             channels.append(notification_queue.ChannelSubscription(receiver, organization, profile, types))
         else:
             endpoints.append((receiver, profile, json.loads(types)))
-    rung = _insert_deliveries(service, tx, organization, endpoints, emitted) if endpoints else set()
+    to_wake = _insert_deliveries(service, tx, organization, endpoints, emitted) if endpoints else set()
     if channels:
-        rung |= notification_queue.enqueue(
+        to_wake |= notification_queue.enqueue(
             service,
             tx,
             channels,
             [notification_queue.NotificationInput(one.type, one.profile, one.data) for one in emitted],
         )
-    if rung:
-        tx.after_commit(lambda: service.ring_receivers(sorted(rung)))
+    if to_wake:
+        tx.after_commit(lambda: service.wake_deliveries(sorted(to_wake)))
 
 
 def _insert_deliveries(
@@ -184,14 +182,14 @@ def _insert_deliveries(
     endpoints: Sequence[tuple[str, str | None, list[str]]],
     emitted: Sequence[EmittedEvent],
 ) -> set[str]:
-    """A delivery of each event for each endpoint that it is for; those endpoints."""
+    """Insert the deliveries to the endpoints that want the events; return these endpoints."""
     rows: list[tuple[str | int | None, ...]] = []
     for endpoint, profile, chosen in endpoints:
         for event in emitted:
             if profile in (None, event.profile) and (not chosen or event.type in chosen):
                 delivery = service.runtime.ids.prefixed("whd_")
-                told = (endpoint, organization, event.profile, event.number, event.type, event.post)
-                rows.append((delivery, *told, service.now_ms))
+                columns = (endpoint, organization, event.profile, event.number, event.type, event.post)
+                rows.append((delivery, *columns, service.now_ms))
     if rows:
         sql.update(webhooks.INSERT_DELIVERIES, (sql.dump_json(rows),))
     return {str(row[1]) for row in rows}

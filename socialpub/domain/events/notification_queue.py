@@ -1,8 +1,8 @@
-"""What people are told: a row for each channel, written with what has happened, and one for each cause.
+"""Queue of notifications: one row per channel and cause, in the transaction of the event.
 
-Ten posts that fail because an account is broken, or a platform is down, are one cause. The first is told at once. What
-comes within the window after it joins one row that waits for the window's end, so that it is told in one message; the
-window after that is twice as long. All of it stands in the rows, so a start goes on where the run before ended.
+Ten posts that fail because one account is broken, or one platform is down, share a cause. The first event is sent at
+once. Later ones within its window are collected in one row, which is sent at the end of the window; the next window is
+twice as long. The state is in the rows, so it survives a restart.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from socialpub.store.engine import sql
 from socialpub.store.queries import notifications as statements
 
 DEFAULT_TYPES = ("post.failed", "post.rejected", "token.expiring", "token.revoked", "webhook.disabled", PAUSED_TYPE)
-"""What a channel that names no types is told: what needs somebody."""
+"""Types of a channel that names none: those that need a person."""
 WINDOW_MAX_MS = 24 * 3600 * 1000
 
 
 class ChannelSubscription(NamedTuple):
-    """A channel that somebody is told on, and what: the JSON of the types, none for `DEFAULT_TYPES`."""
+    """Notification channel. `types`: JSON list; an empty one means `DEFAULT_TYPES`."""
 
     id: str
     organization: str
@@ -32,12 +32,12 @@ class ChannelSubscription(NamedTuple):
     types: str
 
     def wants(self, type_: str, profile: str | None) -> bool:
-        """Whether something that happened in this profile (None: to the whole organization) is told here."""
+        """Return whether the channel wants this type, in this profile (None: organization)."""
         return self.profile in (None, profile) and type_ in (json.loads(self.types) or DEFAULT_TYPES)
 
 
 class NotificationInput(NamedTuple):
-    """Something that has happened, and that somebody may want to be told."""
+    """Event that may lead to notifications."""
 
     type: str
     profile: str | None
@@ -45,7 +45,7 @@ class NotificationInput(NamedTuple):
 
 
 class _LatestNotification(NamedTuple):
-    """The newest row of a cause on a channel."""
+    """Newest row of a cause on a channel."""
 
     number: int
     status: str
@@ -55,50 +55,52 @@ class _LatestNotification(NamedTuple):
     window_ms: int
     ends_at: int
 
-    def gathers(self, now: int) -> bool:
-        """Whether it still waits for the end of a window: more of the cause joins it."""
+    def is_collecting(self, now: int) -> bool:
+        """Return whether it waits for the end of a window, so that more events can join it."""
         return bool(self.follows) and not self.attempts and self._is_near(self.next_attempt_at or 0, now)
 
     def has_window(self, now: int) -> bool:
-        """Whether more of the cause is told at the end of its window, and not at once."""
+        """Return whether the next event of the cause waits for the end of this window."""
         return self._is_near(self.ends_at, now)
 
     def _is_near(self, at: int, now: int) -> bool:
-        # A time that is further off was set by a clock that has been set back since: nobody waits for it.
+        # A time further ahead is from before the clock was set back: ignore it.
         return 0 < at - now <= self.window_ms
 
 
 def enqueue(
-    service: AppContext, tx: Tx, channels: Sequence[ChannelSubscription], news: Sequence[NotificationInput]
+    service: AppContext, tx: Tx, channels: Sequence[ChannelSubscription], inputs: Sequence[NotificationInput]
 ) -> set[str]:
-    """Write down who is told what, in the caller's transaction; the channels with a new row."""
-    rung = set()
-    for one in news:
+    """Enqueue notifications in the caller's transaction; return the channels with a new row."""
+    to_wake = set()
+    for one in inputs:
         wanting = [channel for channel in channels if channel.wants(one.type, one.profile)]
         cause = find_cause(one.type, one.data) if wanting else None
         if cause is not None:
-            rung |= {channel.id for channel in wanting if _enqueue_one(service, tx, channel, one, cause)}
-    return rung
+            to_wake |= {channel.id for channel in wanting if _enqueue_one(service, tx, channel, one, cause)}
+    return to_wake
 
 
 def enqueue_paused(service: AppContext, tx: Tx, reason: str) -> None:
-    """Publishing is paused from now on: every organization is told that wants to be."""
-    rung = set()
+    """Notify every channel that subscribes to it that publishing is paused."""
+    to_wake = set()
     for row in sql.fetch_all(statements.FIND_ALL_CHANNELS):
         channel = ChannelSubscription(*row)
-        rung |= enqueue(service, tx, [channel], [NotificationInput(PAUSED_TYPE, channel.profile, {"reason": reason})])
-    if rung:
-        tx.after_commit(lambda: service.ring_receivers(sorted(rung)))
+        to_wake |= enqueue(
+            service, tx, [channel], [NotificationInput(PAUSED_TYPE, channel.profile, {"reason": reason})]
+        )
+    if to_wake:
+        tx.after_commit(lambda: service.wake_deliveries(sorted(to_wake)))
 
 
 def _enqueue_one(
-    service: AppContext, tx: Tx, channel: ChannelSubscription, news: NotificationInput, cause: str
+    service: AppContext, tx: Tx, channel: ChannelSubscription, event: NotificationInput, cause: str
 ) -> bool:
-    """Join the row that waits, or write a new one; whether it did that."""
+    """Add to the collecting row, or insert a new one; return whether a row was inserted."""
     now = service.now_ms
-    found = sql.fetch_one(statements.FIND_NEWEST, (channel.id, cause))
-    newest = _LatestNotification(*found) if found else None
-    if newest is not None and newest.gathers(now):
+    row = sql.fetch_one(statements.FIND_NEWEST, (channel.id, cause))
+    newest = _LatestNotification(*row) if row else None
+    if newest is not None and newest.is_collecting(now):
         sql.update(statements.ADD_TO_NEWEST, (now, newest.number))
         return False
     follows = newest is not None and newest.has_window(now)
@@ -106,8 +108,8 @@ def _enqueue_one(
         due, window = newest.ends_at, min(2 * newest.window_ms, WINDOW_MAX_MS)
     else:
         due, window = now, int(service.runtime.settings.notifications.window * 1000)
-    row = (service.runtime.ids.prefixed("ntf_"), channel.id, channel.organization, news.profile, news.type, cause)
-    sql.update(statements.INSERT, (*row, dumps(news.data), follows, window, due + window, due, now))
+    columns = (service.runtime.ids.prefixed("ntf_"), channel.id, channel.organization, event.profile, event.type, cause)
+    sql.update(statements.INSERT, (*columns, dumps(event.data), follows, window, due + window, due, now))
     return True
 
 
@@ -115,7 +117,7 @@ def _enqueue_one(
 
 
 def find_cause(type_: str, data: Mapping[str, Any]) -> str | None:
-    """What this has in common with others, which are told together; None for what nobody is told: it is tried again."""
+    """Return the cause that an event shares with others; None for a failure that is retried."""
     if type_ in ("post.failed", "post.rejected"):
         return None if data.get("willRetry") else _find_failure_cause(data)
     if type_ == "token.revoked":
@@ -125,7 +127,7 @@ def find_cause(type_: str, data: Mapping[str, Any]) -> str | None:
 
 
 def _find_failure_cause(data: Mapping[str, Any]) -> str:
-    """A broken account is one cause whatever fails by it, a platform that is down too, and a server that was down."""
+    """Return the cause of a failure: the account, the platform, the server or the rule."""
     error = data["error"]
     why = f"{error['code']} {error.get('rule', '')}"
     if error["code"] == "platform_auth_failed":

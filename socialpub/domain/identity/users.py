@@ -68,7 +68,7 @@ def verify_password(stored: str | None, password: str) -> bool:
 
 @cache
 def _make_dummy_hash() -> str:
-    return _get_hasher().hash("nobody has this password")
+    return _get_hasher().hash("not the password of any user")
 
 
 def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class BatchMediaCache:
             entry = self._entries[batch].setdefault(_file_name(url), _CachedMedia())
             if entry.future is None or (entry.future.done() and not self._is_known(entry)):
                 share = ShareKey(urlsplit(url).netloc.lower(), self._organizations.get(batch, batch))
-                entry.future = self._service.executors.steered.submit_for(share, self._fetch_quietly, batch, url)
+                entry.future = self._service.executors.custom_hosts.submit_for(share, self._fetch_quietly, batch, url)
             return entry.future
 
     def _fetch_quietly(self, batch: str, url: str) -> None:

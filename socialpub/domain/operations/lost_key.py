@@ -1,7 +1,7 @@
-"""A start without a master key that is lost: what only it could open is given up, each thing in its own way.
+"""Recovery from a lost master key: delete or reset each value that only it could decrypt.
 
-Nothing else changes: posts, their log, events, users and API keys stay. It can be killed anywhere, and is done again:
-until the end the database names the lost key, and no server starts on it.
+Posts, their log, events, users and API keys stay. It can be killed at any point and repeated: until it is finished, the
+database names the lost key, and no server starts on it.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from socialpub.store.schema.models import (
 log = logging.getLogger("socialpub.keys")
 
 BATCH = 100
-BEFORE_FIRST = -1  # before every id, of numbers and of texts
+BEFORE_FIRST = -1  # sorts before every id, numeric or text
 FULL_RANGE = (BEFORE_FIRST, -1)
-ACCOUNT_MESSAGE = "The master key that its authorization was stored with is lost: connect the account again."
+ACCOUNT_MESSAGE = "The master key that encrypted its authorization is lost. Reconnect this account."
 ENDPOINT_MESSAGE = (
-    "Its signing secret is lost with the master key: take a new one, give it to the receiver, switch it on."
+    "Its signing secret is lost with the master key. Create a new one, give it to the receiver, then turn it on."
 )
 
 
 def count_lost(keys: set[str]) -> Counter[str]:
-    """Within a read, also before the newest migrations: how much was sealed with these keys, by table."""
-    there = [
+    """Count the values encrypted with these keys, by table. Works before migrations too."""
+    existing = [
         each for each in ENCRYPTED_COLUMNS if each.lasting and sql.fetch_one(HAS_COLUMN, (each.table, each.column))
     ]
     return Counter(
         each.table
-        for each in there
+        for each in existing
         for _, value in sql.fetch_all(each.part, FULL_RANGE)
         if _parse_key_id(value) in keys
     )
 
 
 def drop_lost(service: AppContext) -> None:
-    """Give up what only lost keys could open, part by part."""
+    """Delete or reset the values that only lost keys could decrypt, batch by batch."""
     for each in ENCRYPTED_COLUMNS:
         after: object = BEFORE_FIRST
         while after is not None:
@@ -67,14 +67,14 @@ def drop_lost(service: AppContext) -> None:
 
 
 def finish(tx: Tx, who: Actor) -> dict[str, Any]:
-    """`{keyId, was}`: from now on the keys that are here are all that the database needs."""
+    """Make the loaded key the database's; return `{keyId, was}`: its id and the lost one's."""
     before, key = instance.find_key_id(), who.service.runtime.vault.key_id
     Instance.update(key_id=key).where(Instance.id == 1).execute()
     return {"keyId": key, "was": before}
 
 
 def _drop_batch(service: AppContext, each: EncryptedColumn, after: object, tx: Tx) -> object:
-    """Some values of a column; the id to go on after, None at the end."""
+    """Handle a batch of a column's values; return the id to continue after, or None at the end."""
     rows = sql.fetch_all(each.part, (after, BATCH))
     for row, value in rows:
         if not service.runtime.vault.holds(_parse_key_id(value)):
@@ -86,23 +86,23 @@ def _parse_key_id(value: str) -> str:
     return value[3:11]
 
 
-# --- What becomes of each ------------------------------------------------------------------------------------------
+# --- Handlers by column ------------------------------------------------------------------------------------------
 
 
 def _drop_account(service: AppContext, tx: Tx, account: str) -> None:
     tokens.mark_revoked(service, tx, account, ACCOUNT_MESSAGE)
     Account.update(secret=tokens.encrypt(service, account, Tokens(""))).where(Account.id == account).execute()
-    log.warning("account %s has to be connected again", account)
+    log.warning("account %s: its authorization is lost; its owner has to reconnect it", account)
 
 
 def _drop_app(service: AppContext, tx: Tx, platform: str) -> None:
     PlatformApp.update(secret="", known_at=None, updated_at=service.now_ms).where(PlatformApp.id == platform).execute()
-    log.warning("the app at %s has to be typed in again", platform)
+    log.warning("%s: the secret of its app is lost; an owner has to enter the app again", platform)
 
 
 def _drop_second_factor(service: AppContext, tx: Tx, user: str) -> None:
     totp.delete(tx, user)
-    log.warning("user %s signs in without a second factor: it has to be set up again", user)
+    log.warning("user %s: two-factor authentication is off, because its secret is lost; set it up again", user)
 
 
 def _drop_endpoint(service: AppContext, tx: Tx, endpoint: str) -> None:
@@ -113,7 +113,7 @@ def _drop_endpoint(service: AppContext, tx: Tx, endpoint: str) -> None:
         "updated_at": service.now_ms,
     }
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == endpoint).execute()
-    log.warning("webhook endpoint %s is switched off: its signing secret is lost", endpoint)
+    log.warning("webhook endpoint %s is turned off: its signing secret is lost", endpoint)
 
 
 def _drop_previous_secret(service: AppContext, tx: Tx, endpoint: str) -> None:
@@ -123,7 +123,7 @@ def _drop_previous_secret(service: AppContext, tx: Tx, endpoint: str) -> None:
 def _drop_channel(service: AppContext, tx: Tx, channel: str) -> None:
     gone = {"active": False, "deleted_at": service.now_ms, "secret": "", "shown": "{}"}
     NotificationChannel.update(**gone).where(NotificationChannel.id == channel).execute()
-    log.warning("notification channel %s is removed: where it leads is lost", channel)
+    log.warning("notification channel %s is removed: its address is lost", channel)
 
 
 def _drop_client_key(service: AppContext, tx: Tx, row: str) -> None:

@@ -1,4 +1,4 @@
-"""How things stand, for the operator: what is due, late and failing over all organizations, and what needs somebody."""
+"""Server status for the operator, across organizations, with the problems to solve."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from socialpub.domain.server import instance
 from socialpub.store.engine import sql
 from socialpub.store.queries import gauges, server_status
 
-LATE_MS = 60_000  # by so much a post is overdue, and not only on its way
-SOON_MS = 3600 * 1000  # what is on its way may be looked at again within this time
-SILENT_MS = 2 * int(instance.GENERATION_SECONDS * 1000)  # a server that runs gives a sign of life at each beat
+LATE_MS = 60_000  # a post this late counts as overdue
+SOON_MS = 3600 * 1000  # a post being published has its next lookup within this time
+SILENT_MS = 2 * int(instance.GENERATION_SECONDS * 1000)  # a running server records at least every other heartbeat
 SHOWN_MAX = 10
 
 
 class ServerLiveness(TypedDict):
-    """`seenAt`: its last sign of life in the database. `silent`: it runs, and that was too long ago."""
+    """Liveness of the server. `seenAt`: last heartbeat. `silent`: too long ago."""
 
     running: bool
     seenAt: str | None
@@ -38,14 +38,14 @@ class NextDuePost(TypedDict):
 
 
 class OverdueCount(TypedDict):
-    """`count`: at most `server_status.MOST`."""
+    """Overdue posts, counted up to a maximum."""
 
     count: int
     since: str | None
 
 
 class FailureSummary(TypedDict):
-    """Posts that failed for one cause within a day; `newest`: the id of one of them."""
+    """Posts that failed for one cause within a day. `newest`: id of the newest one."""
 
     platform: str
     account: str
@@ -56,7 +56,7 @@ class FailureSummary(TypedDict):
 
 
 class AccountProblemRow(TypedDict):
-    """An account that needs its owner."""
+    """Account with a problem that its owner has to solve."""
 
     id: str
     platform: str
@@ -67,7 +67,7 @@ class AccountProblemRow(TypedDict):
 
 
 class WorkBacklog(TypedDict):
-    """What is still to be done: deliveries to webhooks, messages to people, jobs that are due, by kind."""
+    """Pending webhook deliveries, pending notifications, and due jobs by kind."""
 
     deliveries: int
     notifications: int
@@ -75,7 +75,7 @@ class WorkBacklog(TypedDict):
 
 
 class ServerStatus(TypedDict):
-    """All of it. `ok`: nothing needs anybody; `problems`: what does, in words."""
+    """Status of the server. `problems`: sentences for the operator; `ok`: there are none."""
 
     ok: bool
     problems: list[str]
@@ -91,10 +91,10 @@ class ServerStatus(TypedDict):
 
 
 def load_status(now_ms: int, *, running: bool) -> ServerStatus:
-    """Within a read. `running`: whether a server has the database."""
+    """Load the status. Call within a read. `running`: whether a server process is alive."""
     late, since = sql.fetch_one(server_status.COUNT_OVERDUE, (now_ms - LATE_MS,))
     seen = sql.fetch_value(server_status.FIND_LAST_SEEN)
-    found: ServerStatus = {
+    status: ServerStatus = {
         "ok": True,
         "problems": [],
         "server": {
@@ -115,9 +115,9 @@ def load_status(now_ms: int, *, running: bool) -> ServerStatus:
         ],
         "backlog": _load_backlog(now_ms),
     }
-    found["problems"] = [finding.problem for finding in list_findings(found)]
-    found["ok"] = not found["problems"]
-    return found
+    status["problems"] = [finding.problem for finding in list_findings(status)]
+    status["ok"] = not status["problems"]
+    return status
 
 
 def _build_next(row: Any) -> NextDuePost:
@@ -153,64 +153,64 @@ def _load_backlog(now_ms: int) -> WorkBacklog:
     }
 
 
-# --- What needs somebody -----------------------------------------------------------------------------------------
+# --- Findings ----------------------------------------------------------------------------------------------------
 
 SERVER, PUBLISHING, POSTS, ACCOUNTS = "server", "publishing", "posts", "accounts"
 
 
 @dataclass(frozen=True)
 class StatusFinding:
-    """One problem, for `status` and `doctor`. `about`: one of the four names above. `remedy`: what to do."""
+    """Problem, for `status` and `doctor`. `about`: one of the four names above."""
 
     about: str
     problem: str
     remedy: str
 
 
-def list_findings(found: ServerStatus) -> list[StatusFinding]:
-    """Everything that needs somebody."""
-    return [*_list_server_findings(found), *_list_post_findings(found), *_list_account_findings(found)]
+def list_findings(status: ServerStatus) -> list[StatusFinding]:
+    """List the problems that a person has to solve."""
+    return [*_list_server_findings(status), *_list_post_findings(status), *_list_account_findings(status)]
 
 
-def _list_server_findings(found: ServerStatus) -> Iterator[StatusFinding]:
-    if not found["server"]["running"]:
+def _list_server_findings(status: ServerStatus) -> Iterator[StatusFinding]:
+    if not status["server"]["running"]:
         yield StatusFinding(
             SERVER, "No server runs on this database: nothing is published.", "Start it: socialpub serve"
         )
-    elif found["server"]["silent"]:
-        seen = found["server"]["seenAt"]
+    elif status["server"]["silent"]:
+        seen = status["server"]["seenAt"]
         yield StatusFinding(
-            SERVER, f"The server has given no sign of life since {seen}.", "Look at its log, and restart it."
+            SERVER, f"The server has not recorded a heartbeat since {seen}.", "Check its log, then restart it."
         )
-    if found["paused"]:
-        command = instance.get_resume_command(found["paused"])
-        words = f"Publishing is paused ({found['paused']}): {command} shows what is overdue, and continues."
-        yield StatusFinding(PUBLISHING, words, f"When you have looked: {command}")
+    if status["paused"]:
+        command = instance.get_resume_command(status["paused"])
+        text = f"Publishing is paused ({status['paused']}). {command} lists the overdue posts and continues."
+        yield StatusFinding(PUBLISHING, text, f"Run: {command}")
 
 
-def _list_post_findings(found: ServerStatus) -> Iterator[StatusFinding]:
-    late = found["overdue"]
+def _list_post_findings(status: ServerStatus) -> Iterator[StatusFinding]:
+    late = status["overdue"]
     if late["count"]:
-        words = f"{format_posts(late['count'])} overdue, the oldest since {late['since']}."
-        yield StatusFinding(POSTS, words, "The log says why they wait.")
-    for cause in found["failing"]:
+        text = f"{format_posts(late['count'])} overdue, the oldest since {late['since']}."
+        yield StatusFinding(POSTS, text, "See the server's log for the reason.")
+    for cause in status["failing"]:
         why, where = cause["rule"] or cause["code"], f"{cause['platform']} {cause['account']}"
-        words = f"{format_posts(cause['count'])} failed or rejected within a day on {where}: {why}"
-        yield StatusFinding(POSTS, f"{words} (such as {cause['newest']}).", "The post log says what to change.")
-    if found["unknown"]:
-        words = f"{format_posts(found['unknown'])} of unknown outcome."
-        yield StatusFinding(POSTS, words, "Look whether they are live, and settle them in the post log.")
+        text = f"{format_posts(cause['count'])} failed or rejected within a day on {where}: {why}"
+        yield StatusFinding(POSTS, f"{text} (for example {cause['newest']}).", "See the post log for what to change.")
+    if status["unknown"]:
+        text = f"{format_posts(status['unknown'])} with an unknown outcome."
+        yield StatusFinding(POSTS, text, "Check whether they are live, then settle them in the post log.")
 
 
 def format_posts(count: int) -> str:
     return "1 post" if count == 1 else f"{count} posts"
 
 
-def _list_account_findings(found: ServerStatus) -> Iterator[StatusFinding]:
-    for account in found["accounts"]:
+def _list_account_findings(status: ServerStatus) -> Iterator[StatusFinding]:
+    for account in status["accounts"]:
         why = account["why"] or {
-            "revoked": "its authorization has ended",
-            "expiring": f"its authorization ends at {account['endsAt']}",
+            "revoked": "its access has expired or was revoked",
+            "expiring": f"its access expires at {account['endsAt']}",
         }.get(account["status"], account["status"])
-        words = f"The account {account['platform']} {account['account']} needs its owner: {why}."
-        yield StatusFinding(ACCOUNTS, words, "Connect it again in the dashboard.")
+        text = f"The account {account['platform']} {account['account']} needs attention: {why}."
+        yield StatusFinding(ACCOUNTS, text, "Reconnect it in the dashboard.")

@@ -1,4 +1,4 @@
-"""How this server is: what whoever runs it looks at first, read off the ends of indexes or in memory."""
+"""System information for the settings page, read from the ends of indexes and from memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from socialpub.store.queries import gauges
 
 @dataclass(frozen=True)
 class ApiVersionInfo:
-    """The version of a platform's API that this server calls."""
+    """API version of a platform that this server calls."""
 
     platform: str
     label: str
@@ -36,12 +36,12 @@ class ApiVersionInfo:
     ends_at: str | None
     state: Literal["good", "soon", "over"]
     next: str | None
-    asked: api_versions.VersionCheckResult | None  # what the platform last said to it
+    last_check: api_versions.VersionCheckResult | None
 
 
 @dataclass(frozen=True)
 class JobKindBacklog:
-    """Jobs of a kind, counted up to `gauges.MOST`."""
+    """Waiting and due jobs of a kind, counted up to a maximum."""
 
     kind: str
     waiting: int
@@ -50,7 +50,7 @@ class JobKindBacklog:
 
 @dataclass(frozen=True)
 class BackupScheduleInfo:
-    """The schedule, and the last one that was made: each is looked through before it has its name."""
+    """Backup schedule, with the newest backup (ms), which was verified when it was made."""
 
     directory: str  # or bucket, or both
     every_seconds: float
@@ -61,12 +61,12 @@ class BackupScheduleInfo:
 
 @dataclass(frozen=True)
 class ServerWideInfo:
-    """What is about all organizations of the server together."""
+    """Information about the whole server, across organizations."""
 
     path: str
     database_bytes: int
     free_bytes: int | None
-    network: str | None  # why the database is not safe where it lies
+    network: str | None  # why the file system is not safe for the database
     queues: list[JobKindBacklog]
     deliveries: int
     notifications: int
@@ -76,18 +76,18 @@ class ServerWideInfo:
 
 @dataclass(frozen=True)
 class SystemInfo:
-    """All of it. `house` is None where other organizations are here too: it is for whoever runs the server."""
+    """System information. `server` is for the operator: None with several organizations."""
 
     started_at: int
     silent_seconds: int
     paused: PausedReason | None
     breakers: list[str]
     versions: list[ApiVersionInfo]
-    house: ServerWideInfo | None
+    server: ServerWideInfo | None
 
 
 def load_system_info(engine: BackgroundEngine, scope: Scope) -> SystemInfo:
-    """Within a read."""
+    """Load the information for an organization. Call within a read."""
     service = engine.service
     silent = service.runtime.clock.monotonic() - engine.heartbeat
     return SystemInfo(
@@ -100,21 +100,21 @@ def load_system_info(engine: BackgroundEngine, scope: Scope) -> SystemInfo:
             if each.name in service.sites
         ],
         versions=list(_list_versions(service)),
-        house=_load_server_wide(engine) if profiles.is_only_organization(scope.organization) else None,
+        server=_load_server_wide(engine) if profiles.is_only_organization(scope.organization) else None,
     )
 
 
 def _list_versions(service: AppContext) -> Iterator[ApiVersionInfo]:
-    said = {each.platform: each for each in api_versions.list_checks()}
+    checks = {each.platform: each for each in api_versions.list_checks()}
     for name, platform in platforms.PLATFORMS.items():
-        site, asked = service.sites[name], said.get(name)
+        site, check = service.sites[name], checks.get(name)
         ends, pinned = platform.sunset_of(site), platform.pinned(site)
         left = None if ends is None else parse_instant(ends) - service.now_ms
         state: Literal["good", "soon", "over"] = "good" if left is None or left > NOTICE_MS else "soon"
         newer = platform.version if platform.version != pinned else None
-        asked = asked if asked and asked.pin == pinned else None
-        over = (left is not None and left <= 0) or (asked is not None and asked.heard == "ended")
-        yield ApiVersionInfo(name, platform.label, pinned, site.enabled, ends, "over" if over else state, newer, asked)
+        check = check if check and check.pin == pinned else None
+        over = (left is not None and left <= 0) or (check is not None and check.verdict == "ended")
+        yield ApiVersionInfo(name, platform.label, pinned, site.enabled, ends, "over" if over else state, newer, check)
 
 
 def _load_server_wide(engine: BackgroundEngine) -> ServerWideInfo:
@@ -139,7 +139,7 @@ def _count_jobs(kind: str, now_ms: int) -> JobKindBacklog:
 
 
 def _measure_database(service: AppContext) -> int:
-    """With its log, which is a part of it."""
+    """Return the size in bytes, including the WAL."""
     total = 0
     for path in list_files(service.db.path):
         with contextlib.suppress(FileNotFoundError):
@@ -155,7 +155,7 @@ def _measure_free_space(service: AppContext) -> int | None:
 
 
 def _load_backups(engine: BackgroundEngine) -> BackupScheduleInfo:
-    asked, timed = engine.service.runtime.settings.backup, engine.periodic.backups
-    bucket = f"s3://{asked.s3_bucket}" if asked.s3_endpoint else ""
-    where = " and ".join(filter(None, (asked.directory, bucket)))
-    return BackupScheduleInfo(where, asked.every, asked.keep, timed.newest(), timed.problem)
+    settings, backups = engine.service.runtime.settings.backup, engine.periodic.backups
+    bucket = f"s3://{settings.s3_bucket}" if settings.s3_endpoint else ""
+    where = " and ".join(filter(None, (settings.directory, bucket)))
+    return BackupScheduleInfo(where, settings.every, settings.keep, backups.newest(), backups.problem)

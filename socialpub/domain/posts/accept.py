@@ -472,12 +472,12 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], n
     last = sql.insert(acceptance.INSERT_POSTS, rows, (now,))
     assert last is not None, "a batch has posts"
     resolved_targets = [(plan.at_ms, target.resolved) for plan in plans for target in plan.targets]
-    service.lately.said((resolved.account["id"], resolved.draft.text) for _, resolved in resolved_targets)
+    service.recent_posts.add_texts((resolved.account["id"], resolved.draft.text) for _, resolved in resolved_targets)
     posts = [
         (resolved.account["id"], resolved.platform, now if at_ms is None else at_ms)
         for at_ms, resolved in resolved_targets
     ]
-    tx.after_commit(lambda: service.lately.came(posts))
+    tx.after_commit(lambda: service.recent_posts.add_posts(posts))
     first = last - len(rows) + 1  # consecutive, because there is only one writer
     return {target.post: first + place for place, target in enumerate(_iter_targets(plans))}
 

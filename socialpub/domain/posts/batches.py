@@ -195,13 +195,13 @@ class BatchCompletion:
         self._finished: FinishedBatch | None = None
 
     def __enter__(self) -> Self:
-        self._future = self._service.hub.expect(self._name)
-        self._service.hub.witness(self._name, self._check_finished)
+        self._future = self._service.hub.subscribe(self._name)
+        self._service.hub.add_observer(self._name, self._check_finished)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._service.hub.dismiss(self._name, self._check_finished)
-        self._service.hub.forget(self._name, self._future)
+        self._service.hub.remove_observer(self._name, self._check_finished)
+        self._service.hub.unsubscribe(self._name, self._future)
 
     def _check_finished(self, tx: Tx, post: PostRow) -> None:
         """Check, in the transaction that ends a post, whether the batch is complete."""
@@ -225,7 +225,7 @@ class BatchCompletion:
 
     def _notify(self, finished: FinishedBatch) -> None:
         self._finished = finished
-        self._service.hub.ring(self._name)
+        self._service.hub.notify(self._name)
 
     async def wait(self, seconds: float) -> FinishedBatch | None:
         """Wait for the end; None after `seconds` or when the server stops."""
@@ -275,7 +275,7 @@ async def store_response(
 
     stored = await write_after_acceptance(service, store)
     if stored is None:
-        service.lost.unkept.add(str(answer.batch))
+        service.lost.unstored.add(str(answer.batch))
     return stored or answer
 
 

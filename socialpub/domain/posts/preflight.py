@@ -193,7 +193,7 @@ class PostHistory(NamedTuple):
 
 def load_history(service: AppContext, targets: Sequence[ResolvedTarget], at_ms: int | None) -> PostHistory:
     """Read the history of each target due at `at_ms` (None: now)."""
-    service.lately.read(_list_history_keys(targets))
+    service.recent_posts.load(_list_history_keys(targets))
     due = service.now_ms if at_ms is None else at_ms
     recent = [_count_recent(target, due) if platforms.platform(target.platform).asks_log else 0 for target in targets]
     return PostHistory(find_repeated(service, targets), recent)
@@ -215,7 +215,7 @@ def _count_recent(target: ResolvedTarget, due_ms: int) -> int:
 def find_repeated(service: AppContext, targets: Sequence[ResolvedTarget]) -> list[str | None]:
     """Find for each target the newest post of 24 hours with its text that is or may go out."""
     texts = [(target.account["id"], target.draft.text) for target in targets]
-    keys = [sought for sought in dict.fromkeys(texts) if sought[1] and service.lately.may_have(*sought)]
+    keys = [sought for sought in dict.fromkeys(texts) if sought[1] and service.recent_posts.may_have(*sought)]
     if not keys:
         return [None] * len(targets)
     history = sql.fetch_value(acceptance.FIND_DUPLICATES, (sql.dump_json(keys), service.now_ms - DAY_MS))
@@ -326,7 +326,7 @@ def _describe_repeat(repeat: RepeatedText) -> str:
 def _is_cap_near(service: AppContext, name: str, cap: PostingCap, at_ms: int) -> bool:
     """Return whether the posts up to `at_ms` nearly reach the cap. `name`: account or platform."""
     threshold = -(-cap.posts * CAP_WARNING_RATIO[0] // CAP_WARNING_RATIO[1]) - 1
-    return service.lately.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, threshold)
+    return service.recent_posts.has_as_many(name, at_ms - cap.seconds * 1000, at_ms, threshold)
 
 
 def _format_span(seconds: int) -> str:
@@ -454,10 +454,10 @@ async def _run_deep(
     fetched.set_organization(batch, scope.organization)
     loop = asyncio.get_running_loop()
     share = ShareKey(owner=scope.organization)
-    service.executors.steered.admit(share, len(targets))
+    service.executors.custom_hosts.admit(share, len(targets))
     await loop.run_in_executor(service.executors.immediate.of(share), fetched.add_inline, batch, inline)
     futures = [
-        service.executors.steered.submit_for(share, check_deep, service, fetched, batch, target) for target in targets
+        service.executors.custom_hosts.submit_for(share, check_deep, service, fetched, batch, target) for target in targets
     ]
     runs = [asyncio.wrap_future(each) for each in futures]
     try:
@@ -465,7 +465,7 @@ async def _run_deep(
         return [run.result() if run.done() else _UNMEASURED for run in runs]
     finally:
         for each in futures:
-            service.executors.steered.withdraw(share, each)
+            service.executors.custom_hosts.withdraw(share, each)
         deletion = _delete_media_later(service, fetched, batch, runs)
         if all(run.done() for run in runs):
             await deletion
@@ -473,14 +473,14 @@ async def _run_deep(
 
 async def _wait_for_runs(service: AppContext, batch: str, runs: Sequence[asyncio.Future[TargetFindings]]) -> None:
     """Wait for all runs, the time limit, or the server's stop."""
-    stopped = service.hub.expect(batch)
+    stopped = service.hub.subscribe(batch)
     finished = asyncio.ensure_future(asyncio.wait(runs, timeout=service.runtime.settings.publishing.immediate_wait))
     try:
         waits: list[asyncio.Future[Any]] = [finished, asyncio.wrap_future(stopped)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         finished.cancel()
-        service.hub.forget(batch, stopped)
+        service.hub.unsubscribe(batch, stopped)
 
 
 def _delete_media_later(

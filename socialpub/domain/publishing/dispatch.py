@@ -40,7 +40,7 @@ def start(service: AppContext, fetched: library.BatchMediaCache, claim: Claim, o
         else:
             _execute(service, fetched, snapshot, on_done)
 
-    service.executors.crew.run(claim_and_run)
+    service.executors.upstream_pool.run(claim_and_run)
 
 
 def start_claimed(
@@ -48,7 +48,7 @@ def start_claimed(
 ) -> None:
     """Execute a claimed post, after the commit of the claim."""
     try:
-        service.executors.crew.run(functools.partial(_execute, service, fetched, snapshot, on_done))
+        service.executors.upstream_pool.run(functools.partial(_execute, service, fetched, snapshot, on_done))
     except RuntimeError:  # no thread available: the post is resumed when its lease expires
         log.exception("post %s: no thread is available; it is resumed when its lease expires", snapshot.claim.key)
         on_done(False)

@@ -186,7 +186,7 @@ class _PublishRun:
         on_done, self.on_done, self.is_detached = self.on_done, None, True
         assert on_done is not None, "a run that continues in other threads needs a callback for its end"
         try:
-            self.service.executors.crew.run(functools.partial(self._run_in_thread, steps, on_done))
+            self.service.executors.upstream_pool.run(functools.partial(self._run_in_thread, steps, on_done))
         except RuntimeError:  # no thread available: the lease expires, and the send is looked up
             log.exception(
                 "post %s: no thread is available for the steps after its send; it resumes when its lease expires",
@@ -441,7 +441,7 @@ class _PublishRun:
         )
         if not step.is_informative:
             return intent
-        error.platform_response = self.up.scrubbed(error.platform_response)
+        error.platform_response = self.up.redact(error.platform_response)
         is_answered, refused = step.is_answered, step.refused
         return self._record(
             lambda tx: intents.record_ambiguity(
@@ -457,9 +457,9 @@ class _PublishRun:
             intent["intent_at"],
         )
         try:
-            return self.up.call(lambda up: self.up.connector.settle(up, plan, since), looking=True, bound=bound)
+            return self.up.call(lambda up: self.up.connector.settle(up, plan, since), is_lookup=True, bound=bound)
         except ApiError as error:
-            return Unknown({"error": error.message, "answer": self.up.scrubbed(error.platform_response)})
+            return Unknown({"error": error.message, "answer": self.up.redact(error.platform_response)})
 
     def _record_resend(self, tx: Tx, intent: IntentRow, found: Absent) -> IntentRow:
         counted = intents.record_lookup(self.service, tx, self.snapshot, intent, found.evidence, None)
@@ -479,8 +479,8 @@ class _PublishRun:
             return
         error.platform_version = error.platform_version or self.up.platform.pinned(self.up.site) or None
         # Separately: of a long response only the beginning is stored.
-        error.platform_response = self.up.scrubbed(error.platform_response)
-        error.message = self.up.scrubbed(error.message)
+        error.platform_response = self.up.redact(error.platform_response)
+        error.message = self.up.redact(error.message)
         if error.token_refused and error.code == "platform_auth_failed" and error.rule is None:
             error.rule = "account.reconnect_required"
             if error.remediation == ERRORS[error.code].remediation:  # the platform's own advice is better

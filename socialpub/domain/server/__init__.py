@@ -1,1 +1,1 @@
-"""The server process and its database: ownership, fencing, detection of copies, and the clock."""
+"""Server process and database: ownership, fencing, detection of copies, and the clock."""

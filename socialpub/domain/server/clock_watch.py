@@ -1,7 +1,7 @@
-"""Whether the wall clock can be trusted: it was not set ahead while we ran, and not while we did not.
+"""Detection of a wall clock that was set, while the server runs or while it is stopped.
 
-A clock that jumps ahead would publish tomorrow's posts now. A jump back publishes nothing early: what waits for a
-moment is late by as much as the clock is, and what only waits for a while goes on waiting that while.
+A clock set ahead would publish tomorrow's posts now. A clock set back publishes nothing early: scheduled posts are late
+by that step, and delays are shortened by it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from socialpub.store.schema.models import Account
 log = logging.getLogger("socialpub.clock")
 
 DRIFT_MS = 120_000
-STEP_BACK_MS = 1000  # less is a clock being kept right
+STEP_BACK_MS = 1000  # smaller steps are normal corrections
 PROBE_SECONDS = 5.0
 
 
 class ClockWatch:
-    """Compares wall time with monotonic time since the last moment at which the wall clock was trusted."""
+    """Compares wall time with monotonic time since the wall clock was last trusted."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
@@ -33,51 +33,51 @@ class ClockWatch:
     def _now(self) -> float:
         return self._clock.now_ms() - self._clock.monotonic() * 1000
 
-    def jumped(self) -> bool:
-        """Whether the wall clock is now more than 120 s ahead of where it should be."""
+    def has_jumped(self) -> bool:
+        """Return whether the wall clock is now more than 120 s ahead."""
         with self._lock:
             offset = self._now()
             self._offset = min(self._offset, offset)
             return offset - self._offset > DRIFT_MS
 
-    def went_back(self) -> int:
-        """By how much the wall clock was set back since the last look, in milliseconds."""
+    def measure_step_back(self) -> int:
+        """Return by how many ms the clock was set back since the last call; 0 if under 1000."""
         with self._lock:
             offset = self._now()
             back, self._seen = int(self._seen - offset), offset
         return back if back >= STEP_BACK_MS else 0
 
     def trust(self) -> None:
-        """The wall clock is right as it stands."""
+        """Trust the wall clock as it is now."""
         with self._lock:
             self._offset = self._now()
 
 
 def is_doubtful(seen_at: int, now: int) -> bool:
-    """Whether a start is so long after the last sign of life that the clock may as well have been set ahead."""
+    """Return whether the last heartbeat is so old that the clock may have been set ahead."""
     return bool(seen_at and now > seen_at + DRIFT_MS)
 
 
 def is_confirmed_upstream(service: AppContext) -> bool:
-    """Whether the `Date` of a platform's answer is within 120 s of our clock; False also when none answers."""
+    """Return whether the `Date` header of a platform is within 120 s of our clock."""
     for url in _list_hosts(service):
         date = _fetch_date(service, url)
         if date is None:
             continue
-        off = service.now_ms - date
-        if abs(off) <= DRIFT_MS:
+        drift = service.now_ms - date
+        if abs(drift) <= DRIFT_MS:
             return True
-        log.warning("the clock of this machine differs by %d s from that of %s", off // 1000, url)
+        log.warning("the clock of this machine differs by %d s from that of %s", drift // 1000, url)
     return False
 
 
 def _list_hosts(service: AppContext) -> list[str]:
-    """The addresses of the platforms that accounts are connected at; of all, while there are none."""
+    """List the addresses of platforms with connected accounts, or of all enabled ones."""
     enabled = [name for name in platforms.CONNECTORS if service.sites[name].enabled]
     used = service.read(_list_connected_platforms).result()
     sites = [service.sites[name] for name in [name for name in enabled if name in used] or enabled]
-    named = [value for site in sites for value in site.model_dump().values() if isinstance(value, str)]
-    return list(dict.fromkeys(value for value in named if value.startswith(("http://", "https://"))))
+    values = [value for site in sites for value in site.model_dump().values() if isinstance(value, str)]
+    return list(dict.fromkeys(value for value in values if value.startswith(("http://", "https://"))))
 
 
 def _list_connected_platforms() -> set[str]:

@@ -1,14 +1,14 @@
-"""Whether this database is the one that ran last here, or a copy: restored, cloned, rolled back.
+"""Detection of a copied database: restored, cloned or rolled back.
 
-A copy says `queued` where the world says posted. What a run leaves for the next start to compare, at each beat:
+A copy may have posts as `queued` that are published by now. Each heartbeat stores, for the next start to compare:
 
-- in the database, a number that only grows (`beat`) and a random `mark`;
-- the same in `{data_dir}/instance.state`, with what no copy takes along: which file the database is and which file
-  `instance.state` itself is (the number and birth of each), the machine, its boot, the device;
-- the same number and mark outside the data folder, under the database's own id: they stay when a volume is rolled back.
+- in the database, an increasing number (`beat`) and a random `mark`;
+- both in `{data_dir}/instance.state`, with facts that a copy does not preserve: inode and birth time of the database
+  and of `instance.state` itself, the machine, its boot and the device;
+- both outside the data folder, under the database's id: they stay when a volume is rolled back.
 
-A difference that may mean a copy pauses the start. What cannot be known (in containers, on file systems without lasting
-numbers, where nothing outside can be written) is not compared: a plain restart must not pause.
+A difference that may mean a copy pauses the start. Facts that are not available (in containers, on file systems without
+stable inodes, without a writable folder outside) are not compared: a plain restart must not pause.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from socialpub.store.engine.locks import StartError
 
 log = logging.getLogger("socialpub.jobs")
 
-MARKS_MAX = 64  # files in a folder of marks; the oldest go
+MARKS_MAX = 64  # files in a folder of marks; the oldest are deleted
 _UNKNOWN_FILE = FileId(0, None, None)
 
 
 @dataclass(frozen=True)
 class DatabaseGeneration:
-    """One count of a database's life: of two with the same number only one can be its own."""
+    """Generation of a database, increased by each heartbeat; `mark` tells copies apart."""
 
     number: int
     mark: str
 
     def is_behind(self, other: DatabaseGeneration | None) -> bool:
-        """Whether the other one is from a life that this one does not know of."""
+        """Return whether `other` is newer, or from another copy."""
         if other is None:
             return False
         return self.number < other.number or (self.number == other.number and self.mark != other.mark)
@@ -53,7 +53,7 @@ class DatabaseGeneration:
 
 @dataclass(frozen=True)
 class ShutdownRecord:
-    """The database as it was when a server had closed it, whole as far as anybody knows."""
+    """Size and modification time of the database after a clean stop."""
 
     size: int
     changed_ns: int
@@ -66,7 +66,7 @@ class ShutdownRecord:
 
 @dataclass(frozen=True)
 class InstanceState:
-    """What `instance.state` says. A file of an older socialpub holds only the first two."""
+    """Content of `instance.state`. Files of older versions have only the first two fields."""
 
     beat: int
     mark: str
@@ -76,7 +76,7 @@ class InstanceState:
     machine: str = ""
     boot: str = ""
     kernel: str = ""
-    doubted: str = ""  # why the file may be damaged, as long as it has not been looked through
+    doubted: str = ""  # why the file may be damaged, until it is checked
     left: ShutdownRecord | None = None
 
     @classmethod
@@ -89,7 +89,7 @@ class InstanceState:
 
 @dataclass(frozen=True)
 class StartEvidence:
-    """What a start sees."""
+    """Facts that a start compares."""
 
     beat: DatabaseGeneration
     state: InstanceState
@@ -99,7 +99,7 @@ class StartEvidence:
     host: HostIdentity
 
     def is_elsewhere(self) -> bool:
-        """Another disk, though the machine has not been started anew, and nothing outside vouches for it."""
+        """Return whether it moved to another disk without a reboot, and the mark differs."""
         now, before = self.database.device, self.state.database.device
         same_boot = bool(self.host.boot) and self.host.boot == self.state.boot
         return same_boot and host_identity.is_disk_device(before) and now != before and self.beat != self.outside
@@ -108,7 +108,7 @@ class StartEvidence:
         return bool(self.host.machine and self.state.machine and self.host.machine != self.state.machine)
 
 
-# In this order: the first that holds is told.
+# In this order: the first that applies is reported.
 _OLDER_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
     (
         lambda found: found.beat.is_behind(DatabaseGeneration(found.state.beat, found.state.mark)),
@@ -130,8 +130,8 @@ _ELSEWHERE_SIGNS: tuple[tuple[Callable[[StartEvidence], bool], str], ...] = (
 )
 
 
-def explain_copy(settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration) -> str | None:
-    """Why this database may be a copy; None when it is the one that ran last."""
+def explain_copy(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> str | None:
+    """Return why this database may be a copy, or None."""
     path = get_state_path(settings)
     state = read_state(path)
     if state is None:
@@ -141,20 +141,20 @@ def explain_copy(settings: Settings, where: HostIdentity, uid: str, beat: Databa
         state,
         host_identity.identify_file(path),
         host_identity.identify_file(settings.database_path),
-        _find_outside_generation(settings, where, uid),
-        where,
+        _find_outside_generation(settings, host, uid),
+        host,
     )
     return next((words for sign, words in (*_OLDER_SIGNS, *_ELSEWHERE_SIGNS) if sign(found)), None)
 
 
-# --- Moved on purpose ----------------------------------------------------------------------------------------------
+# --- Handover ----------------------------------------------------------------------------------------------------
 
 HANDOVER_MS = 7 * 86_400_000
 
 
 @dataclass(frozen=True)
 class HandoverRecord:
-    """What `socialpub move` leaves in the database: from where, when, and at which beat, so that it counts once."""
+    """Record of `socialpub move` in the database: old path, time and generation."""
 
     path: str
     at: int
@@ -170,23 +170,23 @@ class HandoverRecord:
 
 
 def parse_handover(text: str | None, beat: DatabaseGeneration, now: int) -> HandoverRecord | None:
-    """What the database says of a move that still counts: nobody has run it since, and it is not a week ago."""
+    """Parse a handover; None if the database has run since, or the handover is a week old."""
     if not text:
         return None
-    said = HandoverRecord(**json.loads(text))
-    counts = (said.beat, said.mark) == (beat.number, beat.mark) and abs(now - said.at) <= HANDOVER_MS
-    return said if counts else None
+    record = HandoverRecord(**json.loads(text))
+    is_valid = (record.beat, record.mark) == (beat.number, beat.mark) and abs(now - record.at) <= HANDOVER_MS
+    return record if is_valid else None
 
 
 def explain_copy_after_handover(
-    settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration, said: HandoverRecord
+    settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, record: HandoverRecord
 ) -> str | None:
-    """Why a database that was handed over may be a copy all the same; None where it has come to its new place.
+    """Return why a handed over database may still be a copy; None at its new place.
 
-    StartError at the old place, which publishes no more.
+    Raises StartError at the old place.
     """
-    path, outside = get_state_path(settings), _find_outside_generation(settings, where, uid)
-    state, is_there = read_state(path), os.path.realpath(settings.database_path) == said.path
+    path, outside = get_state_path(settings), _find_outside_generation(settings, host, uid)
+    state, is_there = read_state(path), os.path.realpath(settings.database_path) == record.path
     if is_there and state is not None:
         found = StartEvidence(
             beat,
@@ -194,7 +194,7 @@ def explain_copy_after_handover(
             host_identity.identify_file(path),
             host_identity.identify_file(settings.database_path),
             outside,
-            where,
+            host,
         )
         if not any(sign(found) for sign, _ in _ELSEWHERE_SIGNS):
             raise StartError(f"{settings.database_path} {_HANDED_OVER_MESSAGE}")
@@ -202,61 +202,61 @@ def explain_copy_after_handover(
 
 
 _HANDED_OVER_MESSAGE = (
-    "was handed over by `socialpub move`: start it at its new place. If it is to stay here, and was started nowhere "
-    "else: socialpub move --back. Nothing was changed."
+    "was handed over by `socialpub move`: start it at its new place. If it is to stay here, and was not started "
+    "anywhere else: socialpub move --back. Nothing was changed."
 )
 
 
 def save_state(
-    settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration, *, outside: bool, doubted: str = ""
+    settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration, *, outside: bool, doubted: str = ""
 ) -> None:
-    """Write down what the next start compares. `outside`: also outside the data folder. `doubted`: as of the state."""
+    """Write `instance.state`. `outside`: the mark too. `doubted`: why the file may be damaged."""
     database = settings.database_path
     wal = database.with_name(database.name + "-wal")
-    known = {
+    state = {
         "beat": beat.number,
         "mark": beat.mark,
         "database": asdict(host_identity.identify_file(database)),
-        "machine": where.machine,
-        "boot": where.boot,
+        "machine": host.machine,
+        "boot": host.boot,
         "kernel": host_identity.get_boot_id(),
         "doubted": doubted,
     }
     with contextlib.suppress(FileNotFoundError):
-        known["log"] = asdict(host_identity.identify_file(Path(os.path.realpath(wal))))
+        state["log"] = asdict(host_identity.identify_file(Path(os.path.realpath(wal))))
     _write_file(
-        get_state_path(settings), lambda fresh: known | {"own": asdict(host_identity.identify_file(fresh))}, sync=True
+        get_state_path(settings), lambda fresh: state | {"own": asdict(host_identity.identify_file(fresh))}, sync=True
     )
     if outside:
-        _write_mark(settings, where, uid, beat)
+        _write_mark(settings, host, uid, beat)
 
 
-# --- Whether the file is to be looked through --------------------------------------------------------------------
+# --- Pending integrity check -------------------------------------------------------------------------------------
 
 
 def find_pending_check(settings: Settings) -> PendingIntegrityCheck | None:
-    """Whether a start owes the file a look; None after a clean stop, when nobody has touched it since.
+    """Return the integrity check that a start has to make; None after a clean stop.
 
-    A process that was killed leaves no damage behind it, as long as the kernel that has its files goes on.
+    A killed process leaves no damage while the same kernel runs.
     """
     state = read_state(get_state_path(settings))
     if state is None or (state.left is None and not state.kernel):
-        return PendingIntegrityCheck("nothing is known of how it was left", first=False)
+        return PendingIntegrityCheck("it is not known how the server stopped", first=False)
     if state.doubted:
         return PendingIntegrityCheck(state.doubted, first=True)
     if state.left is not None:
         return (
             None
             if state.left == ShutdownRecord.of(settings.database_path)
-            else PendingIntegrityCheck("it was changed since", first=True)
+            else PendingIntegrityCheck("the file was changed since the server stopped", first=True)
         )
     if state.kernel == host_identity.get_boot_id():
-        return PendingIntegrityCheck("the server was killed, or stopped before it had looked", first=False)
+        return PendingIntegrityCheck("the server was killed, or stopped before it had checked the file", first=False)
     return PendingIntegrityCheck("the machine went down", first=True)
 
 
 def save_clean_stop(settings: Settings, beat: int) -> None:
-    """After the database was closed by whoever had it: as it is, it owes no look. Not once somebody else has beaten."""
+    """Record a clean stop, unless another process has recorded a heartbeat since."""
     path = get_state_path(settings)
     try:
         state, left = read_state(path), ShutdownRecord.of(settings.database_path)
@@ -264,12 +264,12 @@ def save_clean_stop(settings: Settings, beat: int) -> None:
             known = json.loads(path.read_text(encoding="utf-8")) | {"left": asdict(left)}
             _write_file(path, lambda fresh: known | {"own": asdict(host_identity.identify_file(fresh))}, sync=True)
     except (StartError, OSError) as error:
-        log.warning("%s could not be written (%s): the next start looks at the whole database", path, error)
+        log.warning("%s could not be written (%s): the next start checks the whole database", path, error)
 
 
 @contextlib.contextmanager
 def record_own_changes(settings: Settings) -> Iterator[None]:
-    """What a command changes while no server runs is no change from outside."""
+    """Keep a clean stop valid across the changes of a command that runs without a server."""
     state = read_state(get_state_path(settings)) if settings.database_path.exists() else None
     as_left = state is not None and state.left is not None and find_pending_check(settings) is None
     yield
@@ -282,24 +282,24 @@ def get_state_path(settings: Settings) -> Path:
 
 
 def get_restore_path(database: Path) -> Path:
-    """Where a restore makes the database, until it is whole."""
+    """Return the path at which a restore builds the database."""
     real = Path(os.path.realpath(database))
     return real.with_name(real.name + ".restoring")
 
 
 def read_state(path: Path) -> InstanceState | None:
-    """What the file says; None where there is none. StartError for one that cannot be read."""
+    """Read the state; None if there is no file. Raises StartError if it cannot be read."""
     try:
         return InstanceState.read(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        said = os_errors.describe(error) or "it is damaged"
-        raise StartError(f"{path} cannot be read: {said}. Remove it to start paused.") from error
+        why = os_errors.describe(error) or "it is damaged"
+        raise StartError(f"{path} cannot be read: {why}. Remove it to start paused.") from error
 
 
 def _write_file(path: Path, content: Callable[[Path], Mapping[str, Any]], *, sync: bool) -> None:
-    """Put a small file in its place, whole or not at all, whoever else is doing so."""
+    """Write a small file atomically; safe for concurrent writers."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         with os.fdopen(private_files.replace(fresh), "w", encoding="utf-8") as file:
@@ -314,22 +314,22 @@ def _write_file(path: Path, content: Callable[[Path], Mapping[str, Any]], *, syn
         raise
 
 
-# --- Outside -----------------------------------------------------------------------------------------------------
+# --- Marks -------------------------------------------------------------------------------------------------------
 
 
-def _find_outside_generation(settings: Settings, where: HostIdentity, uid: str) -> DatabaseGeneration | None:
-    """The newest beat that is known outside the data folder; None where nothing is, or nothing can be read."""
+def _find_outside_generation(settings: Settings, host: HostIdentity, uid: str) -> DatabaseGeneration | None:
+    """Return the newest generation stored outside the data folder, or None."""
     beats = [
         beat
-        for folder in _list_mark_folders(settings, where)
+        for folder in _list_mark_folders(settings, host)
         if uid and (beat := _read_mark(_get_mark_path(folder, uid)))
     ]
     return max(beats, key=lambda beat: beat.number, default=None)
 
 
-def _write_mark(settings: Settings, where: HostIdentity, uid: str, beat: DatabaseGeneration) -> None:
-    """In the first folder that takes it. Not synced: a mark that is lost makes nothing worse."""
-    for folder in _list_mark_folders(settings, where):
+def _write_mark(settings: Settings, host: HostIdentity, uid: str, beat: DatabaseGeneration) -> None:
+    """Write the mark to the first writable folder. Not synced: losing it is harmless."""
+    for folder in _list_mark_folders(settings, host):
         try:
             private_files.make_folder(folder)
             if folder.stat().st_uid == os.getuid() and not folder.is_symlink():
@@ -337,13 +337,13 @@ def _write_mark(settings: Settings, where: HostIdentity, uid: str, beat: Databas
                 _delete_old_marks(folder)
                 return
         except OSError as error:
-            log.debug("no mark in %s: %s", folder, os_errors.describe(error))
+            log.debug("the mark could not be written to %s: %s", folder, os_errors.describe(error))
 
 
-def _list_mark_folders(settings: Settings, where: HostIdentity) -> Iterator[Path]:
-    """Those that do not travel with the data."""
+def _list_mark_folders(settings: Settings, host: HostIdentity) -> Iterator[Path]:
+    """List the folders that are not copied along with the data."""
     homes = {Path(os.path.realpath(home)) for home in (settings.data_dir, settings.database_path.parent)}
-    for folder in where.marks:
+    for folder in host.marks:
         real = Path(os.path.realpath(folder))
         if not any(real.is_relative_to(home) for home in homes):
             yield folder
@@ -367,22 +367,22 @@ def _delete_old_marks(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-# --- Before the database is opened -------------------------------------------------------------------------------
+# --- Checks before opening ---------------------------------------------------------------------------------------
 
 
 def check_files(settings: Settings) -> None:
-    """StartError where opening the database would make things worse: it is gone, or its log is another file's."""
+    """Raise StartError if opening would do damage: a missing database, or a foreign WAL."""
     database, path = settings.database_path, get_state_path(settings)
     begun = get_restore_path(database)
     if begun.exists() and not database.exists():
-        raise StartError(f"A restore was cut off: do it again, or remove {begun}. Nothing was changed.")
+        raise StartError(f"A restore was interrupted. Repeat it, or remove {begun}. Nothing was changed.")
     state = read_state(path)
     if state is None:
         return
     if not database.exists():
         raise StartError(
-            f"{database} is not there, though {path} says that it was. Put it back (a backup starts paused); "
-            f"to begin with an empty database, remove {path}."
+            f"{database} is missing, although {path} records it. Put it back (a backup starts paused), or, to start "
+            f"with an empty database, remove {path}."
         )
     wal = Path(os.path.realpath(database) + "-wal")
     if not wal.exists() or state.log == _UNKNOWN_FILE:
@@ -391,6 +391,6 @@ def check_files(settings: Settings) -> None:
     is_same_log = here.inode is not None and not here.differs(state.log.inode, state.log.born)
     if is_same_log and replaced.differs(state.database.inode, state.database.born):
         raise StartError(
-            f"{wal} belongs to the database that was at {database} before this one, and would damage it. "
+            f"{wal} belongs to another database that was at {database} before, and would damage this one. "
             f"Move {wal} and {wal.name.removesuffix('-wal')}-shm away, then start again. Nothing was changed."
         )

@@ -136,12 +136,12 @@ class RequestContext:
 
     async def read_inline(self, run: Callable[[], T]) -> T:
         """`AppContext.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
-        await self.service.give_way(self.scope.organization)
+        await self.service.pace_reads(self.scope.organization)
         return await self.service.read_inline(run)
 
     async def read(self, run: Callable[[], T]) -> T:
         """`AppContext.read`, at the same pace."""
-        await self.service.give_way(self.scope.organization)
+        await self.service.pace_reads(self.scope.organization)
         return await self.service.read(run)
 
     @property

@@ -156,7 +156,7 @@ def test_each_attempt_that_fails_leaves_one_line_and_so_does_the_end(
     world.server.skip(3601)
     world.server.wait(post, "validated", seconds=60)
     (line,) = told(caplog, post)
-    assert " failed, is tried again: account " in line
+    assert " failed, will be retried: account " in line
     assert ": platform_unavailable" in line
     world.server.lab.lab.faults.clear()
     world.server.skip(600)

@@ -92,7 +92,7 @@ def test_two_honest_requests_are_two_batches(world: RequestCast) -> None:
     assert len({answer.json()["id"] for answer in answers}) == 3
     assert not any(is_joined(answer) for answer in answers)
     forgotten(world)
-    assert world.server.service.lost.unheard == {}
+    assert world.server.service.lost.undelivered == {}
 
 
 def test_twins_at_once_whose_clients_wait_are_two_batches(narrow: RequestCast) -> None:
@@ -148,7 +148,7 @@ def test_what_counts_no_more_is_forgotten(narrow: RequestCast) -> None:
     with busy(narrow):
         drop(narrow, narrow.body(text="two"))
     periodic_tasks.sweep(narrow.server.service, narrow.server.engine.fetched)
-    assert len(narrow.server.service.lost.unheard) == len(narrow.server.rows(UnacknowledgedRequest)) == 1
+    assert len(narrow.server.service.lost.undelivered) == len(narrow.server.rows(UnacknowledgedRequest)) == 1
 
 
 def test_a_scheduled_batch_is_joined_too(world: RequestCast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_scheduled_batch_is_joined_too(world: RequestCast, monkeypatch: pytest
     line.sendall(bytes_of(world, world.alice, body))
     entered.wait()
     line.close()
-    while not world.server.service.lost.unheard:
+    while not world.server.service.lost.undelivered:
         sleep_briefly()
     gate.set()
     fault_injection.plan("")
@@ -176,7 +176,7 @@ def test_a_request_that_died_with_its_server_is_joined_after_the_restart(narrow:
         drop(narrow, narrow.body())
     narrow.server.wait(narrow.server.rows(Post)[0]["id"], "published")
     narrow.server.restart(narrow.alice)
-    assert narrow.server.service.lost.unheard == {}
+    assert narrow.server.service.lost.undelivered == {}
     assert is_joined(send(narrow, narrow.alice, narrow.body()))
     assert not is_joined(send(narrow, narrow.alice, narrow.body()))
 
@@ -200,7 +200,7 @@ def test_client_gone_during_the_response_is_owed_it_again(world: RequestCast, mo
         with raw_http.connect(world.server) as line:
             line.sendall(bytes_of(world, world.alice, world.body()))
             assert handed.wait(10)
-        assert wait_for(lambda: bool(world.server.service.lost.unheard), 10)
+        assert wait_for(lambda: bool(world.server.service.lost.undelivered), 10)
     assert is_joined(send(world, world.alice, world.body()))
     assert posts(world) == 1
 

@@ -220,7 +220,7 @@ def test_an_answer_that_could_not_be_kept_is_kept_soon(world: RequestCast, monke
         sleep_briefly()
     again = send(world, world.body(), **{"Idempotency-Key": "k"})
     assert (again.status_code, again.json()) == (200, first.json())
-    assert (world.server.service.lost.unkept, len(world.server.lab.lab.ledger.posts())) == (set(), 1)
+    assert (world.server.service.lost.unstored, len(world.server.lab.lab.ledger.posts())) == (set(), 1)
 
 
 def test_an_answer_that_could_not_be_kept_is_kept_by_the_sweep(world: RequestCast) -> None:

@@ -366,9 +366,9 @@ def test_paused_publishing_is_notified_at_once_and_the_rest_after_it(
 ) -> None:
     on_slack(world.alice, slack)
     on_slack(world.charlie, slack)
-    server, pauses = world.server, world.server.engine.pauses
+    server, pauses = world.server, world.server.engine.gate
     server.service.write(lambda tx: instance.pause(server.service, tx, instance.RESTORED)).result()
-    pauses.look_again()
+    pauses.update_now()
     told = slack_texts(slack, 2)
     assert {text.split("\n")[0] for text in told} == {"Publishing is paused"}
     assert "Its database was restored or copied" in told[0]
@@ -382,7 +382,7 @@ def test_paused_publishing_is_notified_at_once_and_the_rest_after_it(
         ("token.revoked", "pending"),
     }
     server.service.write(lambda tx: instance.resume(tx, instance.RESTORED)).result()
-    pauses.look_again()
+    pauses.update_now()
     assert slack_texts(slack, 3)[2].startswith("An account on Bluesky needs attention\n")
 
 

@@ -61,7 +61,7 @@ def test_how_things_stand_is_told(server: AppServer, alice: Person) -> None:
 
 
 def test_what_is_late_is_told(server: AppServer, alice: Person) -> None:
-    server.engine.pauses.reason = "clock"
+    server.engine.gate.reason = "clock"
     server.service.jobs.paused = lambda: ("publish",)
     at = format_instant(server.clock.now_ms() + 60_000)
     body = {"text": "soon", "targets": [{"accountId": alice.bluesky}], "scheduledAt": at}

@@ -90,7 +90,7 @@ def down(world: RequestCast, post: str) -> list[tuple[str, ...]]:
 def unavailable(world: RequestCast, post: str) -> list[tuple[str, ...]]:
     world.server.lab.lab.faults.add([{"fault": "status:503", "platform": "bluesky", "operation": "*uploadBlob"}])
     world.server.skip(HOUR + 1)
-    return [(post, "failed, is tried again", "attempt 1", "platform_unavailable")]
+    return [(post, "failed, will be retried", "attempt 1", "platform_unavailable")]
 
 
 REASONS: list[Callable[[RequestCast, str], list[tuple[str, ...]]]] = [

@@ -57,7 +57,7 @@ def test_deliveries_beyond_an_endpoints_slots_go_out_after_them(
         schedule(server, alice, [alice.bluesky])
     sink.wait(CALLS_PER_RECEIVER)
     schedule(server, alice, [alice.bluesky])
-    server.service.ring_receivers([])
+    server.service.wake_deliveries([])
     over.set()
     assert len(sink.wait(CALLS_PER_RECEIVER + 1)) == CALLS_PER_RECEIVER + 1
 

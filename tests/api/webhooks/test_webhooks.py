@@ -219,10 +219,10 @@ def test_what_happens_while_an_endpoint_is_off_or_gone_is_not_sent(world: Reques
 
 def test_a_pause_holds_deliveries_back_too(world: RequestCast, sink: WebhookReceiver) -> None:
     register_endpoint(world.alice, sink.url)
-    world.server.engine.pauses.reason = "restored"
+    world.server.engine.gate.reason = "restored"
     world.scheduled()
     assert {row["status"] for row in list_deliveries(world.alice)} == {"pending"}
-    world.server.engine.pauses.reason = None
+    world.server.engine.gate.reason = None
     wait_for_deliveries(world.server, world.alice, 2, "succeeded")
 
 

@@ -127,7 +127,7 @@ def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelB
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
-    tx.after_commit(lambda: service.ring_receivers([row["id"]]))  # pending messages may be sent now
+    tx.after_commit(lambda: service.wake_deliveries([row["id"]]))  # pending messages may be sent now
     return to_body(find(who.scope, channel))
 
 

@@ -73,7 +73,7 @@ def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
     """Queue a delivery again with all attempts and its event id. Raises ApiError `not_found`."""
     row, _ = _load_row(who.scope, delivery)
     sql.update(statements.RESEND, (who.service.now_ms, delivery))
-    tx.after_commit(lambda: who.service.ring_receivers([row.endpoint]))
+    tx.after_commit(lambda: who.service.wake_deliveries([row.endpoint]))
     return ActionResult(_to_body(_load_row(who.scope, delivery)[0]), 202)
 
 
@@ -98,7 +98,7 @@ def redeliver_since(tx: Tx, who: Actor, endpoint: str, request: RedeliverRequest
     count = 0
     if wanted != "pending":  # already queued
         count = sql.update(statements.RESEND_ALL, (who.service.now_ms, row["id"], wanted, request.since))
-    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))
+    tx.after_commit(lambda: who.service.wake_deliveries([row["id"]]))
     body: RedeliveredBody = {"count": count}
     return ActionResult(body, 202, subject=row["id"])
 

@@ -119,7 +119,7 @@ def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> Endpoi
     if request.active is not None:
         changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
-    tx.after_commit(lambda: who.service.ring_receivers([row["id"]]))  # pending deliveries may be sent now
+    tx.after_commit(lambda: who.service.wake_deliveries([row["id"]]))  # pending deliveries may be sent now
     return to_body(find(who.scope, endpoint))
 
 

@@ -42,7 +42,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 def look(home: TokenService) -> int:
     """One look; how many calls it made."""
     before = home.calls
-    token_refresh.TokenRefresher(home.service).look()
+    token_refresh.TokenRefresher(home.service).run()
     return home.calls - before
 
 
@@ -120,7 +120,7 @@ def test_failures_are_not_repeated_at_once_and_the_waits_grow(make: Make) -> Non
     for _ in range(10):
         home.upstream.wire.planned = [LOST, LOST]
         before = home.calls
-        upkeep.look()
+        upkeep.run()
         asked.append(home.calls - before)
         home.skip(60)
     assert asked == [2, 2, 0, 2, 0, 0, 0, 2, 0, 0]
@@ -144,9 +144,9 @@ def test_accounts_that_wait_after_a_failure_keep_no_other_from_its_turn(
     home.post_due(60)
     upkeep = token_refresh.TokenRefresher(home.service)
     home.upstream.wire.planned = [LOST]
-    upkeep.look()
+    upkeep.run()
     assert not home.is_alive()
-    upkeep.look()
+    upkeep.run()
     assert home.is_alive()
 
 
@@ -177,10 +177,10 @@ def test_a_bug_in_one_renewal_does_not_stop_the_others(make: Make, monkeypatch: 
     home.post_due(60)
     upkeep = token_refresh.TokenRefresher(home.service)
     fault_injection.plan("tok.after_intent=raise")
-    upkeep.look()
+    upkeep.run()
     fault_injection.plan("")
     home.skip(61)
-    upkeep.look()
+    upkeep.run()
     assert home.is_alive()
 
 

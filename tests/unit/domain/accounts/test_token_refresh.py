@@ -442,7 +442,7 @@ def test_a_rotation_of_the_master_key_meanwhile_loses_no_new_tokens(make: Make) 
         home.upstream.wire.request = real  # type: ignore[method-assign]
         reply = real(method, url, **kinds)
         actions.perform_sync(build_operator(home.service, "test"), key_rotation.start)
-        assert key_rotation.reencrypt_all(home.service, lambda done, total: None).left == []
+        assert key_rotation.reencrypt_all(home.service, lambda done, total: None).needed == []
         return reply
 
     home.upstream.wire.request = once  # type: ignore[method-assign]
@@ -498,11 +498,14 @@ def test_a_renewal_leaves_one_line_and_no_token(make: Make, caplog: pytest.LogCa
     caplog.set_level(logging.INFO, "socialpub.tokens")
     home = make()
     fresh = home.renewed()
-    (said,) = (line for line in caplog.messages if "renewed" in line)
-    assert re.fullmatch(rf"account {home.account}, \w+: its tokens were renewed, \d+ ms", said)
+    (said,) = (line for line in caplog.messages if "refreshed" in line)
+    assert re.fullmatch(rf"account {home.account}, \w+: its tokens were refreshed, \d+ ms", said)
     assert fresh.access not in caplog.text
     home.upstream.server.end_tokens(None, access=True, refresh=True)
     with pytest.raises(ApiError):
         home.renewed()
-    assert any(" its tokens were not renewed, " in line for line in caplog.messages)
-    assert any(line.endswith("its authorization has ended; it has to be connected again") for line in caplog.messages)
+    assert any(" its tokens were not refreshed, " in line for line in caplog.messages)
+    assert any(
+        line.endswith("its access has expired or was revoked; its owner has to reconnect it")
+        for line in caplog.messages
+    )

@@ -93,7 +93,7 @@ def test_a_server_renews_before_a_scheduled_post_is_due(server: AppServer, alice
     alice.api.publish(body)
     before = server.rows(Account, id=alice.bluesky)[0]["secret"]
     server.skip(6_500)
-    server.engine.periodic.upkeep.look()
+    server.engine.periodic.token_refresher.run()
     assert eventually(lambda: server.rows(Account, id=alice.bluesky)[0]["secret"] != before)
     assert refreshes(server) == 1
 

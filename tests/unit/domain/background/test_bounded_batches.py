@@ -144,7 +144,7 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])
     keep = server.engine.periodic
     for filed in (40, 80, 120, 140, 140):
-        keep.file_posts()
+        keep.index_posts()
         assert server.service.read(search.get_progress).result() == (filed, len(posts))
         assert all(found == set(posts) for found in searched(alice))
 
@@ -157,12 +157,12 @@ def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     monkeypatch.setattr(periodic_tasks, "INDEX_BACKLOG_MAX", 60)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])  # its runs would come in between
     keep = PeriodicTasks(
-        server.service, server.engine.fetched, server.engine.pauses, server.engine._beats, threading.Event()
+        server.service, server.engine.fetched, server.engine.gate, server.engine._heartbeat, threading.Event()
     )
     posts = schedule(server, alice, 1)
 
     def filed() -> int:
-        keep.file_posts()
+        keep.index_posts()
         assert all(found == set(posts) for found in searched(alice))
         return int(server.service.read(search.get_progress).result().texts)
 

@@ -52,7 +52,7 @@ def hold(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def go_on(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server.service.jobs, "paused", server.engine.pauses.held_kinds)
+    monkeypatch.setattr(server.service.jobs, "paused", server.engine.gate.list_held_kinds)
     server.service.jobs.bell.ring()
 
 
@@ -112,7 +112,7 @@ def test_due_post_gets_a_slot_while_another_kind_fills_its_own(
     monkeypatch.setattr(jobs, "paused", lambda: () if threading.get_ident() == me else NAMES)  # the workers are held
     backlog(server, kind.name)
     taken = [claim for _ in range(3) for _, claim in jobs.claim(jobs.due(100)[0])]
-    assert [claim.kind for claim in taken] == [kind.name] * kind.places(server.service.runtime.settings)
+    assert [claim.kind for claim in taken] == [kind.name] * kind.concurrency(server.service.runtime.settings)
     share = ShareKey("bluesky", alice.organization)
     server.service.write(lambda tx: jobs.put(tx, "publish", "due", jobs.clock.now_ms(), alice.bluesky, share)).result()
     assert [claim.key for claim in jobs.due(1)[0]] == ["due"]

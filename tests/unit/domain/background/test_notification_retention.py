@@ -35,7 +35,7 @@ def told(server: AppServer, person: Person, sink: WebhookReceiver, status: str) 
 
 
 def forget(server: AppServer, days: float) -> int:
-    return HistoryRetention(server.service).look(server.clock.now_ms() + int(days * DAY_MS))
+    return HistoryRetention(server.service).run(server.clock.now_ms() + int(days * DAY_MS))
 
 
 def test_what_was_told_goes_after_its_time(server: AppServer, alice: Person, sink: WebhookReceiver) -> None:

@@ -38,8 +38,8 @@ def forget(server: AppServer, days: float) -> None:
     """All that is forgotten so many days from now."""
     kept = HistoryRetention(server.service)
     then = server.clock.now_ms() + int(days * DAY * 1000)
-    kept.look(then)
-    assert kept.look(then) == 0  # all was looked at
+    kept.run(then)
+    assert kept.run(then) == 0  # all was looked at
 
 
 NEEDLES = "post_search WHERE post_search MATCH 'needle'"
@@ -140,11 +140,11 @@ def test_posts_wait_while_there_are_many_events_to_forget(
         publish(alice, text)
     at = server.clock.now_ms() + int(11 * DAY * 1000)
     kept = post_retention.PostRetention(server.service)
-    assert kept.look(at, 9) == (0, False)
+    assert kept.run(at, 9) == (0, False)
     assert texts(server) == {"one", "two", "the newest"}
-    HistoryRetention(server.service)._look_at(HISTORY_TABLES[0], at)
-    assert kept.look(at, 2) == (2, False)
-    assert kept.look(at, 9) == (0, True)
+    HistoryRetention(server.service)._delete_rows(HISTORY_TABLES[0], at)
+    assert kept.run(at, 2) == (2, False)
+    assert kept.run(at, 9) == (0, True)
     assert texts(server) == {"the newest"}
 
 
@@ -156,13 +156,13 @@ def test_what_is_gone_is_not_in_the_index_of_the_search(
     monkeypatch.setattr(post_retention, "POSTS_PER_WRITE", 2)
     for number in range(12):
         publish(alice, f"needle {number} Straße xy")
-    server.engine.periodic.file_posts()
+    server.engine.periodic.index_posts()
     assert count(server, NEEDLES) == 12
     before = server.clock.now_ms()
     server.clock.skip(11 * DAY)
     for number in range(4):
         publish(alice, f"needle new {number} Straße xy")
-    server.engine.periodic.file_posts()
+    server.engine.periodic.index_posts()
     forget(server, 0)
     assert {row["created_at"] > before for row in server.rows()} == {True}
     assert count(server, NEEDLES) == 4
@@ -208,7 +208,7 @@ def test_posts_are_kept_for_ever_unless_told_otherwise(make_server: Callable[...
     server.connect_bluesky(alice)
     publish(alice, "one")
     publish(alice, "two")
-    HistoryRetention(server.service).look(server.clock.now_ms() + int(5000 * DAY * 1000))
+    HistoryRetention(server.service).run(server.clock.now_ms() + int(5000 * DAY * 1000))
     assert texts(server) == {"one", "two"}
 
 

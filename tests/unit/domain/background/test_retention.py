@@ -28,7 +28,7 @@ def publish(person: Person, text: str, **more: object) -> str:
 
 def forget(server: AppServer, days: float) -> int:
     """What is forgotten so many days from now."""
-    return HistoryRetention(server.service).look(then(server, days))
+    return HistoryRetention(server.service).run(then(server, days))
 
 
 def then(server: AppServer, days: float) -> int:
@@ -86,7 +86,7 @@ def test_no_more_than_a_part_goes_at_once_and_all_of_it_in_the_end(
         publish(alice, f"post {number}")
     kept, counts = HistoryRetention(server.service), [1]
     while not kept.is_done:
-        counts.append(kept.look(then(server, 11)))
+        counts.append(kept.run(then(server, 11)))
     assert max(counts) <= 3 * 2 * 3  # a part of each of three tables
     assert len(counts) > 3
     assert len(server.rows(Intent)) == len(server.rows(Attempt)) == 0
@@ -98,10 +98,10 @@ def test_a_server_forgets_but_not_by_a_clock_in_doubt(server: AppServer, alice: 
     kept = server.engine.periodic
     server.clock.set_ahead(11 * DAY)  # a jump: nobody has vouched for this clock
     try:
-        kept.forget()
+        kept.delete_expired()
         assert len(server.rows(Intent)) == 1
     finally:
         server.clock.set_ahead(-11 * DAY)
     server.clock.skip(11 * DAY)
-    kept.forget()
+    kept.delete_expired()
     assert server.rows(Intent) == []

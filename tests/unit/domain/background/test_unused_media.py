@@ -50,7 +50,7 @@ def then(server: AppServer, days: float) -> int:
 
 def look(server: AppServer, days: float) -> None:
     """What a server does so many days from now."""
-    HistoryRetention(server.service).look(then(server, days))
+    HistoryRetention(server.service).run(then(server, days))
 
 
 def there(server: AppServer) -> set[str]:

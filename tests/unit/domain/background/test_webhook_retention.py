@@ -38,7 +38,7 @@ def publish(person: Person) -> str:
 
 
 def forget(server: AppServer, days: float) -> int:
-    return HistoryRetention(server.service).look(server.clock.now_ms() + int(days * DAY_MS))
+    return HistoryRetention(server.service).run(server.clock.now_ms() + int(days * DAY_MS))
 
 
 def test_deliveries_and_their_calls_go_with_their_events(

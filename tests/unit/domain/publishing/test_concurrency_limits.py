@@ -147,7 +147,7 @@ def claims(server: ProtocolServer, monkeypatch: pytest.MonkeyPatch) -> list[int]
 def test_a_burst_is_claimed_in_few_transactions_and_is_under_way_at_once(
     server: ProtocolServer, gate: Gate, claims: list[int]
 ) -> None:
-    crew = server.service.executors.crew
+    crew = server.service.executors.upstream_pool
     idle = crew.threads
     schedule(server)
     assert crew.threads == idle == 0  # nothing is under way, so nobody waits for it

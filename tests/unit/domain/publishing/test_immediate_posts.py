@@ -150,7 +150,7 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
 def test_the_lane_is_left_once_the_result_is_on_the_disk(is_due: bool, server: AppServer, alice: Person) -> None:
     """Not before: what is sent next on the account finds what was sent before it. No thread waits for that."""
     service, entered = server.service, list[bool]()
-    write_together, lanes, crew = service.write_together, service.jobs.lanes, service.executors.crew
+    write_together, lanes, crew = service.write_together, service.jobs.lanes, service.executors.upstream_pool
 
     def hold(tx: Tx) -> None:
         while len(crew._idle) < crew.threads:  # whoever has sent it has nothing to do any more

@@ -137,12 +137,12 @@ def test_120_seconds_apart_are_a_jump_and_less_is_not() -> None:
     clock = MovableClock()
     watch = clock_watch.ClockWatch(clock)
     clock.set_ahead(119)
-    assert not watch.jumped()
+    assert not watch.has_jumped()
     clock.set_ahead(2)
-    assert watch.jumped()
+    assert watch.has_jumped()
     watch.trust()
-    assert not watch.jumped()
+    assert not watch.has_jumped()
     clock.set_ahead(-3600)
-    assert not watch.jumped()
+    assert not watch.has_jumped()
     clock.set_ahead(3600)
-    assert watch.jumped()  # back again: it may not be trusted either
+    assert watch.has_jumped()  # back again: it may not be trusted either

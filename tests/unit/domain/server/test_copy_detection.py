@@ -208,7 +208,7 @@ def test_an_older_state_written_into_the_open_database_stops_the_server(place: D
     ):
         source.backup(live)
     assert wait_for(place.server.service.db.fenced.is_set, 10)
-    assert place.server.service.db.failing.startswith("an older state was written into this database")
+    assert place.server.service.db.failing.startswith("the database was replaced by an older state")
     with place.alice.api.expecting_failure():
         assert place.alice.api.get("/readyz").status_code == 503
     place.server.stop()

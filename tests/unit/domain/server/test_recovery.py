@@ -262,7 +262,8 @@ def test_a_database_that_lost_its_log_starts_paused(server: AppServer, alice: Pe
     copy = {path: path.read_bytes() for path in server.home.glob("socialpub.db")}
     schedule_post(server, alice, "second")
     assert wait_for(
-        lambda: server.engine._beats.news == server.service.read(instance.get_newest_event_number).result(), 10
+        lambda: server.engine._heartbeat.newest_event == server.service.read(instance.get_newest_event_number).result(),
+        10,
     )
     server.stop()
     for path, content in copy.items():

@@ -123,7 +123,7 @@ def test_a_server_works_with_what_every_version_left(
     assert sorted((post["text"], post["status"]) for post in listed) == [
         (f"post text {place}", status) for place, status in enumerate(earlier_databases.STATUSES)
     ]
-    server.engine.periodic.file_posts()
+    server.engine.periodic.index_posts()
     assert [post["text"] for post in api.get("/v1/posts?q=text 3").json()["data"]] == ["post text 3"]
     assert len(api.get("/v1/accounts").json()["data"]) == earlier_databases.ROWS
     for route in ("/v1/media", "/v1/events", "/v1/webhook-endpoints", "/v1/notification-channels", "/v1/profiles"):
@@ -171,7 +171,7 @@ def test_so_many_copies_are_kept(
     for number in range(1, earlier_databases.newest_version()):
         migration.migrate(lived(made(number, tmp_path / "socialpub.db"), number), keep=1)
     assert copies(tmp_path) == [name_of(earlier_databases.newest_version())]
-    assert sum("was removed: there are 1 newer ones" in line for line in caplog.messages) == 1
+    assert sum("was deleted: there are 1 newer ones" in line for line in caplog.messages) == 1
 
 
 def lived(path: Path, beat: int) -> Path:
