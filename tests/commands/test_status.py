@@ -100,7 +100,7 @@ def test_what_is_not_served_or_paused_is_a_problem(server: AppServer, alice: Per
     server.service.write(lambda tx: Instance.update(paused="restored").execute()).result()
     first, second = looked(server, running=False)["problems"]
     assert first == "No server runs on this database: nothing is published."
-    assert second.startswith("Publishing is paused (restored): socialpub resume --after-restore ")
+    assert second.startswith("Publishing is paused (restored). Run socialpub resume --after-restore ")
 
 
 # --- The command -------------------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def _list_server_findings(status: ServerStatus) -> Iterator[StatusFinding]:
         )
     if status["paused"]:
         command = instance.get_resume_command(status["paused"])
-        text = f"Publishing is paused ({status['paused']}). {command} lists the overdue posts and continues."
+        text = f"Publishing is paused ({status['paused']}). Run {command} to list the overdue posts and continue."
         yield StatusFinding(PUBLISHING, text, f"Run: {command}")
 
 

@@ -152,7 +152,7 @@ def test_what_was_accepted_is_filed_for_the_search_in_slices(
 def test_while_many_posts_come_filing_waits_as_long_as_little_is_left(
     server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(periodic_tasks, "ANALYZE_POSTS", 25)
+    monkeypatch.setattr(periodic_tasks, "BUSY_POSTS", 25)
     monkeypatch.setattr(search, "INDEX_BATCH", 20)
     monkeypatch.setattr(periodic_tasks, "INDEX_BACKLOG_MAX", 60)
     monkeypatch.setattr(server.service.jobs, "read_periodic", lambda now: [])  # its runs would come in between

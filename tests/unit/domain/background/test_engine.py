@@ -156,7 +156,7 @@ def test_claiming_goes_through_the_index_of_kind_and_time(server: AppServer, mon
 
 def test_every_kind_that_is_put_is_in_the_table() -> None:
     source = "".join(path.read_text() for path in Path("socialpub").rglob("*.py"))
-    put = set(re.findall(r'(?:\.put|\.put_new|\.put_held|_ring)\(\s*(?:tx|service), "(\w+)"', source))
+    put = set(re.findall(r'(?:\.put|\.put_new|\.put_held|_enqueue)\(\s*(?:tx|service), "(\w+)"', source))
     assert put == set(NAMES)
 
 
