@@ -457,7 +457,8 @@ async def _run_deep(
     service.executors.custom_hosts.admit(share, len(targets))
     await loop.run_in_executor(service.executors.immediate.of(share), fetched.add_inline, batch, inline)
     futures = [
-        service.executors.custom_hosts.submit_for(share, check_deep, service, fetched, batch, target) for target in targets
+        service.executors.custom_hosts.submit_for(share, check_deep, service, fetched, batch, target)
+        for target in targets
     ]
     runs = [asyncio.wrap_future(each) for each in futures]
     try:
