@@ -41,7 +41,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     parts: Mapping[str, str] = field(default_factory=dict)  # values of the path's placeholders
-    pulled: Mapping[str, FetchedUrl] = field(default_factory=dict)  # by URL: what `Operation.pulls` requested
+    fetched: Mapping[str, FetchedUrl] = field(default_factory=dict)  # by URL: what `Operation.pulls` requested
 
     def json(self) -> Any:
         """Parse the body as JSON, read-only. Raises ValueError."""
@@ -91,14 +91,14 @@ class RefusedError(Exception):
 class Operation:
     """API operation. Faults refer to it by `name`; `path` may hold `<placeholders>`.
 
-    `pulls` lists the URLs that the platform fetches before the effect; it is called again with the results.
+    `urls_to_fetch` lists the URLs that the platform fetches before the effect; it is called again with the results.
     """
 
     name: str
     methods: tuple[str, ...]
     path: str
     handle: Callable[[Call], FakeResponse]
-    pulls: Callable[[Call], Iterable[str]] | None = None
+    urls_to_fetch: Callable[[Call], Iterable[str]] | None = None
 
 
 class FakePlatform(Protocol):

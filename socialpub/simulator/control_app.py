@@ -35,13 +35,13 @@ def app(name: str, lab: SimulatorState, origins: Mapping[str, str]) -> Sanic[Any
     _add_page(made, lab, origins)
     _add_link_pages(made)
     _add_receiver(made)
-    made.error_handler.add(SanicException, _told)
+    made.error_handler.add(SanicException, _handle_error)
     made.error_handler.add(ValidationError, _invalid)
-    made.error_handler.add(ValueError, _told)
+    made.error_handler.add(ValueError, _handle_error)
     return made
 
 
-async def _told(request: Request, error: Exception) -> HTTPResponse:
+async def _handle_error(request: Request, error: Exception) -> HTTPResponse:
     return json_response({"error": str(error)}, getattr(error, "status_code", 400))
 
 

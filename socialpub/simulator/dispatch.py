@@ -39,7 +39,7 @@ class OperationRun:
     tasks: set[asyncio.Task[Any]]
     resets: int  # resets of the state when the call arrived
 
-    def effect(self, call: Call) -> FakeResponse:
+    def perform(self, call: Call) -> FakeResponse:
         """Perform the call unless the state was reset since; operations run one at a time."""
         with self.lab.lock:
             if self.resets != self.lab.resets:
@@ -49,21 +49,21 @@ class OperationRun:
             except RefusedError as refused:
                 return refused.answer
 
-    async def answer_after(self, seconds: float) -> FakeResponse:
+    async def respond_after(self, seconds: float) -> FakeResponse:
         """Perform the call after a delay, even if the client disconnects meanwhile."""
-        if seconds or self.operation.pulls:
-            return await asyncio.shield(self.spawn(self.effect_after(seconds)))
-        return self.effect(self.call)
+        if seconds or self.operation.urls_to_fetch:
+            return await asyncio.shield(self.spawn(self.perform_after(seconds)))
+        return self.perform(self.call)
 
-    async def effect_after(self, seconds: float) -> FakeResponse:
+    async def perform_after(self, seconds: float) -> FakeResponse:
         await asyncio.sleep(seconds)
-        return self.effect(await self._with_pulled())
+        return self.perform(await self._with_fetched())
 
-    async def _with_pulled(self) -> Call:
+    async def _with_fetched(self) -> Call:
         """Return the call with all URLs fetched; fetched content may name more URLs."""
-        call, pulls = self.call, self.operation.pulls
-        while pulls and (wanted := set(pulls(call)) - set(call.pulled)):
-            call = replace(call, pulled={**call.pulled, **await fetch_all(wanted)})
+        call, urls_to_fetch = self.call, self.operation.urls_to_fetch
+        while urls_to_fetch and (wanted := set(urls_to_fetch(call)) - set(call.fetched)):
+            call = replace(call, fetched={**call.fetched, **await fetch_all(wanted)})
         return call
 
     def spawn(self, work: Awaitable[FakeResponse]) -> asyncio.Task[FakeResponse]:
@@ -82,16 +82,16 @@ async def run_operation(
     received = lab.received(fake.name, operation.name, call.method, _path(request), call.headers, call.body)
     fault = lab.faults.next(fake.name, operation.name) or _OK
     received.fault = None if fault is _OK else fault.fault
-    performance = OperationRun(lab, fake, operation, request, call, received, fault, tasks, lab.resets)
+    run = OperationRun(lab, fake, operation, request, call, received, fault, tasks, lab.resets)
     if fault.kind == "late_effect":
-        await _late(performance)
+        await _perform_late(run)
     wait = lab.settings.latency_ms / 1000 + (fault.amount if fault.kind == "delay" else 0)
     answer = FakeResponse()
     if fault.takes_effect:
-        answer = await performance.answer_after(wait)
+        answer = await run.respond_after(wait)
     elif wait:
         await asyncio.sleep(wait)
-    return await _PLAYERS[fault.kind](performance, answer)
+    return await _PLAYERS[fault.kind](run, answer)
 
 
 def refuse_call(lab: SimulatorState, fake: FakePlatform, request: Request, status: int) -> HTTPResponse:
@@ -125,76 +125,76 @@ def _call(lab: SimulatorState, fake: FakePlatform, request: Request) -> Call:
     )
 
 
-def _record_status(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    performance.received.status = answer.status
+def _record_status(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    run.received.status = answer.status
     return answer
 
 
-async def _plain(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    return _record_status(performance, answer)
+async def _plain(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(run, answer)
 
 
-async def _status(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    fault = performance.fault
+async def _status(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    fault = run.fault
     status = int(fault.amount) if fault.kind == "status" else 500
-    refusal = performance.fake.refusal(status, fault.retry_after)
+    refusal = run.fake.refusal(status, fault.retry_after)
     body, kind = refusal.body, refusal.content_type
     if fault.body is not None:
         body, kind = fault.body, "text/html" if isinstance(fault.body, str) else "application/json"
-    return _record_status(performance, FakeResponse(status, body, refusal.headers, kind))
+    return _record_status(run, FakeResponse(status, body, refusal.headers, kind))
 
 
-async def _reset(performance: OperationRun, answer: FakeResponse) -> None:
+async def _reset(run: OperationRun, answer: FakeResponse) -> None:
     """Reset the connection: the client gets a TCP RST without response."""
-    transport = cast(asyncio.WriteTransport, performance.request.transport)
+    transport = cast(asyncio.WriteTransport, run.request.transport)
     # Closing with a linger time of zero discards the connection, which the peer sees as a reset.
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     transport.abort()
-    await _until_cut_off()
+    await _wait_for_disconnect()
 
 
-async def _late(performance: OperationRun) -> None:
+async def _perform_late(run: OperationRun) -> None:
     """Never respond; perform the effect after the client has given up."""
     gone = asyncio.Event()
 
     async def later() -> FakeResponse:
         await gone.wait()
-        return await performance.effect_after(performance.fault.amount)
+        return await run.perform_after(run.fault.amount)
 
-    if performance.fault.takes_effect:
-        performance.spawn(later())
+    if run.fault.takes_effect:
+        run.spawn(later())
     try:
-        await _until_cut_off()
+        await _wait_for_disconnect()
     finally:
         gone.set()
 
 
-async def _until_cut_off() -> None:
+async def _wait_for_disconnect() -> None:
     """Wait until Sanic cancels the handler because the connection is lost."""
     await asyncio.Event().wait()
 
 
-async def _slow(performance: OperationRun, answer: FakeResponse) -> None:
+async def _slow(run: OperationRun, answer: FakeResponse) -> None:
     """Send one byte per second."""
-    stream = await _stream(performance, answer)
+    stream = await _stream(run, answer)
     for byte in answer.content():
         await stream(bytes([byte]))
         await asyncio.sleep(1)
 
 
-async def _endless(performance: OperationRun, answer: FakeResponse) -> None:
+async def _endless(run: OperationRun, answer: FakeResponse) -> None:
     """Send valid JSON that never ends."""
-    stream = await _stream(performance, answer)
+    stream = await _stream(run, answer)
     await stream(b'{"padding":"')
     while True:
         await stream(b"a" * 65_536)
         await asyncio.sleep(0)
 
 
-async def _stream(performance: OperationRun, answer: FakeResponse) -> Callable[[bytes], Awaitable[None]]:
-    performance.received.status = answer.status
+async def _stream(run: OperationRun, answer: FakeResponse) -> Callable[[bytes], Awaitable[None]]:
+    run.received.status = answer.status
     headers = {**answer.headers}
-    opened = await performance.request.respond(status=answer.status, headers=headers, content_type=answer.content_type)
+    opened = await run.request.respond(status=answer.status, headers=headers, content_type=answer.content_type)
 
     async def send(data: bytes) -> None:
         await opened.send(data)
@@ -202,40 +202,40 @@ async def _stream(performance: OperationRun, answer: FakeResponse) -> Callable[[
     return send
 
 
-async def _html(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    return _record_status(performance, FakeResponse(200, _HTML, content_type="text/html; charset=utf-8"))
+async def _html(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(run, FakeResponse(200, _HTML, content_type="text/html; charset=utf-8"))
 
 
-async def _truncated(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+async def _truncated(run: OperationRun, answer: FakeResponse) -> FakeResponse:
     """Return half of the body with correct framing, so that only the JSON is broken."""
     content = answer.content()
     return _record_status(
-        performance, FakeResponse(answer.status, content[: len(content) // 2], answer.headers, answer.content_type)
+        run, FakeResponse(answer.status, content[: len(content) // 2], answer.headers, answer.content_type)
     )
 
 
-async def _wrong_type(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    return _record_status(performance, FakeResponse(answer.status, ["unexpected"], answer.headers))
+async def _wrong_type(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(run, FakeResponse(answer.status, ["unexpected"], answer.headers))
 
 
-async def _missing_id(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+async def _missing_id(run: OperationRun, answer: FakeResponse) -> FakeResponse:
     kept = answer.body
     if isinstance(kept, dict):
-        kept = {key: value for key, value in kept.items() if key not in performance.fake.ids}
-    return _record_status(performance, FakeResponse(answer.status, kept, answer.headers))
+        kept = {key: value for key, value in kept.items() if key not in run.fake.ids}
+    return _record_status(run, FakeResponse(answer.status, kept, answer.headers))
 
 
-async def _redirect_self(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    return _record_status(performance, FakeResponse(301, headers={"location": performance.request.url}))
+async def _redirect_self(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(run, FakeResponse(301, headers={"location": run.request.url}))
 
 
-async def _redirect_private(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
-    return _record_status(performance, FakeResponse(302, headers={"location": PRIVATE_URL}))
+async def _redirect_private(run: OperationRun, answer: FakeResponse) -> FakeResponse:
+    return _record_status(run, FakeResponse(302, headers={"location": PRIVATE_URL}))
 
 
-async def _gzip_bomb(performance: OperationRun, answer: FakeResponse) -> FakeResponse:
+async def _gzip_bomb(run: OperationRun, answer: FakeResponse) -> FakeResponse:
     headers = {**answer.headers, "content-encoding": "gzip"}
-    return _record_status(performance, FakeResponse(answer.status, _bomb(), headers, answer.content_type))
+    return _record_status(run, FakeResponse(answer.status, _bomb(), headers, answer.content_type))
 
 
 @cache

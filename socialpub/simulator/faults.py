@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 @dataclass(frozen=True)
 class FaultKind:
-    """Kind of fault. `effect`: whether the operation is performed (a fault may override it).
+    """Kind of fault. `perform`: whether the operation is performed (a fault may override it).
 
     `takes`: the meaning of the value after the colon.
     """

@@ -72,16 +72,16 @@ def _check_caption(caption: str) -> None:
 def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool) -> PublishedMedia:
     if not form.get("image_url"):
         raise refuse(100, "(#100) The parameter image_url is required")
-    pulled = call.pulled.get(form["image_url"])
-    if pulled is None or not pulled.ok:
+    fetched = call.fetched.get(form["image_url"])
+    if fetched is None or not fetched.ok:
         raise _unreachable()
-    if mime_type(pulled.content, "") != "image/jpeg":
+    if mime_type(fetched.content, "") != "image/jpeg":
         raise refuse(36001, "The image format is not supported.", 2207005)
-    if len(pulled.content) > _IMAGE_BYTES_MAX:
+    if len(fetched.content) > _IMAGE_BYTES_MAX:
         raise refuse(36000, "The image size is too large.", 2207004)
     if not is_child:
-        _check_shape(pulled.content)
-    return made.lab.add_medium(pulled.content, "image/jpeg", form.get("alt_text"))
+        _check_shape(fetched.content)
+    return made.lab.add_medium(fetched.content, "image/jpeg", form.get("alt_text"))
 
 
 def _check_shape(content: bytes) -> None:
@@ -109,15 +109,15 @@ def _video(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[tuple
     if not url:
         raise refuse(100, "(#100) The parameter video_url is required")
     cover = form.get("cover_url")
-    if cover and (cover not in call.pulled or not call.pulled[cover].ok):
+    if cover and (cover not in call.fetched or not call.fetched[cover].ok):
         raise _unreachable()
-    pulled = call.pulled.get(url)
-    if pulled is None or not pulled.ok:
+    fetched = call.fetched.get(url)
+    if fetched is None or not fetched.ok:
         return (), "2207077"
-    found = mime_type(pulled.content, "")
+    found = mime_type(fetched.content, "")
     if found not in ("video/mp4", "video/quicktime"):
         return (), "2207026"
-    return (made.lab.add_medium(pulled.content, found),), ""
+    return (made.lab.add_medium(fetched.content, found),), ""
 
 
 _SENTENCES = {
@@ -175,7 +175,7 @@ _OAUTH_QUIRKS = OAuthQuirks(
     denial=graph.DENIAL,
     fragment="_",
     issued=_issued,
-    refused=graph.page_refusal,
+    refused=graph.build_token_endpoint_refusal,
 )
 
 _CONTAINER_QUIRKS = ContainerQuirks(
@@ -207,7 +207,7 @@ class Instagram:
         self.meter = Meter(lab, "instagram", 80002)
 
     def operations(self) -> tuple[Operation, ...]:
-        return (*self.people.operations("ig"), *self.meter.metered(self.made.operations(graph.VERSION)))
+        return (*self.people.operations("ig"), *self.meter.count_calls(self.made.operations(graph.VERSION)))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Create an account with a 60-day token.

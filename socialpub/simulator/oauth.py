@@ -111,7 +111,7 @@ class Grant:
     scopes: tuple[str, ...]
     ended: bool = False
     renewable: bool = True
-    bond: object = None  # binding of its tokens, on platforms that have one
+    binding: object = None  # binding of its tokens, on platforms that have one
 
 
 @dataclass
@@ -145,7 +145,7 @@ class OAuthServer:
     """
 
     clock: Clock
-    manners: OAuthQuirks
+    quirks: OAuthQuirks
     accounts: Callable[[], Iterable[str]]  # account ids, oldest first
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
@@ -159,19 +159,19 @@ class OAuthServer:
 
     def operations(self) -> tuple[Operation, ...]:
         """Return `oauth.authorize`, `oauth.token` and, if the platform has it, `oauth.revoke`."""
-        manners = self.manners
+        quirks = self.quirks
         made = (
-            Operation("oauth.authorize", ("GET", "POST"), manners.authorize_path, self.authorize),
-            Operation("oauth.token", manners.token_methods, manners.token_path, self.token),
+            Operation("oauth.authorize", ("GET", "POST"), quirks.authorize_path, self.authorize),
+            Operation("oauth.token", quirks.token_methods, quirks.token_path, self.token),
         )
-        revoking = Operation("oauth.revoke", ("POST",), manners.revoke_path, self.revoke)
-        return (*made, revoking) if manners.revoke_path else made
+        revoking = Operation("oauth.revoke", ("POST",), quirks.revoke_path, self.revoke)
+        return (*made, revoking) if quirks.revoke_path else made
 
     # --- For the fake platform's own code ---
 
     def issue(self, account: str, scopes: Iterable[str], seconds: int | None = -1) -> IssuedTokens:
         """Issue tokens directly, for test accounts. `seconds`: lifetime, if not the platform's."""
-        life = self.manners.access_seconds if seconds == -1 else seconds
+        life = self.quirks.access_seconds if seconds == -1 else seconds
         return self._issue(Grant(account, tuple(scopes)), life, first=True)
 
     def access(self, token: str) -> BearerAccess:
@@ -225,14 +225,14 @@ class OAuthServer:
 
     def _problem(self, asked: Mapping[str, str]) -> str:
         """Return an error that must be shown instead of redirecting to an untrusted URL, or ""."""
-        if asked.get(self.manners.client_id_name) != self.client_id:
-            return f"{self.manners.client_id_name} is not that of a registered app"
+        if asked.get(self.quirks.client_id_name) != self.client_id:
+            return f"{self.quirks.client_id_name} is not that of a registered app"
         uri = asked.get("redirect_uri", "")
         if not uri or (self.redirect_uris and uri not in self.redirect_uris):
             return "redirect_uri is not registered"
         if asked.get("response_type") != "code":
             return "response_type is not code"
-        if self.manners.pkce and (asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge")):
+        if self.quirks.pkce and (asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge")):
             return "code_challenge is required, with the method S256"
         if asked.get("config_id", "") and asked["config_id"] not in self.configurations:
             return "config_id is not that of a configuration of this app"
@@ -255,19 +255,19 @@ class OAuthServer:
         self._codes[code] = _Code(
             Grant(account, scopes),
             now,
-            now + self.manners.code_seconds,
+            now + self.quirks.code_seconds,
             redirect_uri=asked["redirect_uri"],
             challenge=asked.get("code_challenge", ""),
         )
-        return {"code": code} | ({"scopes": ",".join(scopes)} if self.manners.scopes_in_callback else {})
+        return {"code": code} | ({"scopes": ",".join(scopes)} if self.quirks.scopes_in_callback else {})
 
     def _denied(self) -> dict[str, str]:
-        return dict(self.manners.denial)
+        return dict(self.quirks.denial)
 
     def _back(self, asked: Mapping[str, str], params: Mapping[str, str]) -> FakeResponse:
         uri = asked["redirect_uri"]
         query = urlencode({**params, "state": asked.get("state", "")}, quote_via=quote)
-        fragment = f"#{self.manners.fragment}" if self.manners.fragment else ""
+        fragment = f"#{self.quirks.fragment}" if self.quirks.fragment else ""
         location = f"{uri}{'&' if '?' in uri else '?'}{query}{fragment}"
         return FakeResponse(302, headers={"location": location, "cache-control": "no-store"})
 
@@ -298,14 +298,14 @@ class OAuthServer:
         """Handle the token endpoint's grants."""
         asked = fields(call)
         self.authenticate(call, asked)
-        if self.manners.app_tokens and asked.get("grant_type") == "client_credentials":
+        if self.quirks.app_tokens and asked.get("grant_type") == "client_credentials":
             return self.app_token()
         grants = {"authorization_code": self._exchange, "refresh_token": self._rotate}
         # Graph's endpoint treats a missing grant_type as a code.
         run = grants.get(asked.get("grant_type", "authorization_code"))
         if run is None:
             raise self._refuse("unsupported_grant_type", "The grant type is not supported.")
-        return self.manners.issued(run(asked))
+        return self.quirks.issued(run(asked))
 
     def app_token(self) -> FakeResponse:
         """Issue a token of the app alone, which gives no access here."""
@@ -313,8 +313,8 @@ class OAuthServer:
 
     def authenticate(self, call: Call, asked: Mapping[str, str]) -> None:
         """Check the app's id and secret, sent the way this platform requires."""
-        sent = (asked.get(self.manners.client_id_name, ""), asked.get("client_secret", ""))
-        if self.manners.basic:
+        sent = (asked.get(self.quirks.client_id_name, ""), asked.get("client_secret", ""))
+        if self.quirks.basic:
             sent = basic(call)
         if sent != (self.client_id, self.client_secret):
             raise self._refuse("invalid_client", "Client authentication failed.")
@@ -328,10 +328,10 @@ class OAuthServer:
         if code.challenge and _challenge(asked.get("code_verifier", "")) != code.challenge:
             raise self._refuse("invalid_grant", "The code_verifier does not match the code_challenge.")
         code.used = True
-        return self._issue(code.grant, self.manners.access_seconds, first=True)
+        return self._issue(code.grant, self.quirks.access_seconds, first=True)
 
     def _rotate(self, asked: Mapping[str, str]) -> IssuedTokens:
-        refreshing = self.manners.refreshing
+        refreshing = self.quirks.refreshing
         token = self._refresh.get(asked.get("refresh_token", ""))
         if token is not None and token.used and refreshing == "fatal":
             token.grant.ended = True
@@ -339,11 +339,11 @@ class OAuthServer:
         if dead or token is None or refreshing == "none":
             raise self._refuse("invalid_grant", "The refresh token is invalid, expired or revoked.")
         if refreshing == "same":
-            issue = self._issue(token.grant, self.manners.access_seconds, first=False, with_refresh=False)
+            issue = self._issue(token.grant, self.quirks.access_seconds, first=False, with_refresh=False)
             left = token.ends_at - self._now() if token.ends_at is not None else None
             return IssuedTokens(**{**vars(issue), "refresh": asked["refresh_token"], "refresh_expires_in": left})
         token.used = True
-        return self._issue(token.grant, self.manners.access_seconds, first=False)
+        return self._issue(token.grant, self.quirks.access_seconds, first=False)
 
     def revoke(self, call: Call) -> FakeResponse:
         """Revoke the grant of a token; an unknown token is no error (RFC 7009, 2.2)."""
@@ -353,21 +353,21 @@ class OAuthServer:
         found = self._access.get(secret) or self._refresh.get(secret)
         if found is not None:
             found.grant.ended = True
-        return self.manners.revoked
+        return self.quirks.revoked
 
     def _issue(self, grant: Grant, seconds: int | None, *, first: bool, with_refresh: bool = True) -> IssuedTokens:
-        now, manners = self._now(), self.manners
+        now, quirks = self._now(), self.quirks
         access, refresh = self._new("access"), None
         self._access[access] = Token(grant, now, _later(now, seconds))
-        if with_refresh and manners.refreshing != "none":
+        if with_refresh and quirks.refreshing != "none":
             refresh = self._new("refresh")
-            self._refresh[refresh] = Token(grant, now, _later(now, manners.refresh_seconds))
-        return IssuedTokens(grant.account, access, seconds, refresh, manners.refresh_seconds, grant.scopes, first, now)
+            self._refresh[refresh] = Token(grant, now, _later(now, quirks.refresh_seconds))
+        return IssuedTokens(grant.account, access, seconds, refresh, quirks.refresh_seconds, grant.scopes, first, now)
 
     # --- Tools ---
 
     def _refuse(self, name: str, message: str) -> RefusedError:
-        return RefusedError(self.manners.refused(name, message))
+        return RefusedError(self.quirks.refused(name, message))
 
     def _state(self, token: Token) -> TokenState:
         if token.grant.ended:
@@ -382,7 +382,7 @@ class OAuthServer:
 
     def _new(self, kind: str) -> str:
         self._made += 1
-        digest = hashlib.sha256(f"{self.manners.token_path} {kind} {self._made}".encode()).digest()
+        digest = hashlib.sha256(f"{self.quirks.token_path} {kind} {self._made}".encode()).digest()
         return f"lab-{kind}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 

@@ -70,7 +70,7 @@ class SimulatorState:
     """Ledger, faults, settings, accounts and received calls. Thread-safe."""
 
     clock: Clock
-    makers: Mapping[str, Callable[[SimulatorState], FakePlatform]]  # factories of the fake platforms, by name
+    factories: Mapping[str, Callable[[SimulatorState], FakePlatform]]  # factories of the fake platforms, by name
     ledger_file: Path | None = None
     settings: Settings = field(default_factory=Settings)
     faults: FaultScript = field(default_factory=FaultScript)
@@ -83,7 +83,7 @@ class SimulatorState:
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.clock, self.ledger_file)
-        self.fakes: dict[str, FakePlatform] = {name: make(self) for name, make in self.makers.items()}
+        self.fakes: dict[str, FakePlatform] = {name: make(self) for name, make in self.factories.items()}
 
     def fake(self, platform: str) -> FakePlatform:
         """Return a fake platform. Raises ValueError if there is none with this name."""

@@ -87,15 +87,15 @@ def _medium(made: Containers, call: Call, form: Mapping[str, str], kind: str) ->
     """Fetch the medium behind the URL: images at once, videos during processing."""
     image = kind == "IMAGE"
     url = form.get("image_url" if image else "video_url", "")
-    pulled = call.pulled.get(url)
-    if pulled is None or not pulled.ok:
+    fetched = call.fetched.get(url)
+    if fetched is None or not fetched.ok:
         if image or not url:
             raise refuse(100, "(#100) The media could not be fetched from this URI.", 2207052)
         return (), "FAILED_DOWNLOADING_VIDEO"
-    found = mime_type(pulled.content, "application/octet-stream")
+    found = mime_type(fetched.content, "application/octet-stream")
     if found not in (_IMAGES if image else _VIDEOS):
         return (), "UNKNOWN" if image else "FAILED_PROCESSING_VIDEO"
-    return (made.lab.add_medium(pulled.content, found, form.get("alt_text")),), ""
+    return (made.lab.add_medium(fetched.content, found, form.get("alt_text")),), ""
 
 
 def _status(container: Container, status: str) -> dict[str, Any]:
@@ -152,7 +152,7 @@ _OAUTH_QUIRKS = OAuthQuirks(
     denial=graph.DENIAL,
     fragment="_",
     issued=_issued,
-    refused=graph.page_refusal,
+    refused=graph.build_token_endpoint_refusal,
 )
 
 _CONTAINER_QUIRKS = ContainerQuirks(
@@ -188,7 +188,7 @@ class Threads:
         return (
             *self.people.operations("th"),
             Operation("token.inspect", ("GET",), f"/{graph.VERSION}/debug_token", self.inspect),
-            *self.meter.metered(self.made.operations(graph.VERSION)),
+            *self.meter.count_calls(self.made.operations(graph.VERSION)),
             Operation("replies.list", ("GET",), replies, lambda call: self.made.page(call, replies=True)),
             Operation("delete", ("DELETE",), f"/{graph.VERSION}/<node>", self.made.delete),
         )

@@ -116,7 +116,7 @@ def test_the_platform_is_asked_where_it_can_be_and_the_page_says_which(open_: Op
         assert f"{label} accepts this app." in told
         assert f"{label} confirmed it" in page
     elif platforms.PLATFORMS[name].oauth.app_check:  # type: ignore[union-attr]
-        assert f"{label} did not say whether it knows the app" in told
+        assert f"{label} did not report whether it knows the app" in told
     else:
         assert f"{label} offers no way to check the app" in told
         assert f"{path}/check" not in page
@@ -140,7 +140,7 @@ def test_an_app_that_the_platform_refuses_is_not_kept(open_: Open, name: str) ->
 def test_what_cannot_be_reached_is_no_reason_to_keep_nothing(open_: Open) -> None:
     office = open_("threads")
     office.server.lab.lab.faults.add([{"fault": "status:503", "platform": "threads", "operation": "oauth.token"}])
-    assert "The app could not be checked: Threads could not answer." in note(office, type_in(office))
+    assert "The app could not be checked: Threads failed to respond." in note(office, type_in(office))
     office.server.lab.lab.faults.clear()
     assert "Threads accepts this app." in note(office, send(office.browser, "/settings/apps/threads/check"))
     assert office.server.rows(PlatformApp)[0]["known_at"] is not None

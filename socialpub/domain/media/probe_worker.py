@@ -69,7 +69,7 @@ class RefusedFileError(Exception):  # noqa: N818 - a verdict on the file, not an
 
 
 def probe(file: BinaryIO, content_type: str, pixels_max: int) -> Measurements:
-    """Measure a file. Raises BadFile."""
+    """Measure a file. Raises RefusedFileError."""
     _check_polyglot(file)
     found = (
         _measure_image(file, content_type, pixels_max)
@@ -388,7 +388,7 @@ def _iter_boxes(file: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
 def _check_boxes(file: BinaryIO) -> bool:
     """Return whether boxes fill the file; False for trailing bytes, which players ignore.
 
-    Raises BadFile for markup in stray bytes and in boxes that are not read.
+    Raises RefusedFileError for markup in stray bytes and in boxes that are not read.
     """
     size = file.seek(0, 2)
     for at, name, length in _iter_boxes(file):

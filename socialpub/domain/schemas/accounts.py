@@ -41,18 +41,18 @@ class ConnectRequest(RequestModel):
     profile_id: Maybe[Uuid] = absent()
     """The profile that will own the account; default: the organization's first."""
     handle: Maybe[ShortText] = absent()
-    """The account's name, for platforms whose login needs it."""
+    """The account's handle, for platforms whose login needs it."""
 
 
 class CompleteRequestBase(RequestModel):
     """Result of a login."""
 
     state: Maybe[ShortText] = absent()
-    """From the address to which the platform sent the browser back. Valid once, for ten minutes."""
+    """The `state` parameter of the URL that the platform redirected to. Valid once, for ten minutes."""
     code: Maybe[ShortText] = absent()
-    """From the same address."""
+    """The `code` parameter of the same URL."""
     iss: Maybe[ShortText] = absent()
-    """From the same address, if the platform sends it."""
+    """The `iss` parameter of the same URL, if there is one."""
     choice_id: Maybe[ShortText] = absent()
     """With `state`: one of the accounts offered by the login."""
     profile_id: Maybe[Uuid] = absent()
@@ -125,7 +125,7 @@ class Attention(TypedDict):
 
     code: ErrorCode
     message: str
-    """What is wrong, and what the platform says about it, for people."""
+    """The problem and the platform's explanation, for people."""
     at: DateTime
 
 

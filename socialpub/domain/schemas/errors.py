@@ -23,7 +23,7 @@ class ValidationIssue(TypedDict):
     received: str
     """The JSON type received, or `nothing`."""
     path: list[Any]
-    """The place in the request: field names and list indexes."""
+    """The path in the request: field names and list indexes."""
     message: str
 
 
@@ -116,9 +116,9 @@ class ErrorBody(TypedDict):
     """Error of one post or target."""
 
     code: ErrorCode
-    """Stable: use it in your code."""
+    """The stable error code, for use in your code."""
     message: str
-    """For people; it may change."""
+    """A description for people. It may change."""
     rule: NotRequired[str]
     """The broken rule, or the path of the first invalid request field."""
     platform: NotRequired[PlatformName]
@@ -129,7 +129,7 @@ class ErrorBody(TypedDict):
     remediation: NotRequired[str]
     """What to do next, in one sentence."""
     retryAfter: NotRequired[int]
-    """In results and posts: the seconds to wait, as asked by the platform."""
+    """In results and posts: the seconds to wait, as requested by the platform."""
     docUrl: str
     """The documentation of the code."""
     ruleUrl: NotRequired[str]
@@ -140,7 +140,7 @@ class EnvelopeError(ErrorBody):
     """Error of a request."""
 
     requestId: str
-    """Also in the header `X-Request-Id`; quote it when you ask the operator."""
+    """Also in the header `X-Request-Id`. Quote it when you contact the operator."""
     traceId: NotRequired[str]
     """The trace id of the request's `traceparent`, if it had a valid one."""
 

@@ -17,7 +17,7 @@ class EventBody(TypedDict):
     """Event, as delivered. The same event is always the same bytes."""
 
     id: str
-    """Begins with `evt_`. The same in every delivery of the event: use it to discard duplicates."""
+    """Begins with `evt_`. Every delivery of the event has this id: use it to discard duplicates."""
     type: str
     createdAt: DateTime
     organizationId: str
@@ -26,7 +26,7 @@ class EventBody(TypedDict):
 
 
 class SampleEvent(EventBody):
-    """Sample event of a test. Its `data` is the type's example or what you asked for."""
+    """Sample event of a test. Its `data` is the type's example or the `data` that you sent."""
 
 
 # --- Posts ---------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class PostFailed(PostEvent):
     error: ErrorBody
     willRetry: bool
     nextAttemptAt: DateTime | None
-    """When it is retried; null if it is not."""
+    """The time of the next attempt; null if there is none."""
 
 
 class PostCanceled(PostEvent):

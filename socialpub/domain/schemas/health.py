@@ -26,4 +26,4 @@ class ReadyBody(TypedDict):
     canceling: NotRequired[int]
     """Posts of disconnected accounts that are still to be canceled, if any."""
     silent: NotRequired[list[str]]
-    """Platforms that did not answer the last calls, if any; their posts wait until they do."""
+    """Platforms that did not respond to the last calls, if any. Their posts wait until they respond."""

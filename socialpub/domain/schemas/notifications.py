@@ -78,7 +78,7 @@ class TelegramTarget(RequestModel):
 
     kind: Literal["telegram"] = "telegram"
     bot_token: BotToken
-    """As issued by BotFather."""
+    """The bot's token, as issued by BotFather."""
     chat_id: ChatId
     """The chat's number, or a public channel's `@name`."""
 
@@ -148,9 +148,9 @@ class ChannelBody(TypedDict):
     profileId: str | None
     """The profile whose events are sent; null: the whole organization's."""
     lastDeliveryAt: DateTime | None
-    """When a message was last delivered."""
+    """The time of the last successful delivery."""
     lastFailureReason: str | None
-    """Why the newest attempt failed; null once a message was delivered."""
+    """Why the latest attempt failed; null after a successful delivery."""
     createdAt: DateTime
     updatedAt: DateTime
 
@@ -223,7 +223,7 @@ class NotificationBody(TypedDict):
     status: DeliveryStatus
     attemptCount: int
     nextAttemptAt: DateTime | None
-    """When it is sent or retried; null if it is not."""
+    """The time of the next attempt; null if there is none."""
     lastStatusCode: int | None
     lastError: str | None
     createdAt: DateTime

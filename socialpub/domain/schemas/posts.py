@@ -74,7 +74,7 @@ class MediaItem(RequestModel):
     url: Maybe[FileAddress] = absent()
     """A public https address, fetched when the post is published."""
     bytes_base64: Maybe[str] = absent()
-    """The file itself in standard base64; the whole body may have 16 MiB. Larger files: POST /v1/media."""
+    """The file in standard base64. The request body may have 16 MiB; for larger files use POST /v1/media."""
     alt_text: Maybe[AltText] = absent()
     """A description of the item for people who cannot see it."""
 
@@ -102,9 +102,9 @@ class Target(RequestModel):
 
     account_id: Maybe[Uuid] = absent()
     platform: Maybe[PlatformName] = absent()
-    """Means the only connected account of this platform."""
+    """Instead of `accountId`: the only connected account of this platform."""
     options: Maybe[Options] = absent()
-    """Options of this platform."""
+    """Options of the target's platform."""
     text: Maybe[Text] = absent()
     """Replaces the default text."""
     media: Maybe[MediaList] = absent()
@@ -132,14 +132,14 @@ class PublishRequest(RequestModel):
     profile_id: Maybe[Uuid] = absent()
     """Look for accounts in this profile only. Not needed for a key bound to a profile."""
     on_duplicate: Maybe[Literal["warn", "refuse"]] = absent()
-    """What to do about a text that its account had within the last 24 hours. Default: the server's setting."""
+    """Warn about or refuse a text that its account has had within the last 24 hours. Default: the server's setting."""
 
 
 class ValidateRequest(PublishRequest):
-    """Batch to check: the body of POST /v1/posts, and how deep."""
+    """Batch to check: the body of POST /v1/posts, and whether to check the media files."""
 
     deep: Maybe[bool] = absent()
-    """False: check only what needs no media bytes."""
+    """False: skip the checks that need the media files."""
 
 
 class RescheduleRequest(RequestModel):
@@ -153,14 +153,14 @@ class RetryRequest(RequestModel):
     """Time of the retry."""
 
     scheduled_at: Maybe[Instant] = absent()
-    """Absent: at once."""
+    """When to retry: a date-time with a time zone. Default: now."""
 
 
 class SettleRequest(RequestModel):
-    """Finding of a person who looked at the account."""
+    """Result of a person's check of the account on the platform."""
 
     published: bool
-    """Whether the post is there."""
+    """Whether the post is on the platform."""
     uri: Maybe[Link] = absent()
 
 
@@ -232,7 +232,7 @@ class PostBody(TypedDict):
     mediaRefs: list[MediaRef]
     """The media items as sent; a bare id becomes `{kind, mediaId}`, inline bytes become a `mediaId`."""
     scheduledAt: DateTime | None
-    """When it will be published; null for an immediate post."""
+    """When the post will be published; null for an immediate post."""
     nextAttemptAt: DateTime | None
     """The time of the next attempt, if one is scheduled."""
     publishedAt: DateTime | None
@@ -243,7 +243,7 @@ class PostBody(TypedDict):
     url: str | None
     """The post's public web address."""
     error: NotRequired[ErrorBody]
-    """Why it failed; kept while a retry is scheduled."""
+    """Why the post failed. Still present while a retry is scheduled."""
     warnings: list[WarningBody]
     createdAt: DateTime
     updatedAt: DateTime
@@ -265,7 +265,7 @@ class AttemptBody(TypedDict):
     startedAt: DateTime
     finishedAt: DateTime | None
     succeeded: bool | None
-    """Null while it runs."""
+    """Null while the attempt runs."""
     errorCode: ErrorCode | None
     errorMessage: str | None
     platformResponse: PlatformResponse
@@ -311,7 +311,7 @@ class BatchBody(TypedDict):
     """Batch, as POST /v1/posts returns it."""
 
     id: str
-    """Ties the posts of the batch together; see `batchId` of GET /v1/posts."""
+    """The id of the batch. GET /v1/posts filters by it (`batchId`)."""
     status: BatchStatus
     """`queued`: scheduled, or still being published without failures so far. `published`, `failed`: every target.
     `partial_failed`: some targets failed."""

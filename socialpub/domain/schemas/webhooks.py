@@ -37,7 +37,7 @@ class EndpointRequest(RequestModel):
     """Body of POST /v1/webhook-endpoints."""
 
     url: Address
-    """Where events are sent: https and a public address, unless the operator allowed the host."""
+    """The URL that receives the events: https and a public address, unless the operator allowed the host."""
     events: Maybe[EventTypes] = absent()
     """The event types to send. Absent or empty: all."""
     description: Description | None = absent()
@@ -71,11 +71,11 @@ class EndpointBody(TypedDict):
     profileId: str | None
     """The profile whose events are sent; null: the whole organization's."""
     lastDeliveryAt: DateTime | None
-    """When something was last delivered."""
+    """The time of the last successful delivery."""
     lastFailureReason: str | None
-    """Why the newest attempt failed; null once something was delivered."""
+    """Why the latest attempt failed; null after a successful delivery."""
     previousSecretUntil: DateTime | None
-    """Until when the previous secret signs too; null if there was none."""
+    """When the previous secret stops signing; null if there is none."""
     previousSecretDeliveries: int
     """Deliveries since the rotation that the receiver refused with the new secret and accepted with the previous one.
     While it grows, the receiver does not know the new secret yet."""
@@ -152,7 +152,7 @@ class DeliveryBody(TypedDict):
     status: DeliveryStatus
     attemptCount: int
     nextAttemptAt: DateTime | None
-    """When it is tried next; null if it is not."""
+    """The time of the next attempt; null if there is none."""
     lastStatusCode: int | None
     lastError: str | None
     createdAt: DateTime

@@ -283,7 +283,7 @@ def _card(up: Upstream, text: str) -> tuple[Json | None, tuple[PublishWarning, .
     external: Json = {"uri": url, "title": card.title, "description": card.description}
     thumb = _thumb(up, card)
     missed = bool(card.image_urls) and thumb is None
-    message = f"The picture of {url} could not be used; its card has none."
+    message = f"The picture of {url} could not be used, so its card has none."
     embed = {"$type": "app.bsky.embed.external", "external": external | _find_presence(thumb=thumb)}
     return embed, (PublishWarning("link_card_failed", message),) if missed else ()
 

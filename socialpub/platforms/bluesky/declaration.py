@@ -63,15 +63,22 @@ class BlueskyOptions(PlatformOptions):
     """Options of a Bluesky target: languages, and the post it replies to."""
 
     platform: Literal["bluesky"] = "bluesky"
-    langs: list[str] = Field([], title="Languages", description="Of the text, as tags such as `en` or `pt-BR`.")
+    langs: list[str] = Field(
+        [], title="Languages", description="The languages of the text, as BCP 47 tags such as `en` or `pt-BR`."
+    )
     reply_to_uri: str = Field(
-        "", max_length=2048, title="Reply to: URI", description="The `at://` address of the post that this one answers."
+        "", max_length=2048, title="Reply to: URI", description="The `at://` URI of the post to reply to."
     )
-    reply_to_cid: str = Field("", max_length=256, title="Reply to: CID", description="The hash of that post.")
+    reply_to_cid: str = Field("", max_length=256, title="Reply to: CID", description="The CID of the post to reply to.")
     reply_root_uri: str = Field(
-        "", max_length=2048, title="Thread: URI", description="The thread's first post, where that is another one."
+        "",
+        max_length=2048,
+        title="Thread: URI",
+        description="The `at://` URI of the thread's first post, if the reply is not to that post.",
     )
-    reply_root_cid: str = Field("", max_length=256, title="Thread: CID", description="The hash of that post.")
+    reply_root_cid: str = Field(
+        "", max_length=256, title="Thread: CID", description="The CID of the thread's first post."
+    )
 
     @model_validator(mode="after")
     def _pairs(self) -> Self:
@@ -110,8 +117,8 @@ PLATFORM = Platform(
         CredentialField("password", "App password", secret=True),
     ),
     tokens_last=(
-        "A session lasts 90 days from its last use, and socialpub keeps it alive. It ends when the owner deletes the "
-        "app password or withdraws the permission."
+        "A session lasts 90 days from its last use, and socialpub renews it in time. It ends when the owner deletes "
+        "the app password or revokes the permission."
     ),
     upkeep=RefreshPolicy(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each refresh brings a new one
     own_sessions=True,

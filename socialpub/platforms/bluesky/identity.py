@@ -66,7 +66,7 @@ def resolve_account(up: Upstream, name: str) -> AccountHost:
     did = _resolve(up, name)
     document = _document(up, did)
     if name not in _names(document):
-        raise _auth_error(up, f"The account behind @{name} does not call itself by that handle.", _REPAIR)
+        raise _auth_error(up, f"The account of @{name} does not use this handle.", _REPAIR)
     return AccountHost(did, name, _server(up, document))
 
 

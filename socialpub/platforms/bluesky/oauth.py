@@ -51,7 +51,7 @@ _TRUE = (
 )
 _AUTH = "platform_auth_failed"
 _APP_PASSWORD = "Connect the account with an app password instead."
-_AGAIN = "Connect the account again and allow what is asked for."
+_AGAIN = "Reconnect the account and grant every requested permission."
 _CLIENT = Verdict(
     Outcome.REJECTED,
     "platform_not_enabled",
@@ -143,7 +143,7 @@ def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | No
     """Exchange a code for tokens; account and server must be those of the request."""
     home, server = AccountHost(**kept["home"]), AuthorizationServer(**kept["server"])
     if iss != server.issuer:
-        raise _auth_error(up, "The login came back from another server than it was sent to.", _AGAIN)
+        raise _auth_error(up, "The login was answered by another server than the one it was sent to.", _AGAIN)
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -171,7 +171,7 @@ def refresh(up: Upstream) -> Tokens:
     reply = _post(up, "refresh", server.token, form, key, client, server.issuer)
     found, did = _tokens(up, "refresh", reply, up.tokens), up.account.platform_account_id
     if reply.record().get("sub", did) != did:
-        raise _auth_error(up, "Bluesky answered with the session of another account.", _AGAIN)
+        raise _auth_error(up, "Bluesky returned the session of another account.", _AGAIN)
     return found
 
 
@@ -221,10 +221,12 @@ def _server(up: Upstream, home: AccountHost) -> AuthorizationServer:
         raise _auth_error(up, "The account's server names no authorization server.", _APP_PASSWORD)
     told = _document(up, f"{issuer}/.well-known/oauth-authorization-server")
     if told.get("issuer") != issuer or not _has_required_features(told):
-        raise _auth_error(up, "The account's authorization server does not follow the network's rules.", _APP_PASSWORD)
+        raise _auth_error(
+            up, "The account's authorization server does not support what the AT Protocol requires.", _APP_PASSWORD
+        )
     addresses = {name: _address(issuer, told.get(field)) for name, field in _ENDPOINTS.items()}
     if not all(addresses.values()):
-        raise _auth_error(up, "The account's authorization server has no usable addresses.", _APP_PASSWORD)
+        raise _auth_error(up, "The account's authorization server has no usable endpoints.", _APP_PASSWORD)
     return AuthorizationServer(issuer, **addresses, revoke=_address(issuer, told.get("revocation_endpoint")) or None)
 
 
@@ -232,7 +234,7 @@ def _document(up: Upstream, url: str) -> Json:
     """Fetch a well-known document, without following redirects."""
     reply = client_for(up, url).request("GET", url)
     if reply.status_code in (404, 405, 501):
-        raise _auth_error(up, "The account's server has no OAuth.", _APP_PASSWORD)
+        raise _auth_error(up, "The account's server does not support OAuth.", _APP_PASSWORD)
     if reply.status_code != 200:
         raise build_response_error(up, "resolve", reply)
     if reply.lacks_record:

@@ -92,7 +92,7 @@ def _parse_ref(value: Any) -> dict[str, str] | None:
 
 def _to_not_sent_error(up: Upstream, error: ApiError) -> ApiError:
     """Convert a read failure into an error where nothing was sent."""
-    message = f"The post that this one answers could not be read, so its thread is not known. {error.message}"
+    message = f"The post to reply to could not be read, so its thread is unknown. {error.message}"
     made = build_error(up, _UNREAD, message, error.platform_response)
     made.retry_after = error.retry_after
     return made

@@ -154,16 +154,16 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     reply = GRAPH.call(up, "identify", "GET", "me/permissions", token=user.access)
     granted = [to_text(row.get("permission")) for row in list_data(reply) if row.get("status") == "granted"]
     oauth.require_scopes(PLATFORM, granted, up.site)
-    walk = PageDiscovery(up, user.access, granted)
+    discovery = PageDiscovery(up, user.access, granted)
     pages: list[Json] = []
     try:
-        for page in walk.pages():
+        for page in discovery.pages():
             pages.append(page)  # noqa: PERF402 - those before a failure are kept
     except ApiError:
         if not pages:  # the login's own list suffices if portfolios are unavailable today
             raise
     if not pages:
-        raise walk.none()
+        raise discovery.build_missing_error()
     private = {"scopes": granted, "login": login}
     return tuple(_connected(page, user.access, private) for page in pages)
 
@@ -197,11 +197,11 @@ def revoke(up: Upstream) -> None:
 
 def _refresh_page_token(up: Upstream, user_token: str, now_ms: int) -> Tokens:
     user = _long_lived(up, user_token, now_ms)
-    walk = PageDiscovery(up, user.access, up.tokens.private.get("scopes", ()))
-    for page in walk.pages():
+    discovery = PageDiscovery(up, user.access, up.tokens.private.get("scopes", ()))
+    for page in discovery.pages():
         if page["id"] == up.account.platform_account_id:
             return Tokens(to_text(page["access_token"]), user.access, None, up.tokens.private)
-    raise walk.none()
+    raise discovery.build_missing_error()
 
 
 def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:

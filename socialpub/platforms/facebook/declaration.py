@@ -68,7 +68,9 @@ class FacebookOptions(PlatformOptions):
     """Options of a Facebook target. `link`: the page shown as a card."""
 
     platform: Literal["facebook"] = "facebook"
-    link: AbsoluteUrl = Field("", title="Link", description="Shown as a card, where the post has no media.")
+    link: AbsoluteUrl = Field(
+        "", title="Link", description="The web page to show as a card. A post with media has no card."
+    )
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -163,13 +165,13 @@ GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
     words={
-        "photo": "take the image",
-        "video": "take the video",
+        "photo": "accept the image",
+        "video": "accept the video",
         "send": "publish the post",
-        "status": "say how far the video is",
+        "status": "report the progress of the video",
         "settle": "list the posts",
-        "identify": "say which Pages there are",
-        "revoke": "end the permission",
+        "identify": "list the Pages",
+        "revoke": "revoke the permission",
     },
     phrases={"no permission to publish the video": "permission", "name parameter too long": "too_long"},
 )

@@ -49,7 +49,7 @@ class PageDiscovery:
                     raise
                 self.refusal = error.message
 
-    def none(self) -> ApiError:
+    def build_missing_error(self) -> ApiError:
         """Build the error of an enumeration without Pages, saying what is missing."""
         return GRAPH.ruled(self.up, "pages.none", Outcome.REJECTED, " ".join(self._missing()))
 
@@ -95,7 +95,7 @@ class PageDiscovery:
         if BUSINESS not in self.granted:
             yield f"{BUSINESS} was not granted; without it Facebook does not list the Pages of business portfolios."
         elif self.refusal:
-            yield f"The business portfolios could not be looked through: {self.refusal}"
+            yield f"The business portfolios could not be searched: {self.refusal}"
         elif not (self.idle or self.closed):
             yield f"It belongs to {self.portfolios or 'no'} business portfolio{'' if self.portfolios == 1 else 's'}."
 

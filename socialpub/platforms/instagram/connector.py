@@ -86,8 +86,8 @@ class InstagramOptions(PlatformOptions):
     """Options of a single video (a reel): its cover, and whether the feed shows it."""
 
     platform: Literal["instagram"] = "instagram"
-    share_to_feed: bool = Field(True, title="Show a reel in the feed too")
-    cover_url: AbsoluteUrl = Field("", title="Cover of a reel", description="The public https address of a JPEG.")
+    share_to_feed: bool = Field(True, title="Also show the reel in the feed")
+    cover_url: AbsoluteUrl = Field("", title="Reel cover", description="The public https URL of a JPEG image.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -130,8 +130,8 @@ PLATFORM = Platform(
         products=("Instagram: API setup with Instagram login",),
         review=(
             "Until App Review has approved the permissions, only accounts that are added to the app as Instagram "
-            "testers can connect. The account has to be a professional one. The id and the secret are those of the "
-            "Instagram app, not of the Meta app around it."
+            "testers can connect, and only professional ones. Use the id and the secret of the Instagram app, not "
+            "those of the Meta app around it."
         ),
         id_name="Instagram app ID",
         secret_name="Instagram app secret",
@@ -201,12 +201,12 @@ GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
     words={
-        "make": "take the content",
-        "status": "say how far it is",
+        "make": "accept the content",
+        "status": "report the progress of the content",
         "publish": "publish the post",
         "look": "show the post",
         "settle": "list the posts",
-        "identify": "say whose account this is",
+        "identify": "identify the account",
     },
     phrases={
         "not an instagram business": "not_professional",

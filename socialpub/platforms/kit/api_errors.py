@@ -29,7 +29,7 @@ def list_secrets(up: Upstream) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ErrorFactory:
-    """Error factory of one platform. `words`: the verb of each step, "take the post"."""
+    """Error factory of one platform. `words`: the verb of each step, such as "accept the post"."""
 
     platform: Platform
     replies: Replies
@@ -47,7 +47,7 @@ class ErrorFactory:
 
     def told(self, up: Upstream, step: str, found: Verdict, reply: UpstreamResponse, said: str) -> ApiError:
         """Build the error of a redacted, classified response, with its text."""
-        said = said[:300] or f"it answered with status {reply.status_code}."
+        said = said[:300] or f"it responded with status {reply.status_code}."
         return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
 
     def worded(self, up: Upstream, found: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
@@ -66,8 +66,9 @@ class ErrorFactory:
         """
         found = self.replies.get((step, 200, NO_BODY))
         outcome = found.outcome if found else Outcome.AMBIGUOUS if mutating else Outcome.NOT_SENT
-        why = f"its answer {reply.unread}" if reply.unread else "its answer could not be read"
-        said = f"{self.platform.label} was asked to {self.words[step]} and answered {reply.status_code}, but {why}."
+        why = f"its response {reply.unread}" if reply.unread else "its response is unreadable"
+        label = self.platform.label
+        said = f"{label} was asked to {self.words[step]} and responded with status {reply.status_code}, but {why}."
         return self.unavailable(up, said, outcome, {"status": reply.status_code})
 
     def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:

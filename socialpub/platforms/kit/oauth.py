@@ -141,7 +141,7 @@ def check_app(platform: Platform, http: HttpClient, site: Site) -> None:
     if reply.status_code == 401:
         raise build_misconfigured_error(platform, error.message.partition("refused: ")[2] or "it does not know them.")
     if error.code == "platform_auth_failed":  # refused for the rest of the form, not for the app's credentials
-        raise _unavailable(platform, "did not say whether it knows the app", Outcome.REJECTED)
+        raise _unavailable(platform, "did not report whether it knows the app", Outcome.REJECTED)
     raise error
 
 
@@ -157,7 +157,7 @@ def require_scopes(platform: Platform, granted: Iterable[str], site: Site) -> No
         raise _refused(
             platform,
             f"{platform.label} did not grant {', '.join(missing)}.",
-            "Connect the account again and leave every permission that is asked for switched on.",
+            "Reconnect the account and grant every requested permission.",
         )
 
 
@@ -301,7 +301,7 @@ def _failure(
     elif reply.status_code == 429 or fault.throttled:
         error = _unavailable(platform, "asks to slow down", Outcome.THROTTLED, reply.retry_after)
     elif fault.busy or reply.status_code in (408, 425) or reply.status_code >= 500:
-        error = _unavailable(platform, "could not answer", Outcome.AMBIGUOUS, reply.retry_after)
+        error = _unavailable(platform, "failed to respond", Outcome.AMBIGUOUS, reply.retry_after)
     elif 400 <= reply.status_code < 500 or (reply.is_success and fault.name):
         error = _refused(
             platform, f"{platform.label} refused: {redaction.redact_json(fault.message or fault.name, hidden)}"

@@ -4,7 +4,7 @@
     catalogue(platforms)                          all rules by id
     warning(code, detail)                         a warning that belongs to no rule
 
-Rules are built from `checks` (texts, options, media kinds) and `checks_media` (facts of the bytes).
+Rules are built from `checks` (texts, options, media kinds) and `media_checks` (facts of the bytes).
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _paths(body: Json) -> Iterator[str]:
 
 def _error_text(reply: UpstreamResponse) -> str:
     body = reply.record()
-    said = to_text(body.get("message"))[:300] or f"it answered with status {reply.status_code}."
+    said = to_text(body.get("message"))[:300] or f"it responded with status {reply.status_code}."
     places = [path for path in _paths(body) if path not in said]
     return f"{said} ({', '.join(places)})" if places else said
 

@@ -219,11 +219,11 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
 
 def _no_access_error(granted: Iterable[str]) -> ApiError:
     pages = "w_organization_social" in granted
-    why = "This member may publish on no page." if pages else "LinkedIn did not grant w_member_social."
+    why = "This member may not publish on any page." if pages else "LinkedIn did not grant w_member_social."
     remediation = (
         "Have an administrator of the page give the member a content role, or connect as one."
         if pages
-        else "Connect the account again and allow what is asked for."
+        else "Reconnect the account and grant every requested permission."
     )
     return ApiError("platform_auth_failed", why, platform=PLATFORM.name, remediation=remediation)
 

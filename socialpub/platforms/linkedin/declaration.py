@@ -62,7 +62,7 @@ class LinkedinOptions(PlatformOptions):
     """Options of a LinkedIn target: its visibility. A page always posts publicly."""
 
     platform: Literal["linkedin"] = "linkedin"
-    visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Who may see it")
+    visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Visibility")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -123,7 +123,7 @@ PLATFORM = Platform(
             "Sign In with LinkedIn using OpenID Connect",
         ),
         review=(
-            "Both products are given at once, and are enough to publish as a member. Publishing as a page needs the "
+            "Both products are granted at once, and are enough to publish as a member. Publishing as a page needs the "
             "Community Management API, which LinkedIn reviews, in an app that has no other product; its permissions "
             "then go into `platforms.linkedin.scopes`."
         ),
@@ -145,14 +145,14 @@ PLATFORM = Platform(
 
 AUTH = "platform_auth_failed"
 STEPS = {
-    "begin": "open an upload",
-    "upload": "take the bytes of the media",
-    "signed upload": "take the bytes of the media",
-    "finish": "put the video together",
-    "status": "say what became of the media",
-    "send": "take the post",
+    "begin": "start an upload",
+    "upload": "accept the file",
+    "signed upload": "accept the file",
+    "finish": "assemble the video",
+    "status": "report the status of the media",
+    "send": "accept the post",
     "look": "list the page's posts",
-    "identify": "say whose account this is",
+    "identify": "identify the account",
     "pages": "list the pages",
 }
 """Verb of each step."""

@@ -205,7 +205,7 @@ def _poll_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUp
 def _timeout_error(up: Upstream, reply: UpstreamResponse) -> ApiError:
     return ApiError(
         "platform_unavailable",
-        "LinkedIn has been processing the media for ten minutes.",
+        "LinkedIn did not finish processing the media within ten minutes.",
         platform=PLATFORM.name,
         platform_version=PLATFORM.pinned(up.site),
         platform_response={"status": reply.status_code, "body": reply.record()},

@@ -79,29 +79,29 @@ class ContainerProgress:
 # --- Prepare -------------------------------------------------------------------------------------------------------
 
 
-def prepare(dance: ContainerFlow, up: Upstream, makings: ContainerPlan, saved: Json | None) -> Ready | Pending:
+def prepare(flow: ContainerFlow, up: Upstream, container_plan: ContainerPlan, saved: Json | None) -> Ready | Pending:
     """Create missing containers or poll existing ones; `Pending` until the last is finished."""
-    state = ContainerProgress(**saved) if saved else ContainerProgress(near=_quota(dance, up))
-    run = _PrepareStep(dance, up, makings, state)
-    if len(state.pieces) < len(makings.pieces):
+    state = ContainerProgress(**saved) if saved else ContainerProgress(near=_quota(flow, up))
+    run = _PrepareStep(flow, up, container_plan, state)
+    if len(state.pieces) < len(container_plan.pieces):
         return run.make_pieces()
-    if state.whole or makings.whole is None:
-        return run.ask_whole()
-    return run.ask_pieces()
+    if state.whole or container_plan.whole is None:
+        return run.poll_whole()
+    return run.poll_pieces()
 
 
-def _quota(dance: ContainerFlow, up: Upstream) -> str:
+def _quota(flow: ContainerFlow, up: Upstream) -> str:
     """Return a sentence if the daily quota is nearly used. Raises ApiError if it is used up.
 
     An unreadable quota does not block; publishing itself refuses then.
     """
-    graph, path = dance.graph, f"{up.account.platform_account_id}/{dance.limit}"
-    reply = graph.ask(up, "GET", path, params={"fields": dance.quota_fields})
+    graph, path = flow.graph, f"{up.account.platform_account_id}/{flow.limit}"
+    reply = graph.ask(up, "GET", path, params={"fields": flow.quota_fields})
     if not reply.is_success:
         if graph.verdict("make", reply, mutating=False).code == AUTH:
             raise graph.refused(up, "make", reply)
         return ""
-    used, total = _used(next(list_data(reply), {}), dance.quota_fields)
+    used, total = _used(next(list_data(reply), {}), flow.quota_fields)
     if total and used >= total:
         found = f"It has published {used} of {total}."
         raise graph.ruled(up, "account.daily_cap", Outcome.REJECTED, found, {"status": 200, "body": reply.record()})
@@ -120,43 +120,43 @@ def _used(row: Json, fields: str) -> tuple[int, int]:
 class _PrepareStep:
     """One call of `prepare`."""
 
-    dance: ContainerFlow
+    flow: ContainerFlow
     up: Upstream
-    makings: ContainerPlan
+    container_plan: ContainerPlan
     state: ContainerProgress
 
     @property
     def graph(self) -> GraphApi:
-        return self.dance.graph
+        return self.flow.graph
 
     # --- Create ---
 
     def make_pieces(self) -> Pending:
         """Create all missing containers, keeping those created before a failure."""
         made = self.state
-        for form in self.makings.pieces[len(made.pieces) :]:
-            found = self._made(form, made)
+        for form in self.container_plan.pieces[len(made.pieces) :]:
+            found = self._create(form, made)
             if isinstance(found, Pending):
                 return found
             made = replace(made, pieces=[*made.pieces, found], misses=0)
         return made.later(made.wait)
 
     def make_whole(self, state: ContainerProgress) -> Pending:
-        assert self.makings.whole is not None, "only carousels have a container around their items"
-        found = self._made(self.makings.whole | {"children": ",".join(state.pieces)}, state)
+        assert self.container_plan.whole is not None, "only carousels have a container around their items"
+        found = self._create(self.container_plan.whole | {"children": ",".join(state.pieces)}, state)
         if isinstance(found, Pending):
             return found
         fresh = replace(state, whole=found, wait=FIRST_WAIT, misses=0)
         return fresh.later(fresh.wait)
 
-    def _made(self, form: Form, state: ContainerProgress) -> str | Pending:
+    def _create(self, form: Form, state: ContainerProgress) -> str | Pending:
         """Create a container: its id, or a wait before the retry. Raises ApiError without retries."""
         try:
-            reply = self.graph.ask(self.up, "POST", self._edge(self.dance.make), data=form)
+            reply = self.graph.ask(self.up, "POST", self._edge(self.flow.make), data=form)
             if reply.is_success:
                 return self.graph.id_of(self.up, "make", reply)
             error = self.graph.refused(self.up, "make", reply)
-            passing = error.outcome is Outcome.NOT_SENT or self.graph.name("make", reply) in self.dance.again
+            passing = error.outcome is Outcome.NOT_SENT or self.graph.name("make", reply) in self.flow.again
         except ApiError as lost:
             error, passing = lost, lost.code == "platform_unavailable"
         limit = MISSES_MAX if error.code == "platform_unavailable" else 1
@@ -169,13 +169,13 @@ class _PrepareStep:
 
     # --- Poll ---
 
-    def ask_pieces(self) -> Pending:
+    def poll_pieces(self) -> Pending:
         """Poll the unfinished items; create the carousel when all are finished."""
         done = list(self.state.done)
         for piece in self.state.pieces:
             if piece in done:
                 continue
-            found = self._asked(piece)
+            found = self._poll_status(piece)
             if isinstance(found, Pending):
                 return found
             if found == "FINISHED":
@@ -183,10 +183,10 @@ class _PrepareStep:
         state = replace(self.state, done=done, misses=0)
         return self.make_whole(state) if len(done) == len(state.pieces) else self._wait(state)
 
-    def ask_whole(self) -> Ready | Pending:
+    def poll_whole(self) -> Ready | Pending:
         """Poll the post's container; PUBLISHED means that an earlier attempt succeeded."""
         container = self.state.whole or self.state.pieces[0]
-        found = self._asked(container)
+        found = self._poll_status(container)
         if isinstance(found, Pending):
             return found
         if found == "PUBLISHED":
@@ -194,34 +194,34 @@ class _PrepareStep:
         state = replace(self.state, misses=0)
         if found != "FINISHED":
             return self._wait(state)
-        if self.dance.pause and not state.paused:
-            return replace(state, paused=True).later(self.dance.pause)
+        if self.flow.pause and not state.paused:
+            return replace(state, paused=True).later(self.flow.pause)
         return self._ready(container)
 
     def _ready(self, container: str, **more: Any) -> Ready:
         warnings = (build_warning("daily_cap_near", self.state.near),) if self.state.near else ()
-        return Ready(self.makings.plan | {"container": container} | more, warnings)
+        return Ready(self.container_plan.plan | {"container": container} | more, warnings)
 
-    def _asked(self, container: str) -> str | Pending:
+    def _poll_status(self, container: str) -> str | Pending:
         """Poll a container's status; wait if it is unreadable or must be recreated."""
         try:
-            reply = fetch_status(self.dance, self.up, container)
+            reply = fetch_status(self.flow, self.up, container)
         except ApiError as error:
             if error.code == AUTH or self.state.misses >= MISSES_MAX:
                 raise
             return replace(self.state, misses=self.state.misses + 1).later(MISS_WAIT)
-        status = to_text(reply.record().get(self.dance.status))
-        return self._failed(reply, status) if status in ("ERROR", "EXPIRED") else status
+        status = to_text(reply.record().get(self.flow.status))
+        return self._handle_failure(reply, status) if status in ("ERROR", "EXPIRED") else status
 
-    def _failed(self, reply: UpstreamResponse, status: str) -> Pending:
+    def _handle_failure(self, reply: UpstreamResponse, status: str) -> Pending:
         """Handle a failed container: recreate everything once, where that may help."""
-        why = _error_name(self.dance, reply)
-        if (status == "EXPIRED" or why in self.dance.again) and self.state.rebuilt < REBUILDS_MAX:
+        why = _error_name(self.flow, reply)
+        if (status == "EXPIRED" or why in self.flow.again) and self.state.rebuilt < REBUILDS_MAX:
             return ContainerProgress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
         said = {"status": reply.status_code, "body": reply.record()}
         if status == "EXPIRED":
             raise self.graph.ruled(self.up, "container.expired", Outcome.NOT_SENT, said=said)
-        raise self._broken(why, said, to_text(reply.record().get(self.dance.detail)))
+        raise self._broken(why, said, to_text(reply.record().get(self.flow.detail)))
 
     def _broken(self, why: str, said: Json, words: str) -> ApiError:
         rows = self.graph.replies
@@ -229,29 +229,29 @@ class _PrepareStep:
         if found.rule:
             return self.graph.ruled(self.up, found.rule.partition(".")[2], found.outcome, words[:300], said)
         label = self.graph.platform.label
-        return self.graph.unavailable(self.up, f"{label} could not take the media: {words[:300]}", found.outcome, said)
+        return self.graph.unavailable(self.up, f"{label} could not use the media: {words[:300]}", found.outcome, said)
 
     def _wait(self, state: ContainerProgress) -> Pending:
-        if state.waited + state.wait > self.makings.patience:
-            minutes = int(self.makings.patience // 60)
+        if state.waited + state.wait > self.container_plan.patience:
+            minutes = int(self.container_plan.patience // 60)
             message = f"{self.graph.platform.label} has not finished processing the media within {minutes} minutes."
             raise self.graph.unavailable(self.up, message, Outcome.NOT_SENT)
         longer = min(state.wait * GROWTH, LONGEST_WAIT)
         return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 
 
-def fetch_status(dance: ContainerFlow, up: Upstream, container: str) -> UpstreamResponse:
+def fetch_status(flow: ContainerFlow, up: Upstream, container: str) -> UpstreamResponse:
     """Fetch a container's status. Raises ApiError if it has none."""
-    fields = f"{dance.status},{dance.detail}"
-    reply = dance.graph.call(up, "status", "GET", container, params={"fields": fields})
-    if not to_text(reply.record().get(dance.status)):
-        raise dance.graph.unusable(up, "status", reply)
+    fields = f"{flow.status},{flow.detail}"
+    reply = flow.graph.call(up, "status", "GET", container, params={"fields": fields})
+    if not to_text(reply.record().get(flow.status)):
+        raise flow.graph.unusable(up, "status", reply)
     return reply
 
 
-def _error_name(dance: ContainerFlow, reply: UpstreamResponse) -> str:
+def _error_name(flow: ContainerFlow, reply: UpstreamResponse) -> str:
     """Name a container's error: Threads gives a word, Instagram a sentence with a number."""
-    words = to_text(reply.record().get(dance.detail))
+    words = to_text(reply.record().get(flow.detail))
     number = re.search(r"\b(22\d{5})\b", words)
     return number[1] if number else words
 
@@ -259,57 +259,57 @@ def _error_name(dance: ContainerFlow, reply: UpstreamResponse) -> str:
 # --- Publish -------------------------------------------------------------------------------------------------------
 
 
-def send(dance: ContainerFlow, up: Upstream, plan: Json) -> Published:
+def send(flow: ContainerFlow, up: Upstream, plan: Json) -> Published:
     """Publish the container, unless it is already published."""
     if plan.get("published"):
-        return _find_bound(dance, up, plan, plan["since"])
-    path = f"{up.account.platform_account_id}/{dance.publish}"
-    reply = dance.graph.call(up, "publish", "POST", path, mutating=True, data={"creation_id": plan["container"]})
-    post = dance.graph.id_of(up, "publish", reply, mutating=True)
-    return _to_published(dance, up, {"id": post} | _details(dance, up, post))
+        return _find_bound(flow, up, plan, plan["since"])
+    path = f"{up.account.platform_account_id}/{flow.publish}"
+    reply = flow.graph.call(up, "publish", "POST", path, mutating=True, data={"creation_id": plan["container"]})
+    post = flow.graph.id_of(up, "publish", reply, mutating=True)
+    return _to_published(flow, up, {"id": post} | _details(flow, up, post))
 
 
-def settle(dance: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
+def settle(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Check the container, and find the post if it must exist."""
     try:
-        reply = fetch_status(dance, up, plan["container"])
+        reply = fetch_status(flow, up, plan["container"])
     except ApiError as error:
         # Reading the status sometimes fails for a published container (Graph 100/33): the post itself still tells.
-        return _find_post(dance, up, plan, since_ms) or Unknown(
+        return _find_post(flow, up, plan, since_ms) or Unknown(
             {"error": error.message, "answer": error.platform_response}
         )
-    status, evidence = to_text(reply.record().get(dance.status)), {"status": reply.status_code, "body": reply.record()}
+    status, evidence = to_text(reply.record().get(flow.status)), {"status": reply.status_code, "body": reply.record()}
     if status == "PUBLISHED":
-        return _find_bound(dance, up, plan, since_ms)
+        return _find_bound(flow, up, plan, since_ms)
     if status == "FINISHED":
         return Absent(evidence)
     if status in ("ERROR", "EXPIRED"):
-        return _find_post(dance, up, plan, since_ms) or Unknown(evidence, final=True)
+        return _find_post(flow, up, plan, since_ms) or Unknown(evidence, final=True)
     return Unknown(evidence)
 
 
-def _find_bound(dance: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published:
+def _find_bound(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published:
     """Find the post of a published container; without an address if it is ambiguous."""
-    return _find_post(dance, up, plan, since_ms) or Published(f"container:{plan['container']}")
+    return _find_post(flow, up, plan, since_ms) or Published(f"container:{plan['container']}")
 
 
-def _find_post(dance: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:
+def _find_post(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:
     """Find our post: same account, text and kind, recent, and not another post of ours."""
-    edge = f"{up.account.platform_account_id}/{plan.get('list', dance.posts)}"
+    edge = f"{up.account.platform_account_id}/{plan.get('list', flow.posts)}"
     try:
-        listed = list_recent(dance.graph, up, edge, dance.post_fields, "timestamp", since_ms)
+        listed = list_recent(flow.graph, up, edge, flow.post_fields, "timestamp", since_ms)
     except ApiError:
         return None
-    ours = [post for post in listed.posts if _is_ours(dance, up, plan, post)]
-    return _to_published(dance, up, ours[0]) if len(ours) == 1 and listed.complete else None
+    ours = [post for post in listed.posts if _is_ours(flow, up, plan, post)]
+    return _to_published(flow, up, ours[0]) if len(ours) == 1 and listed.complete else None
 
 
-def _is_ours(dance: ContainerFlow, up: Upstream, plan: Json, post: Json) -> bool:
+def _is_ours(flow: ContainerFlow, up: Upstream, plan: Json, post: Json) -> bool:
     id = to_text(post.get("id"))
     return (
         bool(id)
         and post.get("media_type") in plan["types"]
-        and _is_same(plan["text"], post.get(dance.text))
+        and _is_same(plan["text"], post.get(flow.text))
         and id not in up.bound
     )
 
@@ -319,16 +319,16 @@ def _is_same(sent: str, got: object) -> bool:
     return normalize(sent).replace("@", "") == normalize(got).replace("@", "")
 
 
-def _details(dance: ContainerFlow, up: Upstream, post: str) -> Json:
+def _details(flow: ContainerFlow, up: Upstream, post: str) -> Json:
     """Read details of a new post; empty if unreadable, since it is published anyway."""
     try:
-        return dance.graph.call(up, "look", "GET", post, params={"fields": "permalink,shortcode"}).record()
+        return flow.graph.call(up, "look", "GET", post, params={"fields": "permalink,shortcode"}).record()
     except ApiError:
         return {}
 
 
-def _to_published(dance: ContainerFlow, up: Upstream, post: Json) -> Published:
-    url = to_text(post.get("permalink")) or dance.page(up, post)
+def _to_published(flow: ContainerFlow, up: Upstream, post: Json) -> Published:
+    url = to_text(post.get("permalink")) or flow.page(up, post)
     return Published(to_text(post["id"]), url or None, None, url or None)
 
 

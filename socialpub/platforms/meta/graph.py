@@ -72,7 +72,7 @@ _ROLE = Verdict(
 _PERMISSION = Verdict(
     Outcome.REJECTED,
     AUTH,
-    remediation="Reconnect the account and leave every permission that is asked for switched on.",
+    remediation="Reconnect the account and grant every requested permission.",
 )
 THROTTLED = Verdict(Outcome.THROTTLED, "platform_unavailable")
 RETRY = Verdict(Outcome.NOT_SENT, "platform_unavailable")
@@ -226,7 +226,7 @@ class GraphApi(ErrorFactory):
         # Graph checks the token and its permissions before it does anything.
         error.absent = mutating and error.code == AUTH
         if error.code == "platform_unavailable":
-            error.retry_after = error.retry_after or regain_seconds(reply)
+            error.retry_after = error.retry_after or get_wait_seconds(reply)
         return error
 
     def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
@@ -256,7 +256,7 @@ def build_proof(site: Site, token: str) -> dict[str, str]:
     return {"appsecret_proof": hmac.new(site.client_secret.encode(), token.encode(), hashlib.sha256).hexdigest()}
 
 
-def regain_seconds(reply: UpstreamResponse) -> int | None:
+def get_wait_seconds(reply: UpstreamResponse) -> int | None:
     """Return the seconds until calls are accepted, from the usage headers; None if not given.
 
     The headers give minutes. Used-up app calls give no time: they are counted over an hour.

@@ -64,12 +64,10 @@ class PinterestOptions(PlatformOptions):
     """Options of a Pinterest target: board, destination, title, and a video's cover."""
 
     platform: Literal["pinterest"] = "pinterest"
-    board_id: str = Field("", title="Board", description="The id of the board that the pin is put on.")
-    destination_url: str = Field("", title="Link", description="The page that a click on the pin leads to.")
+    board_id: str = Field("", title="Board", description="The id of the board to save the pin to.")
+    destination_url: str = Field("", title="Link", description="The page that a click on the pin opens.")
     title: OptionText = Field("", title="Title")
-    cover_image_url: AbsoluteUrl = Field(
-        "", title="Cover of a video", description="The public https address of an image."
-    )
+    cover_image_url: AbsoluteUrl = Field("", title="Video cover", description="The public https URL of an image.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -117,14 +115,14 @@ PLATFORM = Platform(
         name="Pinterest Developers",
         url="https://developers.pinterest.com/apps/",
         review=(
-            "A new app has Trial access: accounts connect, but pins cannot be published to the public. Standard "
-            "access is given after a review, for which Pinterest wants a video of how an account is connected."
+            "A new app has Trial access: accounts connect, but pins are not public. Pinterest grants Standard access "
+            "after a review, for which it wants a video that shows how to connect an account."
         ),
         id_name="App ID",
         secret_name="App secret key",
         redirect_name="Redirect URIs",
     ),
-    tokens_last=("Access lasts 30 days, and what renews it 60 days from its last use. socialpub renews both in time."),
+    tokens_last=("Access lasts 30 days, its renewal 60 days from its last use. socialpub renews both in time."),
     # Access lives 30 days, the refresh token 60 from its last use, and it works once.
     upkeep=RefreshPolicy(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
 )
@@ -135,18 +133,18 @@ PLATFORM = Platform(
 
 AUTH = "platform_auth_failed"
 STEPS = {
-    "pin": "take the pin",
-    "fetched": "take the pin",
-    "several": "take the pin with several images",
-    "several_fetched": "take the pin with several images",
-    "video": "take the video pin",
-    "covered": "take the video pin",
-    "register": "open an upload for the video",
-    "upload": "take the video's bytes",
-    "status": "say what became of the video",
+    "pin": "accept the pin",
+    "fetched": "accept the pin",
+    "several": "accept the pin with several images",
+    "several_fetched": "accept the pin with several images",
+    "video": "accept the video pin",
+    "covered": "accept the video pin",
+    "register": "start an upload for the video",
+    "upload": "accept the video file",
+    "status": "report the status of the video",
     "look": "list the board's pins",
     "boards": "list the boards",
-    "identify": "say whose account this is",
+    "identify": "identify the account",
 }
 """Verb of each step. The first six are the ways to create a pin."""
 
@@ -166,7 +164,7 @@ _RECONNECT = Verdict(Outcome.REJECTED, AUTH, remediation="Reconnect the account.
 _PERMISSION = Verdict(
     Outcome.REJECTED,
     AUTH,
-    remediation="Reconnect the account and leave every permission that is asked for switched on.",
+    remediation="Reconnect the account and grant every requested permission.",
 )
 _REJECTED = Verdict(Outcome.REJECTED)
 

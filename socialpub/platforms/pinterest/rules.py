@@ -323,7 +323,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pinterest.media.register_failed",
         "upstream",
-        "Pinterest did not open an upload for the video.",
+        "Pinterest did not start an upload for the video.",
         "Publish the post again later.",
         _API,
         code="platform_unavailable",

@@ -82,7 +82,7 @@ class ThreadsOptions(PlatformOptions):
     """Options of a Threads target. `replyToId`: the post to reply to."""
 
     platform: Literal["threads"] = "threads"
-    reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
+    reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -151,12 +151,12 @@ GRAPH = GraphApi(
     PLATFORM,
     REPLIES,
     words={
-        "make": "take the content",
-        "status": "say how far it is",
+        "make": "accept the content",
+        "status": "report the progress of the content",
         "publish": "publish the post",
         "look": "show the post",
         "settle": "list the posts",
-        "identify": "say whose account this is",
+        "identify": "identify the account",
     },
     phrases={
         "threads_api__link_limit_exceeded": "link_limit",
@@ -194,8 +194,8 @@ _TYPES = {"TEXT": ("TEXT_POST",), "IMAGE": ("IMAGE",), "VIDEO": ("VIDEO",), "CAR
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Create the post's container and poll it."""
-    dance = _REPLY_FLOW if draft.options.get("replyToId") else FLOW
-    return containers.prepare(dance, up, _plan_containers(draft), saved)
+    flow = _REPLY_FLOW if draft.options.get("replyToId") else FLOW
+    return containers.prepare(flow, up, _plan_containers(draft), saved)
 
 
 def send(up: Upstream, plan: Json) -> Published:

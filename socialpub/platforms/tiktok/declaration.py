@@ -77,14 +77,14 @@ class TiktokOptions(PlatformOptions):
 
     platform: Literal["tiktok"] = "tiktok"
     privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = Field(
-        "public_to_everyone", title="Who may see it"
+        "public_to_everyone", title="Visibility"
     )
-    disable_comment: bool = Field(False, title="Switch comments off")
-    disable_duet: bool = Field(False, title="Switch duets off")
-    disable_stitch: bool = Field(False, title="Switch stitches off")
+    disable_comment: bool = Field(False, title="Disable comments")
+    disable_duet: bool = Field(False, title="Disable duets")
+    disable_stitch: bool = Field(False, title="Disable stitches")
     brand_content_toggle: bool = Field(False, title="Promotes another brand")
     brand_organic_toggle: bool = Field(False, title="Promotes your own brand")
-    title: OptionText = Field("", title="Title", description="Of photos.")
+    title: OptionText = Field("", title="Title", description="The title of a photo post.")
 
 
 def has_video(draft: Draft) -> bool:
@@ -114,12 +114,12 @@ PLATFORM = Platform(
     notices=(
         DraftWarning(
             "tiktok_inbox_options_ignored",
-            "The post settings are left to the creator, who chooses them when confirming the draft.",
+            "The creator chooses the post settings when confirming the draft.",
             _has_settings,
         ),
         DraftWarning(
             "tiktok_inbox_options_ignored",
-            "The text of a video stays here; the creator writes it when confirming the draft.",
+            "TikTok does not get the text of a video. The creator writes it when confirming the draft.",
             lambda draft: has_video(draft) and draft.text != "",
         ),
         ignored_option("title", "only photos have a title", has_video),
@@ -135,7 +135,7 @@ PLATFORM = Platform(
     ),
     # The call that returns a photo draft's id also delivers it; any other draft is found by its id.
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
-    look="Look into the creator's TikTok inbox.",
+    look="Check the creator's TikTok inbox.",
     delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
     console=DeveloperConsole(
         name="TikTok for Developers",
@@ -152,7 +152,7 @@ PLATFORM = Platform(
         id_name="Client key",
         redirect_name="Redirect URI (Login Kit, Web)",
     ),
-    tokens_last=("Access lasts some hours, and what renews it half a year. socialpub renews both in time."),
+    tokens_last=("Access lasts some hours, its renewal half a year. socialpub renews both in time."),
     # Access lives hours; the refresh token half a year (a year before 2026), and may change with each use.
     upkeep=RefreshPolicy(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
 )
@@ -165,22 +165,22 @@ PLATFORM = Platform(
 AUTH = "platform_auth_failed"
 BUSY = "platform_unavailable"
 STEPS = {
-    "video": "open an upload for the video",
-    "photos": "take the photos",
-    "upload": "take a part of the video",
-    "status": "say what became of the draft",
-    "failed": "take the draft",
-    "identify": "say whose account this is",
+    "video": "start an upload for the video",
+    "photos": "accept the photos",
+    "upload": "accept a part of the video",
+    "status": "report the status of the draft",
+    "failed": "accept the draft",
+    "identify": "identify the account",
 }
 """Verb of each step."""
 
-_LATE = "Look into the creator's TikTok inbox; if the draft is not there, publish the post again as a new one."
+_LATE = "Check the creator's TikTok inbox. If the draft is not there, publish the post again as a new one."
 # Token errors say nothing about a draft in progress: it is kept (NOT_SENT), never created again.
 _STALE = Verdict(Outcome.NOT_SENT, AUTH, stale_token=True)
 _SCOPES = Verdict(
     Outcome.NOT_SENT,
     AUTH,
-    remediation="Connect the account again and leave every permission that is asked for switched on.",
+    remediation="Reconnect the account and grant every requested permission.",
 )
 _THROTTLED = Verdict(Outcome.THROTTLED, BUSY, "tiktok.rate_limited")
 _BLOCKED = Verdict(Outcome.REJECTED, rule="tiktok.account.blocked")

@@ -269,7 +269,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "tiktok.upload.init_failed",
         "upstream",
-        "TikTok did not open an upload.",
+        "TikTok did not start an upload.",
         "Read TikTok's response in `platformResponse`.",
         _VIDEO,
     ),

@@ -19,14 +19,14 @@ Method = Literal["GET", "POST"]
 Step = Literal["upload", "append", "finalize", "status", "metadata", "send", "settle", "identify"]
 
 _WORDS: Mapping[str, str] = {
-    "upload": "take the media",
-    "append": "take a part of the media",
-    "finalize": "take the whole media",
-    "status": "say how far the media is",
-    "metadata": "take the alt text",
+    "upload": "accept the media",
+    "append": "accept a part of the media",
+    "finalize": "assemble the media",
+    "status": "report the progress of the media",
+    "metadata": "accept the alt text",
     "send": "publish the post",
     "settle": "list the posts",
-    "identify": "say whose account this is",
+    "identify": "identify the account",
 }
 
 

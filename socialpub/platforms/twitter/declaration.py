@@ -49,8 +49,8 @@ class TwitterOptions(PlatformOptions):
     """Options of an X target: the post to reply to, or to quote."""
 
     platform: Literal["twitter"] = "twitter"
-    reply_to_tweet_id: DigitId = Field("", title="Reply to", description="The id of the post that this one answers.")
-    quote_tweet_id: DigitId = Field("", title="Quote", description="The id of the post that this one quotes.")
+    reply_to_tweet_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
+    quote_tweet_id: DigitId = Field("", title="Quote", description="The id of the post to quote.")
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -83,8 +83,8 @@ PLATFORM = Platform(
         url="https://console.x.com/",
         products=("user authentication, as a Web App with Read and write",),
         review=(
-            "There is no review. X is paid for by credits: each post costs, and one with a link more than ten times "
-            "as much. Without credits X refuses to publish."
+            "There is no review. You pay X with credits: each post costs credits, and a post with a link more than ten "
+            "times as many. Without credits, X refuses to publish."
         ),
         id_name="OAuth 2.0 Client ID",
         secret_name="OAuth 2.0 Client Secret",

@@ -174,8 +174,8 @@ def _is_gone(state: TwitterUploads, error: ApiError) -> bool:
     """Return whether X has lost the upload (kept for a day) or a part of it."""
     answer = error.platform_response
     status = answer.get("status") if isinstance(answer, dict) else None
-    under_way = state.phase in ("append", "finalize", "wait") and state.begun < _BEGINS_MAX
-    return under_way and error.code == "platform_rejected" and error.rule is None and status in (400, 404)
+    is_started = state.phase in ("append", "finalize", "wait") and state.begun < _BEGINS_MAX
+    return is_started and error.code == "platform_rejected" and error.rule is None and status in (400, 404)
 
 
 def _to(state: TwitterUploads, phase: str) -> TwitterUploads:

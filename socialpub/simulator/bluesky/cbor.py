@@ -87,10 +87,14 @@ def _head(major: int, number: int) -> bytes:
     raise TypeError("no integer of the data model")
 
 
-def as_read(value: Any) -> Any:
+def normalize_strings(value: Any) -> Any:
     """Return a stored value as the server reads it: without a byte order mark before strings."""
     if isinstance(value, str):
         return value.removeprefix("\ufeff")
     if isinstance(value, list):
-        return [as_read(item) for item in value]
-    return {as_read(key): as_read(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [normalize_strings(item) for item in value]
+    return (
+        {normalize_strings(key): normalize_strings(item) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )

@@ -52,11 +52,11 @@ class Client:
         return bool(self.keys)
 
     @property
-    def only_redirect_uri(self) -> dict[str, str]:
+    def default_redirect(self) -> dict[str, str]:
         """Return the default redirect parameter if the client has exactly one redirect URI."""
         return {"redirect_uri": self.redirect_uris[0]} if len(self.redirect_uris) == 1 else {}
 
-    def may_return_to(self, uri: str) -> bool:
+    def is_redirect_uri(self, uri: str) -> bool:
         """Return whether this is a redirect URI of the client; on loopback any port matches."""
         return uri in self.redirect_uris or any(_is_same_loopback(one, uri) for one in self.redirect_uris)
 
@@ -68,26 +68,26 @@ class Clients:
     clock: Clock
     stands_at: dict[str, str] = field(default_factory=dict)
     _known: dict[str, tuple[int, Client]] = field(default_factory=dict)  # with expiry, in seconds
-    _asserted: dict[str, int] = field(default_factory=dict)  # expiry by client and jti
+    _used_assertions: dict[str, int] = field(default_factory=dict)  # expiry by client and jti
 
     def clear(self) -> None:
         """Forget all client metadata."""
         self._known.clear()
 
-    def wanted(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Iterable[str]:
+    def wanted(self, client_id: str, fetched: Mapping[str, FetchedUrl]) -> Iterable[str]:
         """Yield the documents to fetch for a client: its own, then its keys'."""
         if not _is_document(client_id) or self._cached(client_id):
             return
         yield self._found_at(client_id)
-        told = self._document(client_id, pulled)
+        told = self._document(client_id, fetched)
         if told and isinstance(told.get("jwks_uri"), str):
             yield self._found_at(told["jwks_uri"])
 
-    def get(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Client:
+    def get(self, client_id: str, fetched: Mapping[str, FetchedUrl]) -> Client:
         """Return the client. Raises ClientError `invalid_client_metadata` if it cannot be loaded."""
-        found = _on_loopback(client_id) or self._cached(client_id)
+        found = _parse_loopback_id(client_id) or self._cached(client_id)
         if found is None:
-            found = self._read(client_id, pulled)
+            found = self._read(client_id, fetched)
             self._known[client_id] = (self._now() + _CACHED_SECONDS, found)
         return found
 
@@ -95,36 +95,36 @@ class Clients:
         until, client = self._known.get(client_id, (0, None))
         return client if until > self._now() else None
 
-    def _read(self, client_id: str, pulled: Mapping[str, FetchedUrl]) -> Client:
+    def _read(self, client_id: str, fetched: Mapping[str, FetchedUrl]) -> Client:
         unread = f'Unable to obtain client metadata for "{client_id}"'
         if not _is_document(client_id):
             raise _unknown(f'Invalid client ID "{client_id}"' if "://" in client_id else f"{unread}: Invalid URL")
-        told = self._document(client_id, pulled)
+        told = self._document(client_id, fetched)
         if told is None:
-            raise _unknown(unread + self._why(client_id, pulled))
+            raise _unknown(unread + self._why(client_id, fetched))
         problem = _problem(client_id, told)
         if problem:
             raise _unknown(problem)
         uris, scopes = tuple(told["redirect_uris"]), tuple(told["scope"].split())
         if told["token_endpoint_auth_method"] == "none":
             return Client(client_id, uris, scopes)
-        keys = told.get("jwks") or self._document(told["jwks_uri"], pulled)
+        keys = told.get("jwks") or self._document(told["jwks_uri"], fetched)
         if not keys or not keys.get("keys"):
             url = told["jwks_uri"]
-            raise _unknown(f'Unable to obtain jwks from "{url}" for "{client_id}"{self._why(url, pulled)}')
+            raise _unknown(f'Unable to obtain jwks from "{url}" for "{client_id}"{self._why(url, fetched)}')
         return Client(client_id, uris, scopes, tuple(keys["keys"]))
 
-    def _document(self, url: str, pulled: Mapping[str, FetchedUrl]) -> dict[str, Any] | None:
-        found = pulled.get(self._found_at(url))
+    def _document(self, url: str, fetched: Mapping[str, FetchedUrl]) -> dict[str, Any] | None:
+        found = fetched.get(self._found_at(url))
         try:
             told = json.loads(found.content) if found is not None and found.status == 200 else None
         except ValueError:
             return None
         return told if isinstance(told, dict) else None
 
-    def _why(self, url: str, pulled: Mapping[str, FetchedUrl]) -> str:
+    def _why(self, url: str, fetched: Mapping[str, FetchedUrl]) -> str:
         """Return why a document could not be fetched, as the server reports it."""
-        status = pulled.get(self._found_at(url), FetchedUrl(0)).status
+        status = fetched.get(self._found_at(url), FetchedUrl(0)).status
         return f": {HTTPStatus(status).phrase}" if status not in (0, 200) else ""
 
     def _found_at(self, url: str) -> str:
@@ -148,7 +148,7 @@ class Clients:
         if asked.get("client_assertion_type") != ASSERTION:
             raise ClientError("invalid_client", "Unsupported client_assertion_type")
         try:
-            header, claims, jwk = _asserted(client, assertion)
+            header, claims, jwk = _verify_assertion(client, assertion)
             self._check(claims, client, issuer)
         except ValueError as error:
             raise ClientError("invalid_client", f'Validation of "client_assertion" failed: {error}') from error
@@ -171,16 +171,16 @@ class Clients:
 
     def _remember(self, name: str, claims: Mapping[str, Any]) -> None:
         now = self._now()
-        self._asserted = {one: until for one, until in self._asserted.items() if until > now}
-        if name in self._asserted:
+        self._used_assertions = {one: until for one, until in self._used_assertions.items() if until > now}
+        if name in self._used_assertions:
             raise ClientError("invalid_grant", "private_key_jwt jti reused")
-        self._asserted[name] = claims.get("exp") or now + _ASSERTION_SECONDS
+        self._used_assertions[name] = claims.get("exp") or now + _ASSERTION_SECONDS
 
     def _now(self) -> int:
         return self.clock.now_ms() // 1000
 
 
-def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, Any]]:
+def _verify_assertion(client: Client, assertion: str) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, Any]]:
     """Return (header, claims, key) of an assertion.
 
     Raises ValueError if no client key signed it.
@@ -194,7 +194,7 @@ def _asserted(client: Client, assertion: str) -> tuple[dict[str, Any], dict[str,
     return *verified(assertion, named[0]), named[0]
 
 
-def _on_loopback(client_id: str) -> Client | None:
+def _parse_loopback_id(client_id: str) -> Client | None:
     """Build the client that a loopback name describes; None if it is not such a name."""
     origin, _, query = client_id.partition("?")
     told = parse_qs(query, keep_blank_values=True)

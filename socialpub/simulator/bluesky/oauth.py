@@ -60,7 +60,7 @@ class PushedRequest:
     """Pushed request, waiting for the account's owner."""
 
     asked: Mapping[str, str]
-    bond: SessionBinding
+    binding: SessionBinding
     ends_at: int
     lives: int | None  # lifetime of its session in seconds
 
@@ -136,10 +136,10 @@ class AuthorizationServer(OAuthServer):
             Operation("oauth.resource", ("GET",), "/.well-known/oauth-protected-resource", self.resource),
             Operation("oauth.metadata", ("GET",), "/.well-known/oauth-authorization-server", self.metadata),
             Operation("oauth.jwks", ("GET",), "/oauth/jwks", self.jwks),
-            Operation("oauth.par", ("POST",), "/oauth/par", self.push, pulls=self._documents),
+            Operation("oauth.par", ("POST",), "/oauth/par", self.push, urls_to_fetch=self._documents),
             Operation("oauth.authorize", ("GET", "POST"), "/oauth/authorize", self.authorize),
-            Operation("oauth.token", ("POST",), "/oauth/token", self.token, pulls=self._documents),
-            Operation("oauth.revoke", ("POST",), "/oauth/revoke", self.revoke, pulls=self._documents),
+            Operation("oauth.token", ("POST",), "/oauth/token", self.token, urls_to_fetch=self._documents),
+            Operation("oauth.revoke", ("POST",), "/oauth/revoke", self.revoke, urls_to_fetch=self._documents),
         )
 
     def resource(self, call: Call) -> FakeResponse:
@@ -154,7 +154,7 @@ class AuthorizationServer(OAuthServer):
         return FakeResponse(200, {"keys": []}, {**CORS, "cache-control": "max-age=300"}, "application/json")
 
     def _documents(self, call: Call) -> Iterable[str]:
-        return self.clients.wanted(fields(call).get("client_id", ""), call.pulled)
+        return self.clients.wanted(fields(call).get("client_id", ""), call.fetched)
 
     # --- The request and its owner ---
 
@@ -164,7 +164,7 @@ class AuthorizationServer(OAuthServer):
 
     def _push(self, call: Call, asked: dict[str, str]) -> FakeResponse:
         client, signer, key = self._caller(call, asked)
-        asked = client.only_redirect_uri | asked
+        asked = client.default_redirect | asked
         self._check(client, asked)
         now = self._now()
         name = _PREFIX + hashlib.sha256(self._new("request").encode()).hexdigest()[:32]
@@ -179,7 +179,7 @@ class AuthorizationServer(OAuthServer):
         refusals = (
             (kind != "code", "unsupported_response_type", f'Unsupported response_type "{kind}"'),
             (undeclared, "invalid_scope", f'Scope "{undeclared}" is not declared in the client metadata'),
-            (not client.may_return_to(uri), "invalid_request", f"Invalid redirect_uri {uri}"),
+            (not client.is_redirect_uri(uri), "invalid_request", f"Invalid redirect_uri {uri}"),
             (not asked.get("code_challenge"), "invalid_request", "Use of PKCE is required"),
             ("atproto" not in scopes, "invalid_scope", 'The "atproto" scope is required'),
             (
@@ -198,11 +198,11 @@ class AuthorizationServer(OAuthServer):
         sent = fields(call)
         name = sent.get("request_uri", "")
         pushed = self._pushed.get(name)
-        if pushed is None or pushed.ends_at <= self._now() or pushed.bond.client != sent.get("client_id"):
+        if pushed is None or pushed.ends_at <= self._now() or pushed.binding.client != sent.get("client_id"):
             return build_page("<h1>This cannot be approved</h1><p>Unknown request_uri</p>", 400)
         hinted = self.owner_of(pushed.asked.get("login_hint", ""))
         if self.consent.mode == "form" and call.method == "GET":
-            shown = {"client_id": pushed.bond.client, "request_uri": name, "scope": pushed.asked["scope"]}
+            shown = {"client_id": pushed.binding.client, "request_uri": name, "scope": pushed.asked["scope"]}
             return build_page(self._form(call.path, shown, hinted))
         del self._pushed[name]
         pressed = sent.get("decision", "deny" if self.consent.mode == "deny" else "allow")
@@ -215,7 +215,7 @@ class AuthorizationServer(OAuthServer):
             chosen["account"] = hinted
         params = self._approved({**pushed.asked, **chosen}, call)
         grant = self._codes[params["code"]].grant
-        grant.bond = replace(pushed.bond, ends_at=pushed.lives and self._now() + pushed.lives)
+        grant.binding = replace(pushed.binding, ends_at=pushed.lives and self._now() + pushed.lives)
         if "atproto" not in grant.scopes:
             del self._codes[params["code"]]
             return {"error": "access_denied", "error_description": 'The "atproto" scope is required'}
@@ -235,15 +235,15 @@ class AuthorizationServer(OAuthServer):
         if run is None:
             raise self._refuse("invalid_grant", "Invalid request payload")
         grant = run(asked)
-        bond = cast(SessionBinding, grant.bond)
-        problem = bond.problem(client, signer, key)
+        binding = cast(SessionBinding, grant.binding)
+        problem = binding.problem(client, signer, key)
         if problem:
             grant.ended = True
             raise self._refuse("invalid_grant", problem)
-        grant.bond = replace(bond, key=key)
+        grant.binding = replace(binding, key=key)
         self._access = {name: token for name, token in self._access.items() if token.grant is not grant}
-        issue = self._issue(grant, self.manners.access_seconds, first=asked["grant_type"] == "authorization_code")
-        return self.manners.issued(replace(issue, expires_in=(issue.expires_in or 1) - 1))
+        issue = self._issue(grant, self.quirks.access_seconds, first=asked["grant_type"] == "authorization_code")
+        return self.quirks.issued(replace(issue, expires_in=(issue.expires_in or 1) - 1))
 
     def _by_code(self, asked: Mapping[str, str]) -> Grant:
         text = asked.get("code", "")
@@ -281,7 +281,7 @@ class AuthorizationServer(OAuthServer):
         if token is None or token.grant.ended or not token.grant.renewable:
             raise self._refuse("invalid_grant", "Invalid refresh token")
         grant = self._spent[text] = token.grant
-        ends_at = cast(SessionBinding, grant.bond).ends_at
+        ends_at = cast(SessionBinding, grant.binding).ends_at
         if self._over(token) or (ends_at is not None and ends_at <= self._now()):
             grant.ended = True
             raise self._refuse("invalid_grant", "Refresh token expired" if self._over(token) else "Session expired")
@@ -301,7 +301,7 @@ class AuthorizationServer(OAuthServer):
             caller = self._caller(call, asked)
         except ClientError:
             return done
-        if found is not None and not cast(SessionBinding, found.grant.bond).problem(*caller):
+        if found is not None and not cast(SessionBinding, found.grant.binding).problem(*caller):
             found.grant.ended = True
         return done
 
@@ -319,7 +319,7 @@ class AuthorizationServer(OAuthServer):
             raise _unauthorized("invalid_token", "Invalid token" if token.startswith("lab-") else "Malformed token")
         if not key:
             raise _unauthorized("invalid_dpop_proof", "DPoP proof required")
-        if key != cast(SessionBinding, found.grant.bond).key:
+        if key != cast(SessionBinding, found.grant.binding).key:
             raise _unauthorized("invalid_token", "Invalid DPoP key binding")
         if self._over(found):
             raise _unauthorized("invalid_token", '"exp" claim timestamp check failed')
@@ -348,5 +348,5 @@ class AuthorizationServer(OAuthServer):
         if not name:
             raise ClientError("invalid_client", "Client credentials missing")
         key = self.proofs.check(call)
-        client = self.clients.get(name, call.pulled)
+        client = self.clients.get(name, call.fetched)
         return client, self.clients.authenticate(client, asked, call.origin), key

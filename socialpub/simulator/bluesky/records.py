@@ -148,7 +148,7 @@ class Records:
                     url=f"https://bsky.app/profile/{account.did}/post/{write.rkey}"
                     if write.collection == POST
                     else None,
-                    text=cbor.as_read((write.value or {}).get("text")),
+                    text=cbor.normalize_strings((write.value or {}).get("text")),
                     media=tuple(self._media(account, write.value)),
                     request=request.input,
                 )

@@ -29,7 +29,7 @@ class StoredRecord:
     created_ms: int
 
     def body(self) -> dict[str, Any]:
-        return {"uri": self.uri, "cid": self.cid, "value": cbor.as_read(self.value)}
+        return {"uri": self.uri, "cid": self.cid, "value": cbor.normalize_strings(self.value)}
 
 
 @dataclass(frozen=True)

@@ -75,22 +75,26 @@ class Videos:
             raise error(400, "UnsupportedContentType", "Unsupported content type")
         id = f"{blob_cid(content)[-13:]}{account.did[-7:]}"
         if id in self._jobs and self._is_ready(self._jobs[id]):
-            known = {**self._told(self._jobs[id]), "error": "already_exists", "message": "Video already processed"}
+            known = {
+                **self._build_status(self._jobs[id]),
+                "error": "already_exists",
+                "message": "Video already processed",
+            }
             raise RefusedError(FakeResponse(409, known, OPEN))
         ready = self.lab.clock.now_ms() + self.lab.settings.processing_ms
         failure = self.failing.pop(0) if self.failing else ""
-        return self._told(self._jobs.setdefault(id, _Job(id, account, content, ready, failure)))
+        return self._build_status(self._jobs.setdefault(id, _Job(id, account, content, ready, failure)))
 
     def _status(self, request: Request) -> Any:
         job = self._jobs.get(request.call.query.get("jobId", [""])[0])
         if job is None:
             raise error(400, "NotFound", "Job not found")
-        return {"jobStatus": self._told(job)}
+        return {"jobStatus": self._build_status(job)}
 
     def _is_ready(self, job: _Job) -> bool:
         return self.lab.clock.now_ms() >= job.ready_ms
 
-    def _told(self, job: _Job) -> dict[str, Any]:
+    def _build_status(self, job: _Job) -> dict[str, Any]:
         told = {"jobId": job.id, "did": job.account.did}
         if not self._is_ready(job):
             return {**told, "state": "JOB_STATE_ENCODING", "progress": 50}

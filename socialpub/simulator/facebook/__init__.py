@@ -16,7 +16,7 @@ from socialpub.simulator.facebook.feed import Feed
 from socialpub.simulator.facebook.pages import Pages, Portfolio
 from socialpub.simulator.facebook.videos import Videos
 from socialpub.simulator.meta import graph
-from socialpub.simulator.meta.graph import VERSION, asked_fields, missing, shown
+from socialpub.simulator.meta.graph import VERSION, missing, parse_field_names, shown
 from socialpub.simulator.meta.usage import Meter
 from socialpub.simulator.state import SimulatorState
 
@@ -48,7 +48,7 @@ class Facebook:
     def operations(self) -> tuple[Operation, ...]:
         return (
             *self.pages.operations(),
-            *self.meter.metered((*self.feed.operations(), *self.videos.operations())),
+            *self.meter.count_calls((*self.feed.operations(), *self.videos.operations())),
             Operation("node", ("GET",), f"/{VERSION}/<node>", self.read),
         )
 
@@ -62,7 +62,7 @@ class Facebook:
         found = self.feed.node(id, account) or self.videos.node(id, account) or self.pages.node(id, account)
         if found is None:
             raise missing(id)
-        return FakeResponse(200, shown(found, asked_fields(call, "id")))
+        return FakeResponse(200, shown(found, parse_field_names(call, "id")))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Create a login with Pages; return it with the first Page's token.

@@ -13,7 +13,7 @@ from socialpub.simulator.contract import Call, FakeResponse, Operation
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import Publication, PublishedMedia
-from socialpub.simulator.meta.graph import DAY_SECONDS, VERSION, asked_fields, instant, listed, refuse, shown
+from socialpub.simulator.meta.graph import DAY_SECONDS, VERSION, instant, listed, parse_field_names, refuse, shown
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.state import SimulatorState
 
@@ -95,7 +95,7 @@ class Feed:
             photo.used = True
         node = self._node(page, message, [_attachment(photo) for photo in photos] or _card(link))
         self.add(page, content, node, message, tuple(photo.medium for photo in photos), form)
-        asked = asked_fields(call, "id")
+        asked = parse_field_names(call, "id")
         return FakeResponse(200, shown(node, [name for name in asked if name != "id"]))
 
     def latest(self, call: Call) -> FakeResponse:
@@ -103,13 +103,13 @@ class Feed:
         page = self.pages.page(call)
         self.due()
         mine = [(post.at_ms, post.node) for post in self.posts.values() if post.page == page.id]
-        return listed(call, mine, asked_fields(call, "id,message,created_time"), self.lab)
+        return listed(call, mine, parse_field_names(call, "id,message,created_time"), self.lab)
 
     def upload(self, call: Call) -> FakeResponse:
         """Upload a photo: published alone with `published`, otherwise held for a post for a day."""
         page, form = self.pages.page(call), form_of(call)
-        pulled = call.pulled.get(form.texts.get("url", ""))
-        content = form.files["source"][1] if "source" in form.files else pulled.content if pulled else b""
+        fetched = call.fetched.get(form.texts.get("url", ""))
+        content = form.files["source"][1] if "source" in form.files else fetched.content if fetched else b""
         kind = mime_type(content, "")
         if kind not in _TYPES:
             raise refuse(324, "(#324) Missing or invalid image file", 2069019)
@@ -194,7 +194,7 @@ def _check_link(call: Call, link: str) -> None:
     host = urlsplit(link).hostname or ""
     if link and (host == "facebook.com" or host.endswith(".facebook.com")):
         raise refuse(100, "(#100) The link is not allowed", 1609008)
-    if link in call.pulled and not call.pulled[link].ok:
+    if link in call.fetched and not call.fetched[link].ok:
         raise refuse(1, "The URL could not be read", 1609005, user="We could not gather data from the link.")
 
 

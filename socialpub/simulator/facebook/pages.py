@@ -15,10 +15,10 @@ from socialpub.simulator.meta.graph import (
     VERSION,
     Person,
     Tokens,
-    asked_fields,
-    dead_token,
+    build_token_refusal,
     listed,
     missing,
+    parse_field_names,
     refuse,
     shown,
 )
@@ -177,7 +177,7 @@ class Pages:
         token = asked.get("fb_exchange_token", "")
         made = self.server.renew(token, LONG_SECONDS) if asked.get("grant_type") == "fb_exchange_token" else None
         if made is None:
-            raise dead_token(self.server.access(token).state)
+            raise build_token_refusal(self.server.access(token).state)
         self._long.add(made.access)
         return _issued(made)
 
@@ -185,7 +185,7 @@ class Pages:
         account = self.access(call).account
         name = self.users[account].name or self.users[account].username if account in self.users else None
         node = self.node(account, account) or {"id": account, "name": name}
-        return FakeResponse(200, shown(node, asked_fields(call, "id,name")))
+        return FakeResponse(200, shown(node, parse_field_names(call, "id,name")))
 
     def permissions(self, call: Call) -> FakeResponse:
         granted = self.access(call).scopes
@@ -196,14 +196,14 @@ class Pages:
         found = self.access(call, "pages_show_list")
         mine = [page for page in self.of(found.account) if not page.portfolio]
         rows = [self._row(call, page) | {"tasks": list(page.tasks)} for page in mine]
-        return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name,access_token"), self.lab)
+        return listed(call, [(0, row) for row in rows], parse_field_names(call, "id,name,access_token"), self.lab)
 
     def businesses(self, call: Call) -> FakeResponse:
         """List the login's portfolio, if any Page is in one."""
         found = self.access(call, BUSINESS)
         held = any(page.portfolio for page in self.of(found.account))
         rows = [{"id": _portfolio_of(found.account), "name": "Lab portfolio"}] if held else []
-        return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name"), self.lab)
+        return listed(call, [(0, row) for row in rows], parse_field_names(call, "id,name"), self.lab)
 
     def held(self, call: Call) -> FakeResponse:
         """List the Pages of a portfolio: without tasks, and with tokens of assigned Pages only."""
@@ -212,7 +212,7 @@ class Pages:
             raise missing(call.parts["business"])
         kind = call.parts["edge"].removesuffix("_pages")
         rows = [self._row(call, page) for page in self.of(found.account) if page.portfolio == kind]
-        return listed(call, [(0, row) for row in rows], asked_fields(call, "id,name"), self.lab)
+        return listed(call, [(0, row) for row in rows], parse_field_names(call, "id,name"), self.lab)
 
     def _row(self, call: Call, page: Page) -> dict[str, Any]:
         token = self.token(page, lasting=bearer(call) in self._long) if page.assigned else ""

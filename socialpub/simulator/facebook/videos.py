@@ -179,11 +179,11 @@ class Videos:
         return FakeResponse(200, {"success": True})
 
     def _pulled(self, page: Page, call: Call, form: Mapping[str, str]) -> FakeResponse:
-        pulled = call.pulled.get(form.get("file_url", ""))
-        if pulled is None or not pulled.ok:
+        fetched = call.fetched.get(form.get("file_url", ""))
+        if fetched is None or not fetched.ok:
             raise refuse(389, "(#389) Unable to fetch video file from URL")
-        video = self._new(page, len(pulled.content))
-        video.content += pulled.content
+        video = self._new(page, len(fetched.content))
+        video.content += fetched.content
         self._take(video, form)
         return FakeResponse(200, {"id": video.id})
 

@@ -134,7 +134,7 @@ class People:
 
     def vetted(self, on: bool) -> None:
         """Set whether the app gets refresh tokens."""
-        self.server.manners = replace(OAUTH_QUIRKS, refreshing="same" if on else "none")
+        self.server.quirks = replace(OAUTH_QUIRKS, refreshing="same" if on else "none")
 
     def add(self, handle: str, name: str, pages: int) -> Member:
         """Create a member who administers `pages` pages. Raises ValueError if the name is taken."""
@@ -186,7 +186,7 @@ class People:
             raise refuse(403, "ACCESS_DENIED", f"Not enough permissions to access: {what}")
         return caller
 
-    def gated(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    def add_checks(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Wrap operations in the checks of version and protocol."""
         return tuple(replace(one, handle=_gate(one.handle)) for one in operations)
 
@@ -198,7 +198,7 @@ class People:
             Operation("oauth.introspect", ("POST",), "/oauth/v2/introspectToken", self._introspect),
             Operation("userinfo", ("GET",), "/v2/userinfo", self._userinfo),
             Operation("me", ("GET",), "/v2/me", self._me),
-            *self.gated(
+            *self.add_checks(
                 (
                     Operation("organizationAcls", ("GET",), "/rest/organizationAcls", self._acls),
                     Operation("organizations.get", ("GET",), "/rest/organizations/<page>", self._page),

@@ -55,7 +55,7 @@ class Media:
             Operation("videos.get", ("GET",), "/rest/videos/<urn>", self.video),
         )
         store = Operation("media.upload", ("PUT",), "/dms-uploads/<secret>/<part>", self.upload)
-        return (*self.people.gated(versioned), store)
+        return (*self.people.add_checks(versioned), store)
 
     def reset(self) -> None:
         self.by_urn.clear()

@@ -56,7 +56,7 @@ class Posts:
     _count: int = 0
 
     def operations(self) -> tuple[Operation, ...]:
-        return self.people.gated(
+        return self.people.add_checks(
             (
                 Operation("posts.create", ("POST",), "/rest/posts", self.create),
                 Operation("posts.list", ("GET",), "/rest/posts", self.list),

@@ -9,7 +9,16 @@ from typing import Any
 from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.forms import fields
 from socialpub.simulator.ledger import Publication, PublishedMedia
-from socialpub.simulator.meta.graph import DAY_SECONDS, People, Person, asked_fields, listed, missing, refuse, shown
+from socialpub.simulator.meta.graph import (
+    DAY_SECONDS,
+    People,
+    Person,
+    listed,
+    missing,
+    parse_field_names,
+    refuse,
+    shown,
+)
 from socialpub.simulator.state import SimulatorState
 
 URLS = ("image_url", "video_url", "cover_url")
@@ -112,7 +121,7 @@ class Containers:
 
     def who(self, call: Call) -> FakeResponse:
         person = self.people.caller(call)
-        return FakeResponse(200, shown(self.ways.me(person), asked_fields(call, "id")))
+        return FakeResponse(200, shown(self.ways.me(person), parse_field_names(call, "id")))
 
     def create(self, call: Call) -> FakeResponse:
         person = self.people.caller(call, self.ways.scope)
@@ -143,7 +152,7 @@ class Containers:
     def usage(self, call: Call) -> FakeResponse:
         person = self.people.caller(call)
         node = {"id": "", **self.ways.usage(self._recent(person, False), self._recent(person, True), self.quota)}
-        row = shown(node, asked_fields(call, "quota_usage"))
+        row = shown(node, parse_field_names(call, "quota_usage"))
         row.pop("id")
         return FakeResponse(200, {"data": [row]})
 
@@ -151,7 +160,7 @@ class Containers:
         """List the caller's posts, newest first."""
         person = self.people.caller(call)
         mine = [post for post in self.posts.values() if post.owner == person.id and post.is_reply == replies]
-        return listed(call, [(post.at_ms, post.node) for post in mine], asked_fields(call, "id"), self.lab)
+        return listed(call, [(post.at_ms, post.node) for post in mine], parse_field_names(call, "id"), self.lab)
 
     def read(self, call: Call) -> FakeResponse:
         """Return a container or a post."""
@@ -160,10 +169,10 @@ class Containers:
         container, post = self.made.get(id), self.posts.get(id)
         if container is not None and container.owner == account:
             return FakeResponse(
-                200, shown(self.ways.status(container, container.status(self.now)), asked_fields(call, "id"))
+                200, shown(self.ways.status(container, container.status(self.now)), parse_field_names(call, "id"))
             )
         if post is not None and post.owner == account:
-            return FakeResponse(200, shown(post.node, asked_fields(call, "id")))
+            return FakeResponse(200, shown(post.node, parse_field_names(call, "id")))
         raise missing(id)
 
     def delete(self, call: Call) -> FakeResponse:

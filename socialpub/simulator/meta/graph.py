@@ -64,7 +64,7 @@ def _json(row: Mapping[str, Any]) -> str:
 
 _ERRORS: Mapping[int, Callable[[], RefusedError]] = {
     400: lambda: refuse(100, "(#100) Invalid parameter"),
-    401: lambda: dead_token("unknown", 401),
+    401: lambda: build_token_refusal("unknown", 401),
     403: lambda: refuse(10, "(#10) Application does not have permission for this action", status=403),
     404: lambda: refuse(2500, "Unknown path components", status=404),
     405: lambda: refuse(100, "Unsupported method", status=405),
@@ -72,7 +72,7 @@ _ERRORS: Mapping[int, Callable[[], RefusedError]] = {
 }
 
 
-def dead_token(state: str, status: int = 400) -> RefusedError:
+def build_token_refusal(state: str, status: int = 400) -> RefusedError:
     """Build the refusal of an invalid token."""
     head = "Error validating access token: "
     if state == "expired":
@@ -82,7 +82,7 @@ def dead_token(state: str, status: int = 400) -> RefusedError:
     return refuse(190, "Invalid OAuth access token - Cannot parse access token", status=status)
 
 
-def page_refusal(name: str, message: str) -> FakeResponse:
+def build_token_endpoint_refusal(name: str, message: str) -> FakeResponse:
     """Build the refusal of Instagram's and Threads' token endpoints, not in Graph's form."""
     said = "Invalid platform app" if name == "invalid_client" else message
     return FakeResponse(400, {"error_type": "OAuthException", "code": 400, "error_message": said})
@@ -109,7 +109,7 @@ def shown(node: Mapping[str, Any], asked: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def asked_fields(call: Call, default: str) -> list[str]:
+def parse_field_names(call: Call, default: str) -> list[str]:
     """Parse the names in `fields`, without the fields of inner nodes."""
     names, depth, name = [], 0, ""
     for char in (fields(call).get("fields") or default) + ",":
@@ -162,7 +162,7 @@ class Tokens:
             raise refuse(2500, "An active access token must be used to query information about the current user.")
         found = self.server.access(token)
         if found.state != "alive":
-            raise dead_token(found.state)
+            raise build_token_refusal(found.state)
         if scope and scope not in found.scopes:
             raise refuse(10, f"(#10) Application does not have permission for this action: {scope}", status=403)
         return found
@@ -184,7 +184,7 @@ class Tokens:
         if asked.get("grant_type") != grant:
             raise refuse(100, f"(#100) grant_type must be {grant}")
         if found.state != "alive":
-            raise dead_token(found.state)
+            raise build_token_refusal(found.state)
         made = self.server.renew(token, LONG_SECONDS, min_age=min_age)
         if made is None:
             raise refuse(100, "Unsupported request - the token cannot be refreshed yet")
@@ -204,13 +204,13 @@ class People:
     """Accounts of one fake platform, with its tokens."""
 
     lab: SimulatorState
-    manners: OAuthQuirks
+    quirks: OAuthQuirks
     scopes: tuple[str, ...]
     first_id: int
     by_id: dict[str, Person] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tokens = Tokens(OAuthServer(self.lab.clock, self.manners, lambda: tuple(self.by_id)))
+        self.tokens = Tokens(OAuthServer(self.lab.clock, self.quirks, lambda: tuple(self.by_id)))
 
     def add(self, username: str, name: str | None, account_type: str = "BUSINESS") -> tuple[Person, IssuedTokens]:
         """Create an account with a 60-day token. Raises ValueError if the name is taken."""

@@ -28,7 +28,7 @@ class Meter:
     budget: int = 200
     _calls: dict[str, list[int]] = field(default_factory=dict)
 
-    def metered(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    def count_calls(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Wrap operations in the counter."""
         return tuple(replace(operation, handle=self._counted(operation.handle)) for operation in operations)
 

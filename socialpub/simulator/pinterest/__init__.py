@@ -49,8 +49,8 @@ class Pinterest:
         return (
             *people.server.operations(),
             Operation("oauth.revoke", ("POST",), "/v5/oauth/token/revoke", self._revoke),
-            *people.metered("org_read", (me, *self.boards.operations(), *self.media.reads(), *self.pins.reads())),
-            *people.metered("org_write", (*self.media.writes(), *self.pins.writes())),
+            *people.count_calls("org_read", (me, *self.boards.operations(), *self.media.reads(), *self.pins.reads())),
+            *people.count_calls("org_write", (*self.media.writes(), *self.pins.writes())),
             *self.media.store(),
         )
 

@@ -149,7 +149,7 @@ class People:
 
     # --- Rate limits ---
 
-    def metered(self, category: str, operations: Iterable[Operation]) -> tuple[Operation, ...]:
+    def count_calls(self, category: str, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Wrap operations in the call counter, which counts while the setting `rateLimits` is on."""
         return tuple(replace(one, handle=self._counted(category, one.handle)) for one in operations)
 

@@ -223,7 +223,7 @@ def _decoded(source: Mapping[str, Any]) -> bytes:
 
 
 def _pulled(call: Call, url: str, about: str = "") -> bytes:
-    found = call.pulled.get(url)
+    found = call.fetched.get(url)
     if found is None or not found.ok:
         raise refuse(400, 1, f"{about}Unable to reach the URL. Please check the URL and try again.")
     return found.content

@@ -27,8 +27,8 @@ from socialpub.simulator.tiktok.api import (
     MIB,
     OAUTH_QUIRKS,
     body_of,
-    content_wrong,
-    cut_wrong,
+    find_chunk_problem,
+    find_photo_problem,
     ok,
     photo_urls,
     record,
@@ -200,7 +200,7 @@ class Tiktok:
         if source.get("source") != "FILE_UPLOAD":
             raise refuse(403, "url_ownership_unverified", "Please review our URL ownership verification rules.")
         size, chunk, count = (whole(source.get(key)) for key in ("video_size", "chunk_size", "total_chunk_count"))
-        if problem := cut_wrong(size, chunk, count):
+        if problem := find_chunk_problem(size, chunk, count):
             raise refuse(400, "invalid_params", problem)
         task = self._task("v_inbox_file~v2", creator, photos=False, size=size, chunk=chunk)
         return ok({"publish_id": task.id, "upload_url": f"{call.origin}/upload/{task.id.rpartition('.')[2]}"})
@@ -211,18 +211,18 @@ class Tiktok:
         body = body_of(call)
         info, urls = record(body.get("post_info")), tuple(photo_urls(call))
         self._count(creator)
-        if problem := content_wrong(body, info, urls):
+        if problem := find_photo_problem(body, info, urls):
             raise refuse(400, "invalid_params", problem)
         if self.verified and not all(url.startswith(self.verified) for url in urls):
             raise refuse(403, "url_ownership_unverified", "Please review our URL ownership verification rules.")
         task = self._task("p_inbox_url~v2", creator, photos=True, request=info)
-        pulled = [call.pulled[url] for url in urls]
-        types = [mime_type(each.content, "application/octet-stream") for each in pulled]
-        if not all(each.ok for each in pulled):
+        fetched = [call.fetched[url] for url in urls]
+        types = [mime_type(each.content, "application/octet-stream") for each in fetched]
+        if not all(each.ok for each in fetched):
             task.failed = "photo_pull_failed"
         elif not all(found in _PHOTOS for found in types):
             task.failed = "file_format_check_failed"
-        media = [self.lab.add_medium(each.content, found) for each, found in zip(pulled, types, strict=True)]
+        media = [self.lab.add_medium(each.content, found) for each, found in zip(fetched, types, strict=True)]
         self._complete(task, tuple(media))
         return ok({"publish_id": task.id})
 

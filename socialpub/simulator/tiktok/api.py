@@ -90,7 +90,7 @@ def photo_urls(call: Call) -> Iterable[str]:
     return [url for url in urls if isinstance(url, str)] if isinstance(urls, list) else ()
 
 
-def cut_wrong(size: int, chunk: int, count: int) -> str:
+def find_chunk_problem(size: int, chunk: int, count: int) -> str:
     """Describe what is wrong with the chunks of a video, or ""."""
     if size < 1 or chunk < 1 or count != size // chunk or not 1 <= count <= _PARTS_MAX:
         return "The total chunk count is invalid."
@@ -101,7 +101,7 @@ def cut_wrong(size: int, chunk: int, count: int) -> str:
     return ""
 
 
-def content_wrong(body: Mapping[str, Any], info: Mapping[str, Any], urls: tuple[str, ...]) -> str:
+def find_photo_problem(body: Mapping[str, Any], info: Mapping[str, Any], urls: tuple[str, ...]) -> str:
     """Describe what is wrong with a photo draft, or ""."""
     source = record(body.get("source_info"))
     if (body.get("post_mode"), body.get("media_type"), source.get("source")) != (

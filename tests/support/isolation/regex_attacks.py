@@ -63,10 +63,10 @@ def find_patterns(examples: Mapping[str, str | None], handed_on: Handed) -> Iter
         name = str(path.relative_to(ROOT))
         tree = ast.parse(path.read_text(encoding="utf-8"))
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        makers = [(call, *made) for call in calls if (made := _maker(call))]
-        if makers:
+        factories = [(call, *made) for call in calls if (made := _maker(call))]
+        if factories:
             names, values = _names(tree), _values(name)
-            yield from _made(name, names, values, makers, examples)
+            yield from _made(name, names, values, factories, examples)
             if name in handed_on:
                 yield from _handed(name, values, calls, *handed_on[name])
 
@@ -80,10 +80,10 @@ def _made(
     module: str,
     names: Mapping[int, str],
     values: dict[str, Any],
-    makers: Iterable[tuple[ast.Call, Any, str]],
+    factories: Iterable[tuple[ast.Call, Any, str]],
     examples: Mapping[str, str | None],
 ) -> Iterator[FoundPattern]:
-    for call, library, function in makers:
+    for call, library, function in factories:
         name, text = names.get(id(call)), _value(call.args[0], values, examples)
         if text is None:
             continue

@@ -46,8 +46,8 @@ def load_recordings() -> list[tuple[str, TextReading]]:
 
 
 def main() -> None:
-    makers: list[Callable[[Any], str]] = [make_tagged_text, make_linked_text]
-    given = [text for make in makers for text in texts(SEED, EACH, make)]
+    factories: list[Callable[[Any], str]] = [make_tagged_text, make_linked_text]
+    given = [text for make in factories for text in texts(SEED, EACH, make)]
     with tempfile.TemporaryDirectory() as name:
         install_libraries(Path(name))
         found = read_texts(Path(name), given)

@@ -112,7 +112,7 @@ def test_a_draft_is_never_asked_for_twice_whenever_the_process_dies(
     assert intents(server, post) == [("publish", outcome) for outcome in settled]
     error = json.loads(row["error"] or "{}")
     assert error.get("rule") == (UNKNOWN if ended == "failed" else None)
-    assert ended == "published" or error["remediation"].startswith("Look into the creator's TikTok inbox. If the post")
+    assert ended == "published" or error["remediation"].startswith("Check the creator's TikTok inbox. If the post")
 
 
 def test_named_draft_is_looked_up_after_a_long_downtime_not_overdue(
@@ -181,7 +181,7 @@ def test_a_draft_whose_status_is_refused_is_unknown_and_never_made_twice(
     row = server.rows(id=post)[0]
     error = json.loads(row["error"])
     assert (row["status"], error["rule"], drafts(server)) == ("failed", UNKNOWN, 1)
-    assert error["remediation"].startswith("Look into the creator's TikTok inbox. If the post")
+    assert error["remediation"].startswith("Check the creator's TikTok inbox. If the post")
     assert ann.api.post(f"/v1/posts/{post}/retry", json={}).status_code == 409
     assert ann.api.post(f"/v1/posts/{post}/settle", json={"published": True}).status_code == 200
     assert server.rows(id=post)[0]["status"] == "published"

@@ -301,7 +301,7 @@ def test_a_pushed_request_that_fails_says_whose_matter_it_is(reply: Any, code: s
 def test_a_server_without_oauth_is_told_as_such() -> None:
     net = network(faults={f"{PDS}/.well-known/oauth-protected-resource": make_response(404)})
     error = refused(net, lambda: begin(net))
-    assert error.message == "The account's server has no OAuth."
+    assert error.message == "The account's server does not support OAuth."
 
 
 # --- Keeping and ending it -------------------------------------------------------------------------------------------

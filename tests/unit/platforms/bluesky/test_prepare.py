@@ -338,7 +338,7 @@ def test_a_picture_that_cannot_be_used_is_a_warning_and_the_card_has_none(reply:
     ready = prepared(draft(URL), page(WITH_THUMB), thumb(b"x", reply))
     assert ready.plan["record"]["embed"] == card()
     assert ready.warnings == (
-        PublishWarning("link_card_failed", f"The picture of {URL} could not be used; its card has none."),
+        PublishWarning("link_card_failed", f"The picture of {URL} could not be used, so its card has none."),
     )
 
 

@@ -98,7 +98,7 @@ def test_parent_unreadable_everywhere_stops_the_post_before_publication(
 ) -> None:
     error = refused(looking(reply), looking(reply, PUBLIC))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
-    assert "could not be read, so its thread is not known" in error.message
+    assert "could not be read, so its thread is unknown" in error.message
     assert "replyRootUri" in str(error.remediation)
 
 

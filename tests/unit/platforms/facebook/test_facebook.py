@@ -775,7 +775,7 @@ NOTHING = [
     ),
     (
         [*granted(BUSINESS), pages(), portfolios(reply=graph_refusal(10, status=403, message="needs review"))],
-        "The business portfolios could not be looked through: Facebook did not say which Pages there are: needs review",
+        "The business portfolios could not be searched: Facebook did not list the Pages: needs review",
     ),
 ]
 

@@ -416,7 +416,7 @@ def test_a_refusal_names_the_field_and_shows_no_secret() -> None:
     reply = make_refusal(400, "INVALID_VALUE_FOR_FIELD", "wrong: access-token-1", **where)
     with pytest.raises(ApiError) as caught:
         linkedin.send(make_upstream(create(reply)), plan())
-    assert caught.value.message == "LinkedIn did not take the post: wrong: [hidden] (/visibility)"
+    assert caught.value.message == "LinkedIn did not accept the post: wrong: [hidden] (/visibility)"
     assert "access-token-1" not in str(caught.value.platform_response)
     assert caught.value.platform_version == "202609"
 

@@ -17,7 +17,7 @@ from socialpub.platforms.facebook import connector as facebook
 from socialpub.platforms.facebook import media_upload
 from socialpub.platforms.instagram import connector as instagram
 from socialpub.platforms.kit import oauth
-from socialpub.platforms.meta.graph import normalize, parse_fault, parse_time_ms, regain_seconds
+from socialpub.platforms.meta.graph import get_wait_seconds, normalize, parse_fault, parse_time_ms
 from socialpub.platforms.threads import connector as threads
 from socialpub.simulator.contract import Call as Received
 from socialpub.simulator.meta.multipart import form_of
@@ -121,7 +121,7 @@ def test_the_words_for_people_are_shown_where_there_are_any() -> None:
     ],
 )
 def test_the_usage_header_says_when_calls_are_taken_again(header: str, seconds: int | None) -> None:
-    assert regain_seconds(make_response(400, {}, x_business_use_case_usage=header)) == seconds
+    assert get_wait_seconds(make_response(400, {}, x_business_use_case_usage=header)) == seconds
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_the_usage_header_says_when_calls_are_taken_again(header: str, seconds: 
     ],
 )
 def test_an_app_whose_calls_of_the_hour_are_used_up_waits_for_the_next(app: str, seconds: int | None) -> None:
-    assert regain_seconds(make_response(400, {}, x_app_usage=app)) == seconds
+    assert get_wait_seconds(make_response(400, {}, x_app_usage=app)) == seconds
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -347,7 +347,7 @@ def test_photos_whose_id_is_lost_are_a_persons_to_look_for() -> None:
     up = upstream()
     found = tiktok.settle(up, opening(), NOW)
     assert isinstance(found, Unknown)
-    assert (found.final, tiktok.PLATFORM.look) == (True, "Look into the creator's TikTok inbox.")
+    assert (found.final, tiktok.PLATFORM.look) == (True, "Check the creator's TikTok inbox.")
 
 
 def test_only_the_call_that_opens_a_draft_of_photos_has_no_key() -> None:
