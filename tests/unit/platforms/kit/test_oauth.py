@@ -160,7 +160,7 @@ def test_a_missing_scope_refuses_the_connection_and_names_it() -> None:
     assert (error.code, error.status, error.outcome) == ("platform_auth_failed", 424, Outcome.REJECTED)
     assert "write" in error.message
     assert "read" not in error.message.replace("write", "")
-    assert "switched on" in str(error.remediation)
+    assert "every requested permission" in str(error.remediation)
 
 
 def test_scopes_that_are_not_needed_may_be_missing() -> None:

@@ -95,7 +95,7 @@ def test_an_app_for_pages_knows_the_member_by_the_older_profile() -> None:
     ("scopes", "calls", "words"),
     [
         (("openid", "profile"), (), "w_member_social"),
-        (("openid", "w_organization_social"), (acls((PAGE, "ANALYST")),), "no page"),
+        (("openid", "w_organization_social"), (acls((PAGE, "ANALYST")),), "not publish on any page"),
     ],
 )
 def test_a_login_that_offers_nothing_is_refused(
