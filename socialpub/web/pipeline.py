@@ -67,13 +67,13 @@ class RequestPipeline:
                 if route.guard != "page" or error.code != "unauthenticated":
                     raise
                 return (await self._sign_in(request, route)).response()
-            scope = request.ctx.scope = replace(scope, needs=route.needs) if route.needs else scope
+            scope = request.ctx.scope = replace(scope, needs=route.roles) if route.roles else scope
             current_requester.set(ShareKey("", scope.organization) if scope.organization else ANONYMOUS_KEY)
-        if route.api:
+        if route.is_api:
             self._rate(request, route, scope)
         owner = scope.organization or ANONYMOUS_KEY.owner
         with await self.service.admission.requests.enter(owner) as permit:
-            if route.api:
+            if route.is_api:
                 self._open()
             return await self._let_in(RequestContext(request, route, self.service, self.engine, scope, permit=permit))
 
@@ -87,9 +87,9 @@ class RequestPipeline:
             except BaseException:
                 call.close()
                 raise
-            if route.light:
+            if route.cancellable:
                 reply = await self._handle(call)
-                return (etags.add_etag(reply, call.request.headers) if route.tagged else reply).response()
+                return (etags.add_etag(reply, call.request.headers) if route.has_etag else reply).response()
             return (await self._to_its_end(call)).response(call.lose)
         except ApiError as error:
             await self._slow_down(call, error)
@@ -115,17 +115,17 @@ class RequestPipeline:
         if not route.body_max:
             if handler.has_body(call.request):
                 await request_body.discard_body(call.request)
-        elif route.api:
+        elif route.is_api:
             await self._read_json(call)
         else:
             call.body = await request_body.read_body(call.request, route.body_max)
         if route.guard == "page" and route.method != "GET":
             forms.parse_verified(call, call.scope.csrf)
-        elif route.method != "GET" and route.api:
+        elif route.method != "GET" and route.is_api:
             if route.guard == "session":
                 handler.check_content_type(call.request, call.body)
             call.key = self._key(call)
-        elif route.api:
+        elif route.is_api:
             call.query(route.query)
 
     async def _read_json(self, call: RequestContext) -> None:
@@ -234,19 +234,19 @@ class RequestPipeline:
             raise ApiError("unauthenticated")
         scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
         if route.guard == "page":
-            route.before(self.service, request.match_info)
+            route.precheck(self.service, request.match_info)
         return scope
 
     async def _session_only(self, request: ServerRequest, route: Route, presented: str | None) -> Scope:
         if presented is not None:
             request.ctx.scope = await authentication.authenticate_key(self.service, presented)
-            route.before(self.service, request.match_info)
+            route.precheck(self.service, request.match_info)
             raise ApiError("unauthorized", "This operation is for the dashboard only; an API key cannot do it.")
         cookie = request_headers.read_cookie(self.service, request)
         if cookie is None:
             raise ApiError("unauthenticated")
         scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
-        route.before(self.service, request.match_info)
+        route.precheck(self.service, request.match_info)
         if route.method != "GET":
             self._check_page(request, scope)
         return scope
@@ -270,7 +270,7 @@ class RequestPipeline:
     def _rate(self, request: ServerRequest, route: Route, scope: Scope) -> None:
         caller = scope.key or scope.user or request_headers.find_client(self.service, request)
         limit = getattr(self.service.runtime.settings.limits, route.limit)
-        rate = self.windows.spend(f"{caller}:{route.window}", limit)
+        rate = self.windows.spend(f"{caller}:{route.rate_window}", limit)
         request.ctx.rate = rate
         if not rate.allowed:
             raise ApiError("rate_limited", retry_after=rate.reset)
@@ -288,7 +288,7 @@ class RequestPipeline:
 
 def make_endpoint(route: Route) -> Callable[[ServerRequest], Coroutine[Any, Any, HTTPResponse]]:
     """The Sanic handler of a route: the request knows which application it came to, and that has a door."""
-    free = route.guard == "open" and route.light and not route.api
+    free = route.guard == "open" and route.cancellable and not route.is_api
     way = RequestPipeline.at_once if free else RequestPipeline.in_order
 
     def answer(request: ServerRequest, **_: str) -> Coroutine[Any, Any, HTTPResponse]:

@@ -9,8 +9,8 @@ import pytest
 
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.store.schema.models import Account, ApiKey, Profile
-from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, AppServer, Person, error_of
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import PROOF_EXPIRED, needs_password, send_settings_form, sign_in_at
@@ -72,7 +72,7 @@ def test_new_secrets_and_deletions_need_the_password_after_ten_minutes(
     assert send_settings_form(browser, f"/settings/keys/{alice.key_id}/revoke").status_code == 303
 
 
-PROVED = [route for route in ROUTES if route.proof]
+PROVED = [route for route in ROUTES if route.recent_password]
 
 
 @pytest.mark.parametrize("route", PROVED, ids=lambda route: f"{route.method} {route.path}")

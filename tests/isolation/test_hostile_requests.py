@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, AppServer
 from tests.support.reporting import ReportLine
 from tests.support.request_cast import RequestCast

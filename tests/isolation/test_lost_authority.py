@@ -22,8 +22,8 @@ from socialpub.domain.server import instance
 from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.store.schema.models import ApiKey, Invitation, Session, User
-from socialpub.web.app import ROUTES
 from socialpub.web.pipeline import RequestPipeline
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, error_of, format_instant, unused_name
 from tests.support.connect_flow import ConnectSession, open_connect_session
 from tests.support.media_uploads import stored_files, stored_media, upload_media
@@ -420,7 +420,7 @@ NOT_FOR_SOMEBODY = {
     "POST /logout": "ends what is over already; see tests/isolation/test_password_guessing.py",
     "POST /logout/everywhere": "the same",
 }
-NEEDS = {f"{route.method} {route.path}": route.needs for route in ROUTES}
+NEEDS = {f"{route.method} {route.path}": route.roles for route in ROUTES}
 POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry", "settle")}
 OWNERS = {
     name

@@ -4,8 +4,8 @@ acts tells of it.
 
 from __future__ import annotations
 
-from socialpub.web.app import ROUTES
 from socialpub.web.dashboard.parts import audit_labels
+from socialpub.web.routes import ROUTES
 
 TELL_NOTHING = {"POST /billing/lemonsqueezy"}  # nobody's act: a notice of the shop
 

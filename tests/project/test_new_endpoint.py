@@ -50,11 +50,12 @@ def test_a_new_endpoint_touches_four_files_its_test_included(copy: Path, before:
     assert sorted(name for name in after if after[name] != before.get(name)) == [
         "socialpub/domain/identity/api_keys.py",
         "socialpub/web/api/keys.py",
-        "socialpub/web/app.py",
+        "socialpub/web/routes/api.py",
         "tests/api/identity/test_revoke_all.py",
     ]
     assert before.keys() <= after.keys()
-    assert after["socialpub/web/app.py"].count(b"\n") - before["socialpub/web/app.py"].count(b"\n") == 2  # its line
+    table = "socialpub/web/routes/api.py"
+    assert after[table].count(b"\n") - before[table].count(b"\n") == 2  # its line
 
 
 def test_it_answers_and_is_in_the_description_and_the_reference(demo: dict[str, Any]) -> None:

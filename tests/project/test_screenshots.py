@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from socialpub.web.app import ROUTES
+from socialpub.web.routes import ROUTES
 from tests.support.browser.screenshots import NO_PICTURE, PARTS, README, ROOT, page_paths, placeholders
 
 

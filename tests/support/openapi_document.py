@@ -12,10 +12,10 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from socialpub.base.config import RateLimitSettings
-from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation
 from socialpub.web.openapi import document as openapi
+from socialpub.web.routes import ROUTES
 
 Json = dict[str, Any]
 
@@ -26,12 +26,12 @@ BASE = "https://social.example.org"
 DOCUMENT = openapi.build(ROUTES, BASE, RateLimitSettings(), "__Host-socialpub_session", "X-Service")
 
 
-API_ROUTES = [route for route in ROUTES if route.says]
+API_ROUTES = [route for route in ROUTES if route.operation]
 
 
 def response_of(route: Route) -> Operation:
-    assert route.says
-    return route.says
+    assert route.operation
+    return route.operation
 
 
 def schema_name(route: Route) -> str:

@@ -50,7 +50,7 @@ async def commit_without_body(call: RequestContext, choose: Callable[[], BoundAc
 
 async def _run_once(call: RequestContext, ask: Callable[[], Awaitable[BoundAction]]) -> HandlerResponse:
     async def asked() -> BoundAction:
-        if call.route.proof:
+        if call.route.recent_password:
             await signin.check_reauthenticated(call.who)
         return await ask()
 

@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 def parse(call: RequestContext) -> dict[str, str]:
     """The fields of an urlencoded form; of a repeated one the last. ApiError `http.request` for too many."""
-    text, most = call.body.decode("utf-8", "replace"), call.route.fields
+    text, most = call.body.decode("utf-8", "replace"), call.route.form_fields
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=most)
     except ValueError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -37,6 +37,7 @@ from socialpub.web.http.sanic_overrides import ServerResponse
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
 QUERY_MAX = 100  # parameters
 Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -47,66 +48,67 @@ _INDEXED = re.compile(r"(.+?)\[\d*\]")
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """One line of the route table: address, who may, which rate limit, and what the reference says of it.
+    """One route: an address, its handler, who may call it, its limits, and its description in the API reference.
 
-    `guard`: "key" (a Bearer key only), "read" (key or session), "session" (session only, JSON),
-    "page" (session only, a page or its form), "open" (anybody).
-    `says`: words, shapes and examples. A route without them is a page, or tells of others.
-    `before`: what a session-only operation tells everybody who is known, before it says who may.
-    `receive`: reads the body in place of the door, and what it answers is `RequestContext.received`.
-    `takes`: bytes of a body, where it is not what follows from the rest (`body_max`); `fields`: of a form, at most.
-    `constant`: the same for everybody for as long as the server runs.
-    `needs`: the roles of people who may; none named: all.
-    `proof`: whoever does it has given their password lately (rule `session.proof`).
-    `light`: nothing comes of it but its answer. It ends with a caller who goes away, and needs no task of its own.
-    `waits`: the answer tells of a batch that goes on, and `Prefer` says how long to wait for it.
+    `guard`: "key" (API key only), "read" (key or session), "session" (session only, JSON),
+    "page" (session only, a page or its form), "open" (no authentication).
+    `limit`: the rate limit of the settings' section `[limits]`; it applies below `/v1`.
+    `operation`: the description in the API reference; None for pages and machine endpoints.
+    `roles`: the user roles that may call it; empty for all.
+    `recent_password`: the user must have entered the password recently (rule `session.proof`).
+    `precheck`: called after authentication and before authorization, so that its ApiError comes first.
+    `receive`: reads the body instead of the pipeline; its result is `RequestContext.received`.
+    `body_bytes`: the longest body, if not the default of `body_max`. `form_fields`: the most fields of a form.
+    `constant`: every client gets the same response until the server restarts, so it is cached.
+    `cancellable`: the handler changes nothing; it runs in the request's task and stops if the client disconnects.
+    `prefer_wait`: the response describes a running batch; the `Prefer` header says how long to wait for its end.
     """
 
     method: str
     path: str
     handler: Callable[[RequestContext], Coroutine[Any, Any, HandlerResponse]]
+    _: KW_ONLY
     guard: Guard = "open"
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
-    says: Operation | None = None
-    before: Callable[[AppContext, Mapping[str, str]], object] = lambda service, parts: None
+    operation: Operation | None = None
+    roles: tuple[str, ...] = ()
+    recent_password: bool = False
+    precheck: Callable[[AppContext, Mapping[str, str]], object] = lambda service, parts: None
     receive: Callable[[RequestContext], Awaitable[Any]] | None = None
-    takes: int | None = None
-    fields: int = 100
+    body_bytes: int | None = None
+    form_fields: int = 100
     constant: bool = False
-    waits: bool = False
-    needs: tuple[str, ...] = ()
-    proof: bool = False
-    light: bool = False
+    cancellable: bool = False
+    prefer_wait: bool = False
 
     @cached_property
     def body(self) -> type[BaseModel] | None:
-        return self.says.body if self.says else None
+        return self.operation.body if self.operation else None
 
     @cached_property
     def query(self) -> type[BaseModel]:
-        return self.says.query if self.says else EmptyQuery
+        return self.operation.query if self.operation else EmptyQuery
 
     @cached_property
     def body_max(self) -> int:
-        """The bytes of a body that are taken at most: none for reads, few for forms and where the body says nothing."""
-        if self.takes is not None:
-            return self.takes
+        """The longest body in bytes: 0 for GET, else by default the limit of a form or of a small JSON body."""
+        if self.body_bytes is not None:
+            return self.body_bytes
         if self.method == "GET":
             return 0
         return FORM_MAX if self.body is None else SMALL_BODY_MAX
 
     @cached_property
-    def tagged(self) -> bool:
-        """Whether its answer has an ETag: what is read for somebody."""
-        return self.light and self.guard != "open"
+    def has_etag(self) -> bool:
+        return self.cancellable and self.guard != "open"
 
     @cached_property
-    def api(self) -> bool:
+    def is_api(self) -> bool:
         return self.path.startswith("/v1")
 
     @cached_property
-    def window(self) -> str:
-        """The rate window of a caller here."""
+    def rate_window(self) -> str:
+        """The part of a rate limit's key that names this route."""
         return f"{self.method}:{self.path}"
 
 

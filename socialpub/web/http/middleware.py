@@ -65,7 +65,7 @@ class Middleware:
     def _rate_headers(self, request: ServerRequest) -> dict[str, str]:
         """Return the rate-limit headers of a /v1 response: the static ceiling, and the window where there was one."""
         ctx = request.ctx
-        if not (ctx.route.api if ctx.route else request.path.startswith("/v1")):
+        if not (ctx.route.is_api if ctx.route else request.path.startswith("/v1")):
             return {}
         rate = ctx.rate
         if rate is None:

@@ -58,7 +58,7 @@ class OpenApiDocument:
 
 def build(routes: Sequence[Route], base_url: str, limits: RateLimitSettings, cookie: str, header_prefix: str) -> Json:
     """The whole document. `header_prefix`: what the names of a delivery's own headers begin with."""
-    documented = [route for route in routes if route.says]
+    documented = [route for route in routes if route.operation]
     return {
         "openapi": "3.1.0",
         "info": {
@@ -100,7 +100,7 @@ def _public_part(part: str) -> str:
 
 
 def _operation(route: Route, limits: RateLimitSettings) -> Json:
-    said = route.says
+    said = route.operation
     assert said is not None, "a page is in no reference"
     operation: Json = {
         "operationId": said.name,
@@ -120,7 +120,7 @@ def _operation(route: Route, limits: RateLimitSettings) -> Json:
 
 
 def _rate_limit_text(route: Route, limits: RateLimitSettings) -> str:
-    if not route.api:
+    if not route.is_api:
         return ""
     who = "client address" if route.guard == "open" else "key"
     return f"At most {getattr(limits, route.limit):,} requests a minute for one {who}."
@@ -157,15 +157,15 @@ def _parameters(route: Route) -> Iterator[Json]:
     yield from parameters_of(route.query)
     if has_idempotency_key(route):
         yield ref("parameters", KEY_HEADER)
-    if route.waits:
+    if route.prefer_wait:
         yield ref("parameters", PREFER_HEADER)
-    if route.tagged:
+    if route.has_etag:
         yield ref("parameters", IF_NONE_MATCH_HEADER)
 
 
 def has_idempotency_key(route: Route) -> bool:
     """Whether the operation takes an Idempotency-Key."""
-    return route.api and route.method in WRITE_METHODS
+    return route.is_api and route.method in WRITE_METHODS
 
 
 def _request_body(route: Route, said: Operation) -> Json:
@@ -194,7 +194,7 @@ def _upload(route: Route) -> Json:
 
 def _successes(route: Route, said: Operation) -> Json:
     made = {str(status): _success(route, said, status) for status in said.answers}
-    return made | ({"304": _not_modified()} if route.tagged else {})
+    return made | ({"304": _not_modified()} if route.has_etag else {})
 
 
 def _not_modified() -> Json:
@@ -203,12 +203,12 @@ def _not_modified() -> Json:
 
 
 def _success(route: Route, said: Operation, status: int) -> Json:
-    headers = headers_of("requestId", *(("rateCeiling", *RATE_HEADERS) if route.api else ()))
+    headers = headers_of("requestId", *(("rateCeiling", *RATE_HEADERS) if route.is_api else ()))
     if has_idempotency_key(route):
         headers |= headers_of("replayed")
-    if route.waits:
+    if route.prefer_wait:
         headers |= headers_of("location", "applied")
-    if route.tagged:
+    if route.has_etag:
         headers |= headers_of("tag")
     success = said.answers[status]
     content: Json = {"schema": ref("schemas", model_name(success.shape)), "example": success.example}
@@ -228,7 +228,7 @@ def list_refusals(route: Route) -> dict[int, list[str]]:
     """By status, the rules and (where no rule is named) codes that a route may answer: its own, and what follows from
     who may call it, how often, and with what body."""
     found: dict[int, list[str]] = {}
-    for name in (*_implied_errors(route), *(route.says.errors if route.says else ())):
+    for name in (*_implied_errors(route), *(route.operation.errors if route.operation else ())):
         names = found.setdefault(find_status(name), [])
         if name not in names:
             names.append(name)
@@ -248,9 +248,9 @@ def _implied_errors(route: Route) -> Iterator[str]:
         yield "unauthenticated"
     if route.guard == "session":
         yield from ("unauthorized", "csrf")
-    if route.proof:
+    if route.recent_password:
         yield "session.proof"
-    if route.api:
+    if route.is_api:
         yield "rate_limited"
     if has_idempotency_key(route):
         yield from ("idempotency_key.length", "idempotency_key.body_mismatch", "idempotency_key.in_progress")
@@ -277,7 +277,7 @@ def _failures(route: Route) -> Json:
 def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
     # A request whose line could not be read has no route, so its answer has no ceiling: `http.request`.
     ceiling = "rateCeilingMaybe" if "http.request" in names else "rateCeiling"
-    headers = headers_of("requestId", *((ceiling, *OPTIONAL_RATE_HEADERS) if route.api else ()))
+    headers = headers_of("requestId", *((ceiling, *OPTIONAL_RATE_HEADERS) if route.is_api else ()))
     if status in RETRY_AFTER:
         headers |= headers_of("retryAfter")
     return {

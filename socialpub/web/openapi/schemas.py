@@ -90,7 +90,7 @@ def model_name(shape: Any) -> str:
 def component_schemas(routes: Sequence[Route]) -> Json:
     """Every schema that the routes and events use, by name."""
     bodies = {route.body for route in routes if route.body}
-    answers = [success.shape for route in routes if route.says for success in route.says.answers.values()]
+    answers = [success.shape for route in routes if route.operation for success in route.operation.answers.values()]
     answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values(), *_platform_responses()]
     unions = {name: {key: _simplify(value) for key, value in schema.items()} for name, schema in _unions().items()}
     enums = {name: _enum(name, values) for name, values in ENUMS.items()}

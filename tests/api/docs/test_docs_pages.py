@@ -13,11 +13,11 @@ from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.events.events import EVENTS
-from socialpub.web.app import ROUTES
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
 from socialpub.web.html import templates
 from socialpub.web.openapi.field_descriptions import FIELD_DESCRIPTIONS
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.openapi_document import DOCUMENT, schema_name
 from tests.support.parsed_pages import BROWSER, CONSOLES, ParsedPage, crawl_pages

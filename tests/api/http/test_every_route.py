@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
 from socialpub.web.http.middleware import SECURITY_HEADERS
 from socialpub.web.openapi import document as openapi
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, ApiClient, error_of, unchanged
 from tests.support.openapi_document import response_of, schema_name
 from tests.support.openapi_judge import ResponseJudge, sign_in
@@ -108,7 +108,7 @@ def test_a_packed_body_is_415_and_nothing_is_read(
     assert "gzip" in error["message"]
     assert "without a Content-Encoding" in error["remediation"]
     assert answer.headers["Accept-Encoding"] == "identity"
-    if route.body is not None or (route.api and route.receive is not None):
+    if route.body is not None or (route.is_api and route.receive is not None):
         judge(answer, status=415)
 
 
@@ -116,7 +116,7 @@ def test_a_packed_body_is_415_and_nothing_is_read(
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in ROUTES if route.api and route.guard == "session"], ids=schema_name
+    "route", [route for route in ROUTES if route.is_api and route.guard == "session"], ids=schema_name
 )
 def test_a_key_on_an_operation_of_people_is_a_documented_403(
     corpus: RequestCast, judge: ResponseJudge, route: Route
@@ -125,7 +125,7 @@ def test_a_key_on_an_operation_of_people_is_a_documented_403(
 
 
 @pytest.mark.parametrize(
-    "route", [route for route in ROUTES if route.api and route.guard == "session"], ids=schema_name
+    "route", [route for route in ROUTES if route.is_api and route.guard == "session"], ids=schema_name
 )
 def test_a_missing_csrf_token_is_a_documented_403(
     nobody: ApiClient, browser: ApiClient, judge: ResponseJudge, route: Route
@@ -138,7 +138,7 @@ def test_a_missing_csrf_token_is_a_documented_403(
         judge(nobody.request(route.method, path, json={}, headers=cookie), status=403)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and "<" in route.path], ids=schema_name)
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_api and "<" in route.path], ids=schema_name)
 def test_an_unknown_id_is_a_documented_404(
     corpus: RequestCast, browser: ApiClient, judge: ResponseJudge, route: Route
 ) -> None:
@@ -148,7 +148,9 @@ def test_an_unknown_id_is_a_documented_404(
     judge(caller.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path), json=body), status=404)
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.api and route.guard != "open"], ids=schema_name)
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.is_api and route.guard != "open"], ids=schema_name
+)
 def test_nobody_gets_a_documented_401(nobody: ApiClient, judge: ResponseJudge, route: Route) -> None:
     judge(nobody.request(route.method, re.sub("<[^>]+>", UNKNOWN_ID, route.path)), status=401)
 
@@ -178,7 +180,7 @@ def test_every_verb_logs_one_line_with_caller_and_address(
         answer = ask(api, route, f"the-act-{number}")
         said = [record.getMessage() for record in caplog.records if record.name == "socialpub.web"]
         (line,) = [line for line in said if f"the-act-{number} " in line]
-        known = who if route.api or who == "nobody known" else "(nobody known|user)"
+        known = who if route.is_api or who == "nobody known" else "(nobody known|user)"
         known = "nobody known" if route.guard == "key" and who == "user" else known
         known = "nobody known" if route.guard in ("open", "page") and who.startswith("key") else known
         assert re.search(rf" {answer.status_code} \d+ms by {known}.* from 127\.0\.0\.1", line), line
@@ -190,7 +192,7 @@ def test_every_verb_logs_one_line_with_caller_and_address(
 @pytest.mark.parametrize("query", ["nope=1", "profileId=a&profileId=b"])
 def test_the_query_of_every_write_of_the_api_is_checked(corpus: RequestCast, browser: ApiClient, query: str) -> None:
     for route in WRITES:
-        if not route.api:
+        if not route.is_api:
             continue
         path = re.sub(r"<\w+:str>", UNKNOWN_ID, re.sub(r"<platform:str>", "bluesky", route.path))
         api = browser if route.guard == "session" else corpus.alice.api

@@ -12,9 +12,9 @@ import pytest
 
 from socialpub.domain.schemas.field_suggestions import list_fields
 from socialpub.domain.schemas.posts import PublishRequest
-from socialpub.web.app import ROUTES
 from socialpub.web.openapi.document import public_path
 from socialpub.web.path_suggestions import suggest
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, error_of, unchanged
 from tests.support.request_cast import RequestCast
 

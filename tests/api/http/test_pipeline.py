@@ -16,10 +16,10 @@ from sanic.signals import SignalRouter
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.posts import accept
-from socialpub.web.app import ROUTES
 from socialpub.web.http import request_body
 from socialpub.web.http.middleware import SECURITY_HEADERS
 from socialpub.web.http.sanic_overrides import ServerApp, ServerResponse
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, AppServer, Person, format_instant
 from tests.support.raw_http import connect, read_response, send_raw
 from tests.support.soak.soak_world import wait_for
@@ -81,7 +81,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return begun
 
 
-LIGHT = [route.path for route in ROUTES if route.light]
+LIGHT = [route.path for route in ROUTES if route.cancellable]
 
 
 @pytest.mark.parametrize("path", LIGHT)
@@ -121,7 +121,7 @@ def test_a_refusal_is_gone_with_its_answer(alice: Person, monkeypatch: pytest.Mo
 
 
 def test_only_reads_are_light() -> None:
-    assert [route.path for route in ROUTES if route.light and route.method != "GET"] == []
+    assert [route.path for route in ROUTES if route.cancellable and route.method != "GET"] == []
 
 
 @pytest.mark.parametrize("value", ["a\r\nSet-Cookie: b=c", "a\nSet-Cookie: b=c", "a\0Set-Cookie: b=c"])

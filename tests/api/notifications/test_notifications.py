@@ -16,7 +16,7 @@ from socialpub.domain.events import events
 from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
 from socialpub.store.schema.models import Account, AuditEntry, NotificationChannel, Post
-from socialpub.web.app import ROUTES
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, Person, error_of, sleep_briefly
 from tests.support.chat_servers import (
     CHANNELS,

@@ -16,11 +16,11 @@ from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.events.events import EVENTS
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.domain.schemas.posts import PostStatus
-from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import Route
 from socialpub.web.openapi import document as openapi
 from socialpub.web.openapi import events
 from socialpub.web.openapi.texts import TAG_DESCRIPTIONS
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, AppServer
 from tests.support.openapi_document import (
     API_ROUTES,
@@ -51,7 +51,7 @@ def test_it_is_valid_openapi_3_1() -> None:
 def test_every_route_of_the_api_is_in_it_and_nothing_else() -> None:
     documented = {f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert documented == {schema_name(route) for route in API_ROUTES}
-    assert {schema_name(route) for route in ROUTES if route.api} <= documented
+    assert {schema_name(route) for route in ROUTES if route.is_api} <= documented
 
 
 @pytest.mark.parametrize("route", API_ROUTES, ids=schema_name)
@@ -210,7 +210,7 @@ def test_lists_in_the_query_may_be_repeated() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("route", [route for route in API_ROUTES if route.api], ids=schema_name)
+@pytest.mark.parametrize("route", [route for route in API_ROUTES if route.is_api], ids=schema_name)
 def test_writes_take_an_idempotency_key_and_reads_do_not(route: Route) -> None:
     refs = [entry.get("$ref", "") for entry in operation(schema_name(route)).get("parameters", [])]
     assert ("#/components/parameters/idempotencyKey" in refs) == (route.method != "GET")
@@ -250,16 +250,16 @@ def test_every_answer_has_its_headers_and_every_failure_the_envelope(route: Rout
     assert {int(status) for status in answers if status != "default"} == {
         *response_of(route).answers,
         *openapi.list_refusals(route),
-        *([304] if route.tagged else []),
+        *([304] if route.has_etag else []),
     }
-    if route.tagged:
+    if route.has_etag:
         assert "content" not in answers["304"]
         assert "ETag" in answers["200"]["headers"]
         assert "ETag" in answers["304"]["headers"]
     for status, answer in answers.items():
         answer = DOCUMENT["components"]["responses"]["Failure"] if status == "default" else answer
         assert "X-Request-Id" in answer["headers"]
-        if status != "default" and route.api:
+        if status != "default" and route.is_api:
             assert "X-RateLimit-Limit" in answer["headers"]
             assert "RateLimit-Remaining" in answer["headers"]
         if status == "default" or int(status) >= 400:

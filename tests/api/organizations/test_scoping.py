@@ -22,8 +22,8 @@ from socialpub.store.queries.authentication import FIND_KEY_BY_DIGEST
 from socialpub.store.schema.models import ApiKey, Post, Session, User, WebhookDelivery
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
-from socialpub.web.app import ROUTES
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route
+from socialpub.web.routes import ROUTES
 from tests.support.app_server import UNKNOWN_ID, Person, error_of, unchanged
 from tests.support.chat_servers import CHANNELS, add_channel
 from tests.support.post_outcomes import lost, queued, stored
@@ -394,7 +394,9 @@ async def _signed(call: RequestContext) -> HandlerResponse:
 @pytest.fixture
 def dashboard_route(monkeypatch: pytest.MonkeyPatch) -> str:
     """A route that only the dashboard may use, as later issues will add them."""
-    routes = tuple(Route(method, "/v1/for-people", _signed, "session", "writes") for method in ("POST", "GET"))
+    routes = tuple(
+        Route(method, "/v1/for-people", _signed, guard="session", limit="writes") for method in ("POST", "GET")
+    )
     monkeypatch.setattr(web_app, "ROUTES", (*web_app.ROUTES, *routes))
     monkeypatch.setattr(web_app, "OpenApiDocument", lambda routes, service: None)
     return "/v1/for-people"

@@ -16,8 +16,8 @@ from pathlib import Path
 from PIL import Image
 
 from socialpub.base.runtime import format_iso
-from socialpub.web.app import ROUTES
 from socialpub.web.dashboard.notifications import KINDS
+from socialpub.web.routes import ROUTES
 from tests.support.browser import server_states
 from tests.support.browser.chromium import BrowserTab, chromium
 from tests.support.browser.server_states import DashboardWorld

@@ -128,12 +128,14 @@ LABELS = {
 def build_labels(routes: Iterable[Route]) -> dict[str, str]:
     """The words of every act, by its verb."""
     by_pages = {verb: words for deeds in LABELS.values() for verb, words in deeds.items()}
-    return by_pages | {_verb(route): route.says.summary for route in routes if route.says and route.method != "GET"}
+    return by_pages | {
+        _verb(route): route.operation.summary for route in routes if route.operation and route.method != "GET"
+    }
 
 
 def list_verbs(kind: str, routes: Iterable[Route]) -> tuple[str, ...]:
     """The verbs of the acts of a kind."""
-    by_api = [_verb(route) for route in routes if route.says and route.method != "GET" and _kind(route) == kind]
+    by_api = [_verb(route) for route in routes if route.operation and route.method != "GET" and _kind(route) == kind]
     return (*LABELS[kind], *by_api)
 
 

@@ -136,7 +136,7 @@ def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
     return [
         (name, address)
         for name, address in NAVIGATION
-        if address in pages and actions.has_role(scope, pages[address].needs)
+        if address in pages and actions.has_role(scope, pages[address].roles)
     ]
 
 

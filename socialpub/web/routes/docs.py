@@ -1,0 +1,22 @@
+"""Routes of the documentation, the OpenAPI document and static files."""
+
+from __future__ import annotations
+
+from socialpub.web.docs import pages, reference
+from socialpub.web.http.handler import GET, Route
+
+# fmt: off
+ROUTES: tuple[Route, ...] = (
+    Route(GET, "/openapi.json", reference.serve_document, constant=True),
+    Route(GET, "/docs", pages.show_index, constant=True),
+    Route(GET, "/docs/start", pages.show_start, constant=True),
+    Route(GET, "/docs/reference", reference.show_index, constant=True),
+    Route(GET, "/docs/reference/<part:str>", reference.show_part, constant=True),
+    Route(GET, "/docs/events", reference.show_events, constant=True),
+    Route(GET, "/docs/settings", pages.show_settings, constant=True),
+    Route(GET, "/docs/platforms/<platform:str>", pages.show_platform, constant=True),
+    Route(GET, "/docs/errors/<code:str>", pages.show_error, constant=True),
+    Route(GET, "/docs/rules/<rule:path>", pages.show_rule, constant=True),
+    Route(GET, "/static/<name:str>", pages.serve_static, constant=True),
+)
+# fmt: on
