@@ -29,13 +29,16 @@ ANSWER_SECONDS = 2.0
 
 
 def build_app(service: AppContext, engine: BackgroundEngine) -> ServerApp:
-    """The Sanic application over an open service. It starts nothing; whoever does has an engine beside it."""
+    """Build the Sanic application.
+
+    It starts no background work: the caller runs the engine beside it.
+    """
     configured = service.runtime.settings
     config = Config(env_prefix=None)  # none of Sanic's settings come from the environment
     config.update(
         {
             "ACCESS_LOG": False,
-            "AUTO_EXTEND": False,  # no part of it is looked for that is not declared
+            "AUTO_EXTEND": False,  # do not search for installed extensions
             "FALLBACK_ERROR_FORMAT": "json",
             "REQUEST_MAX_SIZE": max(configured.media.max_bytes + 1024 * 1024, request_body.UNREAD_MAX),
             "REQUEST_TIMEOUT": 15,
@@ -49,15 +52,15 @@ def build_app(service: AppContext, engine: BackgroundEngine) -> ServerApp:
         }
     )
     app = ServerApp("socialpub", config=config, configure_logging=False, request_class=ServerRequest)
-    ServerApp.unregister_app(app)  # Sanic's registry is for processes of its own, and takes a name once
+    ServerApp.unregister_app(app)  # the registry refuses a second application of the same name
     app.ctx.reference = OpenApiDocument(ROUTES, service)
     app.ctx.routes = ROUTES
     app.ctx.pages = {route.path: route for route in ROUTES if route.method == GET and route.guard == "page"}
-    app.ctx.door = RequestPipeline(service, engine)
+    app.ctx.pipeline = RequestPipeline(service, engine)
     _add_routes(app)
     _add_middleware(app, service)
     _add_error_handler(app, service)
-    _add_drain(app, service, app.ctx.door)
+    _add_drain(app, service, app.ctx.pipeline)
     return app
 
 
@@ -73,8 +76,8 @@ def _add_routes(app: ServerApp) -> None:
 
 
 def _add_route(app: ServerApp, handler: SanicHandler, path: str, methods: list[str], name: str) -> None:
-    # A route that is not streamed would gather bodies of up to REQUEST_MAX_SIZE before anybody is asked for a key.
-    strict = path != "/"  # with it, Sanic's router fails for `//`
+    # Without streaming, Sanic would buffer bodies of up to REQUEST_MAX_SIZE before authentication.
+    strict = path != "/"  # Sanic's router fails for `//` if this route is strict
     app.add_route(handler, path, methods, strict_slashes=strict, stream=True, name=name, error_format="json")
 
 
@@ -98,16 +101,16 @@ def _add_error_handler(app: ServerApp, service: AppContext) -> None:
     async def explain(request: ServerRequest, error: Exception) -> HTTPResponse:
         return await error_responses.respond(service, request, error)
 
-    # Nobody is there to be answered: the status is for the access log.
+    # The client has gone; the status is for the access log only.
     app.error_handler.add(
         RequestCancelled, lambda request, error: ServerResponse(status=access_log.CLIENT_CLOSED_REQUEST)
     )
 
 
-def _add_drain(app: ServerApp, service: AppContext, door: RequestPipeline) -> None:
+def _add_drain(app: ServerApp, service: AppContext, pipeline: RequestPipeline) -> None:
     @app.before_server_stop
     async def drain(_: ServerApp) -> None:
-        door.close()
-        await door.drained(DRAIN_SECONDS)
-        service.hub.close()  # who still waits is answered as if its time were over
-        await door.drained(ANSWER_SECONDS)
+        pipeline.close()
+        await pipeline.wait_until_idle(DRAIN_SECONDS)
+        service.hub.close()  # waiting requests are answered as if their wait had timed out
+        await pipeline.wait_until_idle(ANSWER_SECONDS)

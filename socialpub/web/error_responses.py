@@ -1,4 +1,4 @@
-"""Whatever went wrong, of whatever origin, becomes the envelope here and nowhere else."""
+"""Error responses: every exception becomes the error envelope or an error page."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from socialpub.web.path_suggestions import suggest
 MESSAGE_MAX = 2000
 METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 UNKNOWN_OUTCOME_HINT = (
-    "What was asked for may yet be done. Look with GET first, or send the same request again with the same "
-    "Idempotency-Key: it is done once."
+    "The request may still be carried out. Read the object with GET first, or send the request again with the same "
+    "Idempotency-Key: it is carried out only once."
 )
 log = logging.getLogger("socialpub.web")
 
 
 def to_api_error(request: ServerRequest, error: BaseException) -> ApiError:
-    """The ApiError that says what `error` means to the caller; anything unknown is `internal_error`."""
+    """Return the ApiError for an exception: `internal_error` for an unexpected one."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, PayloadTooLarge):
@@ -55,7 +55,7 @@ def to_api_error(request: ServerRequest, error: BaseException) -> ApiError:
         return rule_error("http.timeout")
     if isinstance(error, ServiceUnavailable):
         return rule_error(
-            "storage.unavailable", "The answer took too long.", remediation=UNKNOWN_OUTCOME_HINT, retry_after=5
+            "storage.unavailable", "The response took too long.", remediation=UNKNOWN_OUTCOME_HINT, retry_after=5
         )
     if _is_storage_error(error):
         return storage_errors.build_error(error)
@@ -65,12 +65,15 @@ def to_api_error(request: ServerRequest, error: BaseException) -> ApiError:
 
 
 def _is_storage_error(error: BaseException) -> TypeGuard[OSError]:
-    """Whether it is a file of ours that the disk does not give (a socket's errors name no file)."""
+    """Return whether the error is of a file on disk: a socket's error names no file."""
     return isinstance(error, OSError) and bool(error.filename)
 
 
 def _allowed_methods(request: ServerRequest) -> str:
-    """The methods that the router has for an address: Sanic names them only where the address has no parameters."""
+    """Return the methods that the router accepts at this address.
+
+    Sanic lists them only for paths without parameters.
+    """
     return ", ".join(method for method in METHODS if _is_method_allowed(request, method))
 
 
@@ -83,12 +86,12 @@ def _is_method_allowed(request: ServerRequest, method: str) -> bool:
 
 
 def _is_unparsed(request: ServerRequest, error: BaseException) -> bool:
-    """Whether no request was read, and why is not that it took too long."""
+    """Return whether the request could not be parsed, time-outs excepted."""
     return handler.is_malformed(request) and not isinstance(error, RequestTimeout)
 
 
 def _truncate(error: ApiError) -> ApiError:
-    """What a platform said is passed on to a bound, as in results: it may say anything."""
+    """Limit a platform's message and response to the sizes that results have."""
     if error.code.startswith("platform_"):
         error.message = error.message[:MESSAGE_MAX]
         if error.platform_response is not None:
@@ -97,28 +100,28 @@ def _truncate(error: ApiError) -> ApiError:
 
 
 async def respond(service: AppContext, request: ServerRequest, error: BaseException) -> ServerResponse:
-    """The response for an error: the envelope, or a page for a browser outside the API."""
-    found = rule_error("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
+    """Return the response for an error: the JSON envelope, or a page for a browser."""
+    shown = rule_error("http.request") if _is_unparsed(request, error) else to_api_error(request, error)
     request_body.limit_unread_body(request)
     request_id = request.ctx.request_id or handler.choose_request_id(service, request)
-    request.ctx.request_id, request.ctx.error = request_id, found
-    if found.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
-        log.error("%s %s %s failed", request_id, request.method, ascii(request.path), exc_info=error)
+    request.ctx.request_id, request.ctx.error = request_id, shown
+    if shown.status >= 500 and not (isinstance(error, ApiError) or _is_storage_error(error)):
+        log.error("Request %s failed: %s %s", request_id, request.method, ascii(request.path), exc_info=error)
     trace_id = tracing.get_trace_id(request.ctx.span) or handler.find_trace_id(request)
-    body = build_envelope(_truncate(found), service.base_url, request_id, trace_id)
-    headers = dict(found.headers)
-    if found.retry_after is not None:
-        headers["Retry-After"] = str(found.retry_after)
+    body = build_envelope(_truncate(shown), service.base_url, request_id, trace_id)
+    headers = dict(shown.headers)
+    if shown.retry_after is not None:
+        headers["Retry-After"] = str(shown.retry_after)
     if handler.should_send_html(request):
-        page = await _render_page(service, request, found.status, body["error"])
-        return ServerResponse(page, found.status, headers, templates.HTML_TYPE)
-    return ServerResponse(dumps(body), found.status, headers)
+        page = await _render_page(service, request, shown.status, body["error"])
+        return ServerResponse(page, shown.status, headers, templates.HTML_TYPE)
+    return ServerResponse(dumps(body), shown.status, headers)
 
 
 async def _render_page(service: AppContext, request: ServerRequest, status: int, error: Mapping[str, Any]) -> str:
-    """The error in the frame of whoever is signed in, as far as that can be told."""
+    """Render the error page in the layout of the signed-in user, if there is one."""
     frame = await layout.build_error_context(service, request)
-    ways = [way for way in (request.ctx.way_on, error_texts.HOME_LINK) if way]
+    links = [link for link in (request.ctx.error_link, error_texts.HOME_LINK) if link]
     return templates.render(
-        "error.html", error=error, status=status, ways=ways, trouble=error_texts.find(error), **frame
+        "error.html", error=error, status=status, ways=links, trouble=error_texts.find(error), **frame
     )

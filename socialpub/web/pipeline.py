@@ -1,6 +1,6 @@
-"""The order of checks for every request, in one place: who, how often, what, then the handler.
+"""The steps of every request: authentication, rate limit, body, authorization, handler.
 
-Routing comes before, the envelope after (`errors.py`).
+Routing comes before, error responses after (`error_responses.py`).
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ log = logging.getLogger("socialpub.web")
 
 ANONYMOUS_SCOPE = Scope("")
 STOPPING_RETRY_SECONDS = 5
-REFUSAL_SECONDS_PER_MIB = 0.025  # for each MiB of an organization's large bodies that are refused
+REFUSAL_SECONDS_PER_MIB = 0.025  # of refused large bodies, for each organization
 REFUSAL_DELAY_MAX = 5.0  # seconds
 
 
 class RequestPipeline:
-    """Lets requests in to their handlers."""
+    """The steps that a request runs through, and the count of running handlers for shutdown."""
 
     def __init__(self, service: AppContext, engine: BackgroundEngine) -> None:
         self.service, self.engine = service, engine
         self.windows = rate_limits.SlidingWindowLimiter(service.runtime.clock)
-        self.shelf = PageCache()
+        self.page_cache = PageCache()
         self.refusals = Pacer(REFUSAL_SECONDS_PER_MIB, REFUSAL_DELAY_MAX)
         self.budgets = request_body.BodyBudgets()
-        self._inside, self._empty = 0, asyncio.Event()  # handlers that run, and that none does
+        self._running, self._idle = 0, asyncio.Event()  # running handlers; set when a closed pipeline has none
         self._closed = False
 
-    async def at_once(self, request: ServerRequest, route: Route) -> HTTPResponse:
-        """For what anybody may ask as often as he likes and nobody waits for: there is nothing to check."""
+    async def handle_public(self, request: ServerRequest, route: Route) -> HTTPResponse:
+        """Run a handler without checks: for cheap public routes outside the API."""
         request.ctx.route = route
         if handler.has_body(request):
             await request_body.discard_body(request)
         reply = await route.handler(RequestContext(request, route, self.service, self.engine, ANONYMOUS_SCOPE))
         return reply.response()
 
-    async def in_order(self, request: ServerRequest, route: Route) -> HTTPResponse:
+    async def handle_checked(self, request: ServerRequest, route: Route) -> HTTPResponse:
         request.ctx.route = route
         current_requester.set(ANONYMOUS_KEY)
         scope = ANONYMOUS_SCOPE
         if route.guard != "open":
             try:
-                scope = await self._who(request, route)
+                scope = await self._authenticate(request, route)
             except ApiError as error:
                 if route.guard != "page" or error.code != "unauthenticated":
                     raise
@@ -70,15 +70,17 @@ class RequestPipeline:
             scope = request.ctx.scope = replace(scope, needs=route.roles) if route.roles else scope
             current_requester.set(ShareKey("", scope.organization) if scope.organization else ANONYMOUS_KEY)
         if route.is_api:
-            self._rate(request, route, scope)
+            self._spend_rate(request, route, scope)
         owner = scope.organization or ANONYMOUS_KEY.owner
         with await self.service.admission.requests.enter(owner) as permit:
             if route.is_api:
-                self._open()
-            return await self._let_in(RequestContext(request, route, self.service, self.engine, scope, permit=permit))
+                self._check_open()
+            return await self._handle_admitted(
+                RequestContext(request, route, self.service, self.engine, scope, permit=permit)
+            )
 
-    async def _let_in(self, call: RequestContext) -> HTTPResponse:
-        """Answer an admitted request."""
+    async def _handle_admitted(self, call: RequestContext) -> HTTPResponse:
+        """Run the remaining steps of an admitted request."""
         route = call.route
         try:
             try:
@@ -90,13 +92,13 @@ class RequestPipeline:
             if route.cancellable:
                 reply = await self._handle(call)
                 return (etags.add_etag(reply, call.request.headers) if route.has_etag else reply).response()
-            return (await self._to_its_end(call)).response(call.lose)
+            return (await self._handle_in_task(call)).response(call.disconnect)
         except ApiError as error:
-            await self._slow_down(call, error)
+            await self._delay_refusal(call, error)
             raise
 
     async def _sign_in(self, request: ServerRequest, route: Route) -> HandlerResponse:
-        """What a browser without a session is shown in place of a page, or of what its form was to do."""
+        """Return the sign-in page instead of a page; a submitted form is saved until after sign-in."""
         if request.method in ("GET", "HEAD") or route.receive is not None:
             return sign_in.redirect_to_sign_in(request.method, request.path, request.query_string)
         request_body.check_content_encoding(request)
@@ -105,11 +107,11 @@ class RequestPipeline:
         return sign_in.save_form_and_sign_in(call)
 
     async def _receive(self, call: RequestContext) -> None:
-        """Read the body, and check what is checked before any handler."""
+        """Read the body; check the form's token or the Idempotency-Key, and the query."""
         route = call.route
         request_body.check_content_encoding(call.request)
         if route.receive is not None:
-            self._key(call)  # it is well-formed; the handler knows what it was sent for
+            self._parse_idempotency_key(call)  # checks its form; the handler adds the upload's fingerprint
             call.received = await route.receive(call)
             return
         if not route.body_max:
@@ -124,7 +126,7 @@ class RequestPipeline:
         elif route.method != "GET" and route.is_api:
             if route.guard == "session":
                 handler.check_content_type(call.request, call.body)
-            call.key = self._key(call)
+            call.key = self._parse_idempotency_key(call)
         elif route.is_api:
             call.query(route.query)
 
@@ -133,53 +135,54 @@ class RequestPipeline:
         media_max = service.runtime.settings.media.max_bytes
         call.json = request_body.JsonBody(owner, self.budgets, call.pool, files.media_directory(service), media_max)
         call.body = await call.json.read(call.request, call.route.body_max)
-        call.sent = await call.json.fingerprint(call.request.query_string, call.body)
+        call.fingerprint = await call.json.fingerprint(call.request.query_string, call.body)
 
-    async def _slow_down(self, call: RequestContext, error: ApiError) -> None:
-        """Space out the refusals of an owner's large bodies by their size: to read and parse them costs time too."""
+    async def _delay_refusal(self, call: RequestContext, error: ApiError) -> None:
+        """Delay the refusal of a large body by its size: reading and parsing it cost time too."""
         size = int(call.request.headers.get("content-length") or "0")
         if size > request_body.INLINE_PARSE_MAX:
-            error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames hold the body meanwhile
+            error.__traceback__ = error.__cause__ = error.__context__ = (
+                None  # their frames would keep the body in memory
+            )
             owner = call.scope.organization or ANONYMOUS_KEY.owner
-            turns = max(1.0, size / request_body.MIB)
-            await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time(), turns))
+            mib = max(1.0, size / request_body.MIB)
+            await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time(), mib))
 
-    def _work(self, call: RequestContext) -> Coroutine[Any, Any, HandlerResponse]:
-        """What the handler does, to be awaited."""
+    def _call_handler(self, call: RequestContext) -> Coroutine[Any, Any, HandlerResponse]:
+        """Return the coroutine of the handler, or of the page cache."""
         if call.route.constant:
-            return self.shelf.answer(call.request.path, call.request.headers, lambda: call.route.handler(call))
+            return self.page_cache.get(call.request.path, call.request.headers, lambda: call.route.handler(call))
         return call.route.handler(call)
 
     async def _handle(self, call: RequestContext) -> HandlerResponse:
-        """The handler's answer."""
-        self._inside += 1
+        self._running += 1
         try:
-            return await self._work(call)
+            return await self._call_handler(call)
         finally:
-            self._end(call)
+            self._finish(call)
 
-    async def _to_its_end(self, call: RequestContext) -> HandlerResponse:
-        """The same from a task of its own: a client that goes away does not stop what it has begun."""
+    async def _handle_in_task(self, call: RequestContext) -> HandlerResponse:
+        """Run the handler in a task that continues if the client disconnects."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[HandlerResponse] = loop.create_future()
-        self._inside += 1  # from now on, and not when its task first runs
-        task = loop.create_task(self._handled(call, done))
+        self._running += 1  # now, not when the task first runs: `wait_until_idle` counts it
+        task = loop.create_task(self._run_handler(call, done))
         try:
             return await done
         except asyncio.CancelledError:
-            call.lose()
+            call.disconnect()
             raise
         finally:
-            del task, done  # an error holds this frame, and would be held by it
+            del task, done  # avoid a reference cycle: an error's traceback holds this frame
 
-    async def _handled(self, call: RequestContext, done: asyncio.Future[HandlerResponse]) -> None:
-        """What comes of it is told to whoever waits, and to nobody once the client has gone.
+    async def _run_handler(self, call: RequestContext, done: asyncio.Future[HandlerResponse]) -> None:
+        """Run the handler and set its result in `done`, unless the client has disconnected.
 
-        The task says so itself: what the loop does for whoever waits for a task takes one more round of it.
+        `done` is set here because awaiting the task itself takes one more round of the event loop.
         """
         try:
-            reply = await self._work(call)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - it is raised where it is waited for
+            reply = await self._call_handler(call)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised in `_handle_in_task`
             if not done.done():
                 done.set_exception(error)
         else:
@@ -187,48 +190,47 @@ class RequestPipeline:
                 done.set_result(reply)
         finally:
             del done  # as above
-            self._end(call)
+            self._finish(call)
 
-    def _end(self, call: RequestContext) -> None:
-        """Its handler has come to its end."""
+    def _finish(self, call: RequestContext) -> None:
         call.close()
-        self._inside -= 1
-        if self._closed and not self._inside:
-            self._empty.set()
+        self._running -= 1
+        if self._closed and not self._running:
+            self._idle.set()
 
     def close(self) -> None:
-        """Let no more requests of the API in: the server stops. Those that are in are answered."""
+        """Refuse further API requests with `service.stopping`. Running ones are answered."""
         self._closed = True
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise rule_error("service.stopping", retry_after=STOPPING_RETRY_SECONDS)
 
-    async def drained(self, seconds: float) -> None:
-        """Wait for the handlers that are still running, at most `seconds`."""
-        if self._inside:
-            self._empty.clear()
+    async def wait_until_idle(self, seconds: float) -> None:
+        """Wait until no handler runs, at most `seconds`."""
+        if self._running:
+            self._idle.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._empty.wait(), seconds)
+                await asyncio.wait_for(self._idle.wait(), seconds)
 
-    # --- Who ---
+    # --- Authentication ---
 
-    async def _who(self, request: ServerRequest, route: Route) -> Scope:
+    async def _authenticate(self, request: ServerRequest, route: Route) -> Scope:
         if route.guard == "open":
             return ANONYMOUS_SCOPE
         presented = handler.find_bearer(request)
         try:
             if route.guard == "session":
-                return await self._session_only(request, route, presented)
+                return await self._require_session(request, route, presented)
             if presented is not None and route.guard != "page":
                 return await authentication.authenticate_key(self.service, presented)
-            return await self._by_session(request, route)
+            return await self._authenticate_session(request, route)
         except ApiError as error:
             if error.code == "unauthenticated" and route.guard != "page":
-                self._failed_login(request)
+                self._spend_failed_login(request)
             raise
 
-    async def _by_session(self, request: ServerRequest, route: Route) -> Scope:
+    async def _authenticate_session(self, request: ServerRequest, route: Route) -> Scope:
         cookie = request_headers.read_cookie(self.service, request)
         if route.guard not in ("read", "page") or cookie is None:
             raise ApiError("unauthenticated")
@@ -237,7 +239,7 @@ class RequestPipeline:
             route.precheck(self.service, request.match_info)
         return scope
 
-    async def _session_only(self, request: ServerRequest, route: Route, presented: str | None) -> Scope:
+    async def _require_session(self, request: ServerRequest, route: Route, presented: str | None) -> Scope:
         if presented is not None:
             request.ctx.scope = await authentication.authenticate_key(self.service, presented)
             route.precheck(self.service, request.match_info)
@@ -248,26 +250,26 @@ class RequestPipeline:
         scope = request.ctx.scope = await authentication.authenticate_session(self.service, cookie)
         route.precheck(self.service, request.match_info)
         if route.method != "GET":
-            self._check_page(request, scope)
+            self._check_csrf(request, scope)
         return scope
 
-    def _check_page(self, request: ServerRequest, scope: Scope) -> None:
-        """ApiError `csrf` for what our own page did not send."""
+    def _check_csrf(self, request: ServerRequest, scope: Scope) -> None:
+        """Raise ApiError `csrf` unless a page of this server sent the request."""
         token = request.headers.get("x-csrf-token", "")
         if not handler.is_same_token(token, scope.csrf or "") or not request_headers.is_same_origin(
             request.headers, self.service.base_url
         ):
             raise rule_error("csrf")
 
-    def _failed_login(self, request: ServerRequest) -> None:
+    def _spend_failed_login(self, request: ServerRequest) -> None:
         limit = self.service.runtime.settings.limits.failed_logins
         rate = self.windows.spend(f"login:{request_headers.find_client(self.service, request)}", limit)
         if not rate.allowed:
             raise ApiError("rate_limited", "Too many failed authentications from this address.", retry_after=rate.reset)
 
-    # --- How often ---
+    # --- Rate limit ---
 
-    def _rate(self, request: ServerRequest, route: Route, scope: Scope) -> None:
+    def _spend_rate(self, request: ServerRequest, route: Route, scope: Scope) -> None:
         caller = scope.key or scope.user or request_headers.find_client(self.service, request)
         limit = getattr(self.service.runtime.settings.limits, route.limit)
         rate = self.windows.spend(f"{caller}:{route.rate_window}", limit)
@@ -275,25 +277,25 @@ class RequestPipeline:
         if not rate.allowed:
             raise ApiError("rate_limited", retry_after=rate.reset)
 
-    # --- What ---
+    # --- Idempotency-Key ---
 
-    def _key(self, call: RequestContext) -> idempotency.IdempotencyKey | None:
+    def _parse_idempotency_key(self, call: RequestContext) -> idempotency.IdempotencyKey | None:
         request = call.request
-        named = request.headers.getall("idempotency-key", [])
-        if len(named) > 1:
-            raise rule_error("idempotency_key.length", "The request names more than one Idempotency-Key.")
-        header = named[0] if named else None
-        return idempotency.parse_key(call.scope, request.method, request.path, header, call.sent)
+        keys = request.headers.getall("idempotency-key", [])
+        if len(keys) > 1:
+            raise rule_error("idempotency_key.length", "The request has more than one Idempotency-Key.")
+        header = keys[0] if keys else None
+        return idempotency.parse_key(call.scope, request.method, request.path, header, call.fingerprint)
 
 
 def make_endpoint(route: Route) -> Callable[[ServerRequest], Coroutine[Any, Any, HTTPResponse]]:
-    """The Sanic handler of a route: the request knows which application it came to, and that has a door."""
-    free = route.guard == "open" and route.cancellable and not route.is_api
-    way = RequestPipeline.at_once if free else RequestPipeline.in_order
+    """Return the Sanic handler of a route. It finds the pipeline in the application's context."""
+    is_public = route.guard == "open" and route.cancellable and not route.is_api
+    handle = RequestPipeline.handle_public if is_public else RequestPipeline.handle_checked
 
     def answer(request: ServerRequest, **_: str) -> Coroutine[Any, Any, HTTPResponse]:
-        return way(request.app.ctx.door, request, route)
+        return handle(request.app.ctx.pipeline, request, route)
 
-    place = "_".join(route.handler.__module__.split(".")[-2:])
-    answer.__name__ = f"{route.method.lower()}_{place}_{route.handler.__name__}"
+    module = "_".join(route.handler.__module__.split(".")[-2:])
+    answer.__name__ = f"{route.method.lower()}_{module}_{route.handler.__name__}"
     return answer

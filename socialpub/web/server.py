@@ -1,6 +1,6 @@
-"""Running on a loop of our own: the application, and whatever is entered, until a signal or for a while in a thread.
+"""Run the application on an event loop, until a signal or in a thread.
 
-Not Sanic's `run`: a signal in its first moments kills it or is lost, and its listeners may run twice.
+Sanic's `run` is not used: a signal in its first moments kills it or is lost, and its listeners may run twice.
 """
 
 from __future__ import annotations
@@ -22,32 +22,35 @@ from socialpub.base.system.host_identity import get_file_limit
 from socialpub.domain.context.app_context import RESERVED_DESCRIPTORS
 from socialpub.web.http.sanic_overrides import ServerProtocol
 
-Lifespan = AbstractAsyncContextManager[None]  # what runs from a start to a stop
+Lifespan = AbstractAsyncContextManager[None]
 
 START_SECONDS, STOP_SECONDS = 30.0, 60.0
-SWITCH_SECONDS = 0.001  # for which a thread that computes may keep the loop waiting; Python's own is five times that
-SEND_SECONDS = 1.0  # that a stop waits for responses that are being sent
+SWITCH_SECONDS = 0.001  # interpreter switch interval: how long a busy thread may delay the event loop (default 5 ms)
+SEND_SECONDS = 1.0  # at shutdown, for responses that are being sent
 POLL_SECONDS = 0.002
-BACKLOG = 1024  # connections that wait to be accepted; beyond it a client tries again after a second
+BACKLOG = 1024  # connections not yet accepted; beyond it the client's kernel retries after a second
 
 
 def run_until_signal(life: Lifespan, ready: Callable[[], None] = lambda: None) -> None:
     """Enter `life` until SIGTERM or SIGINT, then leave it and return; `ready` is called once it was entered."""
 
     async def main() -> None:
-        asked_to_stop = asyncio.Event()
+        stop_requested = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
+            asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
         async with life:
             ready()
-            await asked_to_stop.wait()
+            await stop_requested.wait()
 
     with event_loops.new_runner() as runner:
         runner.run(main())
 
 
 def connections_max(reserved: int) -> int:
-    """How many connections may be open: what descriptors there are, less what calls to platforms and files need."""
+    """Return the most open connections.
+
+    File descriptors for upstream calls and files are reserved.
+    """
     known = get_file_limit()
     return max(known - reserved - RESERVED_DESCRIPTORS, known // 2)
 
@@ -64,20 +67,20 @@ async def serve_app(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[
     try:
         yield
     finally:
-        server.server.close()  # no new connections; the ones that are open are answered first
+        server.server.close()  # accept no more connections; open ones get their responses
         await server.before_stop()
         await _close_connections(server.connections)
         await server.after_stop()
 
 
 async def _close_connections(connections: Collection[Any]) -> None:
-    """Close all connections, each once its response is sent: a handler's end is not yet that of its response."""
+    """Close all connections, each once its response is sent, or after SEND_SECONDS."""
     loop = asyncio.get_running_loop()
     until = loop.time() + SEND_SECONDS
     while connections and loop.time() < until:
         for connection in list(connections):
             connection.close_if_idle()
-        await asyncio.sleep(POLL_SECONDS)  # a closed connection leaves the collection once its bytes are out
+        await asyncio.sleep(POLL_SECONDS)  # a connection leaves the collection once its bytes are sent
     for connection in list(connections):
         connection.close()
 
@@ -88,7 +91,7 @@ async def _make_server(app: Sanic[Any, Any], sock: socket.socket) -> Any:
         protocol=ServerProtocol,
         backlog=BACKLOG,
         return_asyncio_server=True,
-        asyncio_server_kwargs={"start_serving": False},  # asyncio would serve before the listeners have run
+        asyncio_server_kwargs={"start_serving": False},  # else asyncio serves before the listeners have run
         access_log=False,
     )
     if server is None or server.server is None:
@@ -98,17 +101,17 @@ async def _make_server(app: Sanic[Any, Any], sock: socket.socket) -> Any:
 
 @contextlib.contextmanager
 def run_in_thread(life: Lifespan) -> Iterator[None]:
-    """`life`, entered on a loop of its own thread while the block runs."""
+    """Run `life` on an event loop in a new thread while the block runs."""
     ready = threading.Event()
     stops: list[Callable[[], None]] = []
     failures: list[BaseException] = []
 
     async def main() -> None:
-        asked_to_stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        stop_requested, loop = asyncio.Event(), asyncio.get_running_loop()
         async with life:
-            stops.append(lambda: loop.call_soon_threadsafe(asked_to_stop.set))  # type: ignore[arg-type]
+            stops.append(lambda: loop.call_soon_threadsafe(stop_requested.set))  # type: ignore[arg-type]
             ready.set()
-            await asked_to_stop.wait()
+            await stop_requested.wait()
 
     def run() -> None:
         try:

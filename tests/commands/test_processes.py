@@ -84,7 +84,7 @@ def test_every_request_has_its_line_in_the_log_when_a_server_has_ended(start: St
     lines = "".join(iter(lambda: server.line("stderr"), ""))
     assert server.popen.wait(20) == 0
     assert (
-        re.findall(r" INFO socialpub.web (\S+) GET '/healthz' 200 \d+ms by nobody known from 127.0.0.1$", lines, re.M)
+        re.findall(r" INFO socialpub.web (\S+) GET '/healthz' 200 \d+ms by anonymous from 127.0.0.1$", lines, re.M)
         == ids
     )
 

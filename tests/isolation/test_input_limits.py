@@ -335,7 +335,7 @@ def test_the_largest_bodies_are_refused_with_a_short_answer(name: str, world: Re
         answer = world.alice.api.post("/v1/posts", content=body)
     assert answer.status_code == 400
     assert len(answer.content) < 2000
-    assert world.server.app.ctx.door.budgets.memory.used == 0
+    assert world.server.app.ctx.pipeline.budgets.memory.used == 0
 
 
 def test_others_are_answered_while_large_bodies_are_parsed(world: RequestCast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -473,7 +473,7 @@ def test_a_body_is_not_held_while_its_files_are_looked_at(world: RequestCast, mo
     plain = preflight.validate
 
     async def look(*given: Any) -> Any:
-        budgets = world.server.app.ctx.door.budgets
+        budgets = world.server.app.ctx.pipeline.budgets
         held.append((budgets.memory.used, budgets.disk.used))
         return await plain(*given)
 

@@ -209,7 +209,7 @@ def test_long_pages_go_out_at_a_pace_and_short_ones_at_once() -> None:
     async def ask(path: str, size: int) -> None:
         began = loop.time()
         try:
-            assert len((await shelf.answer(path, {}, lambda: page(size))).body) == size * 1024
+            assert len((await shelf.get(path, {}, lambda: page(size))).body) == size * 1024
         except ApiError as error:
             refused.append(error.rule or "")
         else:

@@ -93,7 +93,7 @@ READ = Operation(
 
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts/{id}."""
-    scope, account = call.narrowed, call.path_value("account_id")
+    scope, account = call.profile_scope, call.path_value("account_id")
 
     def found() -> bytes:
         return dumps(accounts.get_body(scope, account)).encode()
@@ -135,7 +135,7 @@ async def start(call: RequestContext) -> HandlerResponse:
     async def begin(request: ConnectRequest) -> BoundAction:
         wanted = request.profile_id
         invited = await connect.push_login(call.service, call.scope, name, request.handle, wanted)
-        return bind(call.who, connect.start, name, wanted, invited)
+        return bind(call.actor, connect.start, name, wanted, invited)
 
     call.body = call.body or b"{}"
     return await commit_after_lookup(call, ConnectRequest, begin)
@@ -174,7 +174,7 @@ async def complete(call: RequestContext) -> HandlerResponse:
     name = call.path_value("platform")
 
     async def come_back(request: CompleteRequestBase) -> BoundAction:
-        return bind(call.who, connect.store_result, name, await connect.complete(call.who, name, request))
+        return bind(call.actor, connect.store_result, name, await connect.complete(call.actor, name, request))
 
     return await commit_after_lookup(call, CompleteRequest, come_back)
 
@@ -194,7 +194,7 @@ DISCONNECT = Operation(
 
 async def disconnect(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/accounts/{id}."""
-    return await commit_without_body(call, lambda: bind(call.who, connect.disconnect, call.path_value("account_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, connect.disconnect, call.path_value("account_id")))
 
 
 # --- Boards --------------------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ LIST_BOARDS = Operation(
 
 async def list_boards(call: RequestContext) -> HandlerResponse:
     """GET /v1/accounts/{id}/pinterest/boards."""
-    row = await call.service.read(lambda: accounts.find(call.narrowed, call.path_value("account_id")))
+    row = await call.service.read(lambda: accounts.find(call.profile_scope, call.path_value("account_id")))
     found = await fetch_boards(call, row)
     return HandlerResponse(boards.to_body(row, found))
 
@@ -249,8 +249,8 @@ async def choose_board(call: RequestContext) -> HandlerResponse:
     account = call.path_value("account_id")
 
     async def look(request: BoardRequest) -> BoundAction:
-        row = await call.service.read(lambda: accounts.find(call.narrowed, account))
+        row = await call.service.read(lambda: accounts.find(call.profile_scope, account))
         board = boards.find_board(await fetch_boards(call, row), request.board_id)
-        return bind(call.who, boards.set_default, account, board)
+        return bind(call.actor, boards.set_default, account, board)
 
     return await commit_after_lookup(call, BoardRequest, look)

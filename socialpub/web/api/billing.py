@@ -23,6 +23,6 @@ async def receive_webhook(call: RequestContext) -> HandlerResponse:
         raise ApiError("unauthenticated", "The signature does not match the notice.", remediation=remedy)
     notice = billing.parse_notice(call.body)
     if notice is not None and await call.service.read(lambda: billing.is_relevant(notice)):
-        acts = call.act._replace(organization=notice.organization)
+        acts = call.audit_context._replace(organization=notice.organization)
         await actions.perform(Actor(call.service, Scope(notice.organization), acts), billing.apply_notice, notice)
     return HandlerResponse(ReceivedBody(received=True))

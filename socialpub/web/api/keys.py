@@ -53,7 +53,7 @@ MINT = Operation(
 
 async def mint(call: RequestContext) -> HandlerResponse:
     """POST /v1/api-keys: the key itself is in this answer and never again."""
-    return await commit(call, KeyRequest, lambda request: bind(call.who, api_keys.create, request))
+    return await commit(call, KeyRequest, lambda request: bind(call.actor, api_keys.create, request))
 
 
 REVOKED: RevokedKeyBody = {"id": KEY["id"], "revokedAt": NOW}
@@ -70,4 +70,4 @@ REVOKE = Operation(
 
 async def revoke(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/api-keys/{id}."""
-    return await commit_without_body(call, lambda: bind(call.who, api_keys.revoke, call.path_value("key_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, api_keys.revoke, call.path_value("key_id")))

@@ -209,7 +209,7 @@ async def upload(call: RequestContext) -> HandlerResponse:
         header, fingerprint = call.request.headers.get("idempotency-key"), idempotency.start_fingerprint("")
         fingerprint.update(upload.print)
         call.key = idempotency.parse_key(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
-        return respond(await library.upload(call.who, upload.arriving, upload.fields))
+        return respond(await library.upload(call.actor, upload.arriving, upload.fields))
 
 
 # --- Records -------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ READ = Operation(
 
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/media/{id}."""
-    row = await call.service.read(lambda: library.find(call.narrowed, None, call.path_value("media_id")))
+    row = await call.service.read(lambda: library.find(call.profile_scope, None, call.path_value("media_id")))
     return HandlerResponse(library.to_body(call.service, row))
 
 
@@ -266,7 +266,7 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/media/{id}."""
-    return await commit_without_body(call, lambda: bind(call.who, library.delete, call.path_value("media_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, library.delete, call.path_value("media_id")))
 
 
 # --- Public addresses ----------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ async def create(call: RequestContext) -> HandlerResponse:
 
     async def choose(request: ChannelRequest) -> BoundAction:
         await channels.check_target(call.service, call.scope.organization, request.to)
-        return bind(call.who, channels.create, request)
+        return bind(call.actor, channels.create, request)
 
     return await commit_after_lookup(call, ChannelRequest, choose)
 
@@ -111,7 +111,9 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/notification-channels/{id}."""
     channel = call.path_value("channel_id")
-    return HandlerResponse(await call.service.read(lambda: channels.to_body(channels.find(call.narrowed, channel))))
+    return HandlerResponse(
+        await call.service.read(lambda: channels.to_body(channels.find(call.profile_scope, channel)))
+    )
 
 
 CHANGE = Operation(
@@ -134,7 +136,7 @@ async def change(call: RequestContext) -> HandlerResponse:
     async def choose(request: ChannelChange) -> BoundAction:
         if request.to is not None:
             await channels.check_target(call.service, call.scope.organization, request.to)
-        return bind(call.who, channels.change, channel, request)
+        return bind(call.actor, channels.change, channel, request)
 
     return await commit_after_lookup(call, ChannelChange, choose)
 
@@ -154,7 +156,7 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/notification-channels/{id}."""
-    return await commit_without_body(call, lambda: bind(call.who, channels.delete, call.path_value("channel_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, channels.delete, call.path_value("channel_id")))
 
 
 TESTED: ChannelTestBody = {
@@ -196,13 +198,13 @@ async def test(call: RequestContext) -> HandlerResponse:
 
 async def send_test(call: RequestContext, channel: str, request: ChannelTestRequest) -> BoundAction:
     """Send a test on a channel now; to be written down, what came of it."""
-    data, scope = find_example_data(request.type) if request.type else {}, call.who.scope
+    data, scope = find_example_data(request.type) if request.type else {}, call.actor.scope
     to = await call.service.read(lambda: sample_messages.load_target(scope, call.service, channel))
     sending = call.service.executors.delivering.of(notification_outbox.get_share_key(call.service, to))
     tried = await asyncio.get_running_loop().run_in_executor(
         sending, sample_messages.send, call.service, to, request.type, data
     )
-    return bind(call.who, sample_messages.build_result, to, tried)
+    return bind(call.actor, sample_messages.build_result, to, tried)
 
 
 # --- What people were told -----------------------------------------------------------------------------------------

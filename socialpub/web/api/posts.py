@@ -193,7 +193,7 @@ async def publish(call: RequestContext) -> HandlerResponse:
     wait = prefer_header.parse_wait(call.request.headers.getall("prefer", []), default)
 
     def ask() -> Awaitable[PublishRequest]:
-        return call.parsed(PublishRequest)
+        return call.parse_body(PublishRequest)
 
     answer = await (publish_keyed(call, ask, wait.seconds) if call.key else _publish_unkeyed(call, ask, wait.seconds))
     applied = {} if answer.replayed else wait.headers
@@ -209,10 +209,10 @@ async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> 
 async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
     """The answer of a request without a key: of the same request before it, where nobody has heard that."""
     service, request = call.service, call.request
-    ear = lost_responses.identify(service, call.scope, (request.method, request.path), call.sent)
+    ear = lost_responses.identify(service, call.scope, (request.method, request.path), call.fingerprint)
     if ear is None:
         return await _publish(call, ask, wait, None)
-    call.when_gone = functools.partial(lost_responses.mark_lost, service, ear)
+    call.on_disconnect = functools.partial(lost_responses.mark_lost, service, ear)
     found = None
     try:
         answer = await _publish(call, ask, wait, ear)
@@ -232,15 +232,15 @@ async def _join_batch(
     call: RequestContext, found: lost_responses.PendingResponse, wait: float
 ) -> idempotency.StoredResponse:
     service, batch = call.service, str(found.batch)
-    call.when_gone = lambda: None  # it is owed already
+    call.on_disconnect = lambda: None  # it is owed already
     opening = await service.read(lambda: batches.load_body(service, batch))
     return batches.build_joined_response(await batches.wait_for_batch(service, opening, wait))
 
 
 def _record_delivery(call: RequestContext, ear: lost_responses.PendingResponse, batch: str) -> None:
     """The answer leaves: it is owed no more, unless the client has gone, or turns out to have."""
-    if not call.gone:
-        call.when_gone = functools.partial(lost_responses.mark_lost_again, call.service, ear, batch)
+    if not call.is_disconnected:
+        call.on_disconnect = functools.partial(lost_responses.mark_lost_again, call.service, ear, batch)
         lost_responses.mark_delivered(call.service, ear)
 
 
@@ -249,14 +249,14 @@ async def _publish(
 ) -> idempotency.StoredResponse:
     """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
     service = call.service
-    with await call.turn():
+    with await call.enter_checking():
         request = await ask()
-        order = await accept.prepare(call.who, request, ear, call.inline)
+        order = await accept.prepare(call.actor, request, ear, call.inline_files)
     if order.at_ms is not None:
         return batches.build_response(await accept.commit(order))
     with batches.BatchCompletion(service, order.batch, call.key, len(order.targets)) as ending:
         accepted = await accept.commit(order, call.engine.publish_now)
-        call.rest()
+        call.release_permit()
         ended = await ending.wait(wait)
     answer = batches.build_response(ended.body if ended else await batches.load_body_or_accepted(service, accepted))
     if call.key is None or (ended and ended.written):
@@ -298,10 +298,12 @@ VALIDATE = Operation(
 
 async def validate(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/validate."""
-    with await call.turn():
-        request = await call.parsed(ValidateRequest)
-        looked = await preflight.check_request(call.service, call.scope, request, call.inline)
-    return HandlerResponse(await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline))
+    with await call.enter_checking():
+        request = await call.parse_body(ValidateRequest)
+        looked = await preflight.check_request(call.service, call.scope, request, call.inline_files)
+    return HandlerResponse(
+        await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline_files)
+    )
 
 
 PAGE: PostPage = {"data": [PUBLISHED], "nextCursor": None}
@@ -356,7 +358,7 @@ READ = Operation(
 
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts/{id}."""
-    scope, post = call.narrowed, call.path_value("post_id")
+    scope, post = call.profile_scope, call.path_value("post_id")
     return HandlerResponse(await call.read_inline(lambda: post_log.load_detail(scope, post)))
 
 
@@ -378,7 +380,7 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
     reply = await commit(
-        call, RescheduleRequest, lambda request: bind(call.who, post_actions.reschedule, post, request)
+        call, RescheduleRequest, lambda request: bind(call.actor, post_actions.reschedule, post, request)
     )
     fault_injection.hit("resched.after_commit")
     return reply
@@ -398,7 +400,7 @@ CANCEL = Operation(
 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/posts/{id}."""
-    reply = await commit_without_body(call, lambda: bind(call.who, post_actions.cancel, call.path_value("post_id")))
+    reply = await commit_without_body(call, lambda: bind(call.actor, post_actions.cancel, call.path_value("post_id")))
     fault_injection.hit("cancel.after_commit")
     return reply
 
@@ -420,7 +422,7 @@ RETRY = Operation(
 async def retry(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
-    return await commit(call, RetryRequest, lambda request: bind(call.who, post_actions.retry, post, request))
+    return await commit(call, RetryRequest, lambda request: bind(call.actor, post_actions.retry, post, request))
 
 
 SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
@@ -442,4 +444,4 @@ SETTLE = Operation(
 async def settle(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
-    return await commit(call, SettleRequest, lambda request: bind(call.who, post_actions.settle, post, request))
+    return await commit(call, SettleRequest, lambda request: bind(call.actor, post_actions.settle, post, request))

@@ -50,7 +50,7 @@ CREATE = Operation(
 
 async def create(call: RequestContext) -> HandlerResponse:
     """POST /v1/profiles."""
-    return await commit(call, ProfileRequest, lambda request: bind(call.who, profiles.create, request))
+    return await commit(call, ProfileRequest, lambda request: bind(call.actor, profiles.create, request))
 
 
 RENAME = Operation(
@@ -68,7 +68,7 @@ RENAME = Operation(
 async def rename(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/profiles/{id}."""
     profile = call.path_value("profile_id")
-    return await commit(call, ProfileRequest, lambda request: bind(call.who, profiles.rename, profile, request))
+    return await commit(call, ProfileRequest, lambda request: bind(call.actor, profiles.rename, profile, request))
 
 
 DELETED: DeletedBody = {"id": PROFILE_ID, "deleted": True}
@@ -85,4 +85,4 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/profiles/{id}."""
-    return await commit_without_body(call, lambda: bind(call.who, profiles.delete, call.path_value("profile_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, profiles.delete, call.path_value("profile_id")))

@@ -85,7 +85,7 @@ async def register(call: RequestContext) -> HandlerResponse:
 
     async def choose(request: EndpointRequest) -> BoundAction:
         await url_policy.check_address(call.service, call.scope.organization, request.url)
-        return bind(call.who, endpoints.create, request)
+        return bind(call.actor, endpoints.create, request)
 
     return await commit_after_lookup(call, EndpointRequest, choose)
 
@@ -103,7 +103,9 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-endpoints/{id}."""
     endpoint = call.path_value("endpoint_id")
-    return HandlerResponse(await call.service.read(lambda: endpoints.to_body(endpoints.find(call.narrowed, endpoint))))
+    return HandlerResponse(
+        await call.service.read(lambda: endpoints.to_body(endpoints.find(call.profile_scope, endpoint)))
+    )
 
 
 CHANGE = Operation(
@@ -126,7 +128,7 @@ async def change(call: RequestContext) -> HandlerResponse:
     async def choose(request: EndpointChange) -> BoundAction:
         if request.url is not None:
             await url_policy.check_address(call.service, call.scope.organization, request.url)
-        return bind(call.who, endpoints.change, endpoint, request)
+        return bind(call.actor, endpoints.change, endpoint, request)
 
     return await commit_after_lookup(call, EndpointChange, choose)
 
@@ -146,7 +148,7 @@ DELETE = Operation(
 
 async def delete(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/webhook-endpoints/{id}."""
-    return await commit_without_body(call, lambda: bind(call.who, endpoints.delete, call.path_value("endpoint_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, endpoints.delete, call.path_value("endpoint_id")))
 
 
 TESTED: TestBody = {
@@ -183,13 +185,13 @@ async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -
     """Send a sample to an endpoint now; to be written down, what came of it."""
     type_ = request.type or "post.published"
     data = request.data if request.data is not None else find_example(type_)["data"]
-    scope = call.who.scope
+    scope = call.actor.scope
     to = await call.service.read(lambda: sample_events.load_target(scope, call.service, endpoint))
     sending = call.service.executors.delivering.of(to.share)
     tried = await asyncio.get_running_loop().run_in_executor(
         sending, sample_events.send, call.service, to, type_, data, call.request_id
     )
-    return bind(call.who, sample_events.build_result, to, tried)
+    return bind(call.actor, sample_events.build_result, to, tried)
 
 
 ROTATE = Operation(
@@ -207,7 +209,7 @@ ROTATE = Operation(
 async def rotate(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/rotate-secret."""
     return await commit_without_body(
-        call, lambda: bind(call.who, endpoints.rotate_secret, call.path_value("endpoint_id"))
+        call, lambda: bind(call.actor, endpoints.rotate_secret, call.path_value("endpoint_id"))
     )
 
 
@@ -229,7 +231,7 @@ async def redeliver_since(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-endpoints/{id}/redeliver."""
     endpoint = call.path_value("endpoint_id")
     return await commit(
-        call, RedeliverRequest, lambda request: bind(call.who, records.redeliver_since, endpoint, request)
+        call, RedeliverRequest, lambda request: bind(call.actor, records.redeliver_since, endpoint, request)
     )
 
 
@@ -294,7 +296,7 @@ READ_DELIVERY = Operation(
 async def read_delivery(call: RequestContext) -> HandlerResponse:
     """GET /v1/webhook-deliveries/{id}."""
     return HandlerResponse(
-        await call.service.read(lambda: records.load_detail(call.narrowed, call.path_value("delivery_id")))
+        await call.service.read(lambda: records.load_detail(call.profile_scope, call.path_value("delivery_id")))
     )
 
 
@@ -312,4 +314,4 @@ REDELIVER = Operation(
 
 async def redeliver(call: RequestContext) -> HandlerResponse:
     """POST /v1/webhook-deliveries/{id}/redeliver."""
-    return await commit_without_body(call, lambda: bind(call.who, records.redeliver, call.path_value("delivery_id")))
+    return await commit_without_body(call, lambda: bind(call.actor, records.redeliver, call.path_value("delivery_id")))

@@ -22,7 +22,7 @@ async def commit(call: RequestContext, model: type[M], choose: Callable[[M], Bou
     """
 
     async def ask() -> BoundAction:
-        return choose(await call.parsed(model))
+        return choose(await call.parse_body(model))
 
     return await _run_once(call, ask)
 
@@ -33,7 +33,7 @@ async def commit_after_lookup(
     """The same where something has to be asked upstream first."""
 
     async def ask() -> BoundAction:
-        return await choose(await call.parsed(model))
+        return await choose(await call.parse_body(model))
 
     return await _run_once(call, ask)
 
@@ -51,7 +51,7 @@ async def commit_without_body(call: RequestContext, choose: Callable[[], BoundAc
 async def _run_once(call: RequestContext, ask: Callable[[], Awaitable[BoundAction]]) -> HandlerResponse:
     async def asked() -> BoundAction:
         if call.route.recent_password:
-            await signin.check_reauthenticated(call.who)
+            await signin.check_reauthenticated(call.actor)
         return await ask()
 
     return respond(await actions.respond_once(call.service, call.key, asked))

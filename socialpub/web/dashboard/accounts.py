@@ -81,7 +81,7 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
     cancel = form.get("posts") == "cancel"
     try:
         await require_proof(call, form)
-        await actions.perform(call.who, connect.disconnect, call.path_value("account_id"), keep=not cancel)
+        await actions.perform(call.actor, connect.disconnect, call.path_value("account_id"), keep=not cancel)
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
@@ -140,7 +140,7 @@ async def choose_board(call: RequestContext) -> HandlerResponse:
         if error.rule == "account.platform":
             raise
         return await _boards_page(call, row, found, error.message, error.status)
-    await actions.perform(call.who, boards.set_default, row["id"], board)
+    await actions.perform(call.actor, boards.set_default, row["id"], board)
     return redirect_with_flash(
         call, f"/accounts/{row['id']}", f"Posts that do not name a board now go to “{board.name}”."
     )

@@ -74,13 +74,13 @@ async def save(call: RequestContext) -> HandlerResponse:
     platform, given = _platform(call), forms.parse(call)
     typed = {"client_id": given.get("client_id", "").strip()}
     try:
-        await call.service.read(lambda: apps.check_changeable(call.who, platform.name))
+        await call.service.read(lambda: apps.check_changeable(call.actor, platform.name))
         await require_proof(call, given)
         app = validation.parse_object(
             AppRequest, {"clientId": typed["client_id"], "clientSecret": given.get("client_secret", "").strip()}
         )
         checked = await apps.check_app(call.service, call.scope, platform, app)
-        await actions.perform(call.who, apps.save, platform.name, app, is_known=checked.is_known)
+        await actions.perform(call.actor, apps.save, platform.name, app, is_known=checked.is_known)
     except ApiError as error:
         if _is_unrelated_to_form(error):
             raise
@@ -116,7 +116,7 @@ async def check(call: RequestContext) -> HandlerResponse:
             raise
         return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", error.message, good=False)
     if checked.is_known and not app.in_settings:
-        await actions.perform(call.who, apps.mark_confirmed, platform.name, app.client_id)
+        await actions.perform(call.actor, apps.mark_confirmed, platform.name, app.client_id)
     return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.said, good=checked.is_known)
 
 
@@ -142,9 +142,9 @@ async def remove(call: RequestContext) -> HandlerResponse:
     """POST /settings/apps/{platform}/remove."""
     platform = _platform(call)
     try:
-        await call.service.read(lambda: apps.check_changeable(call.who, platform.name))
+        await call.service.read(lambda: apps.check_changeable(call.actor, platform.name))
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.who, apps.remove, platform.name)
+        await actions.perform(call.actor, apps.remove, platform.name)
     except ApiError as error:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise

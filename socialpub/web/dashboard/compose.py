@@ -288,7 +288,7 @@ async def submit(call: RequestContext) -> HandlerResponse:
 async def _check(call: RequestContext, given: Form) -> FormFindings:
     """What POST /v1/posts/validate says of it."""
     try:
-        with await call.turn():
+        with await call.enter_checking():
             request = validation.parse_object(ValidateRequest, await _build_request(call, given))
             looked = await preflight.check_request(call.service, call.scope, request, {})
         told = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, {})
@@ -419,7 +419,7 @@ async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) ->
         print_ = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
         name = hashlib.sha256(print_).hexdigest()
         call.key = idempotency.parse_key(call.scope, "POST", call.request.path, name, name)
-        body = json.loads((await library.upload(call.who, sent.arriving, fields)).body)
+        body = json.loads((await library.upload(call.actor, sent.arriving, fields)).body)
     except ApiError as error:
         return _file_findings(error), {}
     ids = [*compose_form.list_media(given), body["id"]]

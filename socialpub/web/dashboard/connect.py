@@ -36,7 +36,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
         if "handle" not in asked:
             raise
         return await _form(call, platform, connect.describe_credentials(platform), profile, error.message, error.status)
-    started = await actions.perform(call.who, connect.start, platform.name, request.profile_id, begun)
+    started = await actions.perform(call.actor, connect.start, platform.name, request.profile_id, begun)
     return await _form(call, platform, started["descriptor"], profile)
 
 
@@ -70,7 +70,7 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
     fields = {field.name: given[field.name] for field in platform.credentials if given.get(field.name)}
     try:
         request = validation.parse_object(CompleteRequest, fields | ({"profileId": profile} if profile else {}))
-        offer = await connect.complete(call.who, platform.name, request)
+        offer = await connect.complete(call.actor, platform.name, request)
     except ApiError as error:
         return await _form(
             call, platform, connect.describe_credentials(platform), profile, error.message, error.status, given
@@ -85,7 +85,7 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     is as good as a CSRF token: only our own page and the platform know it, and it belongs to this session.
     """
     platform = _enabled_platform(call)
-    call.request.ctx.way_on = {"address": f"/connect/{platform.name}", "text": "Connect again"}
+    call.request.ctx.error_link = {"address": f"/connect/{platform.name}", "text": "Connect again"}
     asked = call.request.args
     given = {name: asked.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if asked.get(alias)}
     request = validation.parse_object(CompleteRequest, given)
@@ -93,7 +93,7 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     if not request.choice_id and (left := await connect.find_choices(call.service, call.scope, platform.name, state)):
         offer = left
     elif request.choice_id or request.code:
-        offer = await connect.complete(call.who, platform.name, request)
+        offer = await connect.complete(call.actor, platform.name, request)
     else:
         said = asked.get("error_description") or asked.get("error_message") or asked.get("error") or "it sent no code."
         raise await connect.decline(call.service, call.scope, platform.name, state, str(said)[:300])
@@ -101,7 +101,7 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
 
 
 async def _finish(call: RequestContext, platform: Platform, state: str, offer: LoginResult) -> HandlerResponse:
-    body = await actions.perform(call.who, connect.store_result, platform.name, offer)
+    body = await actions.perform(call.actor, connect.store_result, platform.name, offer)
     if "choices" in body:
         return await _page(call, "choose", platform, state=state, choices=body["choices"])
     more = {"state": state} if offer.is_choice else {}

@@ -49,7 +49,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 async def delete(call: RequestContext) -> HandlerResponse:
     """POST /library/{id}/delete."""
     try:
-        await actions.perform(call.who, library.delete, call.path_value("media_id"))
+        await actions.perform(call.actor, library.delete, call.path_value("media_id"))
     except ApiError as error:
         if error.rule != "media.in_use":
             raise

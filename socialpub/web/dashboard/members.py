@@ -49,7 +49,7 @@ async def invite(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_proof(call, form)
-        made = await actions.perform(call.who, members.invite, form.get("email", ""), form.get("role", ""))
+        made = await actions.perform(call.actor, members.invite, form.get("email", ""), form.get("role", ""))
     except ApiError as error:
         return await _list_page(call, form, explain_form_error(error), error.status)
     link = f"{call.service.base_url}/invited/{made['token']}"
@@ -74,7 +74,7 @@ async def _mail_link(call: RequestContext, to: str, link: str) -> str:
 
 async def withdraw(call: RequestContext) -> HandlerResponse:
     """POST /settings/invitations/{id}/withdraw."""
-    await actions.perform(call.who, members.withdraw_invitation, call.path_value("invitation_id"))
+    await actions.perform(call.actor, members.withdraw_invitation, call.path_value("invitation_id"))
     return redirect_with_flash(call, MEMBERS_PATH, "Invitation withdrawn. Its link no longer works.")
 
 
@@ -98,7 +98,9 @@ async def change_role(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_proof(call, form)
-        made = await actions.perform(call.who, members.change_role, call.path_value("member_id"), form.get("role", ""))
+        made = await actions.perform(
+            call.actor, members.change_role, call.path_value("member_id"), form.get("role", "")
+        )
     except ApiError as error:
         return await _member_page(call, explain_form_error(error), error.status)
     if call.path_value("member_id") == call.scope.user:
@@ -110,7 +112,7 @@ async def remove(call: RequestContext) -> HandlerResponse:
     """POST /settings/members/{id}/remove."""
     try:
         await require_proof(call, forms.parse(call))
-        made = await actions.perform(call.who, members.remove, call.path_value("member_id"))
+        made = await actions.perform(call.actor, members.remove, call.path_value("member_id"))
     except ApiError as error:
         return await _member_page(call, explain_form_error(error), error.status)
     return redirect_with_flash(

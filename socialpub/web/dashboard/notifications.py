@@ -217,9 +217,9 @@ def _target(kind: str, form: Mapping[str, str]) -> dict[str, str]:
 async def _actor_for(call: RequestContext, profile: str) -> Actor:
     """Who acts: for the organization, or for a profile of it."""
     if not profile:
-        return call.who
+        return call.actor
     await call.service.read(lambda: profiles.check_profile(call.scope, profile))
-    return call.who._replace(scope=replace(call.scope, profile=profile))
+    return call.actor._replace(scope=replace(call.scope, profile=profile))
 
 
 def _chosen_types(form: Mapping[str, str]) -> list[str]:
@@ -307,7 +307,7 @@ async def change(call: RequestContext) -> HandlerResponse:
     given = {"events": _chosen_types(form), "description": form.get("description", "")}
     try:
         _check_types(form)
-        await actions.perform(call.who, channels.change, id, validation.parse_object(ChannelChange, given))
+        await actions.perform(call.actor, channels.change, id, validation.parse_object(ChannelChange, given))
     except ApiError as error:
         return await _channel(call, form, _form_error(error))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Channel saved.")
@@ -316,7 +316,7 @@ async def change(call: RequestContext) -> HandlerResponse:
 async def switch(call: RequestContext) -> HandlerResponse:
     """POST /settings/notifications/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("channel_id"), forms.parse(call).get("active") == "yes"
-    await actions.perform(call.who, channels.change, id, validation.parse_object(ChannelChange, {"active": active}))
+    await actions.perform(call.actor, channels.change, id, validation.parse_object(ChannelChange, {"active": active}))
     said = "Channel turned on." if active else "Channel turned off. Events that happen meanwhile are not sent later."
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", said)
 
@@ -344,7 +344,7 @@ async def change_target(call: RequestContext) -> HandlerResponse:
         request = validation.parse_object(ChannelChange, {"to": _target(kind, form)})
         assert request.to is not None, "it was given"
         await channels.check_target(call.service, call.scope.organization, request.to)
-        await actions.perform(call.who, channels.change, id, request)
+        await actions.perform(call.actor, channels.change, id, request)
     except ApiError as error:
         return await _target_page(call, form, _form_error(error))
     return redirect_with_flash(call, f"{PAGE_PATH}/{id}", "Target saved. Send a test to check that it works.")
@@ -368,7 +368,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
     """POST /settings/notifications/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.who, channels.delete, call.path_value("channel_id"))
+        await actions.perform(call.actor, channels.delete, call.path_value("channel_id"))
     except ApiError as error:
         return await _confirm_page(call, _form_error(error))
     return redirect_with_flash(call, PAGE_PATH, "Channel deleted.")

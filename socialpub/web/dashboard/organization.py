@@ -35,7 +35,7 @@ async def rename(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         request = validation.parse_object(OrganizationRequest, {"name": form.get("name", "")})
-        await actions.perform(call.who, profiles.rename_organization, request)
+        await actions.perform(call.actor, profiles.rename_organization, request)
     except ApiError as error:
         words = f"The name must have 1 to {ORGANIZATION_MAX} characters."
         problem = words if error.rule == "name" else explain_form_error(error)
@@ -62,7 +62,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         await require_proof(call, form)
-        deleted = await actions.perform(call.who, organization_deletion.delete, form.get("confirm", ""))
+        deleted = await actions.perform(call.actor, organization_deletion.delete, form.get("confirm", ""))
     except ApiError as error:
         return await _confirm_page(call, explain_form_error(error), error.status)
     text = f"The organization {deleted['name']} was deleted, and you are signed out."

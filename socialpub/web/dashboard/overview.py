@@ -54,7 +54,7 @@ async def settle(call: RequestContext) -> HandlerResponse:
     """POST /overview/settle: `post`, and whether somebody found it `published`."""
     form = forms.parse(call)
     there = form.get("published") == "yes"
-    await actions.perform(call.who, post_actions.settle, form.get("post", ""), SettleRequest(published=there))
+    await actions.perform(call.actor, post_actions.settle, form.get("post", ""), SettleRequest(published=there))
     text = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
     return redirect_with_flash(call, "/", text)
 
@@ -63,7 +63,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
     """POST /overview/retry: what failed for one cause."""
     form = forms.parse(call)
     cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
-    again = await actions.perform(call.who, overview.retry_all, *cause)
+    again = await actions.perform(call.actor, overview.retry_all, *cause)
     return redirect_with_flash(call, "/", f"Retrying {_count_posts(again['count'])}.", good=bool(again["count"]))
 
 
@@ -85,7 +85,7 @@ async def confirm_cancel(call: RequestContext) -> HandlerResponse:
 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """POST /overview/cancel: what is scheduled on an account."""
-    canceled = await actions.perform(call.who, overview.cancel_all, forms.parse(call).get("account", ""))
+    canceled = await actions.perform(call.actor, overview.cancel_all, forms.parse(call).get("account", ""))
     return redirect_with_flash(call, "/", f"{_count_posts(canceled['count'])} canceled.", good=bool(canceled["count"]))
 
 
@@ -95,7 +95,7 @@ def _count_posts(count: object) -> str:
 
 async def resume(call: RequestContext) -> HandlerResponse:
     """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
-    await actions.perform(call.who, recovery.trust_clock)
+    await actions.perform(call.actor, recovery.trust_clock)
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
@@ -131,7 +131,7 @@ async def resume_after_restore(call: RequestContext) -> HandlerResponse:
         return await _compare_page(call, "Choose what happens to the overdue posts.", 400)
     try:
         await require_proof(call, form)
-        done = await actions.perform(call.who, recovery.resume_after_restore, skip=form["overdue"] == "skip")
+        done = await actions.perform(call.actor, recovery.resume_after_restore, skip=form["overdue"] == "skip")
     except ApiError as error:
         return await _compare_page(call, explain_form_error(error), error.status)
     skipped = f" {_count_posts(done['skipped'])} marked as failed." if done["skipped"] else ""

@@ -224,7 +224,7 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
     request = validation.parse_object(RescheduleRequest, {"scheduledAt": _read_time(form)})
-    await actions.perform(call.who, post_actions.reschedule, post, request)
+    await actions.perform(call.actor, post_actions.reschedule, post, request)
 
 
 async def cancel(call: RequestContext) -> HandlerResponse:
@@ -234,7 +234,7 @@ async def cancel(call: RequestContext) -> HandlerResponse:
 
 
 async def _cancel(call: RequestContext) -> None:
-    await actions.perform(call.who, post_actions.cancel, call.path_value("post_id"))
+    await actions.perform(call.actor, post_actions.cancel, call.path_value("post_id"))
 
 
 async def retry(call: RequestContext) -> HandlerResponse:
@@ -248,7 +248,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
 async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) -> None:
     given = {"scheduledAt": _read_time(form)} if later else {}
     await actions.perform(
-        call.who, post_actions.retry, call.path_value("post_id"), validation.parse_object(RetryRequest, given)
+        call.actor, post_actions.retry, call.path_value("post_id"), validation.parse_object(RetryRequest, given)
     )
 
 
@@ -264,7 +264,7 @@ async def _settle(call: RequestContext, form: Mapping[str, str]) -> None:
     found = {"yes": True, "no": False}.get(form.get("published", ""))
     given = {"published": found} | ({"uri": form["uri"]} if found and form.get("uri") else {})
     await actions.perform(
-        call.who, post_actions.settle, call.path_value("post_id"), validation.parse_object(SettleRequest, given)
+        call.actor, post_actions.settle, call.path_value("post_id"), validation.parse_object(SettleRequest, given)
     )
 
 

@@ -25,7 +25,7 @@ OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/p
 async def choose_profile(call: RequestContext) -> HandlerResponse:
     """POST /profile: back to the page that was open, in this profile."""
     form = forms.parse(call)
-    await actions.perform(call.who, dashboard_session.select_profile, form.get("profile") or None)
+    await actions.perform(call.actor, dashboard_session.select_profile, form.get("profile") or None)
     return redirect(forms.to_local_path(form.get("page")))
 
 
@@ -38,7 +38,7 @@ async def _own_page(call: RequestContext, problem: str = "", status: int = 200) 
     def read(_: DashboardSession) -> dict[str, Any]:
         return {
             "totp": totp.is_enabled(call.scope),
-            "sessions": [(each, user_agents.describe(each.agent)) for each in sessions.list_sessions(call.who)],
+            "sessions": [(each, user_agents.describe(each.agent)) for each in sessions.list_sessions(call.actor)],
         }
 
     zones = [("", "Time zone of my browser"), *((name, name) for name in dashboard_session.list_zones())]
@@ -48,7 +48,7 @@ async def _own_page(call: RequestContext, problem: str = "", status: int = 200) 
 
 async def choose_zone(call: RequestContext) -> HandlerResponse:
     """POST /settings/zone."""
-    await actions.perform(call.who, dashboard_session.set_zone, forms.parse(call).get("zone") or None)
+    await actions.perform(call.actor, dashboard_session.set_zone, forms.parse(call).get("zone") or None)
     return redirect_with_flash(call, OWN_PATH, "Time zone saved.")
 
 
@@ -58,7 +58,7 @@ async def change_password(call: RequestContext) -> HandlerResponse:
     try:
         await require_password(call, form)
         hash_ = await users.hash_password_in_pool(form.get("new_password", ""))
-        await actions.perform(call.who, users.change_password, hash_)
+        await actions.perform(call.actor, users.change_password, hash_)
     except ApiError as error:
         return await _own_page(call, _form_error(error), error.status)
     return redirect_with_flash(call, OWN_PATH, "Password changed. Every other session is signed out.")
@@ -67,7 +67,7 @@ async def change_password(call: RequestContext) -> HandlerResponse:
 async def end_session(call: RequestContext) -> HandlerResponse:
     """POST /settings/sessions/end: `session`, its name."""
     try:
-        await actions.perform(call.who, sessions.end_one, forms.parse(call).get("session", ""))
+        await actions.perform(call.actor, sessions.end_one, forms.parse(call).get("session", ""))
     except ApiError as error:
         return redirect_with_flash(call, OWN_PATH, _form_error(error), good=False)
     return redirect_with_flash(call, OWN_PATH, "Session signed out.")
@@ -98,7 +98,7 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
     try:
         await require_proof(call, form)
         request = validation.parse_object(KeyRequest, {name: value for name, value in given.items() if value})
-        minted = await actions.perform(call.who, api_keys.create, request)
+        minted = await actions.perform(call.actor, api_keys.create, request)
     except ApiError as error:
         return await _keys_page(call, form, _form_error(error, "A key"), error.status)
     return redirect_with_flash(call, KEYS_PATH, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
@@ -124,7 +124,7 @@ async def revoke_key(call: RequestContext) -> HandlerResponse:
     """POST /settings/keys/{id}/revoke."""
     try:
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.who, api_keys.revoke, call.path_value("key_id"))
+        await actions.perform(call.actor, api_keys.revoke, call.path_value("key_id"))
     except ApiError as error:
         return await _confirm_page(call, _form_error(error), error.status)
     return redirect_with_flash(call, KEYS_PATH, "Key revoked. It no longer works.")
@@ -143,7 +143,7 @@ async def create_profile(call: RequestContext) -> HandlerResponse:
     form = forms.parse(call)
     try:
         request = validation.parse_object(ProfileRequest, {"name": form.get("name", "")})
-        made = await actions.perform(call.who, profiles.create, request)
+        made = await actions.perform(call.actor, profiles.create, request)
     except ApiError as error:
         problem = _form_error(error, "A profile")
         return await show(call, "settings/profiles.html", status=error.status, problem=problem, filled=form)
@@ -173,7 +173,7 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}."""
     try:
         request = validation.parse_object(ProfileRequest, {"name": forms.parse(call).get("name", "")})
-        await actions.perform(call.who, profiles.rename, call.path_value("profile_id"), request)
+        await actions.perform(call.actor, profiles.rename, call.path_value("profile_id"), request)
     except ApiError as error:
         return await _profile_page(call, _form_error(error, "A profile"), error.status)
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
@@ -183,7 +183,7 @@ async def delete_profile(call: RequestContext) -> HandlerResponse:
     """POST /settings/profiles/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.who, profiles.delete, call.path_value("profile_id"))
+        await actions.perform(call.actor, profiles.delete, call.path_value("profile_id"))
     except ApiError as error:
         return await _profile_page(call, _form_error(error), error.status)
     return redirect_with_flash(call, PROFILES_PATH, "Profile deleted. Its keys are revoked.")

@@ -77,7 +77,9 @@ async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> Ne
     address = request_headers.find_client(call.service, call.request)
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
     password, here = form.get("password", ""), _browser(call, form)
-    return await signin.start(call.service, call.engine.throttle, email, password, address, device, call.act, here)
+    return await signin.start(
+        call.service, call.engine.throttle, email, password, address, device, call.audit_context, here
+    )
 
 
 async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerResponse:
@@ -94,7 +96,9 @@ async def _finish(call: RequestContext, form: dict[str, str], half: PendingSecon
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
     code, here = form.get("code", ""), _browser(call, form)
     try:
-        signed_in = await signin.finish(call.service, call.engine.throttle, half, code, device, call.act, here)
+        signed_in = await signin.finish(
+            call.service, call.engine.throttle, half, code, device, call.audit_context, here
+        )
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
@@ -157,7 +161,7 @@ async def logout_everywhere(call: RequestContext) -> HandlerResponse:
 
 async def _sign_out(call: RequestContext, leave: ActionFunction[[]], *cookies: str) -> HandlerResponse:
     try:
-        await actions.perform(call.who, leave)
+        await actions.perform(call.actor, leave)
     except ApiError as error:
         if error.code != "unauthenticated":  # it ended meanwhile, as was asked for
             raise
@@ -200,7 +204,7 @@ async def setup(call: RequestContext) -> HandlerResponse:
     organization, email = form.get("organization", ""), form.get("email", "")
     try:
         signed_in = await users.set_up_owner(
-            call.who,
+            call.actor,
             call.path_value("token"),
             organization,
             email,
@@ -243,7 +247,9 @@ async def accept_invitation(call: RequestContext) -> HandlerResponse:
     form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
     here = _browser(call, form)
     try:
-        signed_in = await members.accept_invitation(call.who, call.path_value("token"), form.get("password", ""), here)
+        signed_in = await members.accept_invitation(
+            call.actor, call.path_value("token"), form.get("password", ""), here
+        )
     except ApiError as error:
         if error.code != "validation_failed":
             raise

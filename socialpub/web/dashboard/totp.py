@@ -51,7 +51,7 @@ async def turn_on(call: RequestContext) -> HandlerResponse:
     try:
         await require_proof(call, form)
         made = await actions.perform(
-            call.who, totp.turn_on, secret or totp.generate_secret(call.service), form.get("code", "")
+            call.actor, totp.turn_on, secret or totp.generate_secret(call.service), form.get("code", "")
         )
     except ApiError as error:
         return await _page(call, secret, explain_form_error(error), error.status)
@@ -63,7 +63,7 @@ async def renew_codes(call: RequestContext) -> HandlerResponse:
     """POST /settings/totp/codes."""
     try:
         await require_proof(call, forms.parse(call))
-        made = await actions.perform(call.who, totp.renew_codes)
+        made = await actions.perform(call.actor, totp.renew_codes)
     except ApiError as error:
         return await _page(call, None, explain_form_error(error), error.status)
     return _redirect_done(call, "Your new recovery codes. The old codes no longer work.", made)
@@ -73,7 +73,7 @@ async def turn_off(call: RequestContext) -> HandlerResponse:
     """POST /settings/totp/off."""
     try:
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.who, totp.turn_off)
+        await actions.perform(call.actor, totp.turn_off)
     except ApiError as error:
         return await _page(call, None, explain_form_error(error), error.status)
     return redirect_with_flash(

@@ -60,7 +60,7 @@ async def register(call: RequestContext) -> HandlerResponse:
         await require_proof(call, form)
         request = validation.parse_object(EndpointRequest, given)
         await url_policy.check_address(call.service, call.scope.organization, request.url)
-        made = await actions.perform(call.who, endpoints.create, request)
+        made = await actions.perform(call.actor, endpoints.create, request)
     except ApiError as error:
         return await _list_page(call, form, _form_error(error), error.status)
     words = "Endpoint added. Its signing secret, with which the receiver verifies deliveries:"
@@ -106,7 +106,7 @@ async def test(call: RequestContext) -> HandlerResponse:
 async def switch(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/switch: `active` is `yes` or `no`."""
     id, active = call.path_value("endpoint_id"), forms.parse(call).get("active") == "yes"
-    await actions.perform(call.who, endpoints.change, id, validation.parse_object(EndpointChange, {"active": active}))
+    await actions.perform(call.actor, endpoints.change, id, validation.parse_object(EndpointChange, {"active": active}))
     words = "Endpoint turned on." if active else "Endpoint turned off. Events that happen meanwhile are not sent later."
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
 
@@ -115,7 +115,7 @@ async def redeliver_failed(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/redeliver: all that have failed."""
     id = call.path_value("endpoint_id")
     request = validation.parse_object(RedeliverRequest, {"since": format_iso(0)})
-    again = await actions.perform(call.who, deliveries.redeliver_since, id, request)
+    again = await actions.perform(call.actor, deliveries.redeliver_since, id, request)
     count = int(str(again["count"]))
     words = {0: "No deliveries failed.", 1: "Redelivering 1 delivery."}.get(count, f"Redelivering {count} deliveries.")
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{id}", words)
@@ -131,7 +131,7 @@ async def rotate(call: RequestContext) -> HandlerResponse:
     id = call.path_value("endpoint_id")
     try:
         await require_proof(call, forms.parse(call))
-        made = await actions.perform(call.who, endpoints.rotate_secret, id)
+        made = await actions.perform(call.actor, endpoints.rotate_secret, id)
     except ApiError as error:
         return await _confirm_page(call, "webhooks/rotate.html", _form_error(error), error.status)
     words = "New signing secret. For 24 hours, deliveries are signed with the old secret too."
@@ -147,7 +147,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
     """POST /webhooks/{id}/delete."""
     try:
         await require_proof(call, forms.parse(call))
-        await actions.perform(call.who, endpoints.delete, call.path_value("endpoint_id"))
+        await actions.perform(call.actor, endpoints.delete, call.path_value("endpoint_id"))
     except ApiError as error:
         return await _confirm_page(call, "webhooks/delete.html", _form_error(error), error.status)
     return redirect_with_flash(call, WEBHOOKS_PATH, "Endpoint deleted.")
@@ -184,7 +184,7 @@ async def read_delivery(call: RequestContext) -> HandlerResponse:
 async def redeliver(call: RequestContext) -> HandlerResponse:
     """POST /deliveries/{id}/redeliver."""
     id = call.path_value("delivery_id")
-    await actions.perform(call.who, deliveries.redeliver, id)
+    await actions.perform(call.actor, deliveries.redeliver, id)
     return redirect_with_flash(call, f"/deliveries/{id}", "Redelivering. All attempts are available again.")
 
 

@@ -1,4 +1,4 @@
-"""Jinja, set up once: everything is escaped, a missing value is an error."""
+"""Jinja setup: autoescaping on, undefined variables are errors."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ SIGNED_OUT_CONTEXT: dict[str, Any] = {
     "zone": "UTC",
     "needs_proof": False,
 }
-"""What templates are given of whoever looks at a page, where nobody is signed in."""
+"""The layout's template variables without a signed-in user."""
 
 
 @cache
 def environment() -> Environment:
-    """Jinja's, with what templates are given. It is read with the first page: most servers are asked for none."""
+    """Return the Jinja environment.
+
+    It is imported with the first page: most servers serve none.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 
     environment = Environment(
@@ -51,22 +54,22 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """The page of a template."""
+    """Return the rendered template."""
     return environment().get_template(template).render(**values)
 
 
 def render_page(template: str, status: int = 200, cookies: tuple[str, ...] = (), **values: Any) -> HandlerResponse:
-    """The page of a template, as an answer."""
+    """Return the rendered template as a response."""
     return HandlerResponse(render(template, **values), status, {}, HTML_TYPE, cookies)
 
 
 def zip_lists(first: Iterable[Any], second: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """For templates: what stands in the same place of both."""
+    """Template filter: pair the items of two lists of one length."""
     return list(zip(first, second, strict=True))
 
 
 def format_bytes(count: int) -> str:
-    """Bytes in words: `34.9 kB`, `1.2 GB`."""
+    """Return a size in words: `34.9 kB`, `1.2 GB`."""
     for unit, name in BYTE_UNITS:
         if count >= unit / 10:
             return f"{count / unit:.1f} {name}"
@@ -74,28 +77,28 @@ def format_bytes(count: int) -> str:
 
 
 def isolate(text: str) -> Markup:
-    """Return a person's text for the middle of our sentence: it runs in its own direction, and the sentence in ours.
+    """Return a user's text as a bidirectional isolate, for use inside a sentence.
 
-    An element that holds nothing but such a text has `dir="auto"` instead.
+    An element that contains only such a text has `dir="auto"` instead.
     """
     return Markup('<bdi dir="auto">{}</bdi>').format(text)
 
 
 def read_source(template: str) -> str:
-    """A template's text as it stands."""
-    ours = environment()
-    assert ours.loader is not None
-    return ours.loader.get_source(ours, template)[0]
+    """Return a template's source."""
+    jinja = environment()
+    assert jinja.loader is not None
+    return jinja.loader.get_source(jinja, template)[0]
 
 
 def render_inline(text: str) -> Markup:
-    """Our own plain words with `code` and **strong** set; everything else is escaped."""
+    """Render our own text: `code` and **strong** become HTML; the rest is escaped."""
     shown = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
     return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", shown))
 
 
 def render_prose(text: str) -> Markup:
-    """The same in paragraphs, which empty lines divide."""
+    """Render our own text in paragraphs, separated by empty lines, as `render_inline` does."""
     return Markup("\n").join(
         Markup("<p>{}</p>").format(render_inline(part)) for part in text.split("\n\n") if part.strip()
     )

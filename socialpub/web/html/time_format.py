@@ -1,4 +1,4 @@
-"""Instants as people read them: local time with its zone named, and how long ago that was."""
+"""Times for people: local time with its zone, and distances such as `5 minutes ago`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from socialpub.base.runtime import format_iso
 TIME_UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"))
 _INSTANT = re.compile(r"(\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)")
 Instant = str | int
-"""As the API writes it, or in milliseconds."""
+"""A time as the API writes it, or Unix milliseconds."""
 Context = Mapping[str, Any]
-"""What a template was given: whose zone, and what time it is."""
+"""The template's variables: `zone` and `now_ms` are used."""
 
 
 def to_local(instant: Instant, zone: str) -> datetime:
-    """The instant on the clocks of a zone."""
+    """Return the time in a zone."""
     text = format_iso(instant) if isinstance(instant, int) else instant
     return datetime.fromisoformat(text).astimezone(_load_zone(zone))
 
@@ -33,7 +33,7 @@ def _load_zone(name: str) -> ZoneInfo:
 
 
 def parse_local(day: str, clock: str, zone: str) -> int | None:
-    """The milliseconds of a day and a time of day as a form has them, on the clocks of a zone; None for none such."""
+    """Return the Unix milliseconds of a form's date and time in a zone, or None if invalid."""
     try:
         return int(datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=_load_zone(zone)).timestamp() * 1000)
     except ValueError:
@@ -41,7 +41,7 @@ def parse_local(day: str, clock: str, zone: str) -> int | None:
 
 
 def format_instant(instant: Instant, zone: str) -> str:
-    """`Sun 22 Nov 2026, 19:05 CET`."""
+    """Return the time as `Sun 22 Nov 2026, 19:05 CET`."""
     local = to_local(instant, zone)
     return f"{local:%a} {_format_day(instant, zone)}, {local:%H:%M} {format_zone(instant, zone)}"
 
@@ -52,13 +52,13 @@ def _format_day(instant: Instant, zone: str) -> str:
 
 
 def format_zone(instant: Instant, zone: str) -> str:
-    """What people call the zone then: `CET`; where it has only a number, `UTC+03`."""
+    """Return the zone's usual name at that time, `CET`, or `UTC+03` if it only has a number."""
     name = to_local(instant, zone).tzname() or zone
     return name if name.isalpha() else f"UTC{name}"
 
 
 def format_distance(instant: Instant, now_ms: int) -> str:
-    """`5 minutes ago`, `in 2 hours`."""
+    """Return the distance to now: `5 minutes ago`, `in 2 hours`."""
     seconds = (now_ms / 1000) - to_local(instant, "UTC").timestamp()
     words = _rough_length(abs(seconds))
     if words is None:
@@ -67,12 +67,12 @@ def format_distance(instant: Instant, now_ms: int) -> str:
 
 
 def format_length(seconds: float) -> str:
-    """`24 hours` are `1 day`; for templates."""
+    """Return a length of time in words: `1 day`."""
     return _rough_length(seconds) or "a moment"
 
 
 def _rough_length(seconds: float) -> str | None:
-    """`5 minutes`; None for less than half of one."""
+    """Return a length as `5 minutes`, or None below 30 seconds."""
     if seconds < 30:
         return None
     amount = seconds
@@ -88,24 +88,24 @@ def _pluralize(number: int, name: str) -> str:
 
 
 def render_instant(context: Context, instant: Instant | None, nothing: str = "never") -> Markup | str:
-    """For templates: an instant in the reader's zone; without one `nothing`."""
+    """Template filter: a time in the reader's zone, or `nothing` for None."""
     if instant is None:
         return nothing
     return _element(instant, format_instant(instant, context["zone"]), context["zone"])
 
 
 def render_distance(context: Context, instant: Instant | None, nothing: str = "never") -> Markup | str:
-    """For templates: how far away an instant is; pointing at it says when that is."""
+    """Template filter: the distance to a time, with the time as its tooltip."""
     if instant is None:
         return nothing
     return _element(instant, format_distance(instant, context["now_ms"]), context["zone"])
 
 
 def localize_instants(context: Context, text: str) -> Markup:
-    """For templates: words with instants in them as the API writes them, each in the reader's zone."""
+    """Template filter: a text with the API's times in it, each in the reader's zone."""
     parts = _INSTANT.split(text)
-    shown = [render_instant(context, part) if place % 2 else escape(part) for place, part in enumerate(parts)]
-    return Markup("").join(shown)
+    pieces = [render_instant(context, part) if index % 2 else escape(part) for index, part in enumerate(parts)]
+    return Markup("").join(pieces)
 
 
 READER_FILTERS: dict[str, Callable[..., Any]] = {
@@ -113,7 +113,7 @@ READER_FILTERS: dict[str, Callable[..., Any]] = {
     "ago": render_distance,
     "told": localize_instants,
 }
-"""The filters that are handed a template's context first."""
+"""The filters that take the template's context first."""
 
 
 def _element(instant: Instant, words: str, zone: str) -> Markup:

@@ -1,4 +1,4 @@
-"""What every request leaves: one line in the log (what it was, its answer, who asked from where, as known)."""
+"""The access log: one line for each request, and the end of its trace span."""
 
 from __future__ import annotations
 
@@ -13,36 +13,41 @@ from socialpub.web.http import request_headers
 from socialpub.web.http.handler import ServerRequest
 
 log = logging.getLogger("socialpub.web")
-CLIENT_CLOSED_REQUEST = 499  # in place of a status: nobody was there any more to be answered
+CLIENT_CLOSED_REQUEST = 499  # logged in place of a status: the client disconnected before the response
 
 _NAMES = ("request", "method", "path", "status", "ms", "by", "from", "why")
 _LINE = "%s %s %a %s %.0fms by %s from %s%s"
 
 
 def write(service: AppContext, request: ServerRequest, status: int) -> None:
-    """Write the line. Nothing that a caller wrote stands in it, but the path: no field's name, no message, no key."""
+    """Log the request.
+
+    Of the client's own text only the path is logged: no field names, messages or keys.
+    """
     if request.ctx.span is not None:
         _end_span(request, status)
     if not log.isEnabledFor(logging.INFO):
         return
     ctx, clock = request.ctx, service.runtime.clock
-    took = 0.0 if ctx.began is None else clock.monotonic() - ctx.began  # a request that never came whole has not begun
-    where = request_headers.find_loggable_client(service, request) or "nowhere"
-    known = (
+    seconds = (
+        0.0 if ctx.began is None else clock.monotonic() - ctx.began
+    )  # None for a request that never arrived completely
+    client = request_headers.find_loggable_client(service, request) or "an unknown address"
+    values = (
         ctx.request_id,
         request.method,
         _path(request),
         status,
-        took * 1000,
+        seconds * 1000,
         _describe_caller(ctx.scope),
-        where,
-        _describe_refusal(request),
+        client,
+        _describe_error(request),
     )
-    log.info(_LINE, *known, extra={"names": _NAMES})
+    log.info(_LINE, *values, extra={"names": _NAMES})
 
 
 def _end_span(request: ServerRequest, status: int) -> None:
-    """It says what the line says, but no more of the address than its route."""
+    """End the trace span. It has the data of the log line, but the route instead of the path."""
     ctx = request.ctx
     path = ctx.route.path if ctx.route else None
     about: dict[str, tracing.AttributeValue] = {
@@ -55,19 +60,19 @@ def _end_span(request: ServerRequest, status: int) -> None:
 
 
 def _path(request: ServerRequest) -> str:
-    """The address as it was asked for; of a set-up link, which is good until it was used, only its kind."""
+    """Return the requested path. For a setup link, which is secret, return the route's pattern."""
     route = request.ctx.route
     return route.path if route and "<token" in route.path else request.path
 
 
 def _describe_caller(scope: Scope | None) -> str:
     if scope is None or not (scope.key or scope.user):
-        return "nobody known"
+        return "anonymous"
     return f"key {scope.key}" if scope.key else f"user {scope.user}"
 
 
-def _describe_refusal(request: ServerRequest) -> str:
-    """The code of a refusal, and its rule: of a rule's own id, for the path of a field is the caller's word."""
+def _describe_error(request: ServerRequest) -> str:
+    """Return the error's code, and its rule if it is a known rule id, not a client's text."""
     error = request.ctx.error
     if error is None:
         return ""

@@ -1,4 +1,4 @@
-"""Files as answers: sent in pieces from the disk, whole or in part (RFC 9110, section 14)."""
+"""File responses: streamed from disk, whole or one byte range (RFC 9110, section 14)."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class FileRangeBody:
-    """The body of an answer: a span of a file."""
+    """A response body: one byte range of a file."""
 
     path: Path
     span: ByteRange
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Read the span; OSError where the file ends before it."""
+        """Yield the range in chunks. Raises OSError if the file is shorter."""
         with self.path.open("rb") as file:
             at = self.span.start
             while at < self.span.end:
                 piece = await asyncio.to_thread(os.pread, file.fileno(), min(CHUNK_BYTES, self.span.end - at), at)
                 if not piece:
-                    raise OSError(f"{self.path.name} is shorter than its record says")
+                    raise OSError(f"The file {self.path.name} is shorter than its database row says")
                 yield piece
                 at += len(piece)
 
     def response(self, status: int, headers: Mapping[str, str], content_type: str) -> ServerResponse:
-        """Return the response that sends it, piece by piece."""
+        """Return the response that streams it."""
         return _FileResponse(self, status, headers, content_type)
 
 
 class _FileResponse(ServerResponse):
-    """A response whose body is read from the disk while it is sent; HEAD gets none of it."""
+    """A response whose body is read from disk while it is sent. HEAD sends no body."""
 
     __slots__ = ("_part",)
 
@@ -63,7 +63,10 @@ class _FileResponse(ServerResponse):
         self._part = part
 
     async def send(self, data: Any = None, end_stream: bool | None = None) -> None:
-        """Send the file, then the end of the response. Sanic calls it once, and again after an error in the midst."""
+        """Send the file, then the end of the response.
+
+        Sanic calls it once, and again after an error during sending.
+        """
         stream = self.stream
         if isinstance(stream, Http) and stream.stage is Stage.HANDLER and not stream.head_only:
             async for piece in self._part.pieces():
@@ -72,15 +75,16 @@ class _FileResponse(ServerResponse):
 
 
 def parse_range(header: str | None, size: int) -> ByteRange | None:
-    """The part of `size` bytes that a Range header asks for, an empty one when it lies beyond the end.
+    """Return the range of a file of `size` bytes that a Range header selects.
 
-    None, which stands for the whole: without the header, for several parts, for other units, for what cannot be read.
+    It is empty if it starts beyond the end. None, which means the whole file, without the header, for several
+    ranges, other units, and invalid headers.
     """
-    unit, _, asked = (header or "").partition("=")
-    first, dash, last = (part.strip() for part in asked.partition("-"))
+    unit, _, value = (header or "").partition("=")
+    first, dash, last = (part.strip() for part in value.partition("-"))
     if unit != "bytes" or not dash or not (first or last) or not all(map(_DIGITS.fullmatch, (first, last))):
         return None
-    if not first:  # the last N bytes
+    if not first:  # `-N`: the last N bytes
         return ByteRange(max(0, size - int(last)), size)
     start = int(first)
     if last and int(last) < start:
@@ -89,5 +93,5 @@ def parse_range(header: str | None, size: int) -> ByteRange | None:
 
 
 def has_matching_tag(header: str, tag: str) -> bool:
-    """Whether an If-None-Match header names the tag, weakly compared."""
+    """Return whether an If-None-Match header names the tag (weak comparison)."""
     return any(part.strip().removeprefix("W/") in ("*", tag) for part in header.split(","))

@@ -1,4 +1,4 @@
-"""Forms of pages: their fields, their cookies, and the proof that our own page sent them."""
+"""Forms of pages: fields, cookies and CSRF checks."""
 
 from __future__ import annotations
 
@@ -12,42 +12,51 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.web.http import request_headers
 from socialpub.web.http.handler import RequestContext, is_same_token
 
-SAVED_FORM_MAX = 48 * 1024  # as a browser writes it, beside the other fields of the sign-in
+SAVED_FORM_MAX = 48 * 1024  # bytes, urlencoded
 _SECRET = re.compile(r"csrf_token|password|secret|token|code")
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 
 
 def parse(call: RequestContext) -> dict[str, str]:
-    """The fields of an urlencoded form; of a repeated one the last. ApiError `http.request` for too many."""
-    text, most = call.body.decode("utf-8", "replace"), call.route.form_fields
+    """Return the fields of an urlencoded form, the last of each name.
+
+    Raises `http.request` for too many fields.
+    """
+    text, fields_max = call.body.decode("utf-8", "replace"), call.route.form_fields
     try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=most)
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=fields_max)
     except ValueError as error:
-        remedy = "Send the form as this server's page has it."
-        raise rule_error("http.request", f"The form has more than {most} fields.", remediation=remedy) from error
+        remedy = "Reload the page and send its form."
+        raise rule_error("http.request", f"The form has more than {fields_max} fields.", remediation=remedy) from error
     return dict(pairs)
 
 
 def parse_verified(call: RequestContext, token: str | None) -> dict[str, str]:
-    """The fields of a form that carries `token` as its `csrf_token` and comes from our own origin; else rule `csrf`."""
+    """Return the fields of a form.
+
+    Raises `csrf` unless its `csrf_token` is `token` and it comes from our origin.
+    """
     form = parse(call)
     check_csrf(call, form, token)
     return form
 
 
 def check_csrf(call: RequestContext, form: dict[str, str], token: str | None) -> None:
-    """ApiError `csrf` unless our own page has sent this form."""
+    """Raise ApiError `csrf` unless a page of this server sent this form."""
     if not token or not _is_from_our_page(call, form, token):
         raise rule_error("csrf")
 
 
 def _is_from_our_page(call: RequestContext, form: dict[str, str], token: str) -> bool:
-    ours = request_headers.is_same_origin(call.request.headers, call.service.base_url)
-    return ours and is_same_token(form.get("csrf_token", ""), token)
+    is_ours = request_headers.is_same_origin(call.request.headers, call.service.base_url)
+    return is_ours and is_same_token(form.get("csrf_token", ""), token)
 
 
 def serialize(call: RequestContext) -> str:
-    """The form without what is secret in it, as JSON, to be filled in again after signing in; "" where it cannot be."""
+    """Return the form as JSON without secrets. It is filled in again after sign-in.
+
+    Empty or too large: an empty string.
+    """
     if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
         return ""
     page = to_local_path(parse(call).get("page")).partition("?")[0]
@@ -57,39 +66,39 @@ def serialize(call: RequestContext) -> str:
 
 
 def read_saved(form: str) -> str | None:
-    """What a sign-in form brings back of that, where it is in order."""
+    """Return a form that `serialize` made and the sign-in sent back, or None if invalid."""
     try:
         found = json_codec.loads(form) if form and _is_small_enough(form) else {}
     except ValueError:
         return None
     typed = found.get("fields") if isinstance(found, dict) else None
-    in_order = isinstance(typed, dict) and all(isinstance(value, str) for value in typed.values())
-    return json.dumps({"page": to_local_path(str(found.get("page"))), "fields": typed}) if in_order else None
+    is_valid = isinstance(typed, dict) and all(isinstance(value, str) for value in typed.values())
+    return json.dumps({"page": to_local_path(str(found.get("page"))), "fields": typed}) if is_valid else None
 
 
 def _is_small_enough(form: str) -> bool:
-    """Whether it finds room in the form of a sign-in, as a browser writes it."""
+    """Return whether the saved form, as a browser encodes it, fits into the sign-in form."""
     return len(form) <= SAVED_FORM_MAX and len(quote_plus(form)) <= SAVED_FORM_MAX
 
 
 def find_or_make_token(call: RequestContext, cookie: str) -> str:
-    """The token of a form that a browser without a session is shown: the one that it has already, else a new one.
+    """Return the CSRF token for a form shown without a session: the cookie's, else a new one.
 
-    A page that is opened twice is the same form twice: the second does not make the first one worthless.
+    So a page that is open twice has one token, and the second page does not invalidate the first.
     """
-    there = request_headers.read_cookie(call.service, call.request, cookie) or ""
-    return there if _TOKEN.fullmatch(there) else call.service.runtime.entropy(32).hex()
+    token = request_headers.read_cookie(call.service, call.request, cookie) or ""
+    return token if _TOKEN.fullmatch(token) else call.service.runtime.entropy(32).hex()
 
 
 def to_local_path(value: str | None) -> str:
-    """Where to go after signing in: a path of this server, whatever was asked for."""
+    """Return the path to open after sign-in: `value` if it is a path of this server, else `/`."""
     if not value or not value.startswith("/") or value.startswith(("//", "/\\")) or any(ord(c) < 33 for c in value):
         return "/"
     return value
 
 
 def build_cookie(service: AppContext, cookie: str, value: str, seconds: int, path: str) -> str:
-    """A Set-Cookie header: for this host alone, out of reach of scripts, not sent from other sites' forms."""
+    """Return a Set-Cookie header: for this host, HttpOnly, SameSite=Lax, and Secure on https."""
     secure = "; Secure" if service.base_url.startswith("https:") else ""
     name = request_headers.cookie_name(service, cookie)
     return f"{name}={value}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"

@@ -1,4 +1,4 @@
-"""What handlers are given and what they give back: a Call, a Reply, and how bytes become both."""
+"""The types that handlers use (`Route`, `RequestContext`, `HandlerResponse`), and parsing."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Route:
 
 @dataclass
 class RequestContext:
-    """One request on its way through a handler."""
+    """A request with its route, its authenticated scope and the services, as a handler gets it."""
 
     request: ServerRequest
     route: Route
@@ -123,101 +123,110 @@ class RequestContext:
     scope: Scope
     body: bytes = b""
     json: JsonBody | None = None
-    sent: str = ""  # a hash over the query and the JSON body as it was sent
+    fingerprint: str = ""  # hash of the query and the JSON body as sent
     permit: Permit | None = None
     key: idempotency.IdempotencyKey | None = None
     received: Any = None
-    gone: bool = False  # the client: nobody will hear the answer
-    when_gone: Callable[[], object] = lambda: None
+    is_disconnected: bool = False
+    on_disconnect: Callable[[], object] = lambda: None
     _query: Any = None
 
     @property
     def pool(self) -> Executor:
-        """For what takes long, in the caller's share."""
+        """The executor for slow work, in the share of the caller's organization."""
         return self.service.executors.reading.of(ShareKey(owner=self.scope.organization))
 
     async def read_inline(self, run: Callable[[], T]) -> T:
-        """`AppContext.read_inline` for the caller, at the pace of an organization that reads while posts go out."""
+        """Run `AppContext.read_inline`, after waiting while the organization's posts go out."""
         await self.service.pace_reads(self.scope.organization)
         return await self.service.read_inline(run)
 
     async def read(self, run: Callable[[], T]) -> T:
-        """`AppContext.read`, at the same pace."""
+        """Run `AppContext.read`, after waiting while the organization's posts go out."""
         await self.service.pace_reads(self.scope.organization)
         return await self.service.read(run)
 
     @property
-    def who(self) -> Actor:
-        """Who acts: the caller, in the profile that the query names where this route looks in one."""
-        scope = self.narrowed if self.route.query is ProfileQuery else self.scope
-        return Actor(self.service, scope, self.act, self.key)
+    def actor(self) -> Actor:
+        """The caller as an actor, in the query's profile where the route has that parameter."""
+        scope = self.profile_scope if self.route.query is ProfileQuery else self.scope
+        return Actor(self.service, scope, self.audit_context, self.key)
 
     @property
-    def act(self) -> audit_log.AuditContext:
-        """What is being done, for the row beside it."""
+    def audit_context(self) -> audit_log.AuditContext:
+        """The data of this request for the audit log."""
         scope, request = self.scope, self.request
-        verb, where = f"{request.method} {self.route.path}", request_headers.find_loggable_client(self.service, request)
+        verb, address = (
+            f"{request.method} {self.route.path}",
+            request_headers.find_loggable_client(self.service, request),
+        )
         return audit_log.AuditContext(
-            verb, scope.organization or None, scope.key, scope.user, where, request.ctx.request_id
+            verb, scope.organization or None, scope.key, scope.user, address, request.ctx.request_id
         )
 
-    async def turn(self) -> Permit:
-        """One of the permits of the caller's organization to check what it asks: others need not wait for all of it."""
+    async def enter_checking(self) -> Permit:
+        """Wait for one of the organization's permits to check a request."""
         return await self.service.admission.checking.enter(self.scope.organization)
 
-    def rest(self) -> None:
-        """What follows waits for others: the next of this organization may come in."""
+    def release_permit(self) -> None:
+        """Release the request's permit while it only waits, so that another may start."""
         if self.permit is not None:
             self.permit.rest()
 
-    def lose(self) -> None:
-        """The client has gone before it had its answer."""
-        self.gone = True
-        self.when_gone()
+    def disconnect(self) -> None:
+        """Record that the client disconnected before its response was sent."""
+        self.is_disconnected = True
+        self.on_disconnect()
 
     @property
     def request_id(self) -> str:
         return self.request.ctx.request_id
 
     @property
-    def narrowed(self) -> Scope:
-        """The scope, narrowed to the profile that the query names; `not_found` for a profile out of scope."""
+    def profile_scope(self) -> Scope:
+        """The scope, limited to the profile in the query.
+
+        Raises ApiError `not_found` outside the scope.
+        """
         profile = self.scope.narrowed(self.query(ProfileQuery).profile_id)
         return self.scope if profile == self.scope.profile else replace(self.scope, profile=profile)
 
     def path_value(self, name: str) -> str:
         return str(self.request.match_info[name])
 
-    async def parsed(self, model: type[M]) -> M:
-        """The request's JSON body; none is `{}` where nothing is required. ApiError `validation_failed`."""
-        assert self.json is not None, "the door has read it"
+    async def parse_body(self, model: type[M]) -> M:
+        """Parse the JSON body; no body means `{}` if no field is required.
+
+        Raises ApiError `validation_failed`.
+        """
+        assert self.json is not None, "the pipeline has read it"
         self.query(self.route.query)
         parsed = await self.json.parse(model, self.body or _default_body(model))
         self.body = b""
-        self.json.forget()
+        self.json.release()
         return parsed
 
     @property
-    def inline(self) -> Mapping[str, IncomingFile]:
-        """The files that the body carries, by their hash, which stands in their place in the request."""
+    def inline_files(self) -> Mapping[str, IncomingFile]:
+        """The files inside the JSON body, by the hash that replaces them in the parsed request."""
         return self.json.files if self.json else {}
 
     def close(self) -> None:
-        """The request is answered: let go of what it brought and nobody kept."""
+        """Free the body and delete its files that were not stored."""
         self.body = b""
         if self.json:
             self.json.close()
 
     def query(self, model: type[M]) -> M:
-        """The query parameters; ApiError `validation_failed`, an unknown one included."""
-        if self._query is None or type(self._query) is not model:  # the door has asked before the handler does
-            asked = self.request.query_string
-            self._query = validation.parse_object(model, parse_query(asked, model)) if asked else _default_query(model)
+        """Parse the query parameters. Raises ApiError `validation_failed`, also for unknown ones."""
+        if self._query is None or type(self._query) is not model:  # the pipeline may have parsed it before
+            text = self.request.query_string
+            self._query = validation.parse_object(model, parse_query(text, model)) if text else _default_query(model)
         return self._query
 
 
 class HandlerResponse(NamedTuple):
-    """An answer: `body` is JSON, text already serialized, or a part of a file."""
+    """A handler's response: `body` is JSON data, serialized text, or a range of a file."""
 
     body: Any
     status: int = 200
@@ -226,7 +235,10 @@ class HandlerResponse(NamedTuple):
     cookies: tuple[str, ...] = ()  # each a Set-Cookie header
 
     def response(self, on_lost: Callable[[], object] = lambda: None) -> ServerResponse:
-        """Return it as Sanic sends it; `on_lost` is called where the client has gone before that."""
+        """Return the Sanic response.
+
+        `on_lost` is called if the client disconnects before it is sent.
+        """
         if isinstance(self.body, FileRangeBody):
             return self.body.response(self.status, self.headers, self.content_type)
         body = self.body if isinstance(self.body, str | bytes) else dumps(self.body)
@@ -234,37 +246,40 @@ class HandlerResponse(NamedTuple):
 
 
 def respond(answer: idempotency.StoredResponse, **headers: str) -> HandlerResponse:
-    """A write's kept answer, marked when it is a replay, with `headers` of its own."""
+    """Return the stored response of a write, marked if replayed, with additional `headers`."""
     if answer.replayed:
         headers["Idempotency-Replayed"] = "true"
     return HandlerResponse(answer.body, answer.status, headers)
 
 
-# --- Reading a request -------------------------------------------------------------------------------------------
+# --- Requests ----------------------------------------------------------------------------------------------------
 
 
 class RequestState:
-    """What becomes known of a request on its way: its `ctx`."""
+    """The state of a request outside its handler: Sanic's `request.ctx`."""
 
     bad_target = False
     request_id = ""
     began: float | None = None
-    route: Route | None = None  # ours; none where nothing is
+    route: Route | None = None
     scope: Scope | None = None
     rate: rate_limits.RateLimitState | None = None
     error: ApiError | None = None
-    span: Any = None  # where there are traces
-    way_on: Mapping[str, str] | None = None  # from a page that tells of an error
+    span: Any = None  # if tracing is on
+    error_link: Mapping[str, str] | None = None  # address and text of a link on the error page
 
 
 class ServerRequest(Request[Any, Any]):
-    """A request, also one whose target is none: Sanic would close the connection without a response."""
+    """A request that may have an invalid target.
+
+    Sanic would close such a connection without a response.
+    """
 
     ctx: RequestState
 
     def __init__(self, *, url_bytes: bytes, headers: Header, **given: Any) -> None:
-        # Sanic leaves the white space behind a value, and knows `chunked`, the one coding that `check_head` lets pass,
-        # in small letters only.
+        # Sanic does not strip trailing white space of values, and knows `chunked`, the only coding that `check_head`
+        # accepts, in lower case only.
         fields = Header([(name, value.rstrip(" \t")) for name, value in headers.items()])
         if "transfer-encoding" in fields:
             fields["transfer-encoding"] = "chunked"
@@ -281,7 +296,10 @@ class ServerRequest(Request[Any, Any]):
 
 
 def _add_path(url: bytes) -> bytes:
-    """Return a target with its path, which a whole address may lack; ValueError for what is no address."""
+    """Return the target with a path: an absolute URL may lack one.
+
+    Raises ValueError for an invalid target.
+    """
     if url.startswith(b"/"):
         return url
     parts = urlsplit(url)
@@ -289,42 +307,48 @@ def _add_path(url: bytes) -> bytes:
 
 
 def has_body(request: ServerRequest) -> bool:
-    """Whether a body comes with it, be it empty."""
+    """Return whether the request has a body, even an empty one."""
     return bool(getattr(request.stream, "request_body", None))
 
 
 def check_content_type(request: Request, body: bytes) -> None:
-    """ApiError `http.request` for a body that does not say it is JSON: no form of another site can say that."""
+    """Raise `http.request` unless the body is declared as JSON.
+
+    No form of another site can do that.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind != "application/json":
         raise rule_error("http.request", "On this address the Content-Type must be application/json.")
 
 
 def is_malformed(request: ServerRequest) -> bool:
-    """Whether the request line or the headers could not be read: then there is no request to speak of."""
+    """Return whether the request line or the headers could not be parsed."""
     return request.method == "NONE" or request.ctx.bad_target
 
 
 @lru_cache
 def _default_body(model: type[BaseModel]) -> bytes:
-    """What a request without a body says."""
+    """Return the body that stands for a missing one."""
     return b"" if any(info.is_required() for info in model.model_fields.values()) else b"{}"
 
 
 @lru_cache
 def _default_query(model: type[M]) -> M:
-    """Queries are frozen, so one without parameters is made once."""
+    """Return the parsed empty query. Query models are frozen, so it is shared."""
     return validation.parse_object(model, {})
 
 
 def parse_query(text: str, model: type[BaseModel]) -> dict[str, Any]:
-    """Query parameters as the model takes them: lists repeated, comma-separated, or as name[] and name[0]."""
+    """Return query parameters for the model.
+
+    Lists may be repeated, comma-separated, `name[]` or `name[0]`.
+    """
     fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
     values: dict[str, Any] = {}
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="replace", max_num_fields=QUERY_MAX)
     except ValueError as error:
-        remedy = "Leave out what this address does not take."
+        remedy = "Remove the parameters that this address does not accept."
         raise rule_error(
             "http.request", f"The query has more than {QUERY_MAX} parameters.", remediation=remedy
         ) from error
@@ -336,7 +360,7 @@ def parse_query(text: str, model: type[BaseModel]) -> dict[str, Any]:
         else:
             read = _parse_number(value) if fields.get(name) is int else value
             if values.setdefault(name, read) != read and name in fields:
-                message = f"{name}: The query names it twice, with two values."
+                message = f"{name}: The query has two values for it."
                 raise ApiError("validation_failed", message, rule=name, remediation="Send it once.")
     return values
 
@@ -350,19 +374,19 @@ def _parse_number(value: str) -> int | str:
 
 
 def choose_request_id(service: AppContext, request: ServerRequest) -> str:
-    """The caller's X-Request-Id when it is well-formed, else a new one."""
+    """Return the client's X-Request-Id if it is well-formed, else a new id."""
     given = request.headers.get("x-request-id")
     return given if given and _REQUEST_ID.fullmatch(given) else service.runtime.ids.prefixed("req_")
 
 
 def find_trace_id(request: ServerRequest) -> str | None:
-    """The trace id of a valid W3C traceparent header."""
+    """Return the trace id of a valid W3C traceparent header."""
     match = _TRACEPARENT.fullmatch(request.headers.get("traceparent", ""))
     return match[1] if match else None
 
 
 def find_bearer(request: ServerRequest) -> str | None:
-    """The presented API key; "" for an Authorization header of another form, None without one."""
+    """Return the presented API key: "" for a malformed Authorization header, None without one."""
     values = request.headers.getall("authorization", [])
     if not values:
         return None
@@ -371,7 +395,7 @@ def find_bearer(request: ServerRequest) -> str | None:
 
 
 def should_send_html(request: ServerRequest) -> bool:
-    """A browser outside the API gets pages in place of envelopes."""
+    """Return whether errors are rendered as pages: for browsers, outside the API."""
     return not request.path.startswith("/v1") and "text/html" in request.headers.get("accept", "")
 
 

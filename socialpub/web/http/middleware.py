@@ -1,4 +1,4 @@
-"""What every request passes before its handler, and what every response carries."""
+"""Middleware: request id, host check, headers of every response, access log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SECURITY_HEADERS = {
 
 
 class Middleware:
-    """Sanic's `on_request` and `on_response` of a service."""
+    """The hooks that Sanic calls before each handler and before each response."""
 
     def __init__(self, service: AppContext) -> None:
         self._service = service
@@ -35,21 +35,19 @@ class Middleware:
         self._encoded = {name: (name.encode(), value.encode()) for name, value in self._headers.items()}
 
     def on_request(self, request: ServerRequest) -> None:
-        """Set the request id; ApiError `handler.request` for a target that is no address, `handler.host` for another
-        host.
-        """
+        """Set the request id and check the host. Raises ApiError `http.request` or `http.host`."""
         if request.method == "NONE":
-            return  # what Sanic makes to answer bytes that never became a request
+            return  # Sanic's placeholder for bytes that were no request
         ctx, runtime = request.ctx, self._service.runtime
         ctx.request_id = handler.choose_request_id(self._service, request)
         ctx.began = runtime.clock.monotonic()
         ctx.span = tracing.start_request(ctx.request_id, request.method, request.headers)
         if ctx.bad_target:
-            raise rule_error("http.request")  # it must not be answered as the address that stands in for it
+            raise rule_error("http.request")  # the request has a placeholder path, which must not be routed
         request_headers.check_host(self._service, request)
 
     def on_response(self, request: ServerRequest, response: BaseHTTPResponse) -> None:
-        """Add the headers of every response, and write its line in the access log: it is sent next."""
+        """Add the headers that every response has, and write the access log line."""
         ctx, headers = request.ctx, response.headers
         if not ctx.request_id:
             ctx.request_id = handler.choose_request_id(self._service, request)
@@ -57,20 +55,23 @@ class Middleware:
         headers.update(self._rate_headers(request))
         if isinstance(response, ServerResponse):
             response.encoded = [pair for name, pair in self._encoded.items() if name not in headers]
-        else:  # Sanic's own, of an error while an error is handled
+        else:  # Sanic's response to an error inside the error handler
             headers.update(self._headers)
         access_log.write(self._service, request, response.status)
-        ctx.error = None  # it is logged, and its traceback holds the request
+        ctx.error = None  # its traceback would keep the request in memory
 
     def _rate_headers(self, request: ServerRequest) -> dict[str, str]:
-        """Return the rate-limit headers of a /v1 response: the static ceiling, and the window where there was one."""
+        """Return the rate-limit headers of a /v1 response.
+
+        The window's are left out if none was counted.
+        """
         ctx = request.ctx
         if not (ctx.route.is_api if ctx.route else request.path.startswith("/v1")):
             return {}
         rate = ctx.rate
         if rate is None:
-            of_all = self._service.runtime.settings.limits
-            return {"X-RateLimit-Limit": str(getattr(of_all, ctx.route.limit if ctx.route else "reads"))}
+            limits = self._service.runtime.settings.limits
+            return {"X-RateLimit-Limit": str(getattr(limits, ctx.route.limit if ctx.route else "reads"))}
         most, left, ends = rate.limit, rate.remaining, rate.reset
         return {
             "X-RateLimit-Limit": str(most),

@@ -1,4 +1,4 @@
-"""One uploaded file and its small fields, read from a multipart body as it arrives and never held in memory."""
+"""Multipart uploads, parsed while they arrive: one file to disk, and small text fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALIASES = {
 
 
 def parse_boundary(content_type: str) -> bytes:
-    """The boundary that a Content-Type names; ApiError `media.content_type`, `media.parse_failed`."""
+    """Return the boundary of a Content-Type. Raises `media.content_type`, `media.parse_failed`."""
     kind, options = parse_options_header(content_type if len(content_type) <= TYPE_MAX else "")
     if kind.lower() != b"multipart/form-data":
         raise rule_error("media.content_type")
@@ -45,20 +45,23 @@ class _UploadPart:
     name: str = ""
     declared: str = ""
     sniffed: bool = False
-    skipped: bool = False  # a file under another name: nobody reads it
+    skipped: bool = False  # a file in a field of another name: ignored
     text: bytearray = field(default_factory=bytearray)
 
 
 class UploadForm:
-    """What a body holds so far. `feed` and `end` raise ApiError with the rule that the body breaks."""
+    """A multipart form being read.
+
+    `feed` and `end` raise ApiError with the rule that the body breaks.
+    """
 
     def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], parts_max: int = PARTS_MAX) -> None:
         self.arriving: IncomingFile | None = None
         self._parts_max = parts_max
         self.fields: dict[str, str] = {}
-        self._strangers: list[str] = []  # files under other names
+        self._extra_files: list[str] = []  # names of fields with an unexpected file
         self._open_file, self._part = open_file, _UploadPart()
-        self._begun = self._ended = False
+        self._has_data = self._ended = False
         self._parts = self._text = 0
         self._header = (bytearray(), bytearray())
         self._parser = MultipartParser(
@@ -69,29 +72,29 @@ class UploadForm:
                 "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
                 "on_header_end": self._end_header,
                 "on_headers_finished": self._open,
-                "on_part_data": self._take,
+                "on_part_data": self._write,
                 "on_part_end": self._close,
                 "on_end": self._finish,
             },
         )
 
     def feed(self, data: bytes) -> None:
-        """Take the next piece of the body; in a thread, since it writes to the disk."""
-        self._begun = self._begun or bool(data)
+        """Parse the next chunk of the body. Call it in a thread: it writes to disk."""
+        self._has_data = self._has_data or bool(data)
         try:
             self._parser.write(data)
         except FormParserError as error:
             raise rule_error("media.parse_failed") from error
 
     def end(self) -> None:
-        """The body is over: is it whole, and was there a file?"""
-        if not self._begun:
+        """Check that the body is complete and had a file."""
+        if not self._has_data:
             raise rule_error("media.empty_body")
         if not self._ended:
             raise rule_error("media.parse_failed", "The multipart body is cut short.")
         if self.arriving is None:
             raise rule_error("media.missing_file")
-        for name in self._strangers:
+        for name in self._extra_files:
             self.fields.setdefault(name, "")
 
     # --- What the parser calls ---
@@ -120,9 +123,9 @@ class UploadForm:
             self.arriving = self._open_file()
         elif b"filename" in options:
             part.skipped = True
-            self._strangers.append(part.name)
+            self._extra_files.append(part.name)
 
-    def _take(self, data: bytes, start: int, end: int) -> None:
+    def _write(self, data: bytes, start: int, end: int) -> None:
         part = self._part
         if part.name == FILE_FIELD and self.arriving is not None:
             self.arriving.write(data[start:end])
@@ -137,14 +140,14 @@ class UploadForm:
             part.text += data[start:end]
 
     def _sniff(self, arriving: IncomingFile) -> None:
-        """Refuse by its first bytes what would be refused in the end."""
+        """Check the file type from its first bytes, before the rest is read."""
         self._part.sniffed = True
         found = probe.sniff(arriving.head)
         if found is None:
             raise rule_error("media.type_unsupported")
         if self._part.declared not in (*_UNDECLARED, found):
             raise rule_error(
-                "media.type_mismatch", f"The part is declared as {self._part.declared}, but it is {found}."
+                "media.type_mismatch", f"The part is declared as {self._part.declared}, but the file is {found}."
             )
 
     def _close(self) -> None:
@@ -167,12 +170,12 @@ def _declared_type(content_type: str) -> str:
 
 
 class PageUploadForm(UploadForm):
-    """The same of a page: a file that is refused (`refused`) takes nothing with it of what was typed beside it."""
+    """The upload form of a page: a refused file (`refused`) does not discard the text fields."""
 
     refused: ApiError | None = None
 
     def end(self) -> None:
-        """The body is over: is it whole? Without a file it is refused, too."""
+        """Check that the body is complete. A missing file is recorded in `refused`."""
         try:
             super().end()
         except ApiError as error:
@@ -181,15 +184,15 @@ class PageUploadForm(UploadForm):
             self.refused = self.refused or error
 
     def _open(self) -> None:
-        self._but_refused(super()._open)
+        self._record_refusal(super()._open)
 
-    def _take(self, data: bytes, start: int, end: int) -> None:
-        self._but_refused(super()._take, data, start, end)
+    def _write(self, data: bytes, start: int, end: int) -> None:
+        self._record_refusal(super()._write, data, start, end)
 
     def _close(self) -> None:
-        self._but_refused(super()._close)
+        self._record_refusal(super()._close)
 
-    def _but_refused(self, step: Callable[..., None], *arguments: object) -> None:
+    def _record_refusal(self, step: Callable[..., None], *arguments: object) -> None:
         try:
             step(*arguments)
         except ApiError as error:

@@ -1,4 +1,4 @@
-"""What an operation of the API is, as the reference tells it: a value that stands beside its handler."""
+"""The description of an API operation for the reference, declared beside its handler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from socialpub.domain.schemas.common import EmptyQuery
 
 @dataclass(frozen=True)
 class SuccessResponse:
-    """One answer: the type of what is sent (`domain.schemas`), what its status means, and an example."""
+    """A successful response: its body's type (`domain.schemas`), description and example."""
 
     shape: Any
     says: str
@@ -22,12 +22,14 @@ class SuccessResponse:
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation's words, shapes and examples. Its address, and who may call it, stand in the table of routes.
+    """The texts, types and examples of an operation.
 
-    `requests`: examples of the body, by what they show. `answers`: by status.
-    `errors`: ids of service rules, and codes without a rule, that are its own. What follows from who may call it, how
-    often and with what is added (`openapi.refusals`).
-    `links`: where in the answer the `id` of other operations stands.
+    Its address and guard are in the route table.
+
+    `requests`: examples of the body, by name. `answers`: the successful responses by status.
+    `errors`: ids of service rules, and error codes without a rule, of this operation. Those that follow from the guard,
+    the rate limit and the body are added by `openapi.document`.
+    `links`: JSON pointers into the response to the `id` that another operation takes.
     """
 
     tag: str

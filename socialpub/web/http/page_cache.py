@@ -1,4 +1,4 @@
-"""Pages that are the same for everybody: made once, then sent from memory, or not at all to who has them (304)."""
+"""Cache of pages that are the same for every client, with ETags and gzip."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from socialpub.web.http.etags import apply_if_none_match
 from socialpub.web.http.handler import HandlerResponse
 
 MakePage = Callable[[], Coroutine[Any, Any, HandlerResponse]]
-PAGES_MAX = 500  # of what is made up in addresses only so much is kept
-LARGE_PAGE_BYTES = 64 * 1024  # bytes
-LARGE_PAGE_BYTES_PER_SECOND = (
-    32 * 1024 * 1024
-)  # bytes a second, of all long pages: a hundred readers a second of the reference
+PAGES_MAX = 500  # bounds the memory taken by made-up addresses
+LARGE_PAGE_BYTES = 64 * 1024
+LARGE_PAGE_BYTES_PER_SECOND = 32 * 1024 * 1024  # of all large pages: the reference a hundred times a second
 WAIT_MAX = 5.0  # seconds
-GZIP_MIN_BYTES = 1024  # bytes: shorter pages fit into one packet as they are
+GZIP_MIN_BYTES = 1024  # smaller pages fit into one packet
 
 
 class _CachedPage(NamedTuple):
-    """A page as it is, and compressed."""
+    """A page uncompressed and compressed."""
 
     plain: HandlerResponse
     packed: HandlerResponse
 
 
 class PageCache:
-    """The pages that were asked for, by path; those longest not asked for go first.
+    """A cache of pages by path; the least recently used are dropped.
 
-    Long ones go out at a pace that all who want them share: nobody has to say who he is to ask for one.
+    Large pages share one bandwidth limit: they need no authentication.
     """
 
     def __init__(self, speed: float = LARGE_PAGE_BYTES_PER_SECOND) -> None:
         self._pace = Pacer(1 / speed)
         self._pages: OrderedDict[str, _CachedPage] = OrderedDict()
-        self._making = asyncio.Lock()
+        self._build_lock = asyncio.Lock()
 
-    async def answer(self, path: str, headers: Mapping[str, str], make: MakePage) -> HandlerResponse:
-        """The page at `path`, which `make` makes when it is not here; 304 to who names its ETag.
+    async def get(self, path: str, headers: Mapping[str, str], make: MakePage) -> HandlerResponse:
+        """Return the page at `path`, built by `make` if it is not cached.
 
-        ApiError `http.busy` for a long page that too many want.
+        A 304 if the client has it.
+
+        Raises ApiError `http.busy` when too many clients load large pages.
         """
-        page = self._pages.get(path) or await self._made(path, make)
+        page = self._pages.get(path) or await self._build(path, make)
         reply = apply_if_none_match(page.packed if is_gzip_accepted(headers) else page.plain, headers)
         if len(reply.body) > LARGE_PAGE_BYTES:
             await self._wait(len(reply.body))
@@ -62,9 +62,9 @@ class PageCache:
         self._pace.wait("", now, size)
         await asyncio.sleep(wait)
 
-    async def _made(self, path: str, make: MakePage) -> _CachedPage:
-        async with self._making:
-            # In a thread: the reference takes a third of a second, and nobody else is to wait for it.
+    async def _build(self, path: str, make: MakePage) -> _CachedPage:
+        async with self._build_lock:
+            # In a thread: the reference takes a third of a second, which would block the event loop.
             page = self._pages.get(path)
             if page is None:
                 page = await asyncio.to_thread(lambda: _build_page(asyncio.run(make())))
@@ -76,7 +76,7 @@ class PageCache:
 
 
 def is_gzip_accepted(headers: Mapping[str, str]) -> bool:
-    """Whether a request's Accept-Encoding names gzip with a weight other than 0 (RFC 9110, section 12.5.3)."""
+    """Return whether Accept-Encoding accepts gzip (RFC 9110, section 12.5.3)."""
     for each in headers.get("accept-encoding", "").lower().split(","):
         coding, _, weight = each.partition(";")
         if coding.strip() in ("gzip", "x-gzip"):
@@ -84,13 +84,13 @@ def is_gzip_accepted(headers: Mapping[str, str]) -> bool:
     return False
 
 
-def _build_page(made: HandlerResponse) -> _CachedPage:
-    """Both forms of a page. The entity tag of the packed one differs, for its bytes do."""
-    body = made.body if isinstance(made.body, bytes) else str(made.body).encode()
+def _build_page(page: HandlerResponse) -> _CachedPage:
+    """Return both forms of a page. The compressed one has its own ETag."""
+    body = page.body if isinstance(page.body, bytes) else str(page.body).encode()
     digest = hashlib.sha256(body).hexdigest()[:32]
-    headers = {"Cache-Control": "no-cache", **made.headers, "Vary": "Accept-Encoding"}
-    plain = made._replace(body=body, headers={**headers, "ETag": f'"{digest}"'})
+    headers = {"Cache-Control": "no-cache", **page.headers, "Vary": "Accept-Encoding"}
+    plain = page._replace(body=body, headers={**headers, "ETag": f'"{digest}"'})
     if len(body) < GZIP_MIN_BYTES:
         return _CachedPage(plain, plain)
     headers |= {"Content-Encoding": "gzip", "ETag": f'"{digest}-gzip"'}
-    return _CachedPage(plain, made._replace(body=gzip.compress(body, mtime=0), headers=headers))
+    return _CachedPage(plain, page._replace(body=gzip.compress(body, mtime=0), headers=headers))

@@ -1,4 +1,4 @@
-"""The header `Prefer` (RFC 7240): how long a caller likes to wait. What is malformed or out of range is ignored."""
+"""The `Prefer` header (RFC 7240): how long to wait for a batch. Invalid values are ignored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class PreferWait(NamedTuple):
-    """How long to wait, and what `Preference-Applied` says of it."""
+    """The seconds to wait, and the value of the `Preference-Applied` response header."""
 
     seconds: float
     applied: str | None = None
@@ -26,19 +26,22 @@ class PreferWait(NamedTuple):
 
 
 def parse_wait(values: Sequence[str], default: float) -> PreferWait:
-    """What the headers of a request ask for: `respond-async` is not to wait, or no longer than a `wait` beside it."""
+    """Return the wait that the headers ask for.
+
+    `respond-async` means 0, unless `wait` is given too.
+    """
     if not values:
         return PreferWait(default)
-    asked = _parse_preferences(", ".join(values))
-    given = asked.get("wait", "")
+    preferences = _parse_preferences(", ".join(values))
+    given = preferences.get("wait", "")
     seconds = int(given) if _SECONDS.fullmatch(given) else 0
     if 1 <= seconds <= WAIT_MAX:
         return PreferWait(seconds, f"wait={seconds}")
-    return PreferWait(0, "respond-async") if asked.get("respond-async") == "" else PreferWait(default)
+    return PreferWait(0, "respond-async") if preferences.get("respond-async") == "" else PreferWait(default)
 
 
 def _parse_preferences(text: str) -> dict[str, str]:
-    """Each preference by its name in small letters, the first of each; none at all of a header that is malformed."""
+    """Return the first value of each preference by lower-case name; none if malformed."""
     found: dict[str, str] = {}
     for match in _scan(text):
         if match is None:

@@ -1,4 +1,4 @@
-"""How a body comes in: piece by piece, bounded in size, in time and in what is here at once; how JSON is parsed."""
+"""Request bodies: chunked reading within limits of size, time and memory; JSON parsing."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from socialpub.domain.schemas.posts import PublishRequest
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 MIB = 1024 * 1024
-BODY_MAX = 16 * MIB  # of a publish request, with the files that it carries
+BODY_MAX = 16 * MIB  # of a publish request with inline files
 SMALL_BODY_MAX = 64 * 1024
-INLINE_PARSE_MAX = 8 * 1024  # is parsed on the loop: a few milliseconds, whatever it holds
+INLINE_PARSE_MAX = 8 * 1024  # up to this size, parsed on the event loop: a few milliseconds at worst
 FORM_MAX = 16 * 1024
 UNREAD_MAX = 64 * MIB
 BODY_SECONDS = 15.0
-MIN_BYTES_PER_SECOND = 32 * 1024  # bytes a second: what is sent faster gets the time it takes
+MIN_BYTES_PER_SECOND = 32 * 1024  # a sender that is faster never times out
 BUSY_RETRY_SECONDS = 5
-ENCODINGS_SHOWN_MAX = 40  # characters of a Content-Encoding in the refusal
+ENCODINGS_SHOWN_MAX = 40  # characters of a Content-Encoding in the error message
 
 
-# --- Bytes on their way ------------------------------------------------------------------------------------------
+# --- Budgets -----------------------------------------------------------------------------------------------------
 
 
 class ByteBudget:
-    """Bytes of requests that are here at once, of all and of one organization. A request of few is not counted."""
+    """A limit on the bytes of concurrent requests: in total, and for each organization."""
 
     def __init__(self, most: int, share: int) -> None:
         self._most, self._share = most, share
@@ -51,36 +51,39 @@ class ByteBudget:
     def used(self) -> int:
         return self._used.total()
 
-    def take(self, whose: str, count: int) -> None:
-        """ApiError `http.busy`, 503 or for a share that is used up 429."""
+    def take(self, organization: str, count: int) -> None:
+        """Reserve bytes.
+
+        Raises ApiError `http.busy` (503), or `rate_limited` (429) for the organization's limit.
+        """
         with self._lock:
-            if self._used[whose] + count > self._share:
-                message = "Too many bytes of this organization's requests are on their way."
+            if self._used[organization] + count > self._share:
+                message = "This organization has too many large requests in progress."
                 raise ApiError("rate_limited", message, retry_after=BUSY_RETRY_SECONDS)
             if self.used + count > self._most:
                 raise rule_error("http.busy", retry_after=BUSY_RETRY_SECONDS)
-            self._used[whose] += count
+            self._used[organization] += count
 
-    def give(self, whose: str, count: int) -> None:
+    def release(self, organization: str, count: int) -> None:
         if count:
             with self._lock:
-                self._used[whose] -= count
-                if not self._used[whose]:
-                    del self._used[whose]
+                self._used[organization] -= count
+                if not self._used[organization]:
+                    del self._used[organization]
 
 
 @dataclass
 class BodyBudgets:
-    """What bodies may take up before their requests are answered: memory, and room on the disk."""
+    """The memory and disk space that unanswered requests may use."""
 
     memory: ByteBudget = field(default_factory=lambda: ByteBudget(64 * MIB, 16 * MIB))
     disk: ByteBudget = field(default_factory=lambda: ByteBudget(1024 * MIB, 256 * MIB))
 
 
 class JsonBody:
-    """The JSON body of a request, counted in budgets, and the files that it carries, until `close`.
+    """A JSON body and the files inside it, counted in the budgets until `close`.
 
-    `files`: by the hash that stands in the request in the place of their text. `media_max`: the bytes of one.
+    `files`: by the hash that replaces a file in the parsed request. `media_max`: the longest file in bytes.
     """
 
     def __init__(self, owner: str, budgets: BodyBudgets, pool: Executor, folder: Path, media_max: int) -> None:
@@ -90,11 +93,11 @@ class JsonBody:
         self._memory = self._disk = 0
 
     async def read(self, request: Request, most: int) -> bytes:
-        """Read the whole body; ApiError `http.body_size`, `http.timeout`, `http.busy`."""
+        """Read the whole body. Raises ApiError `http.body_size`, `http.timeout`, `http.busy`."""
         parts, size, remedy = [], 0, None
         if most == BODY_MAX:
-            most_of_file = _format_size(self._media_max)
-            remedy = f"Upload larger files with POST /v1/media (up to {most_of_file} each), and name them by `mediaId`."
+            file_max = _format_size(self._media_max)
+            remedy = f"Upload larger files with POST /v1/media (up to {file_max} each), and refer to them by `mediaId`."
         async for piece in read_chunks(request, most, remedy):
             parts.append(piece)
             size += len(piece)
@@ -104,13 +107,16 @@ class JsonBody:
         return b"".join(parts)
 
     async def fingerprint(self, query: str, body: bytes) -> str:
-        """Return the hash of what a key of this request is sent for: its query and its body, as they were sent."""
+        """Return the hash of the query and the body as sent, which an Idempotency-Key is bound to."""
         hashed = idempotency.start_fingerprint(query)
         await self._run(len(body), hashed.update, body)
         return str(hashed.hexdigest())
 
     async def parse(self, model: type[M], body: bytes) -> M:
-        """Return the request, its files written to the disk; ApiError as of `validation.parse_body`, `http.busy`."""
+        """Return the request, its files written to disk.
+
+        Raises as `validation.parse_body`, and `http.busy`.
+        """
         parsed: M
         value, parsed = await self._run(len(body), _parse, model, body)
         if issubclass(model, PublishRequest) and (carriers := inline_files.find_items(value)):
@@ -121,17 +127,17 @@ class JsonBody:
             parsed = validation.parse_value(model, value)
         return parsed
 
-    def forget(self) -> None:
-        """Count its bytes no longer: they are not held any more."""
-        self._budgets.memory.give(self._owner, self._memory)
+    def release(self) -> None:
+        """Release the body's memory budget: the bytes are no longer in memory."""
+        self._budgets.memory.release(self._owner, self._memory)
         self._memory = 0
 
     def close(self) -> None:
-        """Drop the files that were not kept."""
-        self.forget()
+        """Delete the files that were not stored, and release the budgets."""
+        self.release()
         for arriving in self.files.values():
             arriving.close()
-        self._budgets.disk.give(self._owner, self._disk)
+        self._budgets.disk.release(self._owner, self._disk)
         self._disk = 0
 
     def _open_file(self) -> IncomingFile:
@@ -147,7 +153,10 @@ def _parse(model: type[M], body: bytes) -> tuple[Any, M]:
 
 
 async def run_in_thread(pool: Executor, run: Callable[..., T], *arguments: Any) -> T:
-    """The result of `run`, in a thread; who stops waiting does not leave it running behind his back."""
+    """Return the result of `run` in a thread.
+
+    A cancelled caller waits until the thread has finished.
+    """
     work = asyncio.get_running_loop().run_in_executor(pool, run, *arguments)
     try:
         return await asyncio.shield(work)
@@ -157,13 +166,13 @@ async def run_in_thread(pool: Executor, run: Callable[..., T], *arguments: Any) 
 
 
 def check_content_encoding(request: Request) -> None:
-    """ApiError `http.content_encoding` for a body that is packed; `identity`, which says nothing, is taken."""
+    """Raise `http.content_encoding` for a compressed body. `identity` is accepted."""
     named = ",".join(request.headers.getall("content-encoding", []))
     codings = {coding.strip().lower() for coding in named.split(",")} - {"", "identity"}
     stream: Any = request.stream
     if codings and stream.request_body and request.headers.get("content-length") != "0":
-        told = ascii(", ".join(sorted(codings)))[1:-1][:ENCODINGS_SHOWN_MAX]
-        message = f"The body has the Content-Encoding {told}, and this server unpacks none."
+        codings_text = ascii(", ".join(sorted(codings)))[1:-1][:ENCODINGS_SHOWN_MAX]
+        message = f"The body has the Content-Encoding {codings_text}, but this server decompresses no bodies."
         raise rule_error("http.content_encoding", message, headers={"Accept-Encoding": "identity"})
 
 
@@ -171,18 +180,24 @@ def check_content_encoding(request: Request) -> None:
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """The whole body, at most `most` bytes; ApiError `http.body_size`, `http.timeout`."""
+    """Return the whole body.
+
+    Raises ApiError `http.body_size` above `most` bytes, `http.timeout`.
+    """
     return b"".join([piece async for piece in read_chunks(request, most)])
 
 
 async def discard_body(request: Request) -> None:
-    """Let a body pass that no reader asked for, none of it kept; ApiError `http.body_size` for a large one."""
+    """Read and drop a body that the route does not use. Raises `http.body_size` if it is large."""
     async for _ in read_chunks(request, FORM_MAX):
         continue
 
 
 async def read_chunks(request: Request, most: int, remedy: str | None = None) -> AsyncIterator[bytes]:
-    """The body as it comes; one that says that it is too large is not listened to. `remedy`: what is told then."""
+    """Yield the body in chunks; a declared size above `most` is refused unread.
+
+    `remedy`: the error's remediation.
+    """
     if int(request.headers.get("content-length") or 0) > most:
         raise make_size_error(most, remedy)
     began, size, stream = asyncio.get_running_loop().time(), 0, request.stream
@@ -195,9 +210,9 @@ async def read_chunks(request: Request, most: int, remedy: str | None = None) ->
 
 
 async def _read_chunk(request: Request, stream: Http, ends: float) -> bytes:
-    how: object = stream.request_body
-    if how != "chunked" and len(stream.recv_buffer) >= (stream.request_bytes_left or 0):
-        return await stream.read() or b""  # the rest is here: nobody waits for anything
+    framing: object = stream.request_body
+    if framing != "chunked" and len(stream.recv_buffer) >= (stream.request_bytes_left or 0):
+        return await stream.read() or b""  # already received: no timeout is needed
     try:
         async with asyncio.timeout_at(ends):
             return await stream.read() or b""
@@ -207,7 +222,7 @@ async def _read_chunk(request: Request, stream: Http, ends: float) -> bytes:
 
 
 def make_size_error(most: int, remedy: str | None = None) -> ApiError:
-    """ApiError `http.body_size`, which names what is taken."""
+    """Return ApiError `http.body_size`, with the limit in its message."""
     message = f"The body is larger than this address accepts: {_format_size(most)}."
     return rule_error("http.body_size", message, remediation=remedy)
 
@@ -216,17 +231,17 @@ def _format_size(count: int) -> str:
     return f"{count // MIB} MiB" if count >= MIB else f"{count // 1024} KiB"
 
 
-# --- Bodies that nobody reads --------------------------------------------------------------------------------------
+# --- Unread bodies -------------------------------------------------------------------------------------------------
 
 
 def close_after_response(request: Request) -> None:
-    """Close the connection after the answer, and do not wait for the rest of the body."""
+    """Close the connection after the response, without reading the rest of the body."""
     if isinstance(request.stream, Http):
         request.stream.keep_alive = False
         request.stream.request_body = None
 
 
 def limit_unread_body(request: Request) -> None:
-    """Of a body that nobody will read, Sanic takes at most this much before it closes the connection."""
+    """Limit how much of an unread body Sanic reads before it closes the connection."""
     if isinstance(request.stream, Http):
         request.stream.request_max_size = min(request.stream.request_max_size, UNREAD_MAX)

@@ -1,11 +1,11 @@
 """Strict request framing (RFC 9112), checked on the raw bytes before they are parsed.
 
-Two recipients that read the same bytes differently disagree on where a request ends, and whatever follows is then
-taken for a request of somebody else (request smuggling). Sanic's parser takes what the RFC refuses: white space before
-a colon, folded lines, lone CR and LF, no Host or several, chunks that do not end where they say.
+Two recipients that parse the same bytes differently disagree on where a request ends, so an attacker can hide a second
+request in the first (request smuggling). Sanic's parser accepts what the RFC forbids: white space before a colon,
+folded lines, lone CR and LF, no Host or several, chunks of another length than they declare.
 
-What is raised here becomes a 400 (`sanic_overrides.StrictHttp`). Time is linear in the bytes: possessive quantifiers
-never go back.
+Errors become a 400 (`sanic_overrides.StrictHttp`). Matching takes linear time: possessive quantifiers do not
+backtrack.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-CHUNK_LINE_MAX = 256  # bytes of a chunk-size line with its extensions, which nobody here reads
+CHUNK_LINE_MAX = 256  # bytes of a chunk-size line with its extensions, which are ignored
 
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
 _HEAD = re.compile(
@@ -24,30 +24,30 @@ _FIELD = re.compile(rb"\r\n(host|content-length|transfer-encoding):([^\r]*+)", r
 _TARGET = re.compile(rb"(?:(?i:https?)://(?P<authority>[^/?#]++)(?:[/?#].*+)?+|/.*+)")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]++\]|[0-9A-Za-z\-._~!$&'()*+,;=%]*+)(?::[0-9]*+)?+")
 _LENGTH = re.compile(rb"[0-9]{1,20}")
-# What Sanic has of a chunk when it reads its size: the line end of what came before, then the line itself.
+# Sanic's buffer when it reads a chunk size: the line end of the previous data, then the chunk header.
 _CHUNK = re.compile(rb"\r\n[0-9A-Fa-f]{1,16}+(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r\n")
 _PARTIAL_CHUNK = re.compile(rb"(?:\r(?:\n(?:[0-9A-Fa-f]{1,16}+(?:;[\t\x20-\x7e\x80-\xff]*+)?+\r?)?+)?+)?+")
 _LONE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 
 
 class FramingError(ValueError):
-    """The bytes are not a request that every recipient reads in the same way; the message says why."""
+    """The bytes are no unambiguous request; the message says why."""
 
 
 def check_head(head: bytes) -> None:
     """Raise FramingError unless `head`, the bytes before the empty line, is a request head by RFC 9112."""
     found = _HEAD.fullmatch(head)
     if found is None:
-        raise FramingError("the request line or a header line is not by RFC 9112")
+        raise FramingError("the request line or a header line violates RFC 9112")
     version = found["version"]
     if version not in (b"1.0", b"1.1"):
         raise FramingError("the version is neither HTTP/1.0 nor HTTP/1.1")
     hosts, lengths, codings = _framing_fields(head)
     _check_target(found["method"], found["target"], hosts)
     if len(hosts) > 1 or (not hosts and version == b"1.1"):
-        raise FramingError("there is not exactly one Host")
+        raise FramingError("the request has not exactly one Host")
     if hosts and not _HOST.fullmatch(hosts[0]):
-        raise FramingError("the Host is not a host")
+        raise FramingError("the Host is invalid")
     if codings and version == b"1.0":
         raise FramingError("HTTP/1.0 has no Transfer-Encoding")
     if codings and (lengths or codings != [b"chunked"]):
@@ -57,16 +57,18 @@ def check_head(head: bytes) -> None:
 
 
 def has_lone_line_feed(before: bytes, data: bytes) -> bool:
-    """Return whether `data`, the next bytes of a head, has an LF without its CR; False where the head ends in it.
+    """Return whether `data`, the next bytes of a head, has an LF without CR.
 
-    `before`: the three bytes of the head that came before `data`, or as many as there were.
+    False if the head ends in `data`.
+
+    `before`: the last three bytes of the head before `data`, or fewer at its start.
     """
     head = before + data
     return b"\n" in data and b"\r\n\r\n" not in head and _LONE_LINE_FEED.search(head, len(before)) is not None
 
 
 def _framing_fields(head: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]:
-    """The values of Host, Content-Length and Transfer-Encoding (this one in small letters)."""
+    """Return the values of Host, Content-Length and Transfer-Encoding (lower case)."""
     fields: dict[bytes, list[bytes]] = {b"host": [], b"content-length": [], b"transfer-encoding": []}
     for name, value in _FIELD.findall(head):
         fields[name.lower()].append(value.strip(b" \t"))
@@ -74,7 +76,7 @@ def _framing_fields(head: bytes) -> tuple[list[bytes], list[bytes], list[bytes]]
 
 
 def _check_target(method: bytes, target: bytes, hosts: Sequence[bytes]) -> None:
-    """FramingError for a target that is neither a path nor an address of the Host; `*` is for OPTIONS alone."""
+    """Raise FramingError unless the target is a path, a URL of the Host, or `*` for OPTIONS."""
     found = _TARGET.fullmatch(target)
     if found is None and not (target == b"*" and method == b"OPTIONS"):
         raise FramingError("the request target is neither a path nor an http address")
@@ -84,9 +86,11 @@ def _check_target(method: bytes, target: bytes, hosts: Sequence[bytes]) -> None:
 
 
 def is_chunk_header(buffer: bytes | bytearray) -> bool:
-    """Whether `buffer` begins with a whole chunk header, with the line end before it; False: more bytes are needed.
+    """Return whether `buffer` begins with a line end and a whole chunk header.
 
-    FramingError for what cannot become one.
+    The line end belongs to the previous chunk. False means that more bytes are needed. Raises FramingError for
+    bytes that
+    cannot become a chunk header.
     """
     end = buffer.find(b"\r\n", 2, CHUNK_LINE_MAX)
     if end >= 0:
@@ -94,4 +98,4 @@ def is_chunk_header(buffer: bytes | bytearray) -> bool:
             return True
     elif len(buffer) < CHUNK_LINE_MAX and _PARTIAL_CHUNK.fullmatch(buffer):
         return False
-    raise FramingError("a chunk is not by RFC 9112")
+    raise FramingError("a chunk violates RFC 9112")

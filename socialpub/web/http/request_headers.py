@@ -1,6 +1,8 @@
-"""What a request says of itself in headers, read in one pass each: who sends it, for which host, from whose page.
+"""Request headers: our cookies, the client's address, and the checks of host and origin.
 
-None of Sanic's own readers of cookies and forwarded addresses: they take time that grows with the square of a header.
+Each is read in one pass.
+
+Sanic's readers of cookies and forwarded addresses are not used: they take quadratic time in a header's length.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from socialpub.domain.context.app_context import AppContext
 SESSION_COOKIE = "socialpub_session"
 DEVICE_COOKIE = "socialpub_device"
 HEALTH_PATHS = ("/healthz", "/readyz")
-CLIENT_CACHE_MAX = 4096  # whoever asked last is known, and need not be read from text again
-FORWARDED_CACHE_CHARS = 100  # characters: few proxies stand in a row
+CLIENT_CACHE_MAX = 4096  # parsed client addresses, least recently used out
+FORWARDED_CACHE_CHARS = 100  # longer X-Forwarded-For headers are not cached
 _PORTS = {"http": 80, "https": 443}
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -29,12 +31,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def cookie_name(service: AppContext, cookie: str = SESSION_COOKIE) -> str:
-    """A cookie's name; `__Host-` where the server is reached by https."""
+    """Return a cookie's name, with `__Host-` on https."""
     return ("__Host-" if service.base_url.startswith("https:") else "") + cookie
 
 
 def read_cookie(service: AppContext, request: Request, cookie: str = SESSION_COOKIE) -> str | None:
-    """The value of one of our own cookies, the first of that name; None without one."""
+    """Return the value of one of our cookies, the first of that name, or None."""
     wanted = cookie_name(service, cookie)
     for header in request.headers.getall("cookie", []):
         for pair in header.split(";"):
@@ -44,25 +46,27 @@ def read_cookie(service: AppContext, request: Request, cookie: str = SESSION_COO
     return None
 
 
-# --- The caller's address ------------------------------------------------------------------------------------------
+# --- The client's address ------------------------------------------------------------------------------------------
 
 
 def find_client(service: AppContext, request: Request) -> str:
-    """What counts as one caller: an IPv4 address, or an IPv6 /64, of which one customer has all.
+    """Return the client for rate limits: an IPv4 address, or an IPv6 /64 network.
 
-    It is the peer's, or where the peer is a trusted proxy the last one in X-Forwarded-For that is none.
+    One customer usually has a whole /64. It is the peer's address, or if the peer is a trusted proxy, the last
+    address in
+    X-Forwarded-For that is not one.
     """
     peer = request.conn_info.client_ip if request.conn_info else ""
     lines = request.headers.getall("x-forwarded-for", None)
     if not lines:
-        return _resolve_client_cached(peer, "", ())  # nobody need be trusted
+        return _resolve_client_cached(peer, "", ())  # no proxy header: trust does not matter
     forwarded = ",".join(lines)
-    read = _resolve_client_cached if len(forwarded) <= FORWARDED_CACHE_CHARS else _resolve_client
-    return read(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
+    resolve = _resolve_client_cached if len(forwarded) <= FORWARDED_CACHE_CHARS else _resolve_client
+    return resolve(peer, forwarded, tuple(service.runtime.settings.server.trusted_proxies))
 
 
 def find_loggable_client(service: AppContext, request: Request) -> str:
-    """The same as it is written down: whatever a proxy said, it is ASCII, and one line."""
+    """Return the client as one line of ASCII, whatever a proxy sent."""
     return _escape(find_client(service, request))
 
 
@@ -75,12 +79,12 @@ def _resolve_client(peer: str, forwarded: str, trusted: tuple[str, ...]) -> str:
     address = _parse_address(peer)
     if address is None:
         return peer
-    before = [part for part in map(str.strip, forwarded.split(",")) if part]
-    while before and _is_trusted(trusted, address):
-        named = _parse_address(before.pop())
-        if named is None:
+    hops = [part for part in map(str.strip, forwarded.split(",")) if part]
+    while hops and _is_trusted(trusted, address):
+        hop = _parse_address(hops.pop())
+        if hop is None:
             break
-        address = named
+        address = hop
     return str(address if address.version == 4 else ipaddress.ip_network((address, 64), strict=False))
 
 
@@ -88,7 +92,7 @@ _resolve_client_cached = functools.lru_cache(CLIENT_CACHE_MAX)(_resolve_client)
 
 
 def is_client_unnamed(service: AppContext, request: Request) -> bool:
-    """Whether the peer is a trusted proxy, or this machine itself, and names no client in X-Forwarded-For."""
+    """Return whether the peer is a trusted proxy or this machine and sent no X-Forwarded-For."""
     peer = _peer_address(request)
     trusted = tuple(service.runtime.settings.server.trusted_proxies)
     return peer is not None and _is_trusted(trusted, peer) and "x-forwarded-for" not in request.headers
@@ -99,7 +103,7 @@ def _peer_address(request: Request) -> Address | None:
 
 
 def _parse_address(text: str) -> Address | None:
-    """An address, with a port or without, of IPv4 even where it is written as IPv6; None for anything else."""
+    """Return an address given with or without a port (IPv4-mapped IPv6 as IPv4), or None."""
     try:
         found = ipaddress.ip_address(strip_port(text).partition("%")[0])
     except ValueError:
@@ -114,21 +118,23 @@ def _is_trusted(trusted: tuple[str, ...], address: Address) -> bool:
 _trusted_networks = functools.cache(parse_networks)
 
 
-# --- Which host, whose page ------------------------------------------------------------------------------------------
+# --- Host and origin -----------------------------------------------------------------------------------------------
 
 
 def check_host(service: AppContext, request: Request) -> None:
-    """ApiError `http.host` for a request that was meant for another host, once `server.base_url` says which is ours.
+    """Raise ApiError `http.host` unless the request is for the configured host.
 
-    Health checks may name any host: they ask by address. So may who asks on loopback for loopback.
+    Without `server.base_url` there is none. Health checks may use any host, since they connect by address. So may
+    loopback
+    clients that name loopback.
     """
-    ours = service.runtime.settings.server.base_url
-    if not ours or request.path in HEALTH_PATHS:
+    base_url = service.runtime.settings.server.base_url
+    if not base_url or request.path in HEALTH_PATHS:
         return
-    named, host = request.headers.getall("host", []), _host_of(ours)
+    named, host = request.headers.getall("host", []), _host_of(base_url)
     if named == [host]:
-        return  # as nearly everybody writes it
-    if len(named) != 1 or not (_is_same_host(named[0], ours) or is_local(request, named[0])):
+        return  # the usual spelling, checked first
+    if len(named) != 1 or not (_is_same_host(named[0], base_url) or is_local(request, named[0])):
         raise rule_error("http.host", f"This server is {host}; the request is for another host.")
 
 
@@ -150,24 +156,24 @@ def _is_same_host(named: str, base_url: str) -> bool:
 
 
 def is_local(request: Request, named: str) -> bool:
-    """Whether the peer is on loopback, and the host that it names is too."""
+    """Return whether both the peer and the host that it names are loopback."""
     peer = _peer_address(request)
     return is_loopback(named) and peer is not None and peer.is_loopback
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, with a port or without, is this machine's own name for itself."""
+    """Return whether a host, with or without a port, is `localhost` or a loopback address."""
     address = _parse_address(host)
     return host.partition(":")[0].lower() == "localhost" or (address is not None and address.is_loopback)
 
 
 def is_same_origin(headers: Mapping[str, str], base_url: str) -> bool:
-    """Fetch metadata and Origin agree that the request comes from a page of this server, where a browser says so."""
+    """Return whether Sec-Fetch-Site and Origin, if sent, name a page of this server."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = headers.get("origin")
     if origin == "null":
-        # What browsers send for forms of pages with `Referrer-Policy: no-referrer`, such as ours.
+        # Browsers send this for forms of pages with `Referrer-Policy: no-referrer`, such as ours.
         return "sec-fetch-site" in headers
     if origin is None:
         return True

@@ -1,4 +1,4 @@
-"""For whatever watches the server: is the process there, and can it do its work."""
+"""Health checks for monitoring: `/healthz` (alive) and `/readyz` (able to work)."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ READYZ = Operation(
 
 
 async def readyz(call: RequestContext) -> HandlerResponse:
-    """GET /readyz: the files are usable, the database can be read and written, the scheduler is alive."""
+    """GET /readyz: data directory, database and scheduler work."""
     service = call.service
-    doubtful = await asyncio.to_thread(_is_write_check_needed, service)
-    await instance.probe_write(service, doubtful)
-    paused, named, left, key = await service.read(
+    needs_write = await asyncio.to_thread(_is_write_check_needed, service)
+    await instance.probe_write(service, needs_write)
+    paused, has_files, uncanceled, key = await service.read(
         lambda: (
             instance.get_pause_reason(),
             files.has_references(),
@@ -61,30 +61,30 @@ async def readyz(call: RequestContext) -> HandlerResponse:
             instance.find_key_id(),
         )
     )
-    why = await asyncio.to_thread(_find_problem, service, named, key or service.runtime.vault.key_id)
-    if why is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
-        why = "the scheduler is not responding"
-    if why:
-        raise rule_error("storage.unavailable", f"{why[0].upper()}{why[1:]}.", retry_after=RETRY_SECONDS)
-    silent = [found.name for found in service.upstream.breakers.open() if found.name in service.sites]
+    problem = await asyncio.to_thread(_find_problem, service, has_files, key or service.runtime.vault.key_id)
+    if problem is None and service.runtime.clock.monotonic() - call.engine.heartbeat > HEARTBEAT_SECONDS:
+        problem = "the scheduler is not responding"
+    if problem:
+        raise rule_error("storage.unavailable", f"{problem[0].upper()}{problem[1:]}.", retry_after=RETRY_SECONDS)
+    silent = [circuit.name for circuit in service.upstream.breakers.open() if circuit.name in service.sites]
     state: ReadyBody = {
         "status": "ok",
         "publishing": "paused" if paused else "active",
         "reason": cast_present(paused),
-        "canceling": cast_present(left or None),
+        "canceling": cast_present(uncanceled or None),
         "silent": cast_present(silent or None),
     }
     return HandlerResponse(without_none(state, "reason", "canceling", "silent"))
 
 
 def _is_write_check_needed(service: AppContext) -> bool:
-    """Whether only a true write can say that one is possible: the last one failed, or the disk is nearly full."""
+    """Return whether to test a real write: the last one failed, or the disk is nearly full."""
     try:
         return bool(service.db.failing) or shutil.disk_usage(service.db.path.parent).free < FREE_DISK_MIN
     except OSError:
         return True
 
 
-def _find_problem(service: AppContext, named: bool, key: str) -> str | None:
+def _find_problem(service: AppContext, has_files: bool, key: str) -> str | None:
     settings = service.runtime.settings
-    return files.find_problem(settings.data_dir, named) or find_key_problem(settings, key)
+    return files.find_problem(settings.data_dir, has_files) or find_key_problem(settings, key)

@@ -1,4 +1,4 @@
-"""`GET /metrics`: for Prometheus, on this machine or with the token of the settings."""
+"""`GET /metrics` for Prometheus: from this machine, or with the token of the settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def read_metrics(call: RequestContext) -> HandlerResponse:
 
 
 def format_families(families: Iterable[Metric]) -> bytes:
-    """Metric families that have been read already, in Prometheus' text format."""
+    """Return metric families in Prometheus' text format."""
 
     class Given(Collector):
         def collect(self) -> Iterable[Metric]:
@@ -39,7 +39,7 @@ def format_families(families: Iterable[Metric]) -> bytes:
 
 
 def _check_access(call: RequestContext) -> None:
-    """ApiError `unauthenticated`, or rule `read_metrics.unforwarded`, without the token from elsewhere."""
+    """Raise `unauthenticated` or rule `metrics.unforwarded` without the token from elsewhere."""
     token, presented = call.service.runtime.settings.server.metrics_token, handler.find_bearer(call.request)
     if token and presented is not None and hmac.compare_digest(presented.encode(), token.encode()):
         return
@@ -53,10 +53,9 @@ def _check_access(call: RequestContext) -> None:
 
 
 def _is_local(call: RequestContext) -> bool:
-    """Whether it comes from this machine to this machine, and no proxy can have passed it on.
+    """Return whether the request comes from this machine and no proxy can have forwarded it.
 
-    A proxy may keep quiet about itself and rewrite Host: where there is a public address, nothing without a token is
-    known to be local.
+    A proxy may hide itself and rewrite Host. So with a public address no request without the token counts as local.
     """
     public = call.service.runtime.settings.server.base_url.partition("://")[2]
     if public and not request_headers.is_loopback(public):

@@ -1,4 +1,4 @@
-"""What this server tells authorization servers of itself, as an OAuth client without registration."""
+"""This server's OAuth client metadata, for authorization servers without registration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 
 async def read_metadata(call: RequestContext) -> HandlerResponse:
-    """GET /oauth/client-metadata.json: its address is the client's id."""
+    """GET /oauth/client-metadata.json: its URL is the client id."""
     return await _document(call, "client-metadata.json")
 
 
 async def read_jwks(call: RequestContext) -> HandlerResponse:
-    """GET /oauth/jwks.json: the public half of the key that signs for the client."""
+    """GET /oauth/jwks.json: the public key of the client's signatures."""
     return await _document(call, "jwks.json")
 
 

@@ -38,8 +38,8 @@ def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:
     async def scene() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: troubles.append(context))
-        door = object.__new__(RequestPipeline)
-        door._inside, door._closed = 0, False
+        pipeline = object.__new__(RequestPipeline)
+        pipeline._running, pipeline._closed = 0, False
         goes_on = loop.create_future()
 
         async def handler(_: object) -> None:
@@ -47,11 +47,11 @@ def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:
             raise ApiError("not_found")
 
         route = SimpleNamespace(constant=False, handler=handler)
-        call: Any = SimpleNamespace(route=route, close=lambda: None, lose=lambda: lost.append("lost"))
-        waits = loop.create_task(door._to_its_end(call))
+        call: Any = SimpleNamespace(route=route, cdisconnect=lambda: None, disconnect=lambda: lost.append("lost"))
+        waits = loop.create_task(pipeline._handle_in_task(call))
         await asyncio.sleep(0)
         goes_on.set_result(None)
-        while door._inside:
+        while pipeline._running:
             await asyncio.sleep(0)
         waits.cancel()  # the error is there, and whoever waits for it has not been told
         with pytest.raises(asyncio.CancelledError):

@@ -174,15 +174,15 @@ def test_every_verb_logs_one_line_with_caller_and_address(
     callers: dict[str, ApiClient] = {
         f"key {corpus.alice.key_id}": corpus.alice.api,
         "user": browser,
-        "nobody known": nobody,
+        "anonymous": nobody,
     }
     for number, (who, api) in enumerate(callers.items()):
         answer = ask(api, route, f"the-act-{number}")
         said = [record.getMessage() for record in caplog.records if record.name == "socialpub.web"]
         (line,) = [line for line in said if f"the-act-{number} " in line]
-        known = who if route.is_api or who == "nobody known" else "(nobody known|user)"
-        known = "nobody known" if route.guard == "key" and who == "user" else known
-        known = "nobody known" if route.guard in ("open", "page") and who.startswith("key") else known
+        known = who if route.is_api or who == "anonymous" else "(anonymous|user)"
+        known = "anonymous" if route.guard == "key" and who == "user" else known
+        known = "anonymous" if route.guard in ("open", "page") and who.startswith("key") else known
         assert re.search(rf" {answer.status_code} \d+ms by {known}.* from 127\.0\.0\.1", line), line
         if answer.is_error and "json" in answer.headers["Content-Type"]:
             assert f": {answer.json()['error']['code']}" in line

@@ -23,7 +23,7 @@ STREAMS, ALL_STREAMS = 2_000, 20_000
 
 # What the server refuses although both others take it (or would, once the rest has come), and why that is right.
 STRICTER = {
-    "the Host is not a host": "RFC 9112 3.2: a server MUST answer 400 to an invalid Host",
+    "the Host is invalid": "RFC 9112 3.2: a server MUST answer 400 to an invalid Host",
     "HTTP/1.0 has no Transfer-Encoding": "RFC 9112 6.1: such a message MUST be treated as if its framing is faulty",
     "the version is neither HTTP/1.0 nor HTTP/1.1": "nothing else is spoken here; the framing of HTTP/2 is another",
     "the request target is neither a path nor an http address": "this server is no proxy: RFC 9112 3.2",

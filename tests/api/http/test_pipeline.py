@@ -96,7 +96,7 @@ def test_what_writes_runs_in_a_task_that_goes_on_without_its_caller(alice: Perso
     alice.api.get("/healthz")
     tasks.clear()
     alice.api.delete(f"/v1/posts/{UNKNOWN_ID}")
-    assert [name for name in tasks if name.startswith("RequestPipeline.")] == ["RequestPipeline._handled"]
+    assert [name for name in tasks if name.startswith("RequestPipeline.")] == ["RequestPipeline._run_handler"]
 
 
 def test_a_refusal_is_gone_with_its_answer(alice: Person, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,4 +294,4 @@ def test_late_response_does_not_say_that_nothing_was_changed(
         answer = send(world, world.body())
     assert answer.status_code == 503
     assert "nothing was changed" not in json.dumps(answer.json()).lower()
-    assert "may yet be done" in error_of(answer)["remediation"]
+    assert "may still be carried out" in error_of(answer)["remediation"]

@@ -149,20 +149,22 @@ async def require_proof(call: RequestContext, form: Mapping[str, str]) -> None:
     ApiError `session.proof`, `rate_limited`: show the page again, which has a field for it (`ui.proof`).
     """
     if await signin.reauthenticate_if_stale(
-        call.who, call.engine.throttle, form.get("password", ""), *_client_and_device(call)
+        call.actor, call.engine.throttle, form.get("password", ""), *_client_and_device(call)
     ):
         await _record_proof(call)
 
 
 async def require_password(call: RequestContext, form: Mapping[str, str]) -> None:
     """The same, be it that they gave it a moment ago: for what only they may do, and nobody who finds their screen."""
-    await signin.reauthenticate(call.who, call.engine.throttle, form.get("password", ""), *_client_and_device(call))
+    await signin.reauthenticate(call.actor, call.engine.throttle, form.get("password", ""), *_client_and_device(call))
     await _record_proof(call)
 
 
 async def _record_proof(call: RequestContext) -> None:
     """Its row says what was done, and not what for: that has its own, once it is done."""
-    await actions.perform(call.who._replace(act=call.act._replace(verb=PROOF_VERB)), sessions.record_password_check)
+    await actions.perform(
+        call.actor._replace(act=call.audit_context._replace(verb=PROOF_VERB)), sessions.record_password_check
+    )
 
 
 def _client_and_device(call: RequestContext) -> tuple[str, str | None]:
