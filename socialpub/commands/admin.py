@@ -92,9 +92,9 @@ def migrate(options: CommandOptions) -> dict[str, Any]:
     """Migrate; return `{from, to, applied}`. Raises RefusedError beside a server, if pending."""
     settings = load_settings(options)
     make_private(settings)
-    with contextlib.ExitStack() as held, copy_detection.record_own_changes(settings):
+    with contextlib.ExitStack() as stack, copy_detection.record_own_changes(settings):
         if _is_behind(settings.database_path):
-            held.enter_context(hold_server_lock(settings))  # no server may start meanwhile
+            stack.enter_context(hold_server_lock(settings))  # no server may start meanwhile
         before, after, applied = migration.migrate(settings.database_path, keep=settings.backup.before_upgrade)
     return {"from": before, "to": after, "applied": applied}
 
@@ -137,8 +137,8 @@ def org_delete(options: CommandOptions) -> ActionBody:
     return dict(planned)
 
 
-def _describe_deletion(told: Mapping[str, Any]) -> list[str]:
-    return [f"  {line}" for line in organization_deletion.format_lines(told["ends"])]
+def _describe_deletion(deletion: Mapping[str, Any]) -> list[str]:
+    return [f"  {line}" for line in organization_deletion.format_lines(deletion["ends"])]
 
 
 def org_set_tier(options: CommandOptions) -> ActionBody:
@@ -176,12 +176,12 @@ def profile_show(options: CommandOptions) -> ActionBody:
 
 
 def _profile(row: ProfileRow) -> ActionBody:
-    held = profiles.count_usage(Scope(row["organization"]), row["id"])
+    usage = profiles.count_usage(Scope(row["organization"]), row["id"])
     return {
         **profiles.to_body(row),
         "organizationId": row["organization"],
-        "accounts": held.accounts,
-        "keys": held.keys,
+        "accounts": usage.accounts,
+        "keys": usage.keys,
     }
 
 
@@ -331,18 +331,18 @@ def account_disconnect(options: CommandOptions) -> ActionBody:
 
 def _describe_disconnect(row: AccountRow, waiting: int, *, keep: bool) -> str:
     label = platforms.platform(row["platform"]).label
-    posts = {0: "No post waits", 1: "1 post waits"}.get(waiting, f"{waiting} posts wait")
-    then = "kept, and to go out if it is connected again in time" if keep else "canceled"
-    told = f"{posts} for it: to be {then}." if waiting else f"{posts} for it."
+    posts = {0: "No post is", 1: "1 post is"}.get(waiting, f"{waiting} posts are")
+    then = "kept, and published if you reconnect the account in time" if keep else "canceled"
+    outcome = f"{posts} scheduled on it and will be {then}." if waiting else f"{posts} scheduled on it."
     return (
-        f"{label} account {row['display_name'] or row['platform_account_id']}: its tokens are erased here, and its "
-        f"authorization ends at {label} where that is possible. {told}"
+        f"{label} account {row['display_name'] or row['platform_account_id']}: its tokens are deleted here and, where "
+        f"possible, revoked at {label}. {outcome}"
     )
 
 
-def _confirm(options: CommandOptions, happens: str) -> None:
+def _confirm(options: CommandOptions, consequences: str) -> None:
     """Print the consequences and ask for confirmation, if interactive."""
-    print(happens, file=sys.stderr)
+    print(consequences, file=sys.stderr)
     if options.yes:
         return
     if not sys.stdin.isatty():

@@ -68,10 +68,10 @@ def restore(options: CommandOptions) -> dict[str, Any]:
     for folder in (settings.data_dir, settings.data_dir / "media", settings.key_file.parent):
         sweep(folder)
     with hold_server_lock(settings):
-        there = restoration.find_existing(settings)
-        if there:
+        existing = restoration.find_existing(settings)
+        if existing:
             raise CommandRefusedError(
-                f"{there} is there already, and a restore overwrites nothing. Move it and the files beside it away, "
+                f"{existing} already exists, and a restore overwrites nothing. Move it and the files beside it away, "
                 "or choose other paths: --database FILE --data-dir DIR"
             )
         with _local_file(options) as file:
@@ -176,7 +176,7 @@ def make_progress(options: CommandOptions) -> Callable[[str, int, int], None]:
         return lambda what, done, total: None
     before = ""
 
-    def tell(what: str, done: int, total: int) -> None:
+    def show(what: str, done: int, total: int) -> None:
         nonlocal before
         share = min(1.0, done / max(1, total))
         line = f"{what:<20} [{'#' * int(share * BAR_WIDTH):<{BAR_WIDTH}}] {share:4.0%}"
@@ -185,4 +185,4 @@ def make_progress(options: CommandOptions) -> Callable[[str, int, int], None]:
             print(f"\r{line}", end=end, file=sys.stderr, flush=True)
             before = line
 
-    return tell
+    return show

@@ -78,7 +78,7 @@ def demo(options: CommandOptions) -> dict[str, Any] | None:
     if options.once:
         logging.getLogger().setLevel(logging.ERROR)
         if not options.json:
-            print("Publishing a text with a picture to simulated platforms …", file=sys.stderr, flush=True)
+            print("Publishing a text with an image to the simulated platforms …", file=sys.stderr, flush=True)
     raise_file_limit()
     clock = ReplayClock()
     with _open_folder(options) as folder, simulator_server.SimulatorThread(clock) as lab:
@@ -120,12 +120,12 @@ def create_with_history(wanted: Settings, lab: simulator_server.SimulatorThread,
     sock, bound = bind(wanted)
     logging.disable(logging.CRITICAL)
     try:
-        clock.begin()
+        clock.start_in_past()
         service = start_isolated(bound, clock)
         shown = create_sample_data(service, lab)
         bakery = _create_second_profile(service, lab, shown)
         with sock, serve_in_thread(service, sock):
-            DemoHistory(service, lab.lab, lab.url, clock, shown["key"], bakery).live()
+            DemoHistory(service, lab.lab, lab.url, clock, shown["key"], bakery).replay()
     finally:
         logging.disable(logging.NOTSET)
     return shown
@@ -141,7 +141,7 @@ def _open_folder(options: CommandOptions) -> Iterator[Path]:
     folder = Path(options.data_dir)
     if folder.exists() and any(folder.iterdir()):
         if not (folder / ".socialpub-demo").exists():
-            raise StartError(f"{folder} is not empty and was not made by a demo; name another folder")
+            raise StartError(f"{folder} is not empty and was not created by the demo; choose another directory")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".socialpub-demo").touch()
@@ -279,17 +279,17 @@ def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url:
     curl = f'curl {shown["url"]}/v1/posts -H "Authorization: Bearer $KEY" -d'
     first = json.dumps({"targets": [{"platform": shown["accounts"][0]["platform"]}], "text": "Hello"})
     print(
-        f"\nsocialpub is running at {shown['url']} with a made-up {_names()} account.\n\n"
+        f"\nsocialpub is running at {shown['url']} with a simulated {_names()} account.\n\n"
         f"  Sign in    {shown['url']}/login as {shown['login']['email']} with {shown['login']['password']}\n"
         f"  Reference  {shown['url']}/docs\n"
         f"  Platforms  {lab_url} shows what was published\n\n"
         "Publish something, from another terminal:\n\n"
         f"  export KEY={shown['key']}\n"
         f"  {curl} '{first}'\n\n"
-        "An image to all of them, and a video to those that take one:\n\n"
+        "An image to all accounts, and a video to those that accept one:\n\n"
         f"  {curl} @{folder}/image.json\n"
         f"  {curl} @{folder}/video.json\n\n"
-        "Ctrl-C stops it; nothing is kept.",
+        "Ctrl-C stops the server and deletes its data.",
         flush=True,
     )
     sys.stdout.flush()

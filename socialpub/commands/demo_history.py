@@ -32,22 +32,22 @@ class ReplayClock(SystemClock):
     """Clock that starts days ago, until advanced to now."""
 
     def __init__(self) -> None:
-        self._behind_ms = self._led_ms = 0
+        self._behind_ms = self._advanced_ms = 0
 
-    def begin(self) -> None:
+    def start_in_past(self) -> None:
         self._behind_ms = DAYS * DAY_MS
 
     def now_ms(self) -> int:
         return super().now_ms() - self._behind_ms
 
     def monotonic(self) -> float:
-        return super().monotonic() + self._led_ms / 1000
+        return super().monotonic() + self._advanced_ms / 1000
 
-    def lead(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Advance the clock, but not beyond now."""
         by_ms = min(self._behind_ms, max(0, int(seconds * 1000)))
         self._behind_ms -= by_ms
-        self._led_ms += by_ms
+        self._advanced_ms += by_ms
 
 
 @dataclass
@@ -63,12 +63,12 @@ class DemoHistory:
     _media: dict[str, str] = field(default_factory=dict)
     _client: outbound.HttpClient = field(default_factory=lambda: outbound.HttpClient(outbound.UNGUARDED_POLICY))
 
-    def live(self) -> None:
+    def replay(self) -> None:
         """Replay the whole story in order, up to now."""
         with self._client:
-            self._live()
+            self._replay()
 
-    def _live(self) -> None:
+    def _replay(self) -> None:
         self.lab.configure(processing_ms=0)  # platforms only process for long where a scene says so
         now = SystemClock().now_ms()
         for picture in PICTURES:
@@ -81,26 +81,26 @@ class DemoHistory:
                 "description": "The shop's website",
                 "events": events,
             }
-            self._ask("POST", "/v1/webhook-endpoints", self.main, json=hook)
+            self._request("POST", "/v1/webhook-endpoints", self.main, json=hook)
         chat = {"to": {"kind": "slack", "url": f"{self.lab_url}/hooks/200"}, "description": "The kitchen's chat"}
-        self._ask("POST", "/v1/notification-channels", self.main, json=chat)
-        asked: dict[int, dict[str, Any]] = {}
+        self._request("POST", "/v1/notification-channels", self.main, json=chat)
+        batches: dict[int, dict[str, Any]] = {}
         for at, number, is_due in sorted(_schedule(now)):
             scene = SCENES[number]
-            self._until(at)
+            self._advance_to(at)
             if not is_due:
-                asked[number] = self._post(scene, None if scene.at_once else scene.when.ms(now))
+                batches[number] = self._post(scene, None if scene.at_once else scene.when.ms(now))
             if is_due or scene.at_once:
-                self._goes_out(scene, asked[number])
-        self._until(SystemClock().now_ms())
+                self._publish(scene, batches[number])
+        self._advance_to(SystemClock().now_ms())
         token_refresh.warn_ending(self.service)  # as a server does every minute
         self.lab.configure(processing_ms=PROCESSING_MS)
 
-    def _until(self, at_ms: int) -> None:
-        self.clock.lead((at_ms - self.clock.now_ms()) / 1000)
-        self._ring()
+    def _advance_to(self, at_ms: int) -> None:
+        self.clock.advance((at_ms - self.clock.now_ms()) / 1000)
+        self._wake()
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         self.service.jobs.bell.ring()
         self.service.wake_deliveries([])
 
@@ -112,8 +112,8 @@ class DemoHistory:
         if due_ms is not None:
             body["scheduledAt"] = format_iso(due_ms)
         if scene.at_once:
-            self._in_the_mood(scene)
-        batch: dict[str, Any] = self._ask(
+            self._apply_faults(scene)
+        batch: dict[str, Any] = self._request(
             "POST", "/v1/posts", self._key(scene), json=body, headers={"Prefer": "respond-async"}
         )
         self._change(scene, batch)
@@ -123,20 +123,20 @@ class DemoHistory:
         """Apply a user's change before publication."""
         address = f"/v1/posts/{batch['results'][-1]['postId']}"
         if scene.then == "cancel":
-            self._ask("DELETE", address, self._key(scene))
+            self._request("DELETE", address, self._key(scene))
         if scene.then == "move":
             later = format_iso(scene.when.ms(SystemClock().now_ms()) + DAY_MS)
-            self._ask("PATCH", address, self._key(scene), json={"scheduledAt": later})
+            self._request("PATCH", address, self._key(scene), json={"scheduledAt": later})
 
-    def _goes_out(self, scene: Scene, batch: dict[str, Any]) -> None:
+    def _publish(self, scene: Scene, batch: dict[str, Any]) -> None:
         """Advance time until the batch has ended, or waits for a slow platform."""
-        self._in_the_mood(scene)
-        self._ring()
+        self._apply_faults(scene)
+        self._wake()
         self._wait(scene, batch["id"])
         self.lab.faults.clear()
         self.lab.configure(processing_ms=0)
 
-    def _in_the_mood(self, scene: Scene) -> None:
+    def _apply_faults(self, scene: Scene) -> None:
         self.lab.faults.clear()
         self.lab.faults.add(scene.faults)
         self.lab.configure(processing_ms=scene.processing_ms)
@@ -148,29 +148,29 @@ class DemoHistory:
             if self.service.is_busy():
                 step = STEP_SECONDS
                 continue
-            if self._is_over(scene, batch):
+            if self._has_ended(scene, batch):
                 return
-            self.clock.lead(step)
-            self._ring()
+            self.clock.advance(step)
+            self._wake()
             step = min(step * 2, STEP_MAX_SECONDS)
         raise RuntimeError(f"the demo's post did not end: {scene.text}")
 
-    def _is_over(self, scene: Scene, batch: str) -> bool:
-        posts = self._ask("GET", f"/v1/posts?batchId={batch}", self._key(scene))["data"]
-        over = FINAL_STATES | ({"publishing"} if scene.processing_ms else set())
-        return all(post["status"] in over for post in posts)
+    def _has_ended(self, scene: Scene, batch: str) -> bool:
+        posts = self._request("GET", f"/v1/posts?batchId={batch}", self._key(scene))["data"]
+        ended = FINAL_STATES | ({"publishing"} if scene.processing_ms else set())
+        return all(post["status"] in ended for post in posts)
 
     def _upload(self, name: str, content: bytes, alt: str) -> str:
-        answer = self._ask("POST", "/v1/media", self.main, files={"file": (name, content)}, data={"altText": alt})
+        answer = self._request("POST", "/v1/media", self.main, files={"file": (name, content)}, data={"altText": alt})
         return str(answer["id"])
 
     def _key(self, scene: Scene) -> str:
         return self.bakery if scene.bakery else self.main
 
-    def _ask(self, method: str, path: str, key: str, headers: dict[str, str] | None = None, **sent: Any) -> Any:
-        known = {"Authorization": f"Bearer {key}", **(headers or {})}
+    def _request(self, method: str, path: str, key: str, headers: dict[str, str] | None = None, **sent: Any) -> Any:
+        all_headers = {"Authorization": f"Bearer {key}", **(headers or {})}
         address = f"{self.service.base_url}{path}"
-        answer = self._client.request(method, address, headers=known, **sent)
+        answer = self._client.request(method, address, headers=all_headers, **sent)
         answer.raise_for_status()
         return answer.json() if answer.content else None
 

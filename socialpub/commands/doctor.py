@@ -59,7 +59,7 @@ def doctor(options: CommandOptions) -> dict[str, Any]:
     ok = all(check.ok for check in checks)
     options.exit_code = 0 if ok else FAILED
     options.sentences = [line for check in checks for line in check.lines()]
-    options.sentences.append("Nothing is wrong." if ok else "Something is wrong: see FAIL above.")
+    options.sentences.append("No problems found." if ok else "Problems found: see FAIL above.")
     return {"ok": ok, "checks": [check.body() for check in checks]}
 
 
@@ -67,7 +67,7 @@ def _run_checks(options: CommandOptions) -> Iterator[DoctorCheck]:
     try:
         settings = load_settings(options)
     except ConfigError as error:
-        yield DoctorCheck("settings", False, str(error), "Correct it; the server does not start until then.")
+        yield DoctorCheck("settings", False, str(error), "Correct it. The server does not start until then.")
         return
     yield DoctorCheck("settings", True, f"read from {settings.read_from}")
     yield from _database(settings)
@@ -83,7 +83,7 @@ def _run_checks(options: CommandOptions) -> Iterator[DoctorCheck]:
 def _database(settings: Settings) -> Iterator[DoctorCheck]:
     path = settings.database_path
     if not path.exists():
-        yield DoctorCheck("database", True, f"{path} is not there; the first start makes it")
+        yield DoctorCheck("database", True, f"{path} does not exist yet; the first start creates it")
         return
     try:
         behind = migration.count_missing(path)
@@ -91,10 +91,12 @@ def _database(settings: Settings) -> Iterator[DoctorCheck]:
     except StartError as error:
         yield DoctorCheck("database", False, str(error), 'See "Restore" in docs/running.md.')
         return
-    looked = "all of it was checked" if whole else "its beginning was checked; the server checks the rest"
-    yield DoctorCheck("database", True, f"{path} is whole as far as it was seen ({looked})")
-    told = f"the next start runs {behind} migrations that it does not have yet" if behind else "it is up to date"
-    yield DoctorCheck("schema", True, told)
+    scope = "all of it was checked" if whole else "its start was checked; the server checks the rest"
+    yield DoctorCheck("database", True, f"{path} is not damaged ({scope})")
+    message = (
+        f"the next start runs {behind} migration{'' if behind == 1 else 's'}" if behind else "the schema is up to date"
+    )
+    yield DoctorCheck("schema", True, message)
     if not behind:
         yield from _check_content(settings)
 
@@ -106,24 +108,24 @@ def _check_content(settings: Settings) -> Iterator[DoctorCheck]:
         needed, named = database.read(lambda: (instance.list_needed_keys(), files.has_references())).result()
         running, now = is_served(settings.database_path), SystemClock().now_ms()
         found = database.read(lambda: server_status.load_status(now, running=running)).result()
-        asked = database.read(api_versions.list_checks).result()
+        versions = database.read(api_versions.list_checks).result()
     finally:
         database.close()
     yield _key(settings, needed)
-    trouble = files.find_problem(settings.data_dir, named)
+    problem = files.find_problem(settings.data_dir, named)
     yield DoctorCheck(
-        "data folder", trouble is None, trouble or f"{settings.data_dir} can be used", "Put it back." if trouble else ""
+        "data folder", problem is None, problem or f"{settings.data_dir} is usable", "Put it back." if problem else ""
     )
     yield from _convert_findings(found)
-    for each in asked:
+    for each in versions:
         yield _version(each)
 
 
 _HEALTHY_TEXTS = {
     server_status.SERVER: "a server runs on this database",
-    server_status.PUBLISHING: "it is not paused",
-    server_status.POSTS: "none is overdue, and none failed within a day",
-    server_status.ACCOUNTS: "none needs attention",
+    server_status.PUBLISHING: "publishing is not paused",
+    server_status.POSTS: "no post is overdue, and none failed in the last day",
+    server_status.ACCOUNTS: "no account needs attention",
 }
 
 
@@ -137,17 +139,17 @@ def _convert_findings(found: server_status.ServerStatus) -> Iterator[DoctorCheck
             yield DoctorCheck(about, True, well)
 
 
-def _version(asked: api_versions.VersionCheckResult) -> DoctorCheck:
+def _version(check: api_versions.VersionCheckResult) -> DoctorCheck:
     """Report the last version check of a platform."""
-    label, when = platforms.platform(asked.platform).label, format_iso(asked.at)
-    newer = f"; it answers {asked.newer} already" if asked.newer and asked.next_verdict == "good" else ""
-    if asked.verdict == "ended":
-        use = f" or set platforms.{asked.platform}.api_version to {asked.newer}" if newer else ""
-        said = f"{label} does not answer version {asked.pin} of its API any more ({asked.reason}, {when}){newer}"
+    label, when = platforms.platform(check.platform).label, format_iso(check.at)
+    newer = f"; version {check.newer} is available" if check.newer and check.next_verdict == "good" else ""
+    if check.verdict == "ended":
+        use = f" or set platforms.{check.platform}.api_version to {check.newer}" if newer else ""
+        said = f"{label} no longer serves version {check.pin} of its API ({check.reason}, {when}){newer}"
         return DoctorCheck(f"{label} version", False, said, f"Install a newer socialpub{use}.")
-    heard = "answered" if asked.verdict == "good" else "could not be checked"
+    result = "works" if check.verdict == "good" else "could not be checked"
     return DoctorCheck(
-        f"{label} version", True, f"version {asked.pin} of its API {heard} ({asked.reason}, {when}){newer}"
+        f"{label} version", True, f"version {check.pin} of its API {result} ({check.reason}, {when}){newer}"
     )
 
 
@@ -157,8 +159,8 @@ def _key(settings: Settings, needed: set[str]) -> DoctorCheck:
     try:
         load_vault(settings, needed=needed)
     except ConfigError as error:
-        return DoctorCheck("master key", False, str(error), "Put the right key back from your own copy.")
-    return DoctorCheck("master key", True, "it opens what the database has")
+        return DoctorCheck("master key", False, str(error), "Put the right key back from your copy.")
+    return DoctorCheck("master key", True, "it decrypts the database")
 
 
 def _disk(settings: Settings) -> Iterator[DoctorCheck]:
@@ -167,7 +169,7 @@ def _disk(settings: Settings) -> Iterator[DoctorCheck]:
     yield DoctorCheck(
         "disk",
         free >= FREE_DISK_MIN,
-        f"{free / 1e9:.1f} GB are free at {folder}",
+        f"{free / 1e9:.1f} GB free at {folder}",
         "" if free >= FREE_DISK_MIN else "Free some space: below 0.2 GB, uploads are rejected.",
     )
 
@@ -228,9 +230,9 @@ def _server(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
     try:
         reply = http.request("GET", url, timeout=CALL_SECONDS)
     except ApiError:
-        other = "It has other settings than these: name its settings file with --config, or its port."
+        other = "Its settings differ from these: give its settings file with --config, or correct the port."
         yield DoctorCheck(
-            "server address", False, f"a server runs on this database, and nothing answers at {url}", other
+            "server address", False, f"a server runs on this database, but does not answer at {url}", other
         )
         return
     said = reply.record().get("error", {}).get("message", "")
@@ -242,8 +244,8 @@ def _server(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
 
 def _public(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorCheck]:
     if not settings.server.base_url:
-        told = "server.base_url is not set: no platform can fetch media from here, and links name this machine"
-        yield DoctorCheck("public address", True, told)
+        message = "server.base_url is not set: platforms cannot fetch media, and links work only on this machine"
+        yield DoctorCheck("public address", True, message)
         return
     try:
         reply = http.request("GET", f"{settings.base_url}/healthz", timeout=CALL_SECONDS)
@@ -252,10 +254,10 @@ def _public(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
     except ApiError as error:
         yield DoctorCheck("public address", False, error.message, "Check the proxy, the name and the certificate.")
         return
-    told = (
-        f"{settings.base_url} {'is this server' if fine else f'answers {reply.status_code}, and not as socialpub does'}"
+    message = (
+        f"{settings.base_url} {'is this server' if fine else f'answers {reply.status_code}, but is not socialpub'}"
     )
-    yield DoctorCheck("public address", fine, told, "" if fine else "Check where the proxy sends requests.")
+    yield DoctorCheck("public address", fine, message, "" if fine else "Check where the proxy sends requests.")
     if seen is not None:
         yield _proxy(seen)
 
@@ -263,13 +265,11 @@ def _public(http: outbound.HttpClient, settings: Settings) -> Iterator[DoctorChe
 def _proxy(seen: outbound.UpstreamResponse) -> DoctorCheck:
     """Check that the proxy names its clients, by how the server refuses its metrics through it."""
     if seen.record().get("error", {}).get("rule") != "metrics.unforwarded":
-        return DoctorCheck(
-            "proxy", True, "requests through the public address name their client, or come without a proxy"
-        )
+        return DoctorCheck("proxy", True, "requests to the public address name their client, or come without a proxy")
     return DoctorCheck(
         "proxy",
         False,
-        "the proxy in front adds no X-Forwarded-For: all clients count as one, in limits and in the log",
+        "the proxy does not add X-Forwarded-For: rate limits and the log treat all clients as one",
         'Configure it to add the header: docs/running.md, "Proxy", has the lines for Caddy and nginx.',
     )
 
@@ -283,7 +283,7 @@ def _platform(http: outbound.HttpClient, platform: Platform, site: Site) -> Iter
     try:
         reply = http.request("GET", base, timeout=CALL_SECONDS)
     except ApiError as error:
-        yield DoctorCheck(name, False, error.message, "Check this machine's way to the internet.")
+        yield DoctorCheck(name, False, error.message, "Check this machine's internet connection.")
         return
     yield DoctorCheck(name, True, f"{base} answers")
     if platform.oauth and platform.oauth.app_check:
@@ -298,7 +298,7 @@ def _app(http: outbound.HttpClient, platform: Platform, site: Site) -> DoctorChe
         oauth.check_app(platform, http, site)
     except ApiError as error:
         return DoctorCheck(name, error.code != "platform_not_enabled", error.message, error.remediation or "")
-    return DoctorCheck(name, True, f"{platform.label} knows it")
+    return DoctorCheck(name, True, f"{platform.label} accepts the app")
 
 
 def _clock(name: str, reply: outbound.UpstreamResponse) -> Iterator[DoctorCheck]:
@@ -309,5 +309,7 @@ def _clock(name: str, reply: outbound.UpstreamResponse) -> Iterator[DoctorCheck]
         return
     drift = SystemClock().now_ms() / 1000 - there
     fine = abs(drift) < DRIFT_SECONDS
-    told = f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} {name}"
-    yield DoctorCheck("clock", fine, told, "" if fine else "Set it, and let NTP keep it: posts go out by this clock.")
+    message = f"{abs(drift):.0f} s {'ahead of' if drift > 0 else 'behind'} {name}"
+    yield DoctorCheck(
+        "clock", fine, message, "" if fine else "Set the clock, and run NTP: scheduled posts depend on it."
+    )

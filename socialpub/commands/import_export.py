@@ -37,7 +37,7 @@ from socialpub.platforms.contract import PublishWarning
 from socialpub.store.engine import sql
 from socialpub.store.engine.locks import StartError, try_lock
 
-AT_ONCE = 16  # lines per step: their writes share an fsync
+BATCH_LINES = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
 FAILED = 1
 Json = dict[str, Any]
@@ -81,12 +81,12 @@ def _to_file(options: CommandOptions, rows: Iterable[Json]) -> int:
     if file.exists():
         raise CommandRefusedError(f"{file} already exists, and an export overwrites nothing")
     try:
-        with create_folder(file.parent, PART_PREFIX) as desk:
-            with os.fdopen(private_files.create(desk / file.name), "w", encoding="utf-8", newline="") as into:
+        with create_folder(file.parent, PART_PREFIX) as folder:
+            with os.fdopen(private_files.create(folder / file.name), "w", encoding="utf-8", newline="") as into:
                 form = "csv" if options.csv or file.suffix.lower() == ".csv" else "ndjson"
                 lines = _write(into, rows, form, options)
             fault_injection.hit("export.mid")
-            os.replace(desk / file.name, file)
+            os.replace(folder / file.name, file)
     except OSError as error:
         raise StartError(f"{file} cannot be written: {os_errors.describe(error)}") from error
     return lines
@@ -143,15 +143,15 @@ class ImportReport:
 
     def refuse(self, line: int, found: Iterable[Json]) -> None:
         self.invalid += 1
-        self._keep(self.problems, line, found)
+        self._add(self.problems, line, found)
 
     def warn(self, line: int, found: Iterable[Json]) -> None:
-        self._keep(self.warnings, line, found)
+        self._add(self.warnings, line, found)
 
-    def _keep(self, kept: list[Json], line: int, found: Iterable[Json]) -> None:
-        kept.extend({"line": line, **one} for one in found)
-        kept.sort(key=lambda one: int(one["line"]))
-        del kept[PROBLEMS_SHOWN:]
+    def _add(self, rows: list[Json], line: int, found: Iterable[Json]) -> None:
+        rows.extend({"line": line, **one} for one in found)
+        rows.sort(key=lambda one: int(one["line"]))
+        del rows[PROBLEMS_SHOWN:]
 
     def body(self) -> Json:
         return dict(vars(self))
@@ -189,7 +189,9 @@ def _json(line: bytes) -> Json | ApiError:
 
 
 def bring(options: CommandOptions) -> Json:
-    """Check the whole file, then import it; return the report.
+    """Check the whole file, then import it, and return the report.
+
+    Its name is in the audit log.
 
     Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1.
     """
@@ -224,35 +226,40 @@ class _Import:
     """Import in two passes: check all lines, then write them."""
 
     def __init__(
-        self, who: Actor, file: Path, raw: BinaryIO, report: ImportReport, tell: Callable[[str, int, int], None]
+        self,
+        who: Actor,
+        file: Path,
+        raw: BinaryIO,
+        report: ImportReport,
+        show_progress: Callable[[str, int, int], None],
     ) -> None:
-        self._who, self._file, self._raw, self._report, self._tell = who, file, raw, report, tell
+        self._who, self._file, self._raw, self._report, self._show_progress = who, file, raw, report, show_progress
         self._find = post_import.make_account_finder(who)
         self._size = file.stat().st_size
         self._bad: set[int] = set()  # lines refused by the check
-        self._now: set[Any] = set()  # posts of the current step: a file may repeat one
+        self._in_step: set[Any] = set()  # posts of the current step: a file may repeat one
 
     async def run(self, options: CommandOptions) -> None:
-        await self._each("Looking through", self._look)
+        await self._each("checking", self._check)
         if options.check or (self._bad and not options.skip_invalid):
             return
         self._report.lines = self._report.there = 0
-        await self._each("Importing", self._bring_in)
+        await self._each("importing", self._write)
 
     async def _each(self, what: str, do: Callable[[int, post_import.ImportedPost], Awaitable[None]]) -> None:
         """Process the lines in small steps."""
         step: list[Line] = []
         for line in _lines(self._file, self._raw):
             step.append(line)
-            if len(step) == AT_ONCE:
+            if len(step) == BATCH_LINES:
                 await self._step(step, do)
                 step = []
-            self._tell(what, min(self._raw.tell(), self._size - 1), self._size)
+            self._show_progress(what, min(self._raw.tell(), self._size - 1), self._size)
         await self._step(step, do)
-        self._tell(what, self._size, self._size)
+        self._show_progress(what, self._size, self._size)
 
     async def _step(self, step: list[Line], do: Callable[[int, post_import.ImportedPost], Awaitable[None]]) -> None:
-        self._now.clear()
+        self._in_step.clear()
         await asyncio.gather(*(self._line(*line, do) for line in step))
         fault_injection.hit("import.step")
 
@@ -268,7 +275,7 @@ class _Import:
                 raise given
             wanted = post_import.parse_row(given, self._find)
             account = wanted.account
-            if await self._is_there(wanted):
+            if await self._is_imported(wanted):
                 self._report.there += 1
             else:
                 await do(number, wanted)
@@ -278,17 +285,17 @@ class _Import:
             self._bad.add(number)
             self._report.refuse(number, post_import.list_problems(error, account))
 
-    async def _is_there(self, wanted: post_import.ImportedPost) -> bool:
+    async def _is_imported(self, wanted: post_import.ImportedPost) -> bool:
         return await self._who.service.read(lambda: post_import.is_existing(wanted))
 
-    async def _look(self, number: int, wanted: post_import.ImportedPost) -> None:
+    async def _check(self, number: int, wanted: post_import.ImportedPost) -> None:
         self._report.warn(number, map(_read_warning, await post_import.check(self._who, wanted)))
 
-    async def _bring_in(self, number: int, wanted: post_import.ImportedPost) -> None:
-        if wanted.identity in self._now:
+    async def _write(self, number: int, wanted: post_import.ImportedPost) -> None:
+        if wanted.identity in self._in_step:
             self._report.there += 1
             return
-        self._now.add(wanted.identity)
+        self._in_step.add(wanted.identity)
         await post_import.accept_post(self._who, wanted)
         self._report.imported += 1
 

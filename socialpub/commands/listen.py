@@ -48,19 +48,19 @@ class PublicApi:
             raise _to_error(reply)
         if reply.lacks_record:
             raise ApiError(
-                "platform_unavailable", f"The server answered {reply.status_code}, but its answer {reply.unread}."
+                "platform_unavailable", f"The server answered {reply.status_code}, but its response {reply.unread}."
             )
         return reply.record()
 
 
 def _to_error(reply: outbound.UpstreamResponse) -> ApiError:
     """Convert the server's error, or report that it is not a socialpub."""
-    told = reply.record().get("error", {})
-    code = told.get("code") if told.get("code") in ERRORS else "platform_unavailable"
-    message = told.get("message") or f"The server answered {reply.status_code}."
+    error = reply.record().get("error", {})
+    code = error.get("code") if error.get("code") in ERRORS else "platform_unavailable"
+    message = error.get("message") or f"The server answered {reply.status_code}."
     retry_after = reply.retry_after
     return ApiError(
-        code, message, remediation=told.get("remediation", ""), status=reply.status_code, retry_after=retry_after
+        code, message, remediation=error.get("remediation", ""), status=reply.status_code, retry_after=retry_after
     )
 
 
@@ -70,7 +70,7 @@ def _to_error(reply: outbound.UpstreamResponse) -> ApiError:
 def listen(options: CommandOptions) -> None:
     """Forward every event from now on, until Ctrl-C."""
     if not options.forward_to and not options.print:
-        options.usage("name --forward-to, or --print, or both")
+        options.usage("give --forward-to, --print or both")
     _check_address(options, "url", options.url)
     if options.forward_to:
         _check_address(options, "forward-to", options.forward_to)
@@ -78,15 +78,15 @@ def listen(options: CommandOptions) -> None:
     try:
         base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
-        options.usage("a --secret is whsec_ and base64")
+        options.usage("--secret must be whsec_ followed by base64")
     api = PublicApi(options.url, options.key)
     params = {"type": options.types} if options.types else {}
     start = api.get("/v1/events", cursor="end", **params)["endCursor"]  # raises if refused, which ends the command
     _print_start(options, secret)
-    forward = EventForwarder(options, secret)
+    forwarder = EventForwarder(options, secret)
     try:
         for event in _events(api, start, params):
-            forward.hand_on(event)
+            forwarder.forward(event)
     except KeyboardInterrupt:
         _print_line("stopped")
 
@@ -99,7 +99,7 @@ def _check_address(options: CommandOptions, name: str, url: str) -> None:
     except ValueError:
         callable_ = False
     if not callable_:
-        options.usage(f"--{name} is an http or https URL, such as http://localhost:3000")
+        options.usage(f"--{name} must be an http or https URL, such as http://localhost:3000")
 
 
 def _print_start(options: CommandOptions, secret: str) -> None:
@@ -116,18 +116,18 @@ def _print_line(text: str) -> None:
 def _events(api: PublicApi, cursor: str, params: dict[str, str]) -> Iterator[Json]:
     """Yield the events after the cursor, in order and without end; retries on errors."""
     wait = threading.Event().wait
-    patience = POLL_SECONDS
+    delay = POLL_SECONDS
     while True:
         try:
             page = api.get("/v1/events", cursor=cursor, limit=str(PAGE), **params)
         except ApiError as error:
             if error.status < 500 and error.status != 429:
                 raise
-            patience = min(max(2 * patience, error.retry_after or 0), RETRY_SECONDS_MAX)
-            _print_line(f"{error.message} Asking again in {patience:.0f} s.")
-            wait(patience)
+            delay = min(max(2 * delay, error.retry_after or 0), RETRY_SECONDS_MAX)
+            _print_line(f"{error.message} Trying again in {delay:.0f} s.")
+            wait(delay)
             continue
-        patience = POLL_SECONDS
+        delay = POLL_SECONDS
         yield from page["data"]
         cursor = page["endCursor"]
         if page["nextCursor"] is None:
@@ -142,12 +142,12 @@ class EventForwarder:
         self._clock = SystemClock()
         self._ids = IdGenerator(self._clock, SYSTEM_ENTROPY)
 
-    def hand_on(self, event: Json) -> None:
+    def forward(self, event: Json) -> None:
         """Send an event if configured, and print the result; a failing receiver is skipped."""
         status = self._send(event) if self._options.forward_to else None
         if self._options.json:
-            told = {"type": event["type"], "id": event["id"], "status": status}
-            print(dumps(told | ({"event": event} if self._options.print else {})), flush=True)
+            row = {"type": event["type"], "id": event["id"], "status": status}
+            print(dumps(row | ({"event": event} if self._options.print else {})), flush=True)
             return
         print("  ".join(str(part) for part in (event["type"], event["id"], status) if part is not None), flush=True)
         if self._options.print:
@@ -186,13 +186,13 @@ def trigger(options: CommandOptions) -> list[Json]:
     body = {"type": options.type} | ({"data": _data(options)} if options.data is not None else {})
     endpoints = [options.endpoint] if options.endpoint else _find_endpoints(api, options.type)
     if not endpoints:
-        raise CommandRefusedError(f"no endpoint that is on wants {options.type}")
-    told = [
+        raise CommandRefusedError(f"no active endpoint is subscribed to {options.type}")
+    results = [
         _summarize_test(endpoint, api.post(f"/v1/webhook-endpoints/{endpoint}/test", body)) for endpoint in endpoints
     ]
-    if not all(row["delivered"] for row in told):
+    if not all(row["delivered"] for row in results):
         options.exit_code = 1
-    return told
+    return results
 
 
 def _data(options: CommandOptions) -> Json:
@@ -201,7 +201,7 @@ def _data(options: CommandOptions) -> Json:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        options.usage("--data is a JSON object")
+        options.usage("--data must be a JSON object")
     found: Json = value
     return found
 
@@ -211,6 +211,6 @@ def _find_endpoints(api: PublicApi, type_: str) -> list[str]:
     return [row["id"] for row in found if row["active"] and (not row["events"] or type_ in row["events"])]
 
 
-def _summarize_test(endpoint: str, told: Json) -> Json:
-    kept = {name: told[name] for name in ("delivered", "status", "errorName", "durationMs", "deliveryId")}
-    return {"endpoint": endpoint, "event": told["sentEvent"]["id"], **kept}
+def _summarize_test(endpoint: str, result: Json) -> Json:
+    fields = {name: result[name] for name in ("delivered", "status", "errorName", "durationMs", "deliveryId")}
+    return {"endpoint": endpoint, "event": result["sentEvent"]["id"], **fields}

@@ -38,7 +38,7 @@ def rotate(options: CommandOptions) -> dict[str, Any]:
         key_rotation.check_rotatable(service, running=is_served(service.db.path))
         begun = actions.perform_sync(make_actor(options, service), key_rotation.start)
         bar = make_progress(options)
-        made = key_rotation.reencrypt_all(service, lambda done, total: bar("sealing anew", done, total))
+        made = key_rotation.reencrypt_all(service, lambda done, total: bar("re-encrypting", done, total))
         options.exit_code = INCOMPLETE if made.needed else 0
         return {
             **begun,
@@ -52,12 +52,12 @@ def rotate(options: CommandOptions) -> dict[str, Any]:
 def _describe_next(service: AppContext, made: key_rotation.RotationResult) -> str:
     settings = service.runtime.settings
     if made.needed:
-        return f"values sealed with {', '.join(made.needed)} cannot be opened (the log names them): the old key stays"
+        return f"values encrypted with {', '.join(made.needed)} cannot be decrypted (see the log): keep the old key"
     if settings.security.encryption_keys:
-        return "take all keys but the first out of security.encryption_keys; backups from before today need the old one"
+        return "remove all keys but the first from security.encryption_keys; older backups need the old key"
     if not made.retired:
-        return f"{settings.key_file} holds one key, which seals everything"
-    return f"copy {settings.key_file} to your safe place; keep {', '.join(made.retired)} as long as backups from before"
+        return f"{settings.key_file} holds one key, which encrypts everything"
+    return f"copy {settings.key_file} to a safe place; keep {', '.join(made.retired)} as long as your older backups"
 
 
 # --- Lost key ------------------------------------------------------------------------------------------------------
@@ -119,16 +119,15 @@ def _confirm(options: CommandOptions, counts: dict[str, int]) -> None:
         return
     given_up = _LOSS_TEXT.format(**counts)
     if not sys.stdin.isatty():
-        raise CommandRefusedError(f"{given_up} To go on: --yes")
+        raise CommandRefusedError(f"{given_up} To continue, add --yes.")
     print(given_up, file=sys.stderr)
     if input("Type forget to continue: ").strip() != "forget":
         raise CommandRefusedError("Nothing was changed.")
 
 
 _LOSS_TEXT = (
-    "The master key is lost, and with it: the authorization of {accounts} accounts (each has to be connected again), "
-    "the secrets of {apps} platform apps that were typed in (to be typed in again), the signing "
-    "secrets of {webhooks} webhook endpoints (switched off until they have new ones), and where {channels} "
-    "notification channels lead (removed). Posts and their log stay. If you have a copy of the key, put it "
-    "in its place and do not go on: there is no way back."
+    "Without the master key you lose: the authorization of {accounts} accounts (reconnect each of them), the secrets "
+    "of {apps} platform apps (enter them again), the signing secrets of {webhooks} webhook endpoints (turned off until "
+    "you rotate their secrets), and {channels} notification channels (removed). Posts and their history stay. If you "
+    "have a copy of the key, stop here and put it back. This cannot be undone."
 )

@@ -25,4 +25,6 @@ def move(options: CommandOptions) -> dict[str, Any]:
         return {"database": str(path), **done, "next": _NEXT.format(folder=settings.data_dir)}
 
 
-_NEXT = "copy all of {folder} to its one new place (cp -a, rsync -a, tar), start it there within 7 days, remove it here"
+_NEXT = (
+    "copy all of {folder} to the new machine (cp -a, rsync -a, tar), start it there within 7 days, then delete it here"
+)

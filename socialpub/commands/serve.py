@@ -60,13 +60,13 @@ def serve(options: CommandOptions) -> None:
         sock, settings = bind(settings)
         with sock:
             service = start_service(settings)
-            log.info("settings: read from %s", settings.read_from)
+            log.info("settings read from %s", settings.read_from)
             token = users.create_setup_token(service)
             with export_traces(settings):
-                run(service, sock, lambda: _say_ready(settings, token))
+                run(service, sock, lambda: _print_ready(settings, token))
 
 
-def _say_ready(settings: Settings, setup_token: str | None) -> None:
+def _print_ready(settings: Settings, setup_token: str | None) -> None:
     # Printed at once: the log's own thread would interleave its lines.
     print(f"socialpub serves {settings.base_url}\n", end="", file=sys.stderr)
     if setup_token:
@@ -114,7 +114,7 @@ def run(service: AppContext, sock: socket.socket, ready: Callable[[], None]) -> 
     engine = BackgroundEngine(service)
     engine.on_fenced = lambda: os.kill(os.getpid(), signal.SIGTERM)
 
-    def begin() -> None:
+    def on_ready() -> None:
         # Startup objects are permanent: scanning them in each full collection would delay all requests by 50 ms and
         # more.
         gc.collect()
@@ -123,7 +123,7 @@ def run(service: AppContext, sock: socket.socket, ready: Callable[[], None]) -> 
         ready()
 
     try:
-        run_until_signal(run_engine_and_web(engine, serve_app(build_app(service, engine), sock)), begin)
+        run_until_signal(run_engine_and_web(engine, serve_app(build_app(service, engine), sock)), on_ready)
     except ApiError as error:
         if error.rule != "storage.unavailable":
             raise
@@ -224,15 +224,15 @@ def bind(settings: Settings) -> tuple[socket.socket, Settings]:
 def start_service(settings: Settings, where: HostIdentity | None = None, clock: Clock | None = None) -> AppContext:
     """Migrate and open the service with its keys. Raises StartError or ConfigError."""
     path, where = _prepare_directory(settings), where or identify_host()
-    for said in find_network_paths(settings, where):
-        log.warning("%s", said)
+    for problem in find_network_paths(settings, where):
+        log.warning("%s", problem)
     owed, needed = _check_database(settings) if path.exists() else (None, set())
     if needed:
         load_vault(settings, needed=needed)  # before anything is written
     is_new = not path.exists()
     migration.migrate(path, keep=settings.backup.before_upgrade)
     if is_new:
-        log.warning("made a new database at %s", path.resolve())
+        log.warning("created a new database at %s", path.resolve())
     models.check_columns(path)
     vault = load_vault(settings, needed=needed)
     service = open_context(Runtime(settings, vault, clock=clock or SystemClock(), host=where))
@@ -245,7 +245,7 @@ def start_service(settings: Settings, where: HostIdentity | None = None, clock: 
 def find_network_paths(settings: Settings, where: HostIdentity) -> list[str]:
     """Describe each data directory on a network file system."""
     folders = dict.fromkeys((settings.database_path.absolute().parent, settings.data_dir.absolute()))
-    return [said for folder in folders if (said := find_network_problem(folder, where.mounts))]
+    return [problem for folder in folders if (problem := find_network_problem(folder, where.mounts))]
 
 
 def join_service(settings: Settings) -> AppContext:
@@ -278,7 +278,7 @@ def find_database(settings: Settings) -> Path:
     """Return the path of the database. Raises RefusedError if missing, naming the settings."""
     path = settings.database_path
     if not path.exists():
-        raise CommandRefusedError(f"{path} is not there. The settings were read from {settings.read_from}.")
+        raise CommandRefusedError(f"{path} does not exist. The settings were read from {settings.read_from}.")
     return path
 
 
@@ -292,10 +292,10 @@ def check_schema(path: Path) -> None:
 def describe_older_schema(path: Path, lacking: int) -> str:
     """Compose the message about a file of an older version."""
     more = "1 more migration" if lacking == 1 else f"{lacking} more migrations"
-    wrote = f"{path} was written by an older socialpub: this one knows {more}. Nothing was changed."
+    outdated = f"{path} was written by an older socialpub: this version has {more}. Nothing was changed."
     if is_served(path):
-        return f"{wrote} A server runs on it: stop that one first, or use the commands of its version."
-    return f"{wrote} Make a backup, then upgrade it: socialpub migrate."
+        return f"{outdated} A server runs on it: stop that server first, or use the commands of its version."
+    return f"{outdated} Make a backup, then upgrade it: socialpub migrate."
 
 
 def _prepare_directory(settings: Settings) -> Path:
@@ -304,7 +304,7 @@ def _prepare_directory(settings: Settings) -> Path:
         private_files.make_folder(settings.data_dir)
     except OSError as error:
         raise StartError(
-            f"{settings.data_dir}: the data directory cannot be made: {os_errors.describe(error)}"
+            f"{settings.data_dir}: the data directory cannot be created: {os_errors.describe(error)}"
         ) from error
     make_private(settings)
     copy_detection.check_files(settings)
@@ -331,7 +331,7 @@ def _check_folders(service: AppContext) -> None:
         raise StartError(f"{settings.data_dir}: {why}. {_PUT_BACK}" if "gone" in why else f"{settings.data_dir}: {why}")
 
 
-_PUT_BACK = "Put it back, or, to go on without what was in it, make an empty one (mkdir)"
+_PUT_BACK = "Put it back, or create an empty one with mkdir to go on without its files"
 
 
 def _check_database(settings: Settings) -> tuple[app_context.PendingIntegrityCheck | None, set[str]]:

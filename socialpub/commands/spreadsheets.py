@@ -61,7 +61,7 @@ def lines(raw: BinaryIO) -> Iterator[Line]:
         yield (
             begins[0],
             make_line_error(
-                f"The line is not CSV in UTF-8: {error}; what follows is not looked at. Save it as CSV UTF-8."
+                f"The line is not CSV in UTF-8: {error}. The rest of the file was not checked. Save it as CSV UTF-8."
             ),
         )
     finally:
@@ -96,7 +96,7 @@ def _rows(text: Iterator[str], begins: list[int]) -> Iterator[Line]:
     cells = _cells(first, separator)
     names = [_canonical(cell) for cell in cells]
     if twice := next((name for name in names if name and names.count(name) > 1), None):
-        yield begins[0], make_line_error(f"The column {ascii(twice)} is there twice.")
+        yield begins[0], make_line_error(f"The column {ascii(twice)} occurs twice.")
         return
     header = begins[0]
     is_spaced = any(cell.startswith(" ") for cell in _cells(first, separator, is_spaced=False)[1:])
@@ -131,7 +131,7 @@ def _known_names(cells: Sequence[str]) -> list[str]:
 def _row(names: Sequence[str], cells: Sequence[str]) -> Json | ApiError:
     named = list(itertools.zip_longest(names, cells, fillvalue=""))
     if any(cell.strip() for name, cell in named if not name):
-        return make_line_error("The line has more cells than the first line has names.")
+        return make_line_error("The row has more cells than the header has columns.")
     found: Json = {name: cell if name in _VERBATIM else cell.strip() for name, cell in named if cell.strip()}
     if "id" in found:  # the row is from an export, which added the apostrophes
         found = {name: cell[1:] if cell.startswith("'") and is_formula(cell) else cell for name, cell in found.items()}

@@ -32,7 +32,7 @@ BACKLOG = 1024  # connections not yet accepted; beyond it the client's kernel re
 
 
 def run_until_signal(life: Lifespan, ready: Callable[[], None] = lambda: None) -> None:
-    """Enter `life` until SIGTERM or SIGINT, then leave it and return; `ready` is called once it was entered."""
+    """Enter `life` until SIGTERM or SIGINT. `ready` is called once it was entered."""
 
     async def main() -> None:
         stop_requested = asyncio.Event()
@@ -57,7 +57,7 @@ def connections_max(reserved: int) -> int:
 
 @contextlib.asynccontextmanager
 async def serve_app(app: Sanic[Any, Any], sock: socket.socket) -> AsyncIterator[None]:
-    """Serve the application on this loop while the block runs. Its listeners run once, in order."""
+    """Serve the application on this event loop while the block runs. Its listeners run once."""
     sys.setswitchinterval(SWITCH_SECONDS)
     server = await _make_server(app, sock)
     await server.startup()

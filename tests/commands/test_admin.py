@@ -39,7 +39,7 @@ def house(ask: AskCommand) -> House:
 
 
 def test_a_command_says_where_it_made_a_new_database(folder: Path) -> None:
-    said = f"made a new database at {folder.resolve()}/socialpub.db"
+    said = f"created a new database at {folder.resolve()}/socialpub.db"
     assert said in run_command("org", "list", cwd=folder).err
     assert said not in run_command("org", "list", cwd=folder).err
 

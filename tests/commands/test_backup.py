@@ -158,7 +158,7 @@ def test_a_backup_writes_over_nothing(server: AppServer) -> None:
 def test_a_backup_of_nothing_is_refused_and_makes_no_database(server: AppServer, home_of: Path) -> None:
     refused = backup_command(server, "backup", "b.zip", database=home_of / "none.db")
     assert refused.code == 3
-    assert " is not there. The settings were read from " in refused.error["message"]
+    assert " does not exist. The settings were read from " in refused.error["message"]
     assert not home_of.exists()
 
 

@@ -41,7 +41,7 @@ def look(run: RunCommand) -> Callable[..., dict[str, dict[str, Any]]]:
 
 def test_before_the_first_start_all_is_well_and_nothing_is_made(look: Any, folder: Path) -> None:
     found = look("--offline")
-    assert found["database"]["message"].endswith("is not there; the first start makes it")
+    assert found["database"]["message"].endswith("does not exist yet; the first start creates it")
     assert list(folder.iterdir()) == []
 
 
@@ -61,7 +61,7 @@ def test_an_older_schema_is_told_and_not_migrated(look: Any, folder: Path) -> No
         folder / "socialpub.db", earlier_databases.newest_version() - 1, folder / "versions"
     )
     for _ in range(2):
-        assert look("--offline")["schema"]["message"] == "the next start runs 1 migrations that it does not have yet"
+        assert look("--offline")["schema"]["message"] == "the next start runs 1 migration"
 
 
 def _newer(folder: Path) -> None:
@@ -141,7 +141,7 @@ def test_an_app_is_asked_about_where_the_platform_says(
         file.write(f'api_base = "{simulator.origin("threads")}"\n')
     site.chmod(0o600)
     found = look()["threads app"]
-    assert (found["ok"], "knows it" in found["message"]) == (ok, ok)
+    assert (found["ok"], "accepts the app" in found["message"]) == (ok, ok)
     assert secret not in str(found)
 
 
@@ -158,7 +158,7 @@ def test_an_app_that_was_typed_in_is_the_one_that_is_asked_about(
         database.execute(
             "INSERT INTO platform_app (id, client_id, secret, created_at, updated_at) VALUES (?,?,?,?,?)", row
         )
-    assert look()["threads app"]["message"] == "Threads knows it"
+    assert look()["threads app"]["message"] == "Threads accepts the app"
     (folder / "master.key").unlink()
     without = look()
     assert (without["master key"]["ok"], "threads app" in without) == (False, False)
@@ -169,7 +169,7 @@ def test_a_public_address_that_is_somebody_elses_is_told(look: Any, site: Path, 
     text = site.read_text().replace("port = 9\n", f'port = 9\nbase_url = "{simulator.origin("bluesky")}"\n')
     site.write_text(text)
     found = look()["public address"]
-    assert (found["ok"], found["message"].endswith("and not as socialpub does")) == (False, True)
+    assert (found["ok"], found["message"].endswith("but is not socialpub")) == (False, True)
 
 
 class Relay(socketserver.ThreadingTCPServer):

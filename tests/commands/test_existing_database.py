@@ -39,7 +39,7 @@ def test_a_command_does_not_migrate(run: RunCommand, older: Path, command: tuple
     ended = run(*command, "--json")
     assert ended.code == 3
     assert ended.error["message"] == (
-        "socialpub.db was written by an older socialpub: this one knows 2 more migrations. Nothing was changed. "
+        "socialpub.db was written by an older socialpub: this version has 2 more migrations. Nothing was changed. "
         "Make a backup, then upgrade it: socialpub migrate."
     )
     assert schema(older) == before
@@ -60,7 +60,7 @@ def test_a_command_does_not_run_beside_an_older_server(
         ended = run(*command, "--json")
     assert ended.code == 3
     assert ended.error["message"] == (
-        "socialpub.db was written by an older socialpub: this one knows 1 more migration. Nothing was changed. "
+        "socialpub.db was written by an older socialpub: this version has 1 more migration. Nothing was changed. "
         "A server runs on it: stop that one first, or use the commands of its version."
     )
     assert schema(folder / "socialpub.db") == before

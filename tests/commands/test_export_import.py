@@ -218,7 +218,7 @@ def test_what_was_canceled_may_come_again(run: RunCommand, ask: Ask, house: str,
     name = write_lines(folder, make_line(1))
     run_import(run, name)
     ended = run("account", "disconnect", BLUESKY, "--cancel", "--yes")
-    assert "1 post waits for it: to be canceled." in ended.err
+    assert "1 post is scheduled on it and will be canceled." in ended.err
     made = ask("profile", "list")[0]["id"]
     insert_account(ask, made, "bluesky", BLUESKY)
     assert run_import(run, name)["imported"] == 1
@@ -260,5 +260,5 @@ def test_at_a_terminal_an_import_shows_how_far_it_is(run: RunCommand, house: str
         seen = read_terminal_until(terminal, f"Importing            [{'#' * 30}] 100%")
         assert process.stdout
         assert b"imported  40" in process.stdout.read()
-    assert "Looking through      [" in seen
+    assert "checking             [" in seen
     assert len(run_export(run)) == 40

@@ -192,7 +192,7 @@ def test_keys_of_the_settings_are_rotated_by_a_restart_and_the_command(run: RunC
     named(two, one)
     ended = run("keys", "rotate", "--json")
     assert (ended.code, ended.json["sealed"], ended.json["aside"]) == (0, 1, []), ended.err
-    assert "take all keys but the first out" in ended.json["next"]
+    assert "remove all keys but the first" in ended.json["next"]
     named(two)
     assert run("account", "list").code == 0
     named(one)

@@ -150,7 +150,7 @@ def test_it_goes_on_when_the_server_was_away(
     first = happens(server, alice)
     sink.wait(1)
     with server.down(alice):
-        assert "Asking again in 2 s." in process.until("Asking again")
+        assert "Trying again in 2 s." in process.until("Trying again")
     second = happens(server, alice)
     assert [call.event["data"]["id"] for call in sink.wait(2)] == [first, second]
 

@@ -88,7 +88,7 @@ def test_a_server_with_other_settings_is_not_called_stopped(start: Callable[...,
     checks = {check["name"]: check for check in looked.json["checks"]}
     assert checks["server"]["ok"]
     assert (
-        "a server runs on this database, and nothing answers at http://127.0.0.1:9"
+        "a server runs on this database, but does not answer at http://127.0.0.1:9"
         in checks["server address"]["message"]
     )
     assert checks["settings"]["message"] == f"read from {data / 'other.toml'}"
@@ -164,4 +164,4 @@ def test_the_first_start_says_in_one_line_what_was_migrated(start: Callable[...,
     told = [line for line in said if "migration" in line]
     assert len(told) == 1
     assert re.search(r"socialpub\.db: migrations applied: \d+, from nothing to \d{4}_\w+$", told[0].strip())
-    assert any(f"settings: read from no file, since {folder}/socialpub.toml is not there" in line for line in said)
+    assert any(f"settings read from no file, since {folder}/socialpub.toml is not there" in line for line in said)

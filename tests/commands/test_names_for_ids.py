@@ -123,7 +123,7 @@ def test_an_account_is_disconnected_once_somebody_agrees(ask: Ask, run: RunComma
     ended = run("account", "disconnect", "7", "--yes", "--json")
     assert (ended.code, ended.json) == (0, {"id": made["id"], "deleted": True})
     assert ended.err.startswith("X account 7: its tokens are erased here, and its authorization ends at X where ")
-    assert "No post waits for it." in ended.err
+    assert "No post is scheduled on it." in ended.err
     assert disconnected(folder) == [(made["id"], None)]
     assert audit_rows(folder)[-1] == ("command account_disconnect", made["id"])
     assert refused(run, "account", "disconnect", "7", "--yes")["message"] == "There is no account of this name."

@@ -253,7 +253,7 @@ def test_the_demo_leaves_a_directory_alone_that_is_not_its_own(folder: Path) -> 
     (folder / "data" / "precious").write_text("mine")
     ended = run_command("demo", "--once", "--port", "0", "--data-dir", "data", cwd=folder)
     assert ended.code == 1
-    assert "data is not empty and was not made by a demo" in ended.err
+    assert "data is not empty and was not created by the demo" in ended.err
     assert (folder / "data" / "precious").read_text() == "mine"
 
 

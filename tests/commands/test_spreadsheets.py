@@ -106,11 +106,11 @@ def test_lines_are_numbered_where_they_begin_after_sep_and_empty_rows() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("accountId,text,text\na,b,c\n", 1, "The column 'text' is there twice."),
-        ("sep=;\naccountId;Text; text \na;b;c\n", 2, "The column 'text' is there twice."),
-        ("accountId,scheduled at,scheduledAt\na,b,c\n", 1, "The column 'scheduledAt' is there twice."),
-        ("accountId,text\na,b,c\n", 2, "The line has more cells than the first line has names."),
-        ("accountId,text,\na,b,c\n", 2, "The line has more cells than the first line has names."),
+        ("accountId,text,text\na,b,c\n", 1, "The column 'text' occurs twice."),
+        ("sep=;\naccountId;Text; text \na;b;c\n", 2, "The column 'text' occurs twice."),
+        ("accountId,scheduled at,scheduledAt\na,b,c\n", 1, "The column 'scheduledAt' occurs twice."),
+        ("accountId,text\na,b,c\n", 2, "The row has more cells than the header has columns."),
+        ("accountId,text,\na,b,c\n", 2, "The row has more cells than the header has columns."),
         ('accountId,text\na,"b\n', 2, "The line is not CSV in UTF-8: unexpected end of data"),
         ("accountId,text\na,caf\udce9\n", 1, "The line is not CSV in UTF-8: 'utf-8' codec can't decode"),
         ("accountId,options\na,{\n", 2, "The cell options is not JSON."),

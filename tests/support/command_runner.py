@@ -44,7 +44,7 @@ Popen = subprocess.Popen[str] | forked_commands.ForkedCommand
 StartProcess = Callable[..., Popen]
 
 
-NEW_DATABASE = "made a new database at "
+NEW_DATABASE = "created a new database at "
 
 
 LOG_PREFIX = " INFO socialpub.commands "

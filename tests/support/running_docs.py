@@ -215,7 +215,7 @@ def status(block: str) -> None:
     said = run(block)
     assert "Nothing needs attention." in said
     assert "read from /etc/socialpub.toml" in said
-    assert "Nothing is wrong." in said
+    assert "No problems found." in said
 
 
 def check_waits_until_resumed() -> None:

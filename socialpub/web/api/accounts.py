@@ -1,4 +1,4 @@
-"""/v1/accounts: looking at them, connecting and disconnecting them, and their boards."""
+"""/v1/accounts: list, connect and disconnect accounts; Pinterest boards."""
 
 from __future__ import annotations
 
@@ -105,7 +105,10 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 
 def check_platform(service: AppContext, parts: Mapping[str, str]) -> None:
-    """Whether this platform can be connected at all is told before who may connect it."""
+    """Raise an ApiError if the platform cannot be connected.
+
+    It runs before the check of the role.
+    """
     if parts["platform"] in platforms.PLATFORMS:
         connect.get_ready_platform(service, parts["platform"])
 
@@ -221,7 +224,10 @@ async def list_boards(call: RequestContext) -> HandlerResponse:
 
 
 async def fetch_boards(call: RequestContext, row: AccountRow) -> tuple[Board, ...]:
-    """The boards of an account, asked for at its platform; ApiError as that means."""
+    """Return the account's boards from its platform.
+
+    Raises an ApiError for the platform's error.
+    """
     share = upstreams.get_share_key(call.service, row)
     return await connect.run_in_thread(call.service, share, lambda: boards.fetch(call.service, row))
 

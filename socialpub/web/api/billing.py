@@ -1,4 +1,7 @@
-"""The address that Lemon Squeezy tells of subscriptions; there is none unless `billing.lemonsqueezy_secret` is set."""
+"""Webhook of Lemon Squeezy for subscriptions.
+
+It is off without `billing.lemonsqueezy_secret`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ SIGNATURE_HEADER = "x-signature"
 
 
 async def receive_webhook(call: RequestContext) -> HandlerResponse:
-    """POST /billing/lemonsqueezy: 200 for whatever is signed, whether it changes something or not."""
+    """POST /billing/lemonsqueezy: 200 for every signed notice, relevant or not."""
     secret = call.service.runtime.settings.billing.lemonsqueezy_secret
     if not secret:
         raise ApiError("not_found")
@@ -23,6 +26,8 @@ async def receive_webhook(call: RequestContext) -> HandlerResponse:
         raise ApiError("unauthenticated", "The signature does not match the notice.", remediation=remedy)
     notice = billing.parse_notice(call.body)
     if notice is not None and await call.service.read(lambda: billing.is_relevant(notice)):
-        acts = call.audit_context._replace(organization=notice.organization)
-        await actions.perform(Actor(call.service, Scope(notice.organization), acts), billing.apply_notice, notice)
+        audit_context = call.audit_context._replace(organization=notice.organization)
+        await actions.perform(
+            Actor(call.service, Scope(notice.organization), audit_context), billing.apply_notice, notice
+        )
     return HandlerResponse(ReceivedBody(received=True))

@@ -1,4 +1,4 @@
-"""/v1/platforms, /v1/rules, /v1/errors: the tables that the code checks with, for programs."""
+"""/v1/platforms, /v1/rules, /v1/errors: the tables that the code checks with."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ async def list_rules(call: RequestContext) -> HandlerResponse:
 
 
 def rule_bodies(base_url: str) -> list[RuleInfo]:
-    """Every rule of the service and of every platform; one that both have is listed as the platform's."""
+    """Return every rule of the service and the platforms.
+
+    A rule of both is listed as the platform's.
+    """
     own = [row for row in SERVICE_RULES.values() if row.rule not in platforms.CATALOGUE]
     service = [_service_rule(row, base_url) for row in own]
     return service + [_platform_rule(rule, base_url) for rule in platforms.CATALOGUE.values()]
@@ -140,7 +143,7 @@ async def list_errors(call: RequestContext) -> HandlerResponse:
 
 
 def error_bodies(base_url: str) -> list[CodeInfo]:
-    """Every error code."""
+    """Return every error code."""
     return [
         {
             "code": row.code,

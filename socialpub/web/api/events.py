@@ -1,4 +1,4 @@
-"""/v1/events: what happened, in order, for whoever asks instead of being told."""
+"""/v1/events: the log of events, in order, for polling."""
 
 from __future__ import annotations
 

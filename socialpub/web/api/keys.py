@@ -1,4 +1,4 @@
-"""/v1/api-keys: for signed-in people only; a key cannot make keys."""
+"""/v1/api-keys: for signed-in users only; a key cannot create keys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ MINT = Operation(
 
 
 async def mint(call: RequestContext) -> HandlerResponse:
-    """POST /v1/api-keys: the key itself is in this answer and never again."""
+    """POST /v1/api-keys: the response shows the key once."""
     return await commit(call, KeyRequest, lambda request: bind(call.actor, api_keys.create, request))
 
 

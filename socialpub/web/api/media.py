@@ -1,4 +1,4 @@
-"""/v1/media, and the public addresses of what is stored there."""
+"""/v1/media, and the public addresses of stored files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ F = TypeVar("F", bound=UploadForm)
 IDLE_SECONDS = 15.0
 UPLOAD_SECONDS = 3600.0
 BLOCK_BYTES = 256 * 1024
-FORM_OVERHEAD_BYTES = 1024 * 1024  # what a multipart body may have beside its file
+FORM_OVERHEAD_BYTES = 1024 * 1024  # of a multipart body beside its file
 PUBLIC_HEADERS = {
     "Cache-Control": "public, max-age=31536000, immutable",
     "Accept-Ranges": "bytes",
@@ -65,7 +65,7 @@ PUBLIC_HEADERS = {
 
 @dataclass
 class ReceivedUpload:
-    """A file that has arrived whole, not yet kept; gone again when the block ends."""
+    """A completely received file, not yet stored. It is deleted when the block ends."""
 
     arriving: files.IncomingFile
     fields: MediaFields
@@ -79,19 +79,19 @@ class ReceivedUpload:
         self.arriving.close()
 
     @property
-    def print(self) -> bytes:
-        """What makes two uploads the same request."""
+    def fingerprint_source(self) -> bytes:
+        """The bytes that identify the upload for its Idempotency-Key."""
         return json.dumps([self.arriving.sha256, self.fields.profile_id, self.fields.alt_text]).encode()
 
 
 async def receive(call: RequestContext) -> ReceivedUpload:
-    """The body of an upload, written to the disk as it arrives. Whoever goes away halfway leaves nothing behind."""
+    """Write an upload's file to disk while it arrives. An aborted upload leaves no file."""
 
-    def whole(form: UploadForm) -> ReceivedUpload:
-        assert form.arriving is not None, "a form without a file does not end"
+    def finish(form: UploadForm) -> ReceivedUpload:
+        assert form.arriving is not None, "`UploadForm.end` raises without a file"
         return ReceivedUpload(form.arriving, _parse_fields(call, form))
 
-    return await receive_form(call, UploadForm, whole)
+    return await receive_form(call, UploadForm, finish)
 
 
 def _parse_fields(call: RequestContext, form: UploadForm) -> MediaFields:
@@ -99,15 +99,15 @@ def _parse_fields(call: RequestContext, form: UploadForm) -> MediaFields:
     given = asked.model_dump(by_alias=True, exclude_unset=True)
     fields = validation.parse_object(MediaFields, given | form.fields)
     if asked.profile_id not in (None, fields.profile_id):
-        message = "profileId: The query and the body name two profiles."
-        raise ApiError("validation_failed", message, rule="profileId", remediation="Name the profile once.")
+        message = "profileId: The query and the body have different values."
+        raise ApiError("validation_failed", message, rule="profileId", remediation="Send profileId once.")
     return fields
 
 
 async def receive_form(
-    call: RequestContext, make: Callable[[bytes, Callable[[], files.IncomingFile]], F], whole: Callable[[F], T]
+    call: RequestContext, make: Callable[[bytes, Callable[[], files.IncomingFile]], F], finish: Callable[[F], T]
 ) -> T:
-    """What `whole` says of a body's form once it has come; when something is refused its file goes again."""
+    """Read a multipart body and return `finish(form)`. On an error its file is deleted."""
     most = call.service.runtime.settings.media.max_bytes
     form: F | None = None
     try:
@@ -118,7 +118,7 @@ async def receive_form(
         async for block in _read_blocks(call):
             await _run_in_pool(call, form.feed, block)
         form.end()
-        return whole(form)
+        return finish(form)
     except BaseException as error:
         if form is not None and form.arriving is not None:
             form.arriving.close()
@@ -128,7 +128,10 @@ async def receive_form(
 
 
 async def _read_blocks(call: RequestContext) -> AsyncIterator[bytes]:
-    """The body in pieces of some size; ApiError `http.timeout` after 15 s without a byte, or an hour in all."""
+    """Yield the body in blocks.
+
+    Raises `http.timeout` after 15 s without a byte, or an hour in all.
+    """
     loop = asyncio.get_running_loop()
     ends, block = loop.time() + UPLOAD_SECONDS, bytearray()
     stream = call.request.stream
@@ -150,9 +153,9 @@ async def _read_blocks(call: RequestContext) -> AsyncIterator[bytes]:
 
 
 async def _drain_body(call: RequestContext, most: int) -> None:
-    """Take the rest of a refused body, so that the answer is read: many clients read none before they have sent all.
+    """Read the rest of a refused body: many clients read no response before.
 
-    Not where the client has asked whether to send at all.
+    Not for a client that sent `Expect: 100-continue`: it has not sent the body yet.
     """
     stream = call.request.stream
     if not isinstance(stream, Http):
@@ -161,11 +164,11 @@ async def _drain_body(call: RequestContext, most: int) -> None:
         stream.expecting_continue = False
         close_after_response(call.request)
         return
-    heard = 0
+    drained = 0
     with contextlib.suppress(SanicException, ApiError):
         async for block in _read_blocks(call):
-            heard += len(block)
-            if heard > most + FORM_OVERHEAD_BYTES:
+            drained += len(block)
+            if drained > most + FORM_OVERHEAD_BYTES:
                 break
     if stream.request_body:
         close_after_response(call.request)
@@ -207,7 +210,7 @@ async def upload(call: RequestContext) -> HandlerResponse:
     """POST /v1/media."""
     with call.received as upload:
         header, fingerprint = call.request.headers.get("idempotency-key"), idempotency.start_fingerprint("")
-        fingerprint.update(upload.print)
+        fingerprint.update(upload.fingerprint_source)
         call.key = idempotency.parse_key(call.scope, "POST", call.request.path, header, fingerprint.hexdigest())
         return respond(await library.upload(call.actor, upload.arriving, upload.fields))
 
@@ -273,7 +276,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
 
 
 async def download(call: RequestContext) -> HandlerResponse:
-    """GET /media/{id}/{hmac}.{ext}: the bytes, to anybody who has the address."""
+    """GET /media/{id}/{hmac}.{ext}: the file, for every client that has the address."""
     service, headers = call.service, call.request.headers
     name, file_name = call.path_value("media_id"), call.path_value("name")
     row = await service.read(lambda: library.find_public(service, name, file_name))
@@ -291,7 +294,7 @@ async def download(call: RequestContext) -> HandlerResponse:
         return HandlerResponse(FileRangeBody(path, ByteRange(0, size)), 200, common, row["content_type"])
     if not span.length:
         beyond = {"Content-Range": f"bytes */{size}"}
-        raise ApiError("validation_failed", "The range lies beyond the file's end.", status=416, headers=beyond)
+        raise ApiError("validation_failed", "The range starts beyond the end of the file.", status=416, headers=beyond)
     common["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{size}"
     return HandlerResponse(FileRangeBody(path, span), 206, common, row["content_type"])
 

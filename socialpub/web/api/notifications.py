@@ -1,4 +1,4 @@
-"""/v1/notification-channels: where people are told."""
+"""/v1/notification-channels and /v1/notifications: messages to people by e-mail and chat."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ TEST = Operation(
 
 
 def find_example_data(type_: str) -> Mapping[str, Any]:
-    """What an example of this type tells."""
+    """Return the event data of a test message of this type."""
     return EXAMPLES.get(type_, {"reason": "restored"})
 
 
@@ -197,7 +197,7 @@ async def test(call: RequestContext) -> HandlerResponse:
 
 
 async def send_test(call: RequestContext, channel: str, request: ChannelTestRequest) -> BoundAction:
-    """Send a test on a channel now; to be written down, what came of it."""
+    """Send a test message now. Return the action that records the outcome."""
     data, scope = find_example_data(request.type) if request.type else {}, call.actor.scope
     to = await call.service.read(lambda: sample_messages.load_target(scope, call.service, channel))
     sending = call.service.executors.delivering.of(notification_outbox.get_share_key(call.service, to))
@@ -207,7 +207,7 @@ async def send_test(call: RequestContext, channel: str, request: ChannelTestRequ
     return bind(call.actor, sample_messages.build_result, to, tried)
 
 
-# --- What people were told -----------------------------------------------------------------------------------------
+# --- Sent messages -------------------------------------------------------------------------------------------------
 
 _EXAMPLE_MESSAGE = message_texts.compose(
     message_texts.MessageContext("post.failed", EXAMPLES["post.failed"], DISPLAY_NAME, 9, True, 1795435200000), BASE

@@ -201,13 +201,16 @@ async def publish(call: RequestContext) -> HandlerResponse:
 
 
 async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
-    """The answer to what `ask` comes to, done once for the call's key; after `wait` seconds as far as it is known."""
-    assert call.key is not None, "the caller has seen it"
+    """Publish once for the call's key. Return the response after at most `wait` seconds."""
+    assert call.key is not None, "checked by the caller"
     return await idempotency.run_once_unchecked(call.service, call.key, lambda: _publish(call, ask, wait, None))
 
 
 async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
-    """The answer of a request without a key: of the same request before it, where nobody has heard that."""
+    """Publish a request without a key.
+
+    If the response to an identical earlier request was never delivered, return that request's batch instead.
+    """
     service, request = call.service, call.request
     ear = lost_responses.identify(service, call.scope, (request.method, request.path), call.fingerprint)
     if ear is None:
@@ -217,8 +220,8 @@ async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) 
     try:
         answer = await _publish(call, ask, wait, ear)
     except lost_responses.JoinEarlierRequestError as error:
-        found = error.earlier
-    except ApiError:  # it may be refused now, and have been accepted before
+        found = error.found
+    except ApiError:  # an earlier identical request may have been accepted
         found = await service.read(functools.partial(lost_responses.find_undelivered, service, ear))
         if found is None:
             raise
@@ -232,13 +235,16 @@ async def _join_batch(
     call: RequestContext, found: lost_responses.PendingResponse, wait: float
 ) -> idempotency.StoredResponse:
     service, batch = call.service, str(found.batch)
-    call.on_disconnect = lambda: None  # it is owed already
+    call.on_disconnect = lambda: None  # the response is already marked as undelivered
     opening = await service.read(lambda: batches.load_body(service, batch))
     return batches.build_joined_response(await batches.wait_for_batch(service, opening, wait))
 
 
 def _record_delivery(call: RequestContext, ear: lost_responses.PendingResponse, batch: str) -> None:
-    """The answer leaves: it is owed no more, unless the client has gone, or turns out to have."""
+    """Record the response as delivered.
+
+    If the client turns out to have disconnected, as lost again.
+    """
     if not call.is_disconnected:
         call.on_disconnect = functools.partial(lost_responses.mark_lost_again, call.service, ear, batch)
         lost_responses.mark_delivered(call.service, ear)
@@ -247,7 +253,10 @@ def _record_delivery(call: RequestContext, ear: lost_responses.PendingResponse, 
 async def _publish(
     call: RequestContext, ask: ReadRequest, wait: float, ear: lost_responses.PendingResponse | None
 ) -> idempotency.StoredResponse:
-    """Accept a batch, or say why not. Once it is accepted, the answer is the batch, whatever happens here."""
+    """Accept a batch and return it.
+
+    Once it is accepted, later errors do not change the response.
+    """
     service = call.service
     with await call.enter_checking():
         request = await ask()

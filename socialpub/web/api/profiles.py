@@ -1,4 +1,4 @@
-"""/v1/profiles: read with a key or a session, changed by signed-in people only."""
+"""/v1/profiles: read with a key or a session, changed by signed-in users only."""
 
 from __future__ import annotations
 

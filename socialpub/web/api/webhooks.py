@@ -1,4 +1,4 @@
-"""/v1/webhook-endpoints and /v1/webhook-deliveries: who is told, and what became of it."""
+"""/v1/webhook-endpoints and /v1/webhook-deliveries."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ REGISTER = Operation(
 
 
 async def register(call: RequestContext) -> HandlerResponse:
-    """POST /v1/webhook-endpoints: the signing secret is in this answer and never again."""
+    """POST /v1/webhook-endpoints: the response shows the signing secret once."""
 
     async def choose(request: EndpointRequest) -> BoundAction:
         await url_policy.check_address(call.service, call.scope.organization, request.url)
@@ -182,7 +182,7 @@ async def test(call: RequestContext) -> HandlerResponse:
 
 
 async def send_test(call: RequestContext, endpoint: str, request: TestRequest) -> BoundAction:
-    """Send a sample to an endpoint now; to be written down, what came of it."""
+    """Send a sample event now. Return the action that records the outcome."""
     type_ = request.type or "post.published"
     data = request.data if request.data is not None else find_example(type_)["data"]
     scope = call.actor.scope

@@ -1,4 +1,4 @@
-"""What a handler of a write does: read what is asked, have it done once for an Idempotency-Key, and answer."""
+"""Handlers of writes: parse the request, run the action once for its key, respond."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ M = TypeVar("M", bound=BaseModel)
 
 
 async def commit(call: RequestContext, model: type[M], choose: Callable[[M], BoundAction]) -> HandlerResponse:
-    """The answer to the deed that the body asks for.
+    """Run the action that the body asks for, and return its response.
 
-    The body is parsed after the key was looked up: a key that was used with another body says so first.
+    The body is parsed after the lookup of the Idempotency-Key, so that the error for a reused key comes first.
     """
 
     async def ask() -> BoundAction:
@@ -30,7 +30,7 @@ async def commit(call: RequestContext, model: type[M], choose: Callable[[M], Bou
 async def commit_after_lookup(
     call: RequestContext, model: type[M], choose: Callable[[M], Awaitable[BoundAction]]
 ) -> HandlerResponse:
-    """The same where something has to be asked upstream first."""
+    """Run an action whose choice needs an upstream call first, and return its response."""
 
     async def ask() -> BoundAction:
         return await choose(await call.parse_body(model))
@@ -39,7 +39,7 @@ async def commit_after_lookup(
 
 
 async def commit_without_body(call: RequestContext, choose: Callable[[], BoundAction]) -> HandlerResponse:
-    """The same for a request without a body."""
+    """Run the action of a request without a body, and return its response."""
 
     async def ask() -> BoundAction:
         call.query(call.route.query)

@@ -1,4 +1,4 @@
-"""The accounts of an organization: their state and its reason, connecting them again, disconnecting them."""
+"""Accounts: their status, connecting again, disconnecting, and boards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def list_accounts(call: RequestContext) -> HandlerResponse:
 
 
 async def read(call: RequestContext) -> HandlerResponse:
-    """GET /accounts/{id}: how it stands, what it published last, and what went wrong."""
+    """GET /accounts/{id}: status, recent posts and problems."""
 
     def found(_: DashboardSession) -> dict[str, Any]:
         row = accounts.find(call.scope, call.path_value("account_id"))
@@ -54,14 +54,14 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 
 def _posts(call: RequestContext, account: str, states: list[str], most: int) -> list[dict[str, Any]]:
-    """The newest posts of an account in these states."""
+    """Return the account's newest posts in these states."""
     asked = PostsQuery.model_validate({"accountId": account, "status": states, "limit": most})
     posts = json.loads(post_log.load_page(call.service, call.scope, asked))["data"]
     return [to_view(post, call.service.now_ms) for post in posts]
 
 
 async def confirm_disconnect(call: RequestContext) -> HandlerResponse:
-    """GET /accounts/{id}/disconnect: what will happen, and the choice of what becomes of the posts that wait."""
+    """GET /accounts/{id}/disconnect: the effects, and a choice for its queued posts."""
     return await _confirm_page(call)
 
 
@@ -76,7 +76,7 @@ async def _confirm_page(call: RequestContext, problem: str = "", status: int = 2
 
 
 async def disconnect(call: RequestContext) -> HandlerResponse:
-    """POST /accounts/{id}/disconnect: `posts` is `cancel` to cancel those that wait, else they are kept."""
+    """POST /accounts/{id}/disconnect: `posts=cancel` cancels the queued posts."""
     form = forms.parse(call)
     cancel = form.get("posts") == "cancel"
     try:
@@ -94,7 +94,7 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
 
 
 async def show_boards(call: RequestContext) -> HandlerResponse:
-    """GET /accounts/{id}/board: the boards as the platform lists them now, to choose one from."""
+    """GET /accounts/{id}/board: the platform's current boards, to choose one from."""
     row = await _row(call)
     try:
         found = await _boards(call, row)

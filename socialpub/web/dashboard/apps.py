@@ -1,6 +1,6 @@
-"""The apps that this server is registered as at the platforms: what their consoles ask for, and their ids and secrets.
+"""Platform apps: the ids and secrets of this server's registrations at the platforms.
 
-A secret goes one way: it is typed in, sealed, used, and shown to nobody any more.
+A secret is write-only: typed in, sealed, used, and never shown again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ async def list_apps(call: RequestContext) -> HandlerResponse:
 
 
 async def show_form(call: RequestContext) -> HandlerResponse:
-    """GET /settings/apps/{platform}: what the console asks for, and the fields."""
+    """GET /settings/apps/{platform}: instructions for the platform's console, and the form."""
     return await _form(call)
 
 
@@ -70,7 +70,7 @@ async def _form(
 
 
 async def save(call: RequestContext) -> HandlerResponse:
-    """POST /settings/apps/{platform}: used from now on, unless the platform says that it is none."""
+    """POST /settings/apps/{platform}: used from now on, unless the platform rejects it."""
     platform, given = _platform(call), forms.parse(call)
     typed = {"client_id": given.get("client_id", "").strip()}
     try:
@@ -103,7 +103,7 @@ def _form_error(platform: Platform, error: ApiError) -> str:
 
 
 async def check(call: RequestContext) -> HandlerResponse:
-    """POST /settings/apps/{platform}/check: asks the platform once more, also about an app of the settings."""
+    """POST /settings/apps/{platform}/check: verify the app, or that of the settings."""
     platform = _platform(call)
     await call.service.read(lambda: apps.check_may_manage(call.scope))
     app = await call.service.read(lambda: apps.get_app(call.service, platform))
@@ -121,7 +121,7 @@ async def check(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_remove(call: RequestContext) -> HandlerResponse:
-    """GET /settings/apps/{platform}/remove: what will stop."""
+    """GET /settings/apps/{platform}/remove: the effects."""
     return await _confirm_page(call)
 
 

@@ -1,4 +1,4 @@
-"""The log of acts: who did what, when and from where, narrowed by person, kind and day, all of it in the address."""
+"""The audit log page, filtered by person, kind and day in the query string."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _retention_days(call: RequestContext) -> int:
 def _parse_filter(
     given: dict[str, str], zone: str, people: list[tuple[str, str]], routes: Any
 ) -> audit_log_query.AuditFilter:
-    """What the address asks for. ApiError `validation_failed` for a person, a kind or a day that there is not."""
+    """Return the query's filter. Raises `validation_failed` for an unknown person, kind or day."""
     person, kind = given["person"] or None, given["kind"] or None
     if person is not None and person not in dict(people):
         raise ApiError("validation_failed", "This organization has no such member.")
@@ -60,7 +60,10 @@ def _parse_filter(
 
 
 def _parse_day(day: str, zone: str, *, ends: bool = False) -> int | None:
-    """Where a day begins, or ends, in this zone; None where none is named."""
+    """Return the start, or the end, of a day in a zone in Unix milliseconds.
+
+    None without a day.
+    """
     if not day:
         return None
     try:

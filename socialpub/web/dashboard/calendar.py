@@ -1,4 +1,4 @@
-"""The calendar: a month and a week of what goes out and what went out, on the clocks of whoever looks."""
+"""The calendar: scheduled and published posts of a month or a week, in the user's zone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from socialpub.web.dashboard.posts import to_view
 from socialpub.web.html import time_format
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
-POSTS_PER_DAY_IN_MONTH, POSTS_PER_DAY_IN_WEEK = 4, 50  # posts of a day
+POSTS_PER_DAY_IN_MONTH, POSTS_PER_DAY_IN_WEEK = 4, 50
 YEARS = range(2000, 2200)
 DAY = timedelta(days=1)
 
@@ -36,7 +36,7 @@ async def show_this_week(call: RequestContext) -> HandlerResponse:
 
 
 async def show_week(call: RequestContext) -> HandlerResponse:
-    """GET /calendar/week/{2026-11-16}: the week that this day is in."""
+    """GET /calendar/week/{2026-11-16}: the week that contains this day."""
     day = _parse_date(call.path_value("day"))
     return await _week(call, lambda today: day)
 
@@ -52,7 +52,7 @@ def _parse_date(text: str) -> date:
 
 
 def _in_calendar(day: date) -> date | None:
-    """The day, where the calendar has a page of it."""
+    """Return the day, or None outside the calendar's range."""
     return day if day.year in YEARS else None
 
 

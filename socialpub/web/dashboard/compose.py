@@ -1,8 +1,4 @@
-"""Compose: one text for several accounts, with what is different on each, checked as the API checks it, and sent.
-
-The form is one page. All of its buttons but the last ("send") give it back as it stands, with what was asked for:
-nothing that was typed is lost, and nothing is written. A file is the exception: it is stored when it is sent.
-"""
+"""Compose: one text for several accounts, with variants, checked like the API and sent."""
 
 from __future__ import annotations
 
@@ -61,21 +57,24 @@ Form = dict[str, str]
 
 @dataclass(frozen=True)
 class FormFindings:
-    """What is said of a form: what is wrong and what is worth a warning, by its place; `words` in a sentence."""
+    """Errors and warnings of a form by field, boards by account, and a summary in `words`.
+
+    `is_sent`: the form's Idempotency-Key was used, so the form gets a new one.
+    """
 
     wrong: FieldMessages = field(default_factory=dict)
     warned: FieldMessages = field(default_factory=dict)
     words: str = ""
     status: int = 200
-    is_sent: bool = False  # its key was used: it gets another
-    boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account, where they were asked for
+    is_sent: bool = False
+    boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account id
 
 
 NO_FINDINGS = FormFindings()
 
 
 async def show_form(call: RequestContext) -> HandlerResponse:
-    """GET /compose: an empty form; `day` puts a day into it, `from` what a post says."""
+    """GET /compose: an empty form; `day` presets a day, `from` copies a post."""
     day, post = call.request.args.get("day") or "", call.request.args.get("from")
     if post:
         given, left = await call.service.read(lambda: _copy_post(call, post))
@@ -90,12 +89,12 @@ def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
 
 @dataclass(frozen=True)
 class ComposeData:
-    """What there is of what a page of the form shows."""
+    """The rows and fields that a page of the form shows."""
 
     desk: DashboardSession
     form: Form
     accounts: list[AccountRow]
-    hidden: int  # accounts that are too many for one page
+    hidden: int  # accounts left out of the page
     chosen: list[MediaRow]
     shelf: list[dict[str, Any]]
 
@@ -124,12 +123,12 @@ async def _page(call: RequestContext, given: Form, verdict: FormFindings = NO_FI
 
 
 def _load(call: RequestContext, given: Form) -> ComposeData:
-    here = desks.load(call.scope)
-    if here is None:
+    desk = desks.load(call.scope)
+    if desk is None:
         raise ApiError("unauthenticated")
     typed = given or desks.load_saved_form(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
     named = set(compose_form.list_accounts(typed))
-    rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(here, row)]
+    rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(desk, row)]
     rows.sort(key=lambda row: row["id"] not in named)
     shown = sorted(rows[:ACCOUNTS_SHOWN_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
     typed = (
@@ -140,9 +139,9 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     ids = compose_form.list_media(typed)
     held = library.load_all(call.scope, set(ids))
     query = validation.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
-    listed = library.load_page(call.service, here.scope, query)["data"]
+    listed = library.load_page(call.service, desk.scope, query)["data"]
     return ComposeData(
-        here,
+        desk,
         typed,
         shown,
         len(rows) - len(shown),
@@ -156,7 +155,7 @@ def _is_in_profile(desk: DashboardSession, row: AccountRow) -> bool:
 
 
 def _preselect(rows: Sequence[AccountRow]) -> Form:
-    """Of a new form: where there is one account, it is that."""
+    """Return a new form's preselected accounts: the only one, if there is one."""
     return {f"to.{rows[0]['id']}": "yes"} if len(rows) == 1 and rows[0]["status"] != "revoked" else {}
 
 
@@ -165,7 +164,7 @@ def _next_hour(now_ms: int) -> int:
 
 
 def _key(call: RequestContext, given: str) -> str:
-    """What makes sending this form twice one act."""
+    """Return the form's Idempotency-Key, or a new one."""
     return given if _KEY.fullmatch(given) else call.service.runtime.entropy(16).hex()
 
 
@@ -173,7 +172,7 @@ def _key(call: RequestContext, given: str) -> str:
 
 
 async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCount]:
-    """Of each account that is chosen, how long its text is."""
+    """Return the text length of each chosen account."""
     named = set(compose_form.list_accounts(found.form))
     rows = [row for row in found.accounts if row["id"] in named]
     default = compose_form.read_field(found.form, "text")
@@ -187,7 +186,7 @@ async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCou
 
 
 def _items(found: ComposeData, account: str) -> tuple[DraftMedia, ...]:
-    """The files that an account gets."""
+    """Return the files that an account gets."""
     kept = [row for row in found.chosen if not found.form.get(compose_form.name_exclusion_field(account, row["id"]))]
     return tuple(DraftMedia(row["kind"], stored=True) for row in kept)
 
@@ -222,7 +221,7 @@ def _account(
 
 
 def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:
-    """Why nothing can be published on an account; empty where it can."""
+    """Return the reason why the account cannot publish, or ""."""
     if row["status"] == "revoked":
         return "Access expired. Reconnect this account to publish to it."
     try:
@@ -233,7 +232,7 @@ def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:
 
 
 def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdict: FormFindings) -> dict[str, Any]:
-    """An option of an account as the page asks for it."""
+    """Return the template's view of an option of an account."""
     id = f"{row['id']}.option.{option.name}"
     names_board = _board_option(row) == option.name
     found = [(board.id, board.name) for board in verdict.boards.get(row["id"], ()) if names_board and board.pinnable]
@@ -252,13 +251,13 @@ def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdic
 
 
 def _board_option(row: AccountRow) -> str:
-    """The option that names one of the account's boards, where its platform has them."""
+    """Return the option that names a board, or "" if the platform has no boards."""
     platform = platforms.platform(row["platform"])
     return next(iter(platform.defaults), "") if boards.has_boards(row["platform"]) else ""
 
 
 def _default(row: AccountRow, option: str) -> str:
-    """What an account has for an option that is left out, in its words."""
+    """Return the account's default for an option, as text."""
     platform, extra = platforms.platform(row["platform"]), json.loads(row["extra"])
     if not extra.get(platform.defaults.get(option)):
         return ""
@@ -276,7 +275,7 @@ def _file(call: RequestContext, row: MediaRow, form: Mapping[str, str]) -> dict[
 
 
 async def submit(call: RequestContext) -> HandlerResponse:
-    """POST /compose: `do` is `send` to publish or schedule it, `check` to see what would be wrong."""
+    """POST /compose: `do=send` publishes or schedules, `do=check` validates."""
     given = forms.parse(call)
     if given.get("do") == "send":
         return await _send(call, given)
@@ -286,21 +285,21 @@ async def submit(call: RequestContext) -> HandlerResponse:
 
 
 async def _check(call: RequestContext, given: Form) -> FormFindings:
-    """What POST /v1/posts/validate says of it."""
+    """Return the findings of POST /v1/posts/validate for the form."""
     try:
         with await call.enter_checking():
             request = validation.parse_object(ValidateRequest, await _build_request(call, given))
-            looked = await preflight.check_request(call.service, call.scope, request, {})
-        told = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, {})
+            draft = await preflight.check_request(call.service, call.scope, request, {})
+        result = await preflight.validate(call.service, call.engine.fetched, call.scope, draft, {})
     except ApiError as error:
         return _refusal_findings(error, given)
-    wrong, warned = compose_form.place_preflight(told["results"])
-    refusing = sum(bool(each) for each in wrong.values())
-    return FormFindings(wrong, warned, _summary(len(wrong), refusing, sum(bool(each) for each in warned.values())))
+    wrong, warned = compose_form.place_preflight(result["results"])
+    rejecting = sum(bool(each) for each in wrong.values())
+    return FormFindings(wrong, warned, _summary(len(wrong), rejecting, sum(bool(each) for each in warned.values())))
 
 
 async def _fetch_boards(call: RequestContext, given: Form) -> FormFindings:
-    """The boards of an account, as its platform lists them now."""
+    """Return the current boards of an account."""
     try:
         row = await call.service.read(lambda: accounts.find(call.scope, given["boards"]))
         found = await fetch_boards(call, row)
@@ -309,11 +308,11 @@ async def _fetch_boards(call: RequestContext, given: Form) -> FormFindings:
     return FormFindings(boards={row["id"]: found})
 
 
-def _summary(accounts: int, refusing: int, warning: int) -> str:
-    if refusing == accounts == 1:
+def _summary(accounts: int, rejecting: int, warning: int) -> str:
+    if rejecting == accounts == 1:
         return "The account would reject this post. See the problems under the account."
-    if refusing:
-        return f"{refusing} of {accounts} accounts would reject this post. See the problems under each account."
+    if rejecting:
+        return f"{rejecting} of {accounts} accounts would reject this post. See the problems under each account."
     where = "the account" if accounts == 1 else f"all {accounts} accounts"
     rest = " See the warnings first." if warning else ""
     return f"Ready to publish to {where}.{rest}"
@@ -324,8 +323,8 @@ def _refusal_findings(error: ApiError, given: Form) -> FormFindings:
         raise error
     if error.rule == "idempotency_key.body_mismatch":
         said = FieldMessage(
-            "This form was already sent, and you changed it since. You find the sent version under Posts. To publish "
-            "the changed version as another post, send the form again."
+            "You already sent this form and have changed it since. The sent version is under Posts. To publish the "
+            "changed version as another post, send the form again."
         )
         return FormFindings({compose_form.TOP: [said]}, status=error.status, is_sent=True)
     wrong = compose_form.place_errors(error, compose_form.list_accounts(given))
@@ -334,22 +333,24 @@ def _refusal_findings(error: ApiError, given: Form) -> FormFindings:
 
 
 async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
-    """The body of a publish request that says what the form says."""
+    """Return the form as the body of a publish request."""
 
-    def look() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
+    def read() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
         named = set(compose_form.list_accounts(given))
-        there = {row["id"]: row for row in accounts.list_rows(call.scope) if row["id"] in named}
-        return there, library.load_all(call.scope, set(compose_form.list_media(given)))
+        rows = {row["id"]: row for row in accounts.list_rows(call.scope) if row["id"] in named}
+        return rows, library.load_all(call.scope, set(compose_form.list_media(given)))
 
-    there, held = await call.service.read(look)
-    return compose_form.to_request(given, there, held, call.service.now_ms)
+    rows, held = await call.service.read(read)
+    return compose_form.to_request(given, rows, held, call.service.now_ms)
 
 
 async def _send(call: RequestContext, given: Form) -> HandlerResponse:
-    print_ = idempotency.start_fingerprint("")
-    print_.update(json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode())
+    fingerprint = idempotency.start_fingerprint("")
+    fingerprint.update(
+        json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode()
+    )
     call.key = idempotency.parse_key(
-        call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), print_.hexdigest()
+        call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), fingerprint.hexdigest()
     )
 
     async def ask() -> PublishRequest:
@@ -364,7 +365,7 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
 
 
 def _redirect_to_posts(call: RequestContext, batch: Mapping[str, Any]) -> HandlerResponse:
-    """To the page of the post, or to those of the batch."""
+    """Redirect to the post, or to the posts of the batch."""
     results = batch["results"]
     where = f"/posts/{results[0]['postId']}" if len(results) == 1 else f"/posts?batchId={batch['id']}"
     states = [result["status"] for result in results]
@@ -372,15 +373,15 @@ def _redirect_to_posts(call: RequestContext, batch: Mapping[str, Any]) -> Handle
 
 
 def _outcome(states: Sequence[str]) -> str:
-    out, gone = states.count("published"), sum(state in ("failed", "rejected") for state in states)
+    published, failed = states.count("published"), sum(state in ("failed", "rejected") for state in states)
     if "queued" in states:
         return "Post scheduled." if len(states) == 1 else f"{len(states)} posts scheduled."
-    if out == len(states):
-        return "Post published." if out == 1 else f"Published to all {out} accounts."
-    if gone == len(states):
+    if published == len(states):
+        return "Post published." if published == 1 else f"Published to all {published} accounts."
+    if failed == len(states):
         return "The post was not published. See the reason below."
-    if gone:
-        return f"{out} of {len(states)} posts were published. See the reasons below."
+    if failed:
+        return f"{published} of {len(states)} posts were published. See the reasons below."
     return "Publishing. Reload this page in a moment to see the outcome."
 
 
@@ -388,7 +389,7 @@ def _outcome(states: Sequence[str]) -> str:
 
 
 async def receive(call: RequestContext) -> PageUploadForm:
-    """The form with a file, which is on the disk, and gone again unless it is kept."""
+    """Read the form with its file, which is deleted unless it is stored."""
     if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
         raise rule_error("csrf")
     return await media_api.receive_form(
@@ -397,7 +398,7 @@ async def receive(call: RequestContext) -> PageUploadForm:
 
 
 async def upload(call: RequestContext) -> HandlerResponse:
-    """POST /compose/media: the form again, with one more file in it."""
+    """POST /compose/media: store a file and show the form with it."""
     sent: PageUploadForm = call.received
     given = dict(sent.fields)
     try:
@@ -410,14 +411,14 @@ async def upload(call: RequestContext) -> HandlerResponse:
 
 
 async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) -> tuple[FormFindings, Form]:
-    """Keep the file; the same form with the same file keeps it once."""
+    """Store the file and return the form with it. Repeating the request stores it once."""
     alt = compose_form.read_field(given, "new-alt")
     try:
         if sent.refused is not None or sent.arriving is None:
             raise sent.refused or rule_error("media.missing_file")
         fields = await _fields(call, alt)
-        print_ = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
-        name = hashlib.sha256(print_).hexdigest()
+        fingerprint = json.dumps([given.get("key", ""), sent.arriving.sha256, alt]).encode()
+        name = hashlib.sha256(fingerprint).hexdigest()
         call.key = idempotency.parse_key(call.scope, "POST", call.request.path, name, name)
         body = json.loads((await library.upload(call.actor, sent.arriving, fields)).body)
     except ApiError as error:
@@ -427,8 +428,8 @@ async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) ->
 
 
 async def _fields(call: RequestContext, alt: str) -> MediaFields:
-    here = await call.service.read(lambda: desks.load(call.scope))
-    profile = here.profile["id"] if here and here.profile else None
+    desk = await call.service.read(lambda: desks.load(call.scope))
+    profile = desk.profile["id"] if desk and desk.profile else None
     given = ({"profileId": profile} if profile else {}) | ({"altText": alt} if alt else {})
     return validation.parse_object(MediaFields, given)
 

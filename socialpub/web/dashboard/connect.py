@@ -1,4 +1,4 @@
-"""Connecting in a browser: the way to a platform, the way back, the choice, and disconnecting."""
+"""Connecting an account in the browser: authorization, callback, and choice of the account."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ CALLBACK_PARAMETERS = {
     "code": "code",
     "iss": "iss",
     "choiceId": "choice",
-}  # what comes back, by its name in an address
+}  # fields of the request by the callback's query parameters
 
 
 async def show_form(call: RequestContext) -> HandlerResponse:
-    """GET /connect/{platform}: a link to the platform, or the fields that it wants."""
+    """GET /connect/{platform}: a link to the platform, or a form with the fields that it needs."""
     platform, asked = _enabled_platform(call), _read_query(call, "handle")
     profile = asked.get("profileId")
     try:
@@ -41,7 +41,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
 
 
 def _read_query(call: RequestContext, *names: str) -> dict[str, str]:
-    """What the address says, as a request has it: a field that was left empty is not there."""
+    """Return these query parameters without the empty ones."""
     given = {name: str(call.request.args.get(name) or "") for name in names}
     given["profileId"] = str(call.request.args.get("profile") or "")
     return {name: value for name, value in given.items() if value}
@@ -79,10 +79,11 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
 
 
 async def complete_login(call: RequestContext) -> HandlerResponse:
-    """GET /connect/{platform}/callback: back from the platform with a code or a refusal, or with a choice.
+    """GET /connect/{platform}/callback: the platform's redirect, or a choice of accounts.
 
-    What a login has left to choose from is shown as often as it is asked for: "back" and "reload" ask again. The state
-    is as good as a CSRF token: only our own page and the platform know it, and it belongs to this session.
+    The choices of a login can be loaded repeatedly, for "back" and "reload". The state replaces a CSRF token: only
+    our page
+    and the platform know it, and it belongs to this session.
     """
     platform = _enabled_platform(call)
     call.request.ctx.error_link = {"address": f"/connect/{platform.name}", "text": "Connect again"}
@@ -109,7 +110,7 @@ async def _finish(call: RequestContext, platform: Platform, state: str, offer: L
 
 
 async def show_done(call: RequestContext) -> HandlerResponse:
-    """GET /connect/{platform}/done: the account that was connected, seen as often as one likes."""
+    """GET /connect/{platform}/done: the connected account."""
     asked = call.request.args
     account = await call.service.read(lambda: accounts.get_body(call.scope, str(asked.get("account") or "")))
     platform, state = _enabled_platform(call), str(asked.get("state") or "")

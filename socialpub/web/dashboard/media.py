@@ -1,4 +1,4 @@
-"""Media: the files that posts are made with, and letting go of one."""
+"""The media library: the stored files, and deleting one."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ async def list_media(call: RequestContext) -> HandlerResponse:
 
 
 def to_view(body: MediaBody) -> dict[str, Any]:
-    """A file with its address on this server, under whatever name that is open, and its size in words."""
+    """Return a file for a template, with its path on this server and its size in words."""
     return dict(body) | {"path": urlsplit(body["url"]).path, "size": templates.format_bytes(body["sizeBytes"])}
 
 
 async def confirm_delete(call: RequestContext) -> HandlerResponse:
-    """GET /library/{id}/delete: what will happen."""
+    """GET /library/{id}/delete: the effects."""
     id = call.path_value("media_id")
 
     def read(desk: DashboardSession) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The members of the organization: who they are, inviting them, what each may do, and removing them."""
+"""Members of the organization: list, invite, change roles and remove."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def _list_page(
 
 
 async def invite(call: RequestContext) -> HandlerResponse:
-    """POST /settings/members: the page that is seen next shows the link, once."""
+    """POST /settings/members: the next page shows the invitation link once."""
     form = forms.parse(call)
     try:
         await require_proof(call, form)
@@ -60,7 +60,10 @@ async def invite(call: RequestContext) -> HandlerResponse:
 
 
 async def _mail_link(call: RequestContext, to: str, link: str) -> str:
-    """What is left to do with the link: nothing, once a mail server has taken it."""
+    """Send the link by e-mail if a mail server is set up.
+
+    Return what is left for the user to do.
+    """
     service, scope = call.service, call.scope
     share = invitations.get_share_key(service, scope.organization)
     if share is None:
@@ -79,7 +82,7 @@ async def withdraw(call: RequestContext) -> HandlerResponse:
 
 
 async def read(call: RequestContext) -> HandlerResponse:
-    """GET /settings/members/{id}: their role, and removing them."""
+    """GET /settings/members/{id}: the role, and removing the member."""
     return await _member_page(call)
 
 
@@ -104,7 +107,7 @@ async def change_role(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         return await _member_page(call, explain_form_error(error), error.status)
     if call.path_value("member_id") == call.scope.user:
-        return redirect("/settings")  # where whatever they are now may look
+        return redirect("/settings")  # every role may open this page
     return redirect_with_flash(call, MEMBERS_PATH, f"{made['email']} now has the role {made['role']}.")
 
 

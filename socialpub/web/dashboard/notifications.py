@@ -1,4 +1,4 @@
-"""Notification channels: where people are told, what they are told there, and what became of it."""
+"""Notification channels: targets, event types, and sent messages."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 PAGE_PATH = "/settings/notifications"
 STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
-RESPONSE_SHOWN_MAX = 200  # characters of what a receiver said to a test
+RESPONSE_SHOWN_MAX = 200  # characters of a receiver's response to a test
 PAGE_SIZE = 25
 
 
 @dataclass(frozen=True)
 class ChannelField:
-    """One thing that a kind of channel has to know. `secret`: as good as a password, shown never again."""
+    """A field of a channel's form. `secret` values are never shown again."""
 
     name: str
     label: str
@@ -51,13 +51,16 @@ class ChannelField:
 
     @property
     def id(self) -> str:
-        """Its name in the form: one that tells a session that has ended not to keep it."""
+        """The form field's name.
+
+        A secret's name keeps it out of forms saved at the end of a session.
+        """
         return f"secret_{self.name}" if self.secret else self.name
 
 
 @dataclass(frozen=True)
 class ChannelKind:
-    """A kind of channel in words: what it is, how one comes to what it asks for, and its fields."""
+    """A kind of channel: its description, setup instructions and fields."""
 
     label: str
     about: str
@@ -140,7 +143,7 @@ KINDS = {
 
 
 def _describe_type(type_: str) -> str:
-    """What somebody is told of such an event, in short."""
+    """Return a short description of an event type's message."""
     title = message_texts.TEMPLATES[type_].title.format_map({"platform": "a platform"})
     return title[0].upper() + title[1:]
 
@@ -149,7 +152,7 @@ TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enum
 """The types of events by their boxes in a form."""
 
 
-# --- All of them -----------------------------------------------------------------------------------------------------
+# --- All channels ----------------------------------------------------------------------------------------------------
 
 
 async def list_channels(call: RequestContext) -> HandlerResponse:
@@ -215,7 +218,7 @@ def _target(kind: str, form: Mapping[str, str]) -> dict[str, str]:
 
 
 async def _actor_for(call: RequestContext, profile: str) -> Actor:
-    """Who acts: for the organization, or for a profile of it."""
+    """Return the caller as an actor for the organization or one of its profiles."""
     if not profile:
         return call.actor
     await call.service.read(lambda: profiles.check_profile(call.scope, profile))
@@ -223,7 +226,7 @@ async def _actor_for(call: RequestContext, profile: str) -> Actor:
 
 
 def _chosen_types(form: Mapping[str, str]) -> list[str]:
-    """The types that are chosen; none: what needs somebody."""
+    """Return the chosen event types; none chosen means those that need attention."""
     return [name for box, (name, _) in TYPES.items() if form.get(box)] if form.get("tells") == "chosen" else []
 
 
@@ -233,7 +236,7 @@ def _check_types(form: Mapping[str, str]) -> None:
 
 
 def _problems(kind: ChannelKind, error: ApiError | None) -> defaultdict[str, str]:
-    """What is wrong, by the field that it stands at; "" for what is no field's matter."""
+    """Return the error messages by field, "" for those of no field."""
     found: defaultdict[str, str] = defaultdict(str)
     if error is None:
         return found
@@ -246,11 +249,11 @@ def _problems(kind: ChannelKind, error: ApiError | None) -> defaultdict[str, str
     return found
 
 
-# --- One -------------------------------------------------------------------------------------------------------------
+# --- One channel -----------------------------------------------------------------------------------------------------
 
 
 async def read(call: RequestContext) -> HandlerResponse:
-    """GET /settings/notifications/{id}: what was told there, of one state where `status` names it."""
+    """GET /settings/notifications/{id}: its messages, filtered by `status`."""
     return await _channel(call)
 
 
@@ -286,7 +289,7 @@ async def _channel(
 
 
 async def test(call: RequestContext) -> HandlerResponse:
-    """POST /settings/notifications/{id}/test: a test is sent now."""
+    """POST /settings/notifications/{id}/test: send a test message now."""
     id = call.path_value("channel_id")
     try:
         done = await send_test(call, id, validation.parse_object(ChannelTestRequest, {}))
@@ -302,7 +305,7 @@ async def test(call: RequestContext) -> HandlerResponse:
 
 
 async def change(call: RequestContext) -> HandlerResponse:
-    """POST /settings/notifications/{id}/change: what is told there, and what it is for."""
+    """POST /settings/notifications/{id}/change: event types and profile."""
     id, form = call.path_value("channel_id"), forms.parse(call)
     given = {"events": _chosen_types(form), "description": form.get("description", "")}
     try:
@@ -322,7 +325,7 @@ async def switch(call: RequestContext) -> HandlerResponse:
 
 
 async def edit_target(call: RequestContext) -> HandlerResponse:
-    """GET /settings/notifications/{id}/target: where else it leads."""
+    """GET /settings/notifications/{id}/target: the form for a new target."""
     return await _target_page(call, {})
 
 
@@ -337,7 +340,7 @@ async def _target_page(call: RequestContext, form: Mapping[str, str], error: Api
 
 
 async def change_target(call: RequestContext) -> HandlerResponse:
-    """POST /settings/notifications/{id}/target: all of it, since what was there is not shown."""
+    """POST /settings/notifications/{id}/target: all fields; stored ones are not shown."""
     id, form = call.path_value("channel_id"), forms.parse(call)
     kind = await call.service.read(lambda: channels.find(call.scope, id)["kind"])
     try:
@@ -351,7 +354,7 @@ async def change_target(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_delete(call: RequestContext) -> HandlerResponse:
-    """GET /settings/notifications/{id}/delete: what will happen."""
+    """GET /settings/notifications/{id}/delete: the effects."""
     return await _confirm_page(call)
 
 
@@ -375,7 +378,7 @@ async def delete(call: RequestContext) -> HandlerResponse:
 
 
 def _form_error(error: ApiError) -> ApiError:
-    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    """Return an error of the form's input; raise any other."""
     if error.code in ("unauthenticated", "not_found") or (
         error.code == "unauthorized" and error.rule != "session.proof"
     ):

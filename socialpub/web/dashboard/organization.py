@@ -1,4 +1,4 @@
-"""The organization: its name, and deleting it on a page that first says what that ends."""
+"""The organization: its name, and deleting it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def rename(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_delete(call: RequestContext) -> HandlerResponse:
-    """GET /settings/organization/delete: what that ends."""
+    """GET /settings/organization/delete: the effects."""
     return await _confirm_page(call)
 
 

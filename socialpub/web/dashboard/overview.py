@@ -1,4 +1,4 @@
-"""The overview: what needs somebody's eyes with what can be done about it, what goes out next, and what went out."""
+"""The overview: problems with their remedies, upcoming posts and recent posts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def show_overview(call: RequestContext) -> HandlerResponse:
 
 
 async def show_now(call: RequestContext) -> HandlerResponse:
-    """GET /overview/now: the part of it that tells of now, which the page asks for again and again."""
+    """GET /overview/now: the current part of the page, which its script polls."""
     return await show_fragment(call, "overview/now.html", lambda desk: _current_state(call, desk))
 
 
@@ -51,7 +51,7 @@ def _current_state(call: RequestContext, desk: DashboardSession) -> dict[str, An
 
 
 async def settle(call: RequestContext) -> HandlerResponse:
-    """POST /overview/settle: `post`, and whether somebody found it `published`."""
+    """POST /overview/settle: `post`, and whether the user found it `published`."""
     form = forms.parse(call)
     there = form.get("published") == "yes"
     await actions.perform(call.actor, post_actions.settle, form.get("post", ""), SettleRequest(published=there))
@@ -60,7 +60,7 @@ async def settle(call: RequestContext) -> HandlerResponse:
 
 
 async def retry(call: RequestContext) -> HandlerResponse:
-    """POST /overview/retry: what failed for one cause."""
+    """POST /overview/retry: the posts that failed for one cause."""
     form = forms.parse(call)
     cause = (form.get("account", ""), form.get("code", ""), form.get("rule", ""))
     again = await actions.perform(call.actor, overview.retry_all, *cause)
@@ -68,7 +68,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_cancel(call: RequestContext) -> HandlerResponse:
-    """GET /overview/cancel: what will happen to what is scheduled on an account."""
+    """GET /overview/cancel: the effects of canceling an account's scheduled posts."""
     account = str(call.request.args.get("account") or "")
     return await show(
         call,
@@ -84,7 +84,7 @@ async def confirm_cancel(call: RequestContext) -> HandlerResponse:
 
 
 async def cancel(call: RequestContext) -> HandlerResponse:
-    """POST /overview/cancel: what is scheduled on an account."""
+    """POST /overview/cancel: cancel an account's scheduled posts."""
     canceled = await actions.perform(call.actor, overview.cancel_all, forms.parse(call).get("account", ""))
     return redirect_with_flash(call, "/", f"{_count_posts(canceled['count'])} canceled.", good=bool(canceled["count"]))
 
@@ -94,13 +94,13 @@ def _count_posts(count: object) -> str:
 
 
 async def resume(call: RequestContext) -> HandlerResponse:
-    """POST /overview/resume: publishing goes on, on somebody's word that the clock is right."""
+    """POST /overview/resume: resume publishing; the user confirms that the clock is right."""
     await actions.perform(call.actor, recovery.trust_clock)
     return redirect_with_flash(call, "/", "Publishing resumed.")
 
 
 async def confirm_resume_after_restore(call: RequestContext) -> HandlerResponse:
-    """GET /overview/compare: what is to be looked at before publishing goes on after a restore."""
+    """GET /overview/compare: the posts to check before publishing resumes after a restore."""
     return await _compare_page(call)
 
 
@@ -125,7 +125,7 @@ async def _compare_page(call: RequestContext, problem: str = "", status: int = 2
 
 
 async def resume_after_restore(call: RequestContext) -> HandlerResponse:
-    """POST /overview/compare: `overdue_rule`, which is `publish` or `skip`."""
+    """POST /overview/compare: `overdue_rule` is `publish` or `skip`."""
     form = forms.parse(call)
     if form.get("overdue") not in ("publish", "skip"):
         return await _compare_page(call, "Choose what happens to the overdue posts.", 400)

@@ -1,7 +1,7 @@
-"""Posts: the log with the API's filters in its address, one post with all that is known of it, and what is done to it.
+"""Posts: the list with the API's filters, the page of a post, and its actions.
 
-The names in the log's address are those of `GET /v1/posts`. A bound may be a day, too: then it is one on the clocks of
-whoever looks, and that day is listed.
+The query parameters are those of `GET /v1/posts`. A time bound may also be a day, which is one in the user's zone and
+is included.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext, parse_qu
 
 UNKNOWN_OUTCOME_RULE = "publish.outcome_unknown"
 PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
-RAW_MAX = 20_000  # characters of a platform's answer on a page
+RAW_MAX = 20_000  # characters of a platform's response on a page
 TIME_BOUNDS = {"after": False, "before": True, "scheduledAfter": False, "scheduledBefore": True}
-"""The bounds of the log; whether one that is a day is the end of it."""
+"""The time filters; True if a day includes its end."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-# --- The log -----------------------------------------------------------------------------------------------------
+# --- The list ----------------------------------------------------------------------------------------------------
 
 
 async def list_posts(call: RequestContext) -> HandlerResponse:
@@ -73,7 +73,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
 
 
 def _read_filters(call: RequestContext) -> dict[str, str]:
-    """What the address asks for, as the form has it: lists are joined by commas, what is empty is left out."""
+    """Return the query's filters for the form: lists joined by commas, empty ones left out."""
     values = parse_query(call.request.query_string, PostsQuery)
     joined = {name: _join_values(value) for name, value in values.items()}
     return {name: value for name, value in joined.items() if value}
@@ -96,7 +96,7 @@ def _read_page(call: RequestContext, desk: DashboardSession, given: Mapping[str,
 
 
 def _bound(value: str, zone: str, *, is_end: bool) -> str:
-    """The instant that bounds a day, exclusive; what is no day as it is."""
+    """Return the API's exclusive time bound for a day in a zone; other values unchanged."""
     if not _DAY.fullmatch(value):
         return value
     try:
@@ -108,7 +108,7 @@ def _bound(value: str, zone: str, *, is_end: bool) -> str:
 
 
 def to_view(post: dict[str, Any], now_ms: int) -> dict[str, Any]:
-    """A post with what a page says of it: its state in our words, its platform's name, its first words."""
+    """Return a post for a template, with its state, platform and first words."""
     return post | {
         "state": _state(post, now_ms),
         "label": PLATFORM_LABELS[post["platform"]],
@@ -136,12 +136,12 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_cancel(call: RequestContext) -> HandlerResponse:
-    """GET /posts/{id}/cancel: what canceling means."""
+    """GET /posts/{id}/cancel: the effects."""
     return await _show_post(call, "posts/cancel.html")
 
 
 async def confirm_settle(call: RequestContext) -> HandlerResponse:
-    """GET /posts/{id}/settle: what to look for, and the two answers."""
+    """GET /posts/{id}/settle: what to check, and the two answers."""
     return await _show_post(call, "posts/settle.html")
 
 
@@ -168,7 +168,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
 
 
 def find_remedy(error: Mapping[str, Any]) -> dict[str, str]:
-    """What to do about a post's error, from the table of its rule, and where that is explained."""
+    """Return the remedy of a post's error from its rule, and the address that explains it."""
     rule = error.get("rule")
     row = (platforms.CATALOGUE.get(rule) or SERVICE_RULES.get(rule)) if rule else None
     if row is not None:
@@ -177,7 +177,7 @@ def find_remedy(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _attempt_state(post: Mapping[str, Any], attempt: Mapping[str, Any]) -> str:
-    """An attempt's state, in the words of posts: a rejected post has a rejected attempt."""
+    """Return an attempt's state in the words of posts: a rejected post has a rejected attempt."""
     if attempt["succeeded"] is not False:
         return "published" if attempt["succeeded"] else "publishing"
     if post["state"] == "unknown" and attempt is post["attempts"][-1]:
@@ -187,7 +187,7 @@ def _attempt_state(post: Mapping[str, Any], attempt: Mapping[str, Any]) -> str:
 
 
 def _format_raw(answer: Any) -> str:
-    """The platform's answer as it came, for a person to read."""
+    """Return the platform's response as text."""
     if answer is None:
         return ""
     text = answer if isinstance(answer, str) else json.dumps(answer, indent=2, ensure_ascii=False)
@@ -195,7 +195,7 @@ def _format_raw(answer: Any) -> str:
 
 
 def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
-    """The post as command lines: asked for, and sent as a new one. The key stands in the environment."""
+    """Return commands that read the post and send it again. The key is an environment variable."""
     base = call.service.base_url
     key: list[dict[str, Any]] = [{"apiKey": []}]
     asked = {name: value for name, value in options.items() if name != "platform" and value not in (None, "", [])}
@@ -213,11 +213,11 @@ def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options:
     }
 
 
-# --- What people do ----------------------------------------------------------------------------------------------
+# --- Actions -----------------------------------------------------------------------------------------------------
 
 
 async def reschedule(call: RequestContext) -> HandlerResponse:
-    """POST /posts/{id}/move: to `day` and `clock` in the zone `in_zone`, or `by` so many days from there."""
+    """POST /posts/{id}/move: to `day` and `clock` in `in_zone`, or `by` days."""
     form, post = forms.parse(call), call.path_value("post_id")
     return await _redirect_done(call, form, "Post rescheduled.", _reschedule(call, form, post))
 
@@ -238,7 +238,7 @@ async def _cancel(call: RequestContext) -> None:
 
 
 async def retry(call: RequestContext) -> HandlerResponse:
-    """POST /posts/{id}/retry: at once, or at `day` and `clock`."""
+    """POST /posts/{id}/retry: now, or at `day` and `clock`."""
     form = forms.parse(call)
     later = bool(form.get("day"))
     words = "Retry scheduled." if later else "Retrying."
@@ -253,7 +253,7 @@ async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) 
 
 
 async def settle(call: RequestContext) -> HandlerResponse:
-    """POST /posts/{id}/settle: `published` is `yes` or `no`; `uri` where it is, if they say so."""
+    """POST /posts/{id}/settle: `published` is `yes` or `no`; `uri` is optional."""
     form = forms.parse(call)
     there = form.get("published") == "yes"
     words = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
@@ -271,7 +271,7 @@ async def _settle(call: RequestContext, form: Mapping[str, str]) -> None:
 async def _redirect_done(
     call: RequestContext, form: Mapping[str, str], words: str, doing: Awaitable[None]
 ) -> HandlerResponse:
-    """What came of it, told where the person was, or on the post's own page."""
+    """Run an action and redirect with its outcome: to the previous page, or to the post."""
     post, page = f"/posts/{call.path_value('post_id')}", form.get("page", "")
     back = forms.to_local_path(page) if page and not page.startswith("/posts/") else post
     try:
@@ -284,7 +284,7 @@ async def _redirect_done(
 
 
 def _read_time(form: Mapping[str, str]) -> str:
-    """The time that a form names on the clocks that it was shown with, as the API has it; ApiError where it is none."""
+    """Return the form's time as the API writes it. Raises an ApiError for an invalid one."""
     zone = desks.find_zone(form.get("in_zone")) or desks.UTC
     at = time_format.parse_local(_day(form), form.get("clock", ""), zone)
     if at is None:

@@ -1,4 +1,4 @@
-"""The settings: how somebody has the dashboard set up and signs in, the organization's profiles, and its API keys."""
+"""Settings: the user's own, the organization's profiles, and its API keys."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/profiles"
 
-# --- You ---------------------------------------------------------------------------------------------------------
+# --- The user ----------------------------------------------------------------------------------------------------
 
 
 async def choose_profile(call: RequestContext) -> HandlerResponse:
-    """POST /profile: back to the page that was open, in this profile."""
+    """POST /profile: return to the open page in this profile."""
     form = forms.parse(call)
     await actions.perform(call.actor, dashboard_session.select_profile, form.get("profile") or None)
     return redirect(forms.to_local_path(form.get("page")))
@@ -53,7 +53,7 @@ async def choose_zone(call: RequestContext) -> HandlerResponse:
 
 
 async def change_password(call: RequestContext) -> HandlerResponse:
-    """POST /settings/password: `password`, which counts now, and `new_password`."""
+    """POST /settings/password: `password` (the current one) and `new_password`."""
     form = forms.parse(call)
     try:
         await require_password(call, form)
@@ -92,7 +92,7 @@ async def _keys_page(
 
 
 async def mint_key(call: RequestContext) -> HandlerResponse:
-    """POST /settings/keys: the page that is seen next shows the key, once."""
+    """POST /settings/keys: the next page shows the key once."""
     form = forms.parse(call)
     given = {"name": form.get("name", ""), "prefix": form.get("prefix"), "profileId": form.get("profile")}
     try:
@@ -105,7 +105,7 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_revoke(call: RequestContext) -> HandlerResponse:
-    """GET /settings/keys/{id}/revoke: what will happen."""
+    """GET /settings/keys/{id}/revoke: the effects."""
     return await _confirm_page(call)
 
 
@@ -190,7 +190,7 @@ async def delete_profile(call: RequestContext) -> HandlerResponse:
 
 
 def _form_error(error: ApiError, what: str = "") -> str:
-    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    """Return the message of an error in the form's input; raise any other error."""
     if error.code == "unauthenticated" or (error.code == "unauthorized" and error.rule != "session.proof"):
         raise error
     return f"{what} needs a name of 1 to 100 characters." if error.rule == "name" else error.message

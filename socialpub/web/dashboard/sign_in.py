@@ -1,4 +1,4 @@
-"""Pages for people: first set-up, signing in and out, and back from a session that has ended."""
+"""Sign-in, sign-out, first setup, invitations, and return after an expired session."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 LOGIN_COOKIE = "socialpub_form"
-CODE_SECONDS = 300  # for whoever has given their password to find the code
-LOGIN_SECONDS = 24 * 3600  # a sign-in page may be open for so long
+CODE_SECONDS = 300  # between the password and the code
+LOGIN_SECONDS = 24 * 3600  # lifetime of a sign-in page's token
 
 
 # --- Signing in --------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ async def login(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
             raise
-        call.request.ctx.error = error  # for the log
+        call.request.ctx.error = error  # for the access log
         return _login_page(call, after, email, error, forms.read_saved(form.get("kept", "")) or "")
     if isinstance(signed_in, PendingSecondFactor):
         return await _finish(call, form, signed_in) if form.get("code") else _code_page(call, form, signed_in)
@@ -69,7 +69,7 @@ async def login(call: RequestContext) -> HandlerResponse:
 
 
 def _start_session(call: RequestContext, signed_in: NewSession, after: str) -> HandlerResponse:
-    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the log
+    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the access log
     return redirect(after, *_session_cookies(call, signed_in))
 
 
@@ -83,7 +83,7 @@ async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> Ne
 
 
 async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerResponse:
-    """The code of somebody who has just given their password."""
+    """Check the code of a user who has just given the password."""
     half = _open_proof(call, form)
     if half is None:
         after = forms.to_local_path(form.get("next"))
@@ -109,7 +109,10 @@ async def _finish(call: RequestContext, form: dict[str, str], half: PendingSecon
 def _code_page(
     call: RequestContext, form: dict[str, str], half: PendingSecondFactor, error: ApiError | None = None
 ) -> HandlerResponse:
-    """The page that asks for the code. It carries what was proved, sealed, for a few minutes."""
+    """Return the page that asks for the code.
+
+    It carries the sealed proof of the password for minutes.
+    """
     token, cookies = _find_form_token(call)
     until = call.service.now_ms + CODE_SECONDS * 1000
     told = json.dumps({"user": half.user, "password": half.password, "until": until})
@@ -127,7 +130,7 @@ def _code_page(
 
 
 def _open_proof(call: RequestContext, form: dict[str, str]) -> PendingSecondFactor | None:
-    """What such a page has carried, of this browser and not too long ago."""
+    """Return the page's proof if it is this browser's and has not expired."""
     try:
         told = json.loads(call.service.runtime.vault.open(form["half"], _seal_context(form.get("csrf_token", ""))))
     except SealError:
@@ -148,12 +151,12 @@ def _browser(call: RequestContext, form: dict[str, str]) -> BrowserState:
 
 
 async def logout(call: RequestContext) -> HandlerResponse:
-    """POST /logout: the session ends on the server."""
+    """POST /logout: end the session."""
     return await _sign_out(call, sessions.sign_out, request_headers.SESSION_COOKIE)
 
 
 async def logout_everywhere(call: RequestContext) -> HandlerResponse:
-    """POST /logout/everywhere: every session of the person ends, and no browser is known any more."""
+    """POST /logout/everywhere: end all the user's sessions and forget their browsers."""
     return await _sign_out(
         call, sessions.sign_out_everywhere, request_headers.SESSION_COOKIE, request_headers.DEVICE_COOKIE
     )
@@ -163,7 +166,7 @@ async def _sign_out(call: RequestContext, leave: ActionFunction[[]], *cookies: s
     try:
         await actions.perform(call.actor, leave)
     except ApiError as error:
-        if error.code != "unauthenticated":  # it ended meanwhile, as was asked for
+        if error.code != "unauthenticated":  # the session has ended already
             raise
     return redirect("/login", *(forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies))
 
@@ -177,11 +180,11 @@ def _session_cookies(call: RequestContext, signed_in: NewSession) -> tuple[str, 
     return session, device
 
 
-# --- First start -------------------------------------------------------------------------------------------------
+# --- Setup -------------------------------------------------------------------------------------------------------
 
 
 async def show_setup(call: RequestContext) -> HandlerResponse:
-    """GET /setup/{token}: once, as the console said."""
+    """GET /setup/{token}: the one-time link from the console."""
     if not users.is_setup_token(call.service, call.path_value("token")):
         raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
     there = await call.service.read(profiles.list_organizations)
@@ -215,7 +218,7 @@ async def setup(call: RequestContext) -> HandlerResponse:
         if error.code != "validation_failed":
             raise
         return _setup_page(call, {"organization": organization, "email": email}, error.message, error.status)
-    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the log
+    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the access log
     return redirect("/", *_session_cookies(call, signed_in))
 
 
@@ -223,7 +226,7 @@ async def setup(call: RequestContext) -> HandlerResponse:
 
 
 async def show_invitation(call: RequestContext) -> HandlerResponse:
-    """GET /invited/{token}: who invites whom."""
+    """GET /invited/{token}: the organization and the inviting member."""
     return await _invitation_page(call)
 
 
@@ -254,24 +257,24 @@ async def accept_invitation(call: RequestContext) -> HandlerResponse:
         if error.code != "validation_failed":
             raise
         return await _invitation_page(call, error.message, error.status)
-    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the log
+    call.request.ctx.scope = authentication.Scope("", user=signed_in.user)  # for the access log
     return redirect("/", *_session_cookies(call, signed_in))
 
 
-# --- Back from a session that has ended ----------------------------------------------------------------------------
+# --- After an expired session ------------------------------------------------------------------------------------
 
 
 def redirect_to_sign_in(method: str, path: str, query: str) -> HandlerResponse:
-    """Where a page that needs a session sends a browser without one; after signing in it comes back to what it asked.
+    """Redirect a browser without a session to the sign-in page, and back afterwards.
 
-    The query goes with it: a platform's answer is in there.
+    The query is included: it may hold a platform's authorization code.
     """
     after = path + (f"?{query}" if query else "")
     return redirect("/login" if after == "/" or method not in ("GET", "HEAD") else f"/login?next={quote(after)}")
 
 
 def save_form_and_sign_in(call: RequestContext) -> HandlerResponse:
-    """A form came without a session: it is kept while its sender signs in, and filled in again. Nothing is done."""
+    """Return the sign-in page; the sent form is filled in again afterwards. No action runs."""
     after = (
         forms.to_local_path(forms.parse(call).get("page"))
         if request_headers.is_same_origin(call.request.headers, call.service.base_url)

@@ -1,4 +1,4 @@
-"""The settings' page about the server itself: what of it will need somebody, and what it is made of."""
+"""The page about the server: upcoming problems, versions and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second factor of signing in: set up with an app, turned off, and new recovery codes."""
+"""Two-factor authentication: setup with an app, turning off, new recovery codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOTP_PATH = "/settings/totp"
 
 
 async def read(call: RequestContext) -> HandlerResponse:
-    """GET /settings/totp: where it is off, a new secret to set up; where it is on, what can be done."""
+    """GET /settings/totp: a new secret to set up, or the actions if it is on."""
     return await _page(call)
 
 
@@ -45,7 +45,7 @@ async def _page(
 
 
 async def turn_on(call: RequestContext) -> HandlerResponse:
-    """POST /settings/totp: `code`, and the `secret` that the page has shown, sealed."""
+    """POST /settings/totp: `code`, and the page's sealed `secret`."""
     form = forms.parse(call)
     secret = _open_secret(call, form.get("secret", ""))
     try:
@@ -88,8 +88,8 @@ def _redirect_done(call: RequestContext, words: str, made: ActionBody) -> Handle
 
 
 def render_qr_code(uri: str) -> Markup:
-    """A QR code as SVG, dark on light whatever the page's colours are: cameras want that."""
-    import segno  # seldom, and not small
+    """Return a QR code as SVG. It is always dark on light, which cameras need."""
+    import segno  # large and rarely needed
 
     out = BytesIO()
     code = segno.make(uri, error="m", micro=False)
@@ -98,7 +98,7 @@ def render_qr_code(uri: str) -> Markup:
 
 
 def _seal_context(call: RequestContext) -> tuple[str, str, str]:
-    """A secret that is set up belongs to the page of this session."""
+    """Return the context that binds a new secret to this session's page."""
     return ("totp", "form", call.scope.session or "")
 
 

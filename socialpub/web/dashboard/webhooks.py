@@ -1,4 +1,4 @@
-"""Webhooks: endpoints, what became of their deliveries, and delivering again."""
+"""Webhooks: endpoints, deliveries, and repeating deliveries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WEBHOOKS_PATH = "/webhooks"
 TYPES = tuple(EVENT_DATA)
 STATUSES: tuple[str, ...] = get_args(DeliveryStatus)
 
-# --- All of them -------------------------------------------------------------------------------------------------
+# --- All endpoints -----------------------------------------------------------------------------------------------
 
 
 async def list_endpoints(call: RequestContext) -> HandlerResponse:
@@ -49,7 +49,7 @@ async def _list_page(
 
 
 async def register(call: RequestContext) -> HandlerResponse:
-    """POST /webhooks: the page that is seen next shows the signing secret, once."""
+    """POST /webhooks: the next page shows the signing secret once."""
     form = forms.parse(call)
     given = {
         "url": form.get("url", ""),
@@ -67,11 +67,11 @@ async def register(call: RequestContext) -> HandlerResponse:
     return redirect_with_flash(call, f"{WEBHOOKS_PATH}/{made['id']}", words, secret=str(made["signingSecret"]))
 
 
-# --- One ---------------------------------------------------------------------------------------------------------
+# --- One endpoint ------------------------------------------------------------------------------------------------
 
 
 async def read(call: RequestContext) -> HandlerResponse:
-    """GET /webhooks/{id}: its deliveries, of one state where `status` names it."""
+    """GET /webhooks/{id}: its deliveries, filtered by `status`."""
     id, args = call.path_value("endpoint_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
@@ -89,7 +89,7 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 
 async def test(call: RequestContext) -> HandlerResponse:
-    """POST /webhooks/{id}/test: a sample is sent now."""
+    """POST /webhooks/{id}/test: send a sample now."""
     id, form = call.path_value("endpoint_id"), forms.parse(call)
     back = f"{WEBHOOKS_PATH}/{id}"
     try:
@@ -112,7 +112,7 @@ async def switch(call: RequestContext) -> HandlerResponse:
 
 
 async def redeliver_failed(call: RequestContext) -> HandlerResponse:
-    """POST /webhooks/{id}/redeliver: all that have failed."""
+    """POST /webhooks/{id}/redeliver: repeat all failed deliveries."""
     id = call.path_value("endpoint_id")
     request = validation.parse_object(RedeliverRequest, {"since": format_iso(0)})
     again = await actions.perform(call.actor, deliveries.redeliver_since, id, request)
@@ -122,7 +122,7 @@ async def redeliver_failed(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_rotate(call: RequestContext) -> HandlerResponse:
-    """GET /webhooks/{id}/rotate: what will happen."""
+    """GET /webhooks/{id}/rotate: the effects."""
     return await _confirm_page(call, "webhooks/rotate.html")
 
 
@@ -139,7 +139,7 @@ async def rotate(call: RequestContext) -> HandlerResponse:
 
 
 async def confirm_delete(call: RequestContext) -> HandlerResponse:
-    """GET /webhooks/{id}/delete: what will happen."""
+    """GET /webhooks/{id}/delete: the effects."""
     return await _confirm_page(call, "webhooks/delete.html")
 
 
@@ -189,7 +189,7 @@ async def redeliver(call: RequestContext) -> HandlerResponse:
 
 
 def _form_error(error: ApiError) -> str:
-    """What was wrong, for the page again; what is no matter of the form is raised on."""
+    """Return the message of an error in the form's input; raise any other error."""
     if error.code in ("unauthenticated", "not_found") or (
         error.code == "unauthorized" and error.rule != "session.proof"
     ):

@@ -1,4 +1,4 @@
-"""/docs: one page for every error code, every rule and every platform, from the tables that the code checks with."""
+"""/docs: a page for every error code, rule, platform and setting."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ START_FILES = (
     "endpoint.sh",
     "receiver.py",
 )
-"""The code of /docs/start in the order in which the page shows it; it stands in `templates/docs/start`."""
+"""The code of /docs/start in the page's order, from `templates/docs/start`."""
 INDEX_FILES = ("environment.sh", "account.sh")
-"""What the first example of /docs needs in its environment."""
+"""Files of the first example of /docs: its environment variables."""
 
 
 async def show_index(call: RequestContext) -> HandlerResponse:
-    """GET /docs: where everything is."""
+    """GET /docs: the table of contents."""
     base, code = call.service.base_url, build_start_code(call.service.base_url)
     return render_page(
         "docs/index.html",
@@ -66,12 +66,12 @@ async def show_index(call: RequestContext) -> HandlerResponse:
 
 
 async def show_start(call: RequestContext) -> HandlerResponse:
-    """GET /docs/start: from a key to a published post and a webhook, with code that works as it stands."""
+    """GET /docs/start: from a key to a published post and a webhook, with code that runs."""
     return render_page("docs/start.html", code=build_start_code(call.service.base_url))
 
 
 def build_start_code(base_url: str) -> dict[str, str]:
-    """The code of /docs/start by file name, with the address of this server."""
+    """Return the code of /docs/start by file name, with this server's address."""
     return {file: read_source(f"docs/start/{file}").replace("BASE_URL", base_url) for file in START_FILES}
 
 
@@ -94,13 +94,13 @@ async def show_error(call: RequestContext) -> HandlerResponse:
 
 
 def list_codes(rule: str) -> list[str]:
-    """The codes that come with a rule: two where both a platform and this service have it."""
+    """Return the codes that come with a rule: two if it is the service's and a platform's."""
     rows = (platforms.CATALOGUE.get(rule), SERVICE_RULES.get(rule))
     return list(dict.fromkeys(row.code for row in rows if row is not None))
 
 
 async def show_rule(call: RequestContext) -> HandlerResponse:
-    """GET /docs/rules/{rule}: a catalogue row, or the generic page of a request field."""
+    """GET /docs/rules/{rule}: a rule, or the generic page of a request field."""
     name = unquote(call.path_value("rule"))
     row = next((rule for rule in rule_bodies(call.service.base_url) if rule["rule"] == name), None)
     if row is not None:
@@ -113,7 +113,7 @@ async def show_rule(call: RequestContext) -> HandlerResponse:
 
 
 async def show_platform(call: RequestContext) -> HandlerResponse:
-    """GET /docs/platforms/{name}: what can be published there, and how an app of one's own is registered."""
+    """GET /docs/platforms/{name}: what can be published, and how to register an app."""
     row = platforms.PLATFORMS.get(call.path_value("platform"))
     if row is None:
         raise ApiError("not_found", "There is no platform of this name.")
@@ -131,7 +131,7 @@ STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js
 
 
 async def serve_static(call: RequestContext) -> HandlerResponse:
-    """GET /static/{name}: one of the files in `templates/static`, and nothing else."""
+    """GET /static/{name}: a file of `templates/static`."""
     files = {file.name: file for file in (find_shipped_directory("templates") / "static").iterdir()}
     file = files.get(call.path_value("name"))
     if file is None:
@@ -146,7 +146,7 @@ async def show_settings(call: RequestContext) -> HandlerResponse:
 
 
 def list_settings() -> list[dict[str, Any]]:
-    """The sections of the configuration, those of the platforms last; never a value in use."""
+    """Return the settings' sections with defaults, platforms last; never the values in use."""
     return [{"name": name, "settings": _settings_of(name, model)} for name, model in list_sections().items()]
 
 
@@ -163,7 +163,7 @@ def _settings_of(section: str, model: type[BaseModel]) -> list[dict[str, Any]]:
 
 
 def list_sections() -> dict[str, type[BaseModel]]:
-    """The model of every table of the configuration file."""
+    """Return the model of every section of the configuration file."""
     tables = {name: info.annotation for name, info in Settings.model_fields.items()}
     known = {
         name: model for name, model in tables.items() if isinstance(model, type) and issubclass(model, SettingsSection)

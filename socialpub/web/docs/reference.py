@@ -1,4 +1,4 @@
-"""The OpenAPI document, as it is for programs and as a page for people. The page knows nothing that it does not."""
+"""The API reference: the OpenAPI document, and pages rendered from it alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from socialpub.web.openapi.document import OpenApiDocument
 
 Json = dict[str, Any]
 SCHEMAS = "schemas"
-"""The part of the reference that shows the schemas."""
+"""The part of the reference with the schemas."""
 VERIFIERS = {
     "Python": "python.py",
     "TypeScript": "typescript.ts",
@@ -26,7 +26,7 @@ VERIFIERS = {
     "PHP": "php.php",
     "Shell": "shell.sh",
 }
-"""How a receiver checks a signature, by the language."""
+"""Files of example code that checks a signature, by language."""
 UPLOAD = ("file=@door.jpg", "altText=A door with the new hours on it")
 """The parts of the example upload."""
 
@@ -37,7 +37,7 @@ async def serve_document(call: RequestContext) -> HandlerResponse:
 
 
 async def show_index(call: RequestContext) -> HandlerResponse:
-    """GET /docs/reference: every operation and schema by name, each with a link to its page."""
+    """GET /docs/reference: every operation and schema, with links."""
     document = _find_document(call).document
     return templates.render_page(
         "docs/reference.html",
@@ -50,7 +50,10 @@ async def show_index(call: RequestContext) -> HandlerResponse:
 
 
 async def show_part(call: RequestContext) -> HandlerResponse:
-    """GET /docs/reference/{part}: the operations of one tag, or the schemas; ApiError `not_found`."""
+    """GET /docs/reference/{part}: a tag's operations, or the schemas.
+
+    Raises ApiError `not_found`.
+    """
     document, name = _find_document(call).document, call.path_value("part")
     if name == SCHEMAS:
         return templates.render_page(
@@ -65,12 +68,12 @@ async def show_part(call: RequestContext) -> HandlerResponse:
 
 
 def to_slug(tag: str) -> str:
-    """A tag as the last part of its page's address: `API keys` is `api-keys`."""
+    """Return a tag as part of an address: `API keys` is `api-keys`."""
     return tag.lower().replace(" ", "-")
 
 
 def _parts(document: Json) -> list[Json]:
-    """The tags that have operations, each with the name, method and path of its operations."""
+    """Return the tags that have operations, with name, method and path of each."""
     parts = [(tag, list(_operations(document, tag["name"]))) for tag in document["tags"]]
     return [{"tag": tag, "slug": to_slug(tag["name"]), "operations": found} for tag, found in parts if found]
 
@@ -92,7 +95,7 @@ async def show_events(call: RequestContext) -> HandlerResponse:
 
 
 def read_verifier(file: str, header_prefix: str) -> str:
-    """The code that checks a signature, for headers that begin with this."""
+    """Return example code that checks a signature, for headers with this prefix."""
     return templates.read_source(f"docs/verifiers/{file}").replace(WebhookSettings().header_prefix, header_prefix)
 
 
@@ -112,7 +115,7 @@ def _operations(document: Json, tag: str) -> Iterator[Json]:
 
 
 def build_operation_view(document: Json, method: str, path: str, entry: Json) -> Json:
-    """What the page shows of one operation."""
+    """Return an operation for the template."""
     body = entry.get("requestBody", {}).get("content", {}).get("application/json")
     return {
         "id": entry["operationId"],
@@ -131,7 +134,7 @@ def build_operation_view(document: Json, method: str, path: str, entry: Json) ->
 
 
 def describe_callers(security: list[Json]) -> str:
-    """Who may call, in words."""
+    """Return in words who may call."""
     words = {"apiKey": "API key", "session": "session cookie", "csrf": "CSRF token"}
     ways = [" with ".join(words[name] for name in way) for way in security]
     return " or ".join(ways) if ways else "anyone"
@@ -161,7 +164,7 @@ def _resolve_ref(document: Json, value: Json) -> Json:
 
 
 def _requests(document: Json, method: str, path: str, entry: Json) -> list[Json]:
-    """A command line for each example body of an operation, or one where it takes none."""
+    """Return a command for each example body of an operation, or one command without a body."""
     address = document["servers"][0]["url"] + path.replace("{id}", _example_id(document, path))
     content = entry.get("requestBody", {}).get("content", {})
     if "multipart/form-data" in content:
@@ -175,7 +178,7 @@ def _requests(document: Json, method: str, path: str, entry: Json) -> list[Json]
 
 
 def _example_id(document: Json, path: str) -> str:
-    """The id of the example answer of the resource that a path begins with; "ID" where no example has one."""
+    """Return the id in the example of the resource at the start of a path, else "ID"."""
     resource = path.partition("{id}")[0] + "{id}"
     for entry in document["paths"].get(resource, {}).values():
         for answer in entry["responses"].values():
@@ -186,9 +189,9 @@ def _example_id(document: Json, path: str) -> str:
 
 
 def build_curl(method: str, address: str, security: list[Json], body: Any = None, form: Sequence[str] = ()) -> str:
-    """A command line that makes the call; secrets and the platform of a path stand in the environment.
+    """Return a command that makes the call; secrets are environment variables.
 
-    `form`: the parts of a multipart body.
+    So is the platform of a path. `form`: the parts of a multipart body.
     """
     address = f'"{address.replace("{platform}", "$PLATFORM")}"' if "{platform}" in address else shlex.quote(address)
     lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{address}"]
@@ -242,7 +245,7 @@ def _name(error: Json) -> str:
 
 
 def build_event_view(document: Json, name: str, entry: Json) -> Json:
-    """What the page shows of one event."""
+    """Return an event type for the template."""
     content = entry["requestBody"]["content"]["application/json"]
     schema = _resolve_ref(document, content["schema"])
     data = schema["properties"]["data"]["$ref"].rpartition("/")[2]
@@ -258,7 +261,7 @@ def build_event_view(document: Json, name: str, entry: Json) -> Json:
 
 
 def build_schema_view(name: str, schema: Json) -> Json:
-    """What the page shows of one schema: its fields, its values, or what else it may be."""
+    """Return a schema for the template: fields, values, or alternatives."""
     required = schema.get("required", [])
     return {
         "name": name,
@@ -278,7 +281,7 @@ def build_schema_view(name: str, schema: Json) -> Json:
 
 
 def describe_schema(schema: Json) -> Markup:
-    """A schema in a few words; names are links to where the page shows them."""
+    """Return a schema in a few words, with links to the schemas it names."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return Markup('<a href="/docs/reference/schemas#{0}">{0}</a>').format(name)

@@ -48,7 +48,7 @@ _INDEXED = re.compile(r"(.+?)\[\d*\]")
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """One route: an address, its handler, who may call it, its limits, and its description in the API reference.
+    """A route: its address, handler, permissions, limits and description in the reference.
 
     `guard`: "key" (API key only), "read" (key or session), "session" (session only, JSON),
     "page" (session only, a page or its form), "open" (no authentication).
@@ -91,7 +91,7 @@ class Route:
 
     @cached_property
     def body_max(self) -> int:
-        """The longest body in bytes: 0 for GET, else by default the limit of a form or of a small JSON body."""
+        """The longest body in bytes: 0 for GET, else by default that of a form or small JSON body."""
         if self.body_bytes is not None:
             return self.body_bytes
         if self.method == "GET":

@@ -35,7 +35,7 @@ class FramingError(ValueError):
 
 
 def check_head(head: bytes) -> None:
-    """Raise FramingError unless `head`, the bytes before the empty line, is a request head by RFC 9112."""
+    """Raise FramingError unless `head` (up to the empty line) is a valid RFC 9112 request head."""
     found = _HEAD.fullmatch(head)
     if found is None:
         raise FramingError("the request line or a header line violates RFC 9112")

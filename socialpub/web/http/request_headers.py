@@ -66,7 +66,7 @@ def find_client(service: AppContext, request: Request) -> str:
 
 
 def find_loggable_client(service: AppContext, request: Request) -> str:
-    """Return the client as one line of ASCII, whatever a proxy sent."""
+    """Return the client as one line of ASCII, also if a proxy sent other bytes."""
     return _escape(find_client(service, request))
 
 

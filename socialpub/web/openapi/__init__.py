@@ -1,1 +1,1 @@
-"""The OpenAPI document, made of the route table and the types; nothing is written down twice."""
+"""The OpenAPI document, generated from the route table and the types."""

@@ -1,4 +1,4 @@
-"""What the operations of the OpenAPI document share: headers, parameters, the default failure, security schemes."""
+"""Shared parts of the OpenAPI document: headers, parameters, errors, security schemes."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ DELIVERY_HEADERS: tuple[tuple[str, str, bool], ...] = (
 
 
 def components(routes: Sequence[Route], cookie: str) -> Json:
-    """What operations and webhooks refer to."""
+    """Return the components that operations and webhooks refer to."""
     key = {
         "name": "Idempotency-Key",
         "in": "header",
@@ -158,7 +158,10 @@ def _header(name: str) -> Json:
 
 
 def delivery_headers(prefix: str) -> list[Json]:
-    """The header parameters of a delivery; inline, for openapi-generator takes references here for duplicates."""
+    """Return the header parameters of a delivery.
+
+    They are inline: openapi-generator takes references here for duplicates.
+    """
     return [
         {
             "name": name.format(prefix=prefix),

@@ -1,4 +1,4 @@
-"""GET /openapi.json: OpenAPI 3.1 of the route table and the pydantic models; nothing is written down twice."""
+"""GET /openapi.json: OpenAPI 3.1, generated from the route table and the models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRITE_METHODS = ("POST", "PATCH", "PUT", "DELETE")
 
 
 class OpenApiDocument:
-    """The OpenAPI document of this server, made when it is first asked for."""
+    """The OpenAPI document of this server, built on first use."""
 
     def __init__(self, routes: Sequence[Route], service: AppContext) -> None:
         self._routes, self._service = routes, service
@@ -57,7 +57,7 @@ class OpenApiDocument:
 
 
 def build(routes: Sequence[Route], base_url: str, limits: RateLimitSettings, cookie: str, header_prefix: str) -> Json:
-    """The whole document. `header_prefix`: what the names of a delivery's own headers begin with."""
+    """Return the document. `header_prefix`: the prefix of a delivery's own header names."""
     documented = [route for route in routes if route.operation]
     return {
         "openapi": "3.1.0",
@@ -88,7 +88,7 @@ def _paths(routes: Sequence[Route], limits: RateLimitSettings) -> Json:
 
 
 def public_path(path: str) -> str:
-    """A route's path as callers know it: `/v1/posts/<post_id:str>` is `/v1/posts/{id}`."""
+    """Return a route's path for callers: `/v1/posts/<post_id:str>` is `/v1/posts/{id}`."""
     return "/".join(_public_part(part) for part in path.split("/"))
 
 
@@ -100,23 +100,23 @@ def _public_part(part: str) -> str:
 
 
 def _operation(route: Route, limits: RateLimitSettings) -> Json:
-    said = route.operation
-    assert said is not None, "a page is in no reference"
-    operation: Json = {
-        "operationId": said.name,
-        "summary": said.summary,
-        "description": f"{said.about} {_rate_limit_text(route, limits)}".strip(),
-        "tags": [said.tag],
+    operation = route.operation
+    assert operation is not None, "only routes with an operation are documented"
+    entry: Json = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": f"{operation.about} {_rate_limit_text(route, limits)}".strip(),
+        "tags": [operation.tag],
         "security": _security(route),
     }
     if parameters := list(_parameters(route)):
-        operation["parameters"] = parameters
+        entry["parameters"] = parameters
     if route.body is not None:
-        operation["requestBody"] = _request_body(route, said)
+        entry["requestBody"] = _request_body(route, operation)
     elif route.receive is not None:
-        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": _upload(route)}}}
-    operation["responses"] = _successes(route, said) | _failures(route) | {"default": ref("responses", "Failure")}
-    return operation
+        entry["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": _upload(route)}}}
+    entry["responses"] = _successes(route, operation) | _failures(route) | {"default": ref("responses", "Failure")}
+    return entry
 
 
 def _rate_limit_text(route: Route, limits: RateLimitSettings) -> str:
@@ -144,15 +144,15 @@ PATH_DESCRIPTIONS = {
     "key_id": "The id of the API key: not the key itself.",
     "platform": "The name of the platform, as in `GET /v1/platforms`.",
 }
-"""The meaning of path parameters; that of others follows from their names."""
+"""Descriptions of path parameters whose names do not explain them."""
 
 
 def _parameters(route: Route) -> Iterator[Json]:
     for part in route.path.split("/"):
         if part.startswith("<"):
             name = part[1:-1].partition(":")[0]
-            said = PATH_DESCRIPTIONS.get(name) or f"The id of the {name.removesuffix('_id')}."
-            public = {"name": _public_part(part)[1:-1], "in": "path", "required": True, "description": said}
+            operation = PATH_DESCRIPTIONS.get(name) or f"The id of the {name.removesuffix('_id')}."
+            public = {"name": _public_part(part)[1:-1], "in": "path", "required": True, "description": operation}
             yield public | {"schema": ref("schemas", "Platform") if name == "platform" else {"type": "string"}}
     yield from parameters_of(route.query)
     if has_idempotency_key(route):
@@ -164,21 +164,21 @@ def _parameters(route: Route) -> Iterator[Json]:
 
 
 def has_idempotency_key(route: Route) -> bool:
-    """Whether the operation takes an Idempotency-Key."""
+    """Return whether the operation accepts an Idempotency-Key."""
     return route.is_api and route.method in WRITE_METHODS
 
 
-def _request_body(route: Route, said: Operation) -> Json:
+def _request_body(route: Route, operation: Operation) -> Json:
     assert route.body is not None
     content: Json = {"schema": ref("schemas", model_name(route.body))}
-    if said.requests:
-        content["examples"] = {name: {"value": value} for name, value in said.requests.items()}
+    if operation.requests:
+        content["examples"] = {name: {"value": value} for name, value in operation.requests.items()}
     required = any(info.is_required() for info in route.body.model_fields.values())
     return {"required": required, "content": {"application/json": content}}
 
 
 def _upload(route: Route) -> Json:
-    """The parts of an upload: its file, and what may also stand in the query."""
+    """Return the parts of an upload: its file and the fields that may also be in the query."""
     fields = {parameter["name"]: parameter["schema"] for parameter in parameters_of(route.query)}
     file: Json = {"type": "string", "format": "binary"}
     return {
@@ -189,11 +189,11 @@ def _upload(route: Route) -> Json:
     }
 
 
-# --- Answers -----------------------------------------------------------------------------------------------------
+# --- Responses ---------------------------------------------------------------------------------------------------
 
 
-def _successes(route: Route, said: Operation) -> Json:
-    made = {str(status): _success(route, said, status) for status in said.answers}
+def _successes(route: Route, operation: Operation) -> Json:
+    made = {str(status): _success(route, operation, status) for status in operation.answers}
     return made | ({"304": _not_modified()} if route.has_etag else {})
 
 
@@ -202,7 +202,7 @@ def _not_modified() -> Json:
     return {"description": "You have this answer: it is the one that `If-None-Match` names.", "headers": headers}
 
 
-def _success(route: Route, said: Operation, status: int) -> Json:
+def _success(route: Route, operation: Operation, status: int) -> Json:
     headers = headers_of("requestId", *(("rateCeiling", *RATE_HEADERS) if route.is_api else ()))
     if has_idempotency_key(route):
         headers |= headers_of("replayed")
@@ -210,14 +210,16 @@ def _success(route: Route, said: Operation, status: int) -> Json:
         headers |= headers_of("location", "applied")
     if route.has_etag:
         headers |= headers_of("tag")
-    success = said.answers[status]
+    success = operation.answers[status]
     content: Json = {"schema": ref("schemas", model_name(success.shape)), "example": success.example}
     answer = {
         "description": success.says,
         "headers": headers,
         "content": {"application/json": content},
     }
-    return answer | ({"links": {name: _link(name, at) for name, at in said.links.items()}} if said.links else {})
+    return answer | (
+        {"links": {name: _link(name, at) for name, at in operation.links.items()}} if operation.links else {}
+    )
 
 
 def _link(operation: str, pointer: str) -> Json:
@@ -225,8 +227,10 @@ def _link(operation: str, pointer: str) -> Json:
 
 
 def list_refusals(route: Route) -> dict[int, list[str]]:
-    """By status, the rules and (where no rule is named) codes that a route may answer: its own, and what follows from
-    who may call it, how often, and with what body."""
+    """Return the possible errors of a route by status: rules, or codes without a rule.
+
+    They are the operation's own, and those that follow from its guard, rate limit and body.
+    """
     found: dict[int, list[str]] = {}
     for name in (*_implied_errors(route), *(route.operation.errors if route.operation else ())):
         names = found.setdefault(find_status(name), [])
@@ -258,7 +262,7 @@ def _implied_errors(route: Route) -> Iterator[str]:
 
 
 def find_status(name: str) -> int:
-    """The HTTP status of a service rule or error code."""
+    """Return the HTTP status of a service rule or error code."""
     rule = SERVICE_RULES.get(name)
     if rule is None:
         return ERRORS[name].status
@@ -266,7 +270,7 @@ def find_status(name: str) -> int:
 
 
 def find_code(name: str) -> str:
-    """The error code of a service rule, or the code itself."""
+    """Return the error code of a service rule, or the code itself."""
     return SERVICE_RULES[name].code if name in SERVICE_RULES else name
 
 
@@ -275,7 +279,7 @@ def _failures(route: Route) -> Json:
 
 
 def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
-    # A request whose line could not be read has no route, so its answer has no ceiling: `http.request`.
+    # A malformed request has no route, so its response (`http.request`) has no rate-limit header.
     ceiling = "rateCeilingMaybe" if "http.request" in names else "rateCeiling"
     headers = headers_of("requestId", *((ceiling, *OPTIONAL_RATE_HEADERS) if route.is_api else ()))
     if status in RETRY_AFTER:
@@ -289,7 +293,7 @@ def _failure(route: Route, status: int, names: Sequence[str]) -> Json:
 
 
 def _named_error(name: str) -> Json:
-    """The code, and the rule where there is one, for programs that read this document."""
+    """Return the code and the rule, if there is one, for programs that read this document."""
     return {"code": find_code(name)} | ({"rule": name} if name in SERVICE_RULES else {})
 
 

@@ -1,4 +1,4 @@
-"""The webhooks of the OpenAPI document: what an endpoint is sent for each type of event, with an example."""
+"""The webhooks of the OpenAPI document: the delivery of each event type, with an example."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ Json = dict[str, Any]
 
 
 def webhooks() -> Json:
-    """By type of event, where its delivery is described.
+    """Return the references to the deliveries, by event type.
 
-    As references: openapi-generator makes methods without types of what stands here, and skips references.
+    openapi-generator makes untyped methods of inline webhooks, and skips references.
     """
     return {event: ref("pathItems", _operation_id(event)) for event in EVENTS}
 
 
 def deliveries(header_prefix: str) -> Json:
-    """The delivery of each type of event, by its operation's id."""
+    """Return the delivery of each event type, by operation id."""
     headers = delivery_headers(header_prefix)
     return {_operation_id(event): _delivery(event, text, headers) for event, text in EVENTS.items()}
 
@@ -140,7 +140,7 @@ EXAMPLES: dict[str, Json] = {
 
 
 def find_example(type_: str) -> Json:
-    """An example of one type of event."""
+    """Return the example of an event type."""
     return {
         "id": "evt_0BzR7mQx4TnV2cKpLw9sYh",
         "type": type_,

@@ -1,4 +1,4 @@
-"""What the examples of the reference have in common: whose post, when, where. The examples stand with the handlers."""
+"""Values that the reference's examples share. The examples are beside the handlers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The meaning of fields that are called the same in many schemas, for the reference and for generated clients.
+"""Descriptions of fields that have the same meaning in many schemas.
 
-A schema's own docstring for a field wins. `Schema.field` wins over `field`.
+A field's own docstring wins over these; `Schema.field` wins over `field`.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ FIELD_DESCRIPTIONS: dict[str, str] = {
 
 
 def add_descriptions(schemas: Json) -> Json:
-    """Give each property without a description the words of its name, in place; returns `schemas`."""
+    """Add descriptions to properties without one, in place. Return `schemas`."""
     for name, schema in schemas.items():
         for field, value in schema.get("properties", {}).items():
             words = FIELD_DESCRIPTIONS.get(f"{name}.{field}") or FIELD_DESCRIPTIONS.get(field)

@@ -1,4 +1,4 @@
-"""From models and TypedDicts to the schemas of the OpenAPI document: true, without noise, with named enumerations."""
+"""OpenAPI schemas from models and TypedDicts, with named enumerations and unions."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ UNIONS: dict[str, Any] = {
     "ChannelTarget": ChannelTarget,
     "Descriptor": Descriptor,
 }
-"""What a field may be one of; by these names code generators make one type of each."""
+"""Enumerations by name, so that code generators make one type of each."""
 
 
-# Schemas whose own name belongs to a language or a tag: `Error` is a type of Java, a file `…_test.go` a test of Go.
+# Schemas whose own name is reserved: `Error` is a type of Java, `…_test.go` a test file of Go.
 PUBLIC_NAMES = {
     "ErrorBody": "ErrorDetail",
     "FieldBody": "CredentialField",
@@ -57,7 +57,7 @@ PUBLIC_NAMES = {
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """pydantic's generator with what is said of the fields, and without the defaults that stand for "absent"."""
+    """pydantic's generator with field docstrings, and without defaults that mean "absent"."""
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         made = super().default_schema(schema)
@@ -83,12 +83,12 @@ def _add_field_descriptions(schema: JsonSchemaValue, descriptions: dict[str, str
 
 
 def model_name(shape: Any) -> str:
-    """The name in the document of a model or of an answer's type: `PostBody` is `Post`."""
+    """Return the schema's name of a model or response type: `PostBody` is `Post`."""
     return _public_name(str(shape.__name__))
 
 
 def component_schemas(routes: Sequence[Route]) -> Json:
-    """Every schema that the routes and events use, by name."""
+    """Return every schema that the routes and events use, by name."""
     bodies = {route.body for route in routes if route.body}
     answers = [success.shape for route in routes if route.operation for success in route.operation.answers.values()]
     answers += [ErrorEnvelope, EventBody, *EVENT_DATA.values(), *_platform_responses()]
@@ -99,7 +99,10 @@ def component_schemas(routes: Sequence[Route]) -> Json:
 
 
 def _enum(name: str, values: Sequence[str]) -> Json:
-    """An enumeration. Generators that have one namespace for the constants of all (Go) need names that differ."""
+    """Return an enumeration.
+
+    Its constants have unique names, since Go has one namespace for all.
+    """
     others = {_constant(value) for other in ENUMS if other != name for value in ENUMS[other]}
     made: Json = {"type": "string", "enum": list(values)}
     if others.isdisjoint(map(_constant, values)):
@@ -123,17 +126,17 @@ EVENT = "Event"
 
 
 def to_pascal_case(event: str) -> str:
-    """A type of event as the name of a type: `subscription.tier_changed` is `SubscriptionTierChanged`."""
+    """Return an event type as a type name: `tier.changed` is `TierChanged`."""
     return "".join(part.capitalize() for part in event.replace("_", ".").split("."))
 
 
 def event_name(event: str) -> str:
-    """The schema of one type of event with its data."""
+    """Return the schema name of an event type."""
     return f"{to_pascal_case(event)}Event"
 
 
 def _events(envelope: Json) -> Json:
-    """`Event`, which is one of the types of events, and each of these with its own data."""
+    """Return `Event`, a union of the event types, and each of them with its data."""
     refs = {event: TEMPLATE.format(model=event_name(event)) for event in EVENTS}
     union = {
         "description": f"{envelope['description']} `type` decides what `data` is. New types may be added: a client "
@@ -179,7 +182,7 @@ def _sort_by_name(shapes: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _response_schemas(shapes: Iterable[Any]) -> Json:
-    """The schemas of TypedDicts and of what they are made of. They are open: an answer may gain fields."""
+    """Return the schemas of TypedDicts and their parts. They are open: fields may be added."""
     return {_public_name(name): _simplify(schema) for name, schema in _typed_dicts(_sort_by_name(shapes)).items()}
 
 
@@ -198,7 +201,7 @@ def _public_name(name: str) -> str:
 
 
 def _simplify(schema: Any) -> Any:
-    """A schema as we show it: no generated titles, our enumerations and unions by name, tags required."""
+    """Return a schema without generated titles, with named enumerations and required tags."""
     if isinstance(schema, list):
         return [_simplify(part) for part in schema]
     if not isinstance(schema, dict):
@@ -233,7 +236,7 @@ def _named(name: str, schema: Json) -> Json:
 
 
 def _require_tags(schema: Json) -> None:
-    """A property with one possible value is a tag: the union that it decides asks for it."""
+    """Require the properties with one possible value: they are tags of unions."""
     for name, value in schema["properties"].items():
         if "const" in value:
             value.pop("default", None)
@@ -242,7 +245,7 @@ def _require_tags(schema: Json) -> None:
 
 
 def parameters_of(model: type[BaseModel]) -> Iterator[Json]:
-    """The query parameters of a model; lists may be repeated."""
+    """Yield the query parameters of a model. Lists may be repeated."""
     schema = _simplify(model.model_json_schema(schema_generator=_SchemaGenerator, ref_template=TEMPLATE))
     for name, value in schema.get("properties", {}).items():
         description = value.pop("description", "")

@@ -1,4 +1,4 @@
-"""What the reference says of the API as a whole; of an operation it is said beside its handler (`Operation`)."""
+"""Texts of the reference about the API as a whole. Those of operations are in `Operation`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What an act was, in words for people: the row of an act names its route or command, this table says what that does.
+"""Labels of audited actions, by the route or command in their audit row.
 
-What the API has words for (`Operation.summary`) is not repeated here. A page that acts has its line here; without one
-the log shows the route itself.
+Actions of the API have the label `Operation.summary`. Without a label the log shows the route itself.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ KIND_LABELS = {
     "webhooks": "Webhooks and notifications",
     "settings": "Settings",
 }
-"""The kinds of acts that the log can be narrowed to."""
+"""Filters of the log by kind of action."""
 
 KINDS_BY_SEGMENT = {
     "api-keys": "keys",
@@ -32,7 +31,7 @@ KINDS_BY_SEGMENT = {
     "notification-channels": "webhooks",
     "profiles": "settings",
 }
-"""Of which kind the acts of the API are, by the beginning of their address."""
+"""Kinds of the API's actions, by the first part of the path."""
 
 LABELS = {
     "signin": {
@@ -122,19 +121,19 @@ LABELS = {
         "command profile_create": "Create a profile",
     },
 }
-"""The acts of pages and commands, by their kind."""
+"""Labels of the actions of pages and commands, by kind."""
 
 
 def build_labels(routes: Iterable[Route]) -> dict[str, str]:
-    """The words of every act, by its verb."""
-    by_pages = {verb: words for deeds in LABELS.values() for verb, words in deeds.items()}
+    """Return the label of every action, by its verb."""
+    by_pages = {verb: words for labels in LABELS.values() for verb, words in labels.items()}
     return by_pages | {
         _verb(route): route.operation.summary for route in routes if route.operation and route.method != "GET"
     }
 
 
 def list_verbs(kind: str, routes: Iterable[Route]) -> tuple[str, ...]:
-    """The verbs of the acts of a kind."""
+    """Return the verbs of a kind's actions."""
     by_api = [_verb(route) for route in routes if route.operation and route.method != "GET" and _kind(route) == kind]
     return (*LABELS[kind], *by_api)
 

@@ -1,6 +1,6 @@
-"""What somebody has written in the form of a post: what it asks the API for, and where in it what is wrong stands.
+"""The form of a post: conversion to and from a publish request, placing of errors.
 
-A place of the form is the name of a field, the id of an account, or one of the constants below.
+A place is a field's name, an account's id, or one of the constants below.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ RULE_TEXTS = {
     "text": (TEXT, "Write a text or add a file."),
     "media": (MEDIA, f"A post takes at most {MEDIA_MAX} files."),
 }
-"""Rules of the API in the words of the form."""
+"""Places and texts of the API's rules in the form."""
 
 
 @dataclass(frozen=True)
 class FieldMessage:
-    """What preflight or the API says of a place."""
+    """A message of preflight or the API for one place of the form."""
 
     message: str
     remedy: str = ""
@@ -50,43 +50,46 @@ class FieldMessage:
 FieldMessages = Mapping[str, Sequence[FieldMessage]]
 
 
-# --- What the form names ---------------------------------------------------------------------------------------------
+# --- Fields ----------------------------------------------------------------------------------------------------------
 
 
 def list_accounts(form: Mapping[str, str]) -> list[str]:
-    """The ids of the accounts that are ticked."""
+    """Return the ids of the checked accounts."""
     return [name.removeprefix("to.") for name, value in form.items() if name.startswith("to.") and value]
 
 
 def list_media(form: Mapping[str, str]) -> list[str]:
-    """The ids of the media in their order: those that stand there, less what is removed, then what was picked."""
+    """Return the media ids in order: the form's, less the removed one, then the picked ones."""
     numbered = sorted((int(match[1]), form[name]) for name in form if (match := _NUMBERED.fullmatch(name)))
     picked = [name.removeprefix("pick.") for name, value in form.items() if name.startswith("pick.") and value]
     named = list(dict.fromkeys([*(value for _, value in numbered if value), *picked]))
-    kept = [each for each in named if each != form.get("remove")][: MEDIA_MAX + 1]
-    return _move_earlier(kept, form.get("earlier", ""))
+    remaining = [each for each in named if each != form.get("remove")][: MEDIA_MAX + 1]
+    return _move_earlier(remaining, form.get("earlier", ""))
 
 
 def _move_earlier(ids: list[str], earlier: str) -> list[str]:
-    """With one of them a place further to the front."""
+    """Return the ids with one of them moved one place to the front."""
     if earlier not in ids[1:]:
         return ids
-    place = ids.index(earlier)
-    return [*ids[: place - 1], earlier, ids[place - 1], *ids[place + 1 :]]
+    index = ids.index(earlier)
+    return [*ids[: index - 1], earlier, ids[index - 1], *ids[index + 1 :]]
 
 
 def read_field(form: Mapping[str, str], name: str) -> str:
-    """What was typed into a field, as the API would read it."""
+    """Return a field's text as the API would read it."""
     return normalize_line_feeds(form.get(name, ""))
 
 
-# --- What it asks for ------------------------------------------------------------------------------------------------
+# --- Form to request -------------------------------------------------------------------------------------------------
 
 
 def to_request(
     form: Mapping[str, str], accounts: Mapping[str, AccountRow], held: Mapping[str, MediaRow], now_ms: int
 ) -> dict[str, Any]:
-    """The body of a publish request. ApiError for a time that is none, or too far away."""
+    """Return the body of a publish request.
+
+    Raises an ApiError for an invalid time or one too far away.
+    """
     text, items = read_field(form, "text"), {each: _item(form, each, held) for each in list_media(form)}
     given: dict[str, Any] = {
         "targets": [_target(form, each, accounts.get(each), items) for each in list_accounts(form)]
@@ -97,7 +100,7 @@ def to_request(
 
 
 def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> RequestedMedia:
-    """A media item; a file of which nothing is known is left to the API to refuse."""
+    """Return a media item. An unknown id is left for the API to reject."""
     row, alt = held.get(media), f"alt.{media}"
     if row is None or alt not in form or read_field(form, alt) == (row["alt_text"] or ""):
         return media
@@ -105,7 +108,7 @@ def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> 
 
 
 def name_exclusion_field(account: str, media: str) -> str:
-    """The name of the box that leaves a file out on an account."""
+    """Return the name of the checkbox that excludes a file for an account."""
     return f"{account}.without.{media}"
 
 
@@ -119,8 +122,8 @@ def _target(
     options = dict(_options(form, account, row["platform"]))
     target |= {"text": text} if text else {}
     target |= {"firstComment": {"text": comment}} if comment else {}
-    kept = [item for media, item in items.items() if not form.get(name_exclusion_field(account, media))]
-    target |= {"media": kept} if len(kept) < len(items) else {}
+    included = [item for media, item in items.items() if not form.get(name_exclusion_field(account, media))]
+    target |= {"media": included} if len(included) < len(items) else {}
     return target | ({"options": {"platform": row["platform"], **options}} if options else {})
 
 
@@ -145,11 +148,11 @@ def _time_error(message: str) -> ApiError:
     return ApiError("validation_failed", message, rule="scheduledAt", remediation="")
 
 
-# --- What was asked for before ---------------------------------------------------------------------------------------
+# --- Post to form ----------------------------------------------------------------------------------------------------
 
 
 def from_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict[str, str], FieldMessages]:
-    """A form that says what a post says, and what of it cannot be taken over."""
+    """Return the form that copies a post, and messages for what could not be copied."""
     account = post["accountId"]
     form = {"text": post["text"], f"to.{account}": "yes"}
     for field in list_fields(platforms.platform(post["platform"]).options):
@@ -166,37 +169,40 @@ def from_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict
     return form, {MEDIA: [FieldMessage("A file that was given by its URL cannot be copied. Upload it here.")]}
 
 
-# --- What is wrong with it -------------------------------------------------------------------------------------------
+# --- Errors ----------------------------------------------------------------------------------------------------------
 
 
 def place_errors(error: ApiError, targets: Sequence[str]) -> FieldMessages:
-    """What the API refuses, where in the form it stands; `targets`: the accounts in the order of the request."""
+    """Return the messages of an API error by place.
+
+    `targets`: account ids in the request's order.
+    """
     found: defaultdict[str, list[FieldMessage]] = defaultdict(list)
-    for place, said in _locate_errors(error, targets):
-        found[place].append(said)
+    for place, message in _locate_errors(error, targets):
+        found[place].append(message)
     return found
 
 
 def _locate_errors(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[str, FieldMessage]]:
-    told = error.platform_response if isinstance(error.platform_response, list) else []
-    if error.code == "preflight_failed" and told:
-        yield from ((each["accountId"], _rule_message(each)) for each in told)
+    issues = error.platform_response if isinstance(error.platform_response, list) else []
+    if error.code == "preflight_failed" and issues:
+        yield from ((each["accountId"], _rule_message(each)) for each in issues)
     elif error.rule in RULE_TEXTS:
         place, words = RULE_TEXTS[error.rule]
         yield place, FieldMessage(words)
-    elif told and all("path" in each for each in told):
-        yield from ((_locate_path(each["path"], targets), FieldMessage(each["message"])) for each in told)
+    elif issues and all("path" in each for each in issues):
+        yield from ((_locate_path(each["path"], targets), FieldMessage(each["message"])) for each in issues)
     else:
         where = {"media": MEDIA, "scheduledAt": WHEN}.get((error.rule or "").partition(".")[0], TOP)
         yield where, FieldMessage(error.message, error.remediation or "")
 
 
-def _rule_message(told: Mapping[str, Any]) -> FieldMessage:
-    return FieldMessage(told["message"], told.get("remediation") or "", told.get("rule") or "")
+def _rule_message(issue: Mapping[str, Any]) -> FieldMessage:
+    return FieldMessage(issue["message"], issue.get("remediation") or "", issue.get("rule") or "")
 
 
 def _locate_path(path: Sequence[str | int], targets: Sequence[str]) -> str:
-    """The place of an issue of the request."""
+    """Return the place of an error path in the request."""
     match path:
         case ["targets", int(number), *rest] if number < len(targets):
             return _locate_in_target(targets[number], rest)
@@ -219,7 +225,7 @@ def _locate_in_target(account: str, rest: Sequence[str | int]) -> str:
 
 
 def place_preflight(results: Sequence[Mapping[str, Any]]) -> tuple[FieldMessages, FieldMessages]:
-    """What preflight says of each account: its errors, and its warnings."""
+    """Return the errors and the warnings of preflight by account."""
     errors = {each["accountId"]: [_rule_message(error) for error in each["errors"]] for each in results}
     warnings = {each["accountId"]: [FieldMessage(note["message"]) for note in each["warnings"]] for each in results}
     return errors, warnings

@@ -1,4 +1,4 @@
-"""Errors in words for owners: what has happened, what to do, and a way on. Programs get the envelope."""
+"""Texts of error pages. Programs get the JSON envelope instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ErrorText:
-    """What the page of an error says above everything else."""
+    """The title and text of an error page."""
 
     title: str
     words: str
@@ -44,7 +44,7 @@ HOME_LINK = {"address": "/", "text": "Back to the overview"}
 
 
 def find(error: Mapping[str, Any]) -> ErrorText:
-    """By its rule, or its code; else in the error's own words, which were written for people."""
+    """Return the text for the error's rule or code, else the error's own message."""
     known = ERROR_TEXTS.get(error.get("rule", "")) or ERROR_TEXTS.get(error["code"])
     specific = error["code"] == "not_found" and error["message"] != "There is nothing at this address."
     if known is not None and not specific:

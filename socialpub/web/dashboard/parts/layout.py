@@ -1,7 +1,7 @@
-"""Pages of the dashboard, within its frame: the way around, who is signed in, in which profile and time zone.
+"""The dashboard's layout: navigation, flash messages, redirects and password checks.
 
-`show` reads what a page needs together with the frame; `redirect` ends a form, and may leave a word for the page that
-is seen next. The pieces that pages are made of are macros: `templates/ui.html`, which says how to use them.
+`show` reads a page's data together with the layout's; `redirect` ends a form. The macros of pages are in
+`templates/ui.html`, which says how to use them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route, ServerRequest
 
 FLASH_COOKIE = "socialpub_notice"
-PROOF_VERB = "password"  # what the row of an act says of a password that was given once more
+PROOF_VERB = "password"  # of the audit row of a password check
 FLASH_SECONDS = 60
-SIGNED_OUT_SCOPE = Scope("")  # whose notice the sign-in page shows
+SIGNED_OUT_SCOPE = Scope("")  # of messages on the sign-in page
 NAVIGATION = (
     ("Overview", "/"),
     ("Posts", "/posts"),
@@ -39,12 +39,12 @@ NAVIGATION = (
     ("Webhooks", "/webhooks"),
     ("Settings", "/settings"),
 )
-"""The way around. What has no page yet, or none for somebody of this role, is left out."""
+"""The navigation. Pages that the user's role may not open are left out."""
 
 
 @dataclass(frozen=True)
 class FlashMessage:
-    """A word for the page that is seen after a form; `secret` is shown there this once."""
+    """A message shown on the next page, once. `secret` is shown with it."""
 
     text: str
     secret: str = ""
@@ -62,26 +62,31 @@ async def show(
     status: int = 200,
     **values: Any,
 ) -> HandlerResponse:
-    """A page of somebody who is signed in. `read` runs in the same reader as the frame's own questions.
+    """Return a page for the signed-in user.
 
-    Lists are read in `dashboard_session.scope`, which is narrowed to the profile that the person is in; one thing that
-    an address names is read in `call.scope`, so that a link leads to it from everywhere.
+    `read` runs in the same read transaction as the layout.
+
+    Lists are read in `dashboard_session.scope`, which is limited to the chosen profile; an object in the path is
+    read in
+    `call.scope`, so that links to it work in every profile.
     """
 
-    found, shown = await call.service.read(lambda: _read_all(call, read))
+    session, values_read = await call.service.read(lambda: _read_all(call, read))
     cookie = request_headers.read_cookie(call.service, call.request, FLASH_COOKIE)
-    frame = build_context(call.service, call.request.app.ctx.pages, call.scope, call.request.path, found)
+    frame = build_context(call.service, call.request.app.ctx.pages, call.scope, call.request.path, session)
     notice = _open_flash(call.service, call.scope, cookie) if cookie else None
-    gone = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if cookie else ()
-    if shown["filled"] and call.route.method == "GET":  # else it is a form that is shown again because it was wrong
+    delete_cookie = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if cookie else ()
+    if values_read["filled"] and call.route.method == "GET":  # a POST shows a form with errors
         notice = FlashMessage("Your session had ended, so the form was not sent. Its contents are filled in again.")
-    return templates.render_page(template, status, gone, **frame | {"notice": notice} | dict(shown) | values)
+    return templates.render_page(
+        template, status, delete_cookie, **frame | {"notice": notice} | dict(values_read) | values
+    )
 
 
 async def show_fragment(
     call: RequestContext, template: str, read: Callable[[DashboardSession], Mapping[str, Any]]
 ) -> HandlerResponse:
-    """A piece of such a page, which its script asks for again; a route that is `light` gives it an ETag."""
+    """Return a part of a page for its script; a `cancellable` route adds an ETag."""
     found, shown = await call.service.read(lambda: _read_all(call, read))
     frame = build_context(call.service, call.request.app.ctx.pages, call.scope, "/", found)
     return templates.render_page(template, **frame | dict(shown))
@@ -90,7 +95,7 @@ async def show_fragment(
 def _read_all(
     call: RequestContext, read: Callable[[DashboardSession], Mapping[str, Any]]
 ) -> tuple[DashboardSession, Mapping[str, Any]]:
-    """Who looks, and what they see: read in one go."""
+    """Read the session, the saved form and the page's data."""
     found = dashboard_session.load(call.scope)
     if found is None:
         raise ApiError("unauthenticated")
@@ -101,7 +106,7 @@ def _read_all(
 def build_context(
     service: AppContext, pages: Mapping[str, Route], scope: Scope, path: str, found: DashboardSession | None
 ) -> dict[str, Any]:
-    """What every template of the dashboard is given."""
+    """Return the variables that every template of the dashboard gets."""
     return {
         "desk": found,
         "nav": _nav(pages, scope) if found else [],
@@ -116,7 +121,7 @@ def build_context(
 
 
 async def build_error_context(service: AppContext, request: ServerRequest) -> dict[str, Any]:
-    """The same around an error, of whatever address; nothing where nobody is signed in, or cannot be asked for."""
+    """Return the layout's variables for an error page; none if the user is unknown."""
     cookie = request_headers.read_cookie(service, request)
     if cookie is None:
         return {}
@@ -140,13 +145,15 @@ def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
     ]
 
 
-# --- Proof -------------------------------------------------------------------------------------------------------
+# --- Password checks ---------------------------------------------------------------------------------------------
 
 
 async def require_proof(call: RequestContext, form: Mapping[str, str]) -> None:
-    """Whoever destroys something or makes a secret has given their password lately, or does so in this form.
+    """Require a recent password check, or the password in this form.
 
-    ApiError `session.proof`, `rate_limited`: show the page again, which has a field for it (`ui.proof`).
+    For destructive actions and secrets.
+
+    Raises ApiError `session.proof` or `rate_limited`: show the form again, which has a field for it (`ui.proof`).
     """
     if await signin.reauthenticate_if_stale(
         call.actor, call.engine.throttle, form.get("password", ""), *_client_and_device(call)
@@ -155,26 +162,26 @@ async def require_proof(call: RequestContext, form: Mapping[str, str]) -> None:
 
 
 async def require_password(call: RequestContext, form: Mapping[str, str]) -> None:
-    """The same, be it that they gave it a moment ago: for what only they may do, and nobody who finds their screen."""
+    """Require the password in this form, even after a recent check."""
     await signin.reauthenticate(call.actor, call.engine.throttle, form.get("password", ""), *_client_and_device(call))
     await _record_proof(call)
 
 
 async def _record_proof(call: RequestContext) -> None:
-    """Its row says what was done, and not what for: that has its own, once it is done."""
+    """Record the password check in the audit log. The action itself gets its own row."""
     await actions.perform(
         call.actor._replace(act=call.audit_context._replace(verb=PROOF_VERB)), sessions.record_password_check
     )
 
 
 def _client_and_device(call: RequestContext) -> tuple[str, str | None]:
-    """Where a password is given: the caller's address, and the device where it is known."""
+    """Return the client's address, and the device cookie if the browser has one."""
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
     return request_headers.find_client(call.service, call.request), device
 
 
 def explain_form_error(error: ApiError) -> str:
-    """What was wrong with a form, for its page again; what is no matter of the form is raised on."""
+    """Return the message of an error in the form's input; raise any other error."""
     if error.code in ("unauthenticated", "not_found") or (
         error.code == "unauthorized" and error.rule != "session.proof"
     ):
@@ -186,36 +193,37 @@ def explain_form_error(error: ApiError) -> str:
 
 
 def redirect(address: str, *cookies: str) -> HandlerResponse:
-    """Go and look there (303), which ends a form's submission: reloading what is seen then does nothing twice."""
+    """Return a 303 after a form: reloading the next page does not send the form again."""
     return HandlerResponse("", 303, {"Location": address}, "text/plain", cookies)
 
 
 def redirect_with_flash(
     call: RequestContext, address: str, text: str, *, secret: str = "", good: bool = True
 ) -> HandlerResponse:
-    """The same, and the page that is seen there says so. `secret` is shown on it once: the browser alone carries it
-    there, sealed, and the page that shows it takes it away.
+    """Redirect to a page that shows a message.
+
+    `secret` is shown once: the browser carries it in a sealed cookie, which the page deletes.
     """
     return redirect(address, _flash_cookie(call.service, call.scope, FlashMessage(text, secret, good)))
 
 
 def redirect_signed_out(call: RequestContext, text: str, *cookies: str) -> HandlerResponse:
-    """The session is over, and these cookies with it: the sign-in page says so (`read_signed_out_flash`)."""
-    gone = (forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies)
-    return redirect("/login", *gone, _flash_cookie(call.service, SIGNED_OUT_SCOPE, FlashMessage(text)))
+    """Redirect to the sign-in page with a message, and delete the session's cookies."""
+    delete_cookies = (forms.build_cookie(call.service, cookie, "", 0, path="/") for cookie in cookies)
+    return redirect("/login", *delete_cookies, _flash_cookie(call.service, SIGNED_OUT_SCOPE, FlashMessage(text)))
 
 
 def read_signed_out_flash(call: RequestContext) -> tuple[FlashMessage | None, tuple[str, ...]]:
-    """What the sign-in page is to say to a browser whose session has just ended, and the cookie that takes it away."""
+    """Return the sign-in page's message, if there is one, and the cookie that deletes it."""
     cookie = request_headers.read_cookie(call.service, call.request, FLASH_COOKIE)
     notice = _open_flash(call.service, SIGNED_OUT_SCOPE, cookie) if cookie else None
-    gone = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if notice else ()
-    return notice, gone
+    delete_cookie = (forms.build_cookie(call.service, FLASH_COOKIE, "", 0, path="/"),) if notice else ()
+    return notice, delete_cookie
 
 
 def _flash_cookie(service: AppContext, scope: Scope, notice: FlashMessage) -> str:
-    told = json.dumps(asdict(notice) | {"until": service.now_ms + FLASH_SECONDS * 1000})
-    sealed = service.runtime.vault.seal(told.encode(), _seal_context(scope))
+    message = json.dumps(asdict(notice) | {"until": service.now_ms + FLASH_SECONDS * 1000})
+    sealed = service.runtime.vault.seal(message.encode(), _seal_context(scope))
     return forms.build_cookie(service, FLASH_COOKIE, sealed, FLASH_SECONDS, path="/")
 
 
@@ -224,11 +232,11 @@ def _seal_context(scope: Scope) -> tuple[str, str, str]:
 
 
 def _open_flash(service: AppContext, scope: Scope, cookie: str) -> FlashMessage | None:
-    """The notice in a cookie that this server has sealed for this session a moment ago."""
+    """Return the message of a flash cookie if it is this session's and has not expired."""
     try:
-        told = json.loads(service.runtime.vault.open(cookie, _seal_context(scope)))
+        message = json.loads(service.runtime.vault.open(cookie, _seal_context(scope)))
     except SealError:
         return None
-    if told.pop("until") < service.now_ms:
+    if message.pop("until") < service.now_ms:
         return None
-    return FlashMessage(**told)
+    return FlashMessage(**message)

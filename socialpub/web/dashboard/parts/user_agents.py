@@ -1,4 +1,4 @@
-"""What a browser calls itself, in two words for people: "Firefox on Linux"."""
+"""Names of browsers from their User-Agent: "Firefox on Linux"."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SYSTEMS = (
     ("CrOS", "ChromeOS"),
     ("Linux", "Linux"),
 )
-"""What stands in a `User-Agent`, and its words; the first that is found counts, for each claims to be the next too."""
+"""Parts of a User-Agent and their names. The first match wins: each browser also claims to be those below it."""
 
 
 def describe(agent: str) -> str:
-    """The program and its system, as far as they are known."""
+    """Return the browser and its system, as far as they are known."""
     program, system = _find_label(agent, BROWSERS) or "A browser", _find_label(agent, SYSTEMS)
     return f"{program} on {system}" if system else program
 

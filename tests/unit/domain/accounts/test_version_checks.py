@@ -117,7 +117,7 @@ def test_a_version_that_has_ended_in_metrics_doctor_and_event(served: Callable[.
     checks = {each["name"]: each for each in backup_command(server, "doctor", "--offline").json["checks"]}
     said = checks["LinkedIn version"]
     assert said["ok"] is False
-    assert f"does not answer version {ENDED} of its API any more (status 426, " in said["message"]
+    assert f"no longer serves version {ENDED} of its API (status 426, " in said["message"]
     assert said["remediation"] == ("Install a newer socialpub or set platforms.linkedin.api_version to 202601.")
     look(server, DAY)
     assert len(version_notices(server)) == 1
