@@ -202,7 +202,7 @@ def curled(line: str, key: str) -> dict[str, Any]:
 
 def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: Start, folder: Path) -> None:
     demo = start("demo", "--port", "0")
-    told = demo.told("Ctrl-C stops it")
+    told = demo.told("Ctrl-C stops the server")
     key, page = re.search(r"  export KEY=(\S+)", told), re.search(r"(http://\S+) shows what was published", told)
     assert key is not None, told
     assert page is not None, told
@@ -228,7 +228,7 @@ def test_demo_prints_links_and_commands_for_a_text_an_image_and_a_video(start: S
 
 def test_the_demo_opens_onto_days_that_were_lived_and_days_to_come(start: Start, folder: Path) -> None:
     demo = start("demo", "--port", "0", "--data-dir", "data")
-    demo.told("Ctrl-C stops it")
+    demo.told("Ctrl-C stops the server")
     assert demo.stop() == 0
     with closing(sqlite3.connect(folder / "data" / "socialpub.db")) as database:
 
