@@ -61,7 +61,7 @@ def test_a_command_does_not_run_beside_an_older_server(
     assert ended.code == 3
     assert ended.error["message"] == (
         "socialpub.db was written by an older socialpub: this version has 1 more migration. Nothing was changed. "
-        "A server runs on it: stop that one first, or use the commands of its version."
+        "A server runs on it: stop that server first, or use the commands of its version."
     )
     assert schema(folder / "socialpub.db") == before
 

@@ -257,7 +257,7 @@ def test_at_a_terminal_an_import_shows_how_far_it_is(run: RunCommand, house: str
         process,
         terminal,
     ):
-        seen = read_terminal_until(terminal, f"Importing            [{'#' * 30}] 100%")
+        seen = read_terminal_until(terminal, f"importing            [{'#' * 30}] 100%")
         assert process.stdout
         assert b"imported  40" in process.stdout.read()
     assert "checking             [" in seen

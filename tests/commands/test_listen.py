@@ -175,7 +175,7 @@ def test_what_is_no_address_ends_them_with_2(server: AppServer, alice: Person, r
     ):
         ended = run(*given)
         assert ended.code == 2, ended.err
-        assert "is an http or https URL" in ended.err
+        assert "must be an http or https URL" in ended.err
 
 
 # --- trigger -------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def test_types_endpoints_and_keys_that_are_not_there(server: AppServer, alice: P
     options = ("--url", server.url, "--key", alice.key)
     assert run("trigger", "post.gone", *options).code == 2
     told = run("trigger", "post.failed", *options)
-    assert (told.code, "no endpoint" in told.err) == (3, True)
+    assert (told.code, "no active endpoint" in told.err) == (3, True)
     assert run("trigger", "post.failed", *options, "--endpoint", "whe_" + "0" * 22).code == 3
     assert run("trigger", "post.failed", "--url", server.url, "--key", "svc_live_" + "0" * 49).code == 4
     with unused_address() as url:
@@ -246,6 +246,6 @@ def test_the_cursor_end_is_the_place_after_the_newest_event(server: AppServer, a
 def test_a_page_that_was_not_read_to_its_end_is_told_as_that(name: str) -> None:
     page = b'{"data": [], "endCursor": "a", "nextCursor": null}'
     server = OddServer(lambda _: (200, {}, page), always=next(odd for odd in ODD_RESPONSES if odd.name == name))
-    with pytest.raises(ApiError, match="answered 200, but its answer"):
+    with pytest.raises(ApiError, match="answered 200, but its response"):
         PublicApi(f"http://127.0.0.1:{server.port}", "key").get("/v1/events", cursor="end")
     server.close()

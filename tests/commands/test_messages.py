@@ -152,7 +152,7 @@ def test_the_demo_says_for_each_platform_what_became_of_it(folder: Path) -> None
     assert lines[-1] == f"{len(lines) - 1} of {len(lines) - 1} were published."
     assert lines[0].startswith("Bluesky: published, https://bsky.app/profile/")
     assert is_prose(ended), ended.out
-    assert ended.err == "Publishing a text with a picture to simulated platforms …\n"
+    assert ended.err == "Publishing a text with an image to the simulated platforms …\n"
 
 
 def test_the_first_start_says_in_one_line_what_was_migrated(start: Callable[..., CommandProcess], folder: Path) -> None:

@@ -122,7 +122,7 @@ def test_an_account_is_disconnected_once_somebody_agrees(ask: Ask, run: RunComma
     assert "confirm with --yes" in ended.err
     ended = run("account", "disconnect", "7", "--yes", "--json")
     assert (ended.code, ended.json) == (0, {"id": made["id"], "deleted": True})
-    assert ended.err.startswith("X account 7: its tokens are erased here, and its authorization ends at X where ")
+    assert ended.err.startswith("X account 7: its tokens are deleted here and, where possible, revoked at X.")
     assert "No post is scheduled on it." in ended.err
     assert disconnected(folder) == [(made["id"], None)]
     assert audit_rows(folder)[-1] == ("command account_disconnect", made["id"])
@@ -135,7 +135,7 @@ def test_at_a_terminal_it_asks(ask: Ask, folder: Path, typed: str, gone: bool) -
     insert_account(ask, profile, "twitter", "7")
     with start_at_terminal("account", "disconnect", "7", cwd=folder) as (process, terminal):
         seen = read_terminal_until(terminal, "Disconnect it? [y/N]: ")
-        assert re.search(r"X account 7: its tokens are erased", seen)
+        assert re.search(r"X account 7: its tokens are deleted", seen)
         terminal.write(typed.encode() + b"\n")
         assert process.stdout
         process.stdout.read()
