@@ -220,7 +220,7 @@ async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) 
     try:
         answer = await _publish(call, ask, wait, ear)
     except lost_responses.JoinEarlierRequestError as error:
-        found = error.found
+        found = error.earlier
     except ApiError:  # an earlier identical request may have been accepted
         found = await service.read(functools.partial(lost_responses.find_undelivered, service, ear))
         if found is None:
