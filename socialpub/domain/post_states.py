@@ -418,5 +418,5 @@ class PreparedColumns(TypedDict):
 
 def is_completed_remotely(post: PreparedColumns) -> bool:
     """Return whether the platform completes the prepared post by itself."""
-    delivers = platforms.platform(post["platform"]).delivers
-    return bool(post["saved"] and delivers and delivers(json.loads(post["saved"])))
+    is_delivered = platforms.platform(post["platform"]).is_delivered
+    return bool(post["saved"] and is_delivered and is_delivered(json.loads(post["saved"])))

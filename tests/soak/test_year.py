@@ -226,7 +226,7 @@ def test_a_year_goes_by_without_anybody(server: AppServer, person: Person, tell:
 
 def sunset(server: AppServer, name: str) -> float:
     """When the version of a platform's API that is called ends; never, where none is told."""
-    day = platforms.PLATFORMS[name].sunset_of(server.service.sites[name])
+    day = platforms.PLATFORMS[name].find_sunset(server.service.sites[name])
     return math.inf if day is None else parse_instant(day)
 
 

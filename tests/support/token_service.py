@@ -131,12 +131,12 @@ def _home(service: AppContext, tx: Tx) -> tuple[str, str]:
 
 
 def open_token_service(
-    folder: Path, patch: pytest.MonkeyPatch, upkeep: RefreshPolicy = HOURS, **manners: Any
+    folder: Path, patch: pytest.MonkeyPatch, refresh_policy: RefreshPolicy = HOURS, **manners: Any
 ) -> TokenService:
     """A fresh database with a connected account. `manners`: of the authorization server."""
     upstream = open_setup(**({"refreshing": "rotating"} | manners))
     row = OAuthFlow(scopes=("read", "write"))
-    platform = replace(platforms.PLATFORMS[NAME], oauth=row, upkeep=upkeep)
+    platform = replace(platforms.PLATFORMS[NAME], oauth=row, refresh_policy=refresh_policy)
     patch.setitem(platforms.PLATFORMS, NAME, platform)
     connector: Any = SimpleNamespace(PLATFORM=platform, refresh=lambda up, now: oauth.refresh(platform, up, now))
     patch.setitem(platforms.CONNECTORS, NAME, connector)

@@ -117,7 +117,7 @@ def to_body(row: AccountRow) -> AccountBody:
     }
     if refused := attention.to_body(row):
         body["attention"] = refused
-    block = platforms.platform(row["platform"]).account_block
+    block = platforms.platform(row["platform"]).account_fields
     if block:
         extra = json.loads(row["extra"])
         cast(dict[str, Any], body)[row["platform"]] = {name: extra.get(name) for name in block}

@@ -95,7 +95,7 @@ def _list_ending(service: AppContext) -> Iterator[Platform]:
     """Yield platforms whose pinned version ends soon or has ended, by date or by response."""
     ended = {each.platform: each.pin for each in service.read(list_checks).result() if each.verdict == "ended"}
     for name, platform in platforms.PLATFORMS.items():
-        sunset = platform.sunset_of(service.sites[name])
+        sunset = platform.find_sunset(service.sites[name])
         is_near = sunset is not None and parse_instant(sunset) - NOTICE_MS <= service.now_ms
         if is_near or ended.get(name) == _get_pinned(service, platform):
             yield platform
@@ -109,7 +109,7 @@ def _notify(service: AppContext, tx: Tx, organization: str, platform: Platform) 
         "platform": platform.name,
         "currentPin": pin,
         "nextPin": platform.version if platform.version != pin else _find_next(platform, pin),
-        "sunsetAt": platform.sunset_of(service.sites[platform.name]),
+        "sunsetAt": platform.find_sunset(service.sites[platform.name]),
     }
     events.emit(service, tx, "version.deprecated", organization, data)
 

@@ -108,7 +108,7 @@ class ConnectorSession:
         return refresh_tokens(self.service, self.account["id"], stale)
 
     def _get_anonymous(self) -> Tokens:
-        if not self.platform.shows_anybody:
+        if not self.platform.has_public_lookup:
             raise rule_error("account.reconnect_required")
         return Tokens("")
 

@@ -46,7 +46,7 @@ def revoke_replaced(service: AppContext, tx: Tx, row: AccountRow, fresh: Tokens)
 
     Only where each login is a session, no other account here uses it, and this is no restored copy.
     """
-    own = platforms.platform(row["platform"]).own_sessions and can_revoke(row["platform"])
+    own = platforms.platform(row["platform"]).has_separate_sessions and can_revoke(row["platform"])
     if row["secret"] is None or not own or instance.get_pause_reason() == instance.RESTORED:
         return
     try:

@@ -109,20 +109,20 @@ def list_due(service: AppContext, busy: Container[str] = ()) -> list[AccountRow]
     due: list[AccountRow] = []
     for name in platforms.CONNECTORS:
         platform = platforms.platform(name)
-        if platform.upkeep.renewable and service.sites[name].enabled:
+        if platform.refresh_policy.renewable and service.sites[name].enabled:
             rows = (row for row in _select_due(service, platform) if row["id"] not in busy)
             due += itertools.islice((row for row in rows if not tokens.is_at_risk(service, row)), CONCURRENT_REFRESHES)
     return due
 
 
 def _select_due(service: AppContext, platform: Platform) -> Iterable[AccountRow]:
-    now, upkeep = service.now_ms, platform.upkeep
-    before = int(upkeep.refresh_before * 1000)
+    now, policy = service.now_ms, platform.refresh_policy
+    before = int(policy.refresh_before * 1000)
     ends_soon = Account.token_expires_at <= now + before
     if before < DAY_MS:
         # Short-lived tokens are refreshed only for posts that need them, not around the clock.
         ends_soon &= SQL(f'"t1"."id" IN ({maintenance.FIND_DUE_ACCOUNTS})', (now + before,))
-    idle = Account.renewed_at <= now - int(upkeep.keep_alive * 1000) if upkeep.keep_alive else None
+    idle = Account.renewed_at <= now - int(policy.keep_alive * 1000) if policy.keep_alive else None
     query = Account.select().where(
         Account.platform == platform.name,
         Account.disconnected_at.is_null(),
@@ -130,7 +130,7 @@ def _select_due(service: AppContext, platform: Platform) -> Iterable[AccountRow]
         Account.ends_at.is_null() | (Account.token_expires_at.is_null()) | (Account.ends_at > Account.token_expires_at),
         ends_soon | idle if idle is not None else ends_soon,
     )
-    if upkeep.rotates:
+    if policy.rotates:
         # A lost response may have used up the refresh token: do not risk a valid access token.
         lost = Account.renewal_at.is_null(False)
         query = query.where(~(lost & (Account.token_expires_at > now + tokens.EXPIRY_MARGIN_MS)))

@@ -94,7 +94,7 @@ def build_columns(
     service: AppContext, account: str, platform: str, tokens: Tokens, before: AccountRow | None = None
 ) -> dict[str, Any]:
     """Build the columns for new tokens; `before` is the refreshed row, None for a new consent."""
-    now, ends = service.now_ms, _get_authorization_end(platforms.platform(platform).upkeep, tokens)
+    now, ends = service.now_ms, _get_authorization_end(platforms.platform(platform).refresh_policy, tokens)
     # A refresh that does not move the end is no reason to warn again.
     warned = before is not None and before["status"] == "expiring" and _is_expiring(service, ends)
     return {
@@ -234,7 +234,7 @@ def release_all(tx: Tx) -> None:
 
 def is_rotating(platform: str, tokens: Tokens) -> bool:
     """Return whether the refresh token works only once, by platform or by token."""
-    return platforms.platform(platform).upkeep.rotates or tokens.private.get("rotates") is True
+    return platforms.platform(platform).refresh_policy.rotates or tokens.private.get("rotates") is True
 
 
 def is_at_risk(service: AppContext, row: AccountRow) -> bool:

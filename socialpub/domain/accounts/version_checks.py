@@ -39,11 +39,11 @@ def check_due(service: AppContext, is_stopping: Callable[[], bool]) -> None:
 
 def check_platform(service: AppContext, platform: Platform) -> None:
     """Check a platform that is due, and store the result."""
-    site, call = service.sites[platform.name], platform.canary
+    site, call = service.sites[platform.name], platform.version_probe
     account = service.read(lambda: _pick_account(platform.name)).result() if call and site.enabled else None
     if call is None or account is None or not _is_due(service, platform):
         return
-    pin, newer = platform.pinned(site), platform.next_of(site)
+    pin, newer = platform.pinned(site), platform.find_next_version(site)
     verdict, reason = _call_version(service, account, call, pin)
     next_verdict = _call_version(service, account, call, newer)[0] if newer else None
     check = VersionCheckResult(platform.name, pin, verdict, newer, next_verdict, reason, service.now_ms)

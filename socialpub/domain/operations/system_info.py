@@ -108,7 +108,7 @@ def _list_versions(service: AppContext) -> Iterator[ApiVersionInfo]:
     checks = {each.platform: each for each in api_versions.list_checks()}
     for name, platform in platforms.PLATFORMS.items():
         site, check = service.sites[name], checks.get(name)
-        ends, pinned = platform.sunset_of(site), platform.pinned(site)
+        ends, pinned = platform.find_sunset(site), platform.pinned(site)
         left = None if ends is None else parse_instant(ends) - service.now_ms
         state: Literal["good", "soon", "over"] = "good" if left is None or left > NOTICE_MS else "soon"
         newer = platform.version if platform.version != pinned else None

@@ -195,7 +195,10 @@ def load_history(service: AppContext, targets: Sequence[ResolvedTarget], at_ms: 
     """Read the history of each target due at `at_ms` (None: now)."""
     service.recent_posts.load(_list_history_keys(targets))
     due = service.now_ms if at_ms is None else at_ms
-    recent = [_count_recent(target, due) if platforms.platform(target.platform).asks_log else 0 for target in targets]
+    recent = [
+        _count_recent(target, due) if platforms.platform(target.platform).needs_recent_posts else 0
+        for target in targets
+    ]
     return PostHistory(find_repeated(service, targets), recent)
 
 

@@ -47,7 +47,7 @@ def plan_offline(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
     """
     post, account, platform = snapshot.post, snapshot.account, platforms.platform(snapshot.post["platform"])
     begun = snapshot.open_intent or snapshot.published or post["saved"]
-    if begun or not platform.plans_alone or post["media"] != "[]" or _has_expiring_tokens(service, snapshot):
+    if begun or not platform.plans_offline or post["media"] != "[]" or _has_expiring_tokens(service, snapshot):
         return None
     connector, site = platforms.CONNECTORS.get(platform.name), service.sites[platform.name]
     draft, who = build_draft(post), accounts.build_connector_account(account)

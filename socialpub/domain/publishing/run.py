@@ -320,7 +320,7 @@ class _PublishRun:
 
     def _execute_step(self, intent: IntentRow, finding: RunFinding) -> None:
         """Execute the step for a finding, and those that follow from it."""
-        class_ = self.up.platform.class_of(sql.load_json(intent["plan"]))
+        class_ = self.up.platform.choose_send_class(sql.load_json(intent["plan"]))
         checks = lookup_schedule.compute_times(
             class_, intent["step"], self.service.runtime.settings.publishing.settle_horizon
         )

@@ -55,7 +55,7 @@ def _build_error(post: PostRow, account: AccountRow, platform: Platform, said: s
         "publish.outcome_unknown",
         said,
         remediation=(
-            f"{platform.look or f'Check {name} on {platform.label}.'} If the post is there, send "
+            f"{platform.unknown_outcome_advice or f'Check {name} on {platform.label}.'} If the post is there, send "
             f'{{"published": true}} to POST /v1/posts/{post["id"]}/settle; if it is not, {{"published": false}}, then '
             f"retry it."
         ),

@@ -101,7 +101,7 @@ PLATFORM = Platform(
     label="Bluesky",
     aliases=("bsky",),
     send_class=KEY,
-    plans_alone=True,
+    plans_offline=True,
     options=BlueskyOptions,
     rules=RULES,
     caps=(PostingCap(1_666, 3600), PostingCap(11_666, 86_400)),
@@ -111,15 +111,16 @@ PLATFORM = Platform(
     first_comment=True,
     media=MEDIA,
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
-    shows_anybody=True,
+    has_public_lookup=True,
     credentials=(
         CredentialField("handle", "Handle"),
         CredentialField("password", "App password", secret=True),
     ),
-    tokens_last=(
+    connection_lifetime=(
         "A session lasts 90 days from its last use, and socialpub renews it in time. It ends when the owner deletes "
         "the app password or revokes the permission."
     ),
-    upkeep=RefreshPolicy(keep_alive=7 * 86_400),  # a refresh token lives 90 days, and each refresh brings a new one
-    own_sessions=True,
+    # A refresh token lives 90 days, and each refresh returns a new one.
+    refresh_policy=RefreshPolicy(keep_alive=7 * 86_400),
+    has_separate_sessions=True,
 )

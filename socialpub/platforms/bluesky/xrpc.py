@@ -186,8 +186,8 @@ def _send(
 
 
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, WORDS)
-build_unusable_error = _ERRORS.unusable
-build_worded_error = _ERRORS.worded
+build_unusable_error = _ERRORS.build_unusable
+build_worded_error = _ERRORS.build_classified
 
 
 def error_name(reply: UpstreamResponse) -> str | None:
@@ -209,7 +209,7 @@ def build_classified_error(
 ) -> ApiError:
     """Build the error of a classified response, with secrets redacted."""
     shown = redact_response(up, reply, *secrets)
-    return _ERRORS.told(up, step, found, shown, _error_text(shown))
+    return _ERRORS.build_reported(up, step, found, shown, _error_text(shown))
 
 
 def build_rule_error(up: Upstream, rule: str, outcome: Outcome, found: str = "", said: Json | None = None) -> ApiError:

@@ -184,33 +184,32 @@ class Platform:
     # Known versions, oldest first, with their end date where announced.
     sunsets: Mapping[str, str] = field(default_factory=dict)
     successor: Callable[[str], str] | None = None  # names the next version, where predictable
-    canary: VersionProbe | None = None  # None: no versions
+    version_probe: VersionProbe | None = None  # None: no versions
     first_comment: bool = False
     alt_text: tuple[MediaKind, ...] = ("image", "video")  # media kinds whose alt text is published
     caps: tuple[PostingCap, ...] = ()  # warning `daily_cap_near` above four fifths
-    notices: tuple[DraftWarning, ...] = ()  # further warnings, beside the rules
+    draft_warnings: tuple[DraftWarning, ...] = ()  # further warnings, beside the rules
     # Options that name an image, and whether the draft uses it: its facts are in `Draft.option_facts`.
     option_images: Mapping[str, Callable[[Draft], bool]] = field(default_factory=dict)
-    unreachable: Mapping[MediaKind, str] = field(
-        default_factory=dict
-    )  # rule of a failed fetch; default: media.reachable
+    # Rule of a failed fetch, if not media.reachable.
+    unreachable: Mapping[MediaKind, str] = field(default_factory=dict)
     reply_options: tuple[str, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)  # omitted option → field of `extra` with its value
     media: MediaLimits = field(default_factory=lambda: NO_MEDIA)
-    account_block: tuple[str, ...] = ()  # fields of `extra` in the API's account, under the platform's name
+    account_fields: tuple[str, ...] = ()  # fields of `extra` in the API's account, under the platform's name
     oauth: OAuthFlow | None = None
     console: DeveloperConsole | None = None  # None: no app needed
-    upkeep: RefreshPolicy = RefreshPolicy()
-    tokens_last: str = ""  # how long an account stays connected, in sentences
+    refresh_policy: RefreshPolicy = RefreshPolicy()
+    connection_lifetime: str = ""  # how long an account stays connected, in sentences
     credentials: tuple[CredentialField, ...] = ()  # connects by these fields; empty: by OAuth
-    own_sessions: bool = False  # each login is a session; ending one leaves the account's others alone
+    has_separate_sessions: bool = False  # each login is a session; ending one leaves the account's others alone
     plan_class: Callable[[Json], SendClass] | None = None
-    plans_alone: bool = False  # `prepare` without media usually needs no network: tried at claim time
-    delivers: Callable[[Json], bool] | None = None  # whether the `Pending` state completes without further calls
-    shows_anybody: bool = False  # `settle` works without token: it gets an empty one for a revoked account
-    look: str = ""  # how a person finds out an unknown outcome, as a sentence; default: look at the account
+    plans_offline: bool = False  # `prepare` without media usually needs no network: tried at claim time
+    is_delivered: Callable[[Json], bool] | None = None  # whether the `Pending` state completes without further calls
+    has_public_lookup: bool = False  # `settle` works without token: it gets an empty one for a revoked account
+    unknown_outcome_advice: str = ""  # how a person finds out an outcome, a sentence; default: check the account
 
-    def class_of(self, plan: Json) -> SendClass:
+    def choose_send_class(self, plan: Json) -> SendClass:
         return self.plan_class(plan) if self.plan_class else self.send_class
 
     @cached_property
@@ -219,9 +218,9 @@ class Platform:
         return any(cap.shared for cap in self.caps)
 
     @cached_property
-    def asks_log(self) -> bool:
+    def needs_recent_posts(self) -> bool:
         """True if a rule needs the number of recent posts."""
-        return any(rule.asks_log for rule in self.rules)
+        return any(rule.needs_recent_posts for rule in self.rules)
 
     @cached_property
     def checks(self) -> Mapping[str, tuple[Rule, ...]]:
@@ -229,22 +228,22 @@ class Platform:
         stages = {rule.stage for rule in self.rules}
         return {stage: tuple(row for row in self.rules if row.check and row.stage == stage) for stage in stages}
 
-    def row_of_length(self, name: str) -> Rule | None:
+    def find_length_rule(self, name: str) -> Rule | None:
         """Find the rule on the length of `text`, `first_comment`, `media.alt_text` or an option."""
-        if name not in self._rows_of_length:
+        if name not in self._length_rules:
             starts = (f"{self.name}.{name}.max_", f"{self.name}.{name}_max_")
             rows = (row for row in self.rules if row.id.startswith(starts) and row.severity == "error")
-            self._rows_of_length[name] = next(rows, None)
-        return self._rows_of_length[name]
+            self._length_rules[name] = next(rows, None)
+        return self._length_rules[name]
 
     @cached_property
-    def _rows_of_length(self) -> dict[str, Rule | None]:
+    def _length_rules(self) -> dict[str, Rule | None]:
         return {}
 
     def pinned(self, site: Site) -> str:
         return site.api_version or self.version
 
-    def next_of(self, site: Site) -> str | None:
+    def find_next_version(self, site: Site) -> str | None:
         """Return the version after the pinned one, if known."""
         known = list(dict.fromkeys((*self.sunsets, self.version)))
         later = known[known.index(self.pinned(site)) + 1 :] if self.pinned(site) in known else []
@@ -252,7 +251,7 @@ class Platform:
             return later[0]
         return self.successor(self.pinned(site)) if self.successor else None
 
-    def sunset_of(self, site: Site) -> str | None:
+    def find_sunset(self, site: Site) -> str | None:
         """Return the end date of the pinned version, if announced."""
         day = self.sunsets.get(self.pinned(site))
         return None if day is None else f"{day}T00:00:00.000Z"

@@ -68,7 +68,7 @@ class Rule:
     limit: int | float | str | tuple[str, ...] | None = None
     unit: str | None = None
     severity: Literal["error", "warning"] = "error"
-    asks_log: bool = False  # the check needs `RuleContext.recent_posts`
+    needs_recent_posts: bool = False  # the check needs `RuleContext.recent_posts`
     code: str = ""  # of the error; default: preflight_failed for cheap and deep, otherwise platform_rejected
     checked: str = "2026-11-20"
 

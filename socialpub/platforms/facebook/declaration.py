@@ -89,9 +89,9 @@ PLATFORM = Platform(
     version="v26.0",
     sunsets=SUNSETS,
     successor=next_version,
-    canary=VersionProbe("{version}/me?fields=id", served=SERVED_VERSION_HEADER),
+    version_probe=VersionProbe("{version}/me?fields=id", served=SERVED_VERSION_HEADER),
     alt_text=("image",),
-    notices=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
+    draft_warnings=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
     oauth=OAuthFlow(
         # Without business_management the Pages of a business portfolio are not listed; most Pages need none.
         scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management"),
@@ -101,7 +101,7 @@ PLATFORM = Platform(
     ),
     # A video has its id before it is published, and is published under it once.
     plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
-    delivers=lambda saved: "taken" in saved,
+    is_delivered=lambda saved: "taken" in saved,
     console=DeveloperConsole(
         name="Meta for Developers",
         url="https://developers.facebook.com/apps/",
@@ -118,12 +118,12 @@ PLATFORM = Platform(
         secret_name="App secret",
         redirect_name="Valid OAuth Redirect URIs",
     ),
-    tokens_last=(
+    connection_lifetime=(
         "A connected Page stays connected. The login behind it lasts 60 days, and socialpub renews it in time; a "
         "changed password or a lost role on the Page ends it."
     ),
     # A Page's token does not expire; the login behind it, which can issue a new one, ends after 60 days.
-    upkeep=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    refresh_policy=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 

@@ -85,7 +85,7 @@ def _start(up: Upstream, item: DraftMedia) -> VideoUploadSession | ResumableUplo
         VideoUploadSession(session, GRAPH.id_of(up, "video", reply, key="video_id"), 0, 0), reply.record()
     )
     if found is None or found.start == found.end:
-        raise GRAPH.unusable(up, "video", reply)
+        raise GRAPH.build_unusable(up, "video", reply)
     return found
 
 
@@ -104,7 +104,7 @@ def _send_next(up: Upstream, draft: Draft, state: VideoUploadSession) -> VideoUp
     if found and found.start != state.start:
         return replace(found, misses=0)
     if state.misses >= _MISSES_MAX or (error and error.code != "platform_unavailable"):
-        raise error or GRAPH.unusable(up, "video", reply)
+        raise error or GRAPH.build_unusable(up, "video", reply)
     return Pending(asdict(replace(found or state, misses=state.misses + 1)), _MISS_WAIT)
 
 

@@ -51,7 +51,7 @@ class PageDiscovery:
 
     def build_missing_error(self) -> ApiError:
         """Build the error of an enumeration without Pages, saying what is missing."""
-        return GRAPH.ruled(self.up, "pages.none", Outcome.REJECTED, " ".join(self._missing()))
+        return GRAPH.build_violation(self.up, "pages.none", Outcome.REJECTED, " ".join(self._missing()))
 
     def _portfolio_pages(self) -> Iterator[Json]:
         for portfolio in list(self._listed("me/businesses", "id,name")):

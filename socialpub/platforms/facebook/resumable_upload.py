@@ -81,7 +81,7 @@ def _offset(up: Upstream, state: ResumableUpload) -> int:
     reply = GRAPH.call(up, "status", "GET", _address(up, state.id), headers=_token(up))
     told = to_text(reply.record().get("file_offset"))
     if not (told.isascii() and told.isdigit()):
-        raise GRAPH.unusable(up, "status", reply)
+        raise GRAPH.build_unusable(up, "status", reply)
     return int(told)
 
 

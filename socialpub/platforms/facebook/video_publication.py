@@ -69,7 +69,7 @@ def _finish(up: Upstream, plan: Json) -> None:
     form |= {"description": plan["message"]} if plan["message"] else {}
     reply = GRAPH.call(up, "send", "POST", media_upload.find_video_edge(up), mutating=True, data=form)
     if reply.record().get("success") is not True:
-        raise GRAPH.unusable(up, "send", reply, mutating=True)
+        raise GRAPH.build_unusable(up, "send", reply, mutating=True)
 
 
 def _look_up(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
@@ -114,7 +114,7 @@ def to_published(video: str, url: str) -> Published:
 def _wait(up: Upstream, state: FinishedUpload, seen: Json, least: int = 0) -> Pending:
     if state.waited + state.wait > PROCESSING_SECONDS_MAX:
         message = "Facebook has not finished processing the video within an hour."
-        error = GRAPH.unavailable(up, message, Outcome.NOT_SENT, {"status": 200, "body": seen})
+        error = GRAPH.build_unavailable(up, message, Outcome.NOT_SENT, {"status": 200, "body": seen})
         error.retryable = False  # another hour would not tell more, and it may still become public
         raise error
     longer = min(state.wait * GROWTH, LONGEST_WAIT)
@@ -124,7 +124,7 @@ def _wait(up: Upstream, state: FinishedUpload, seen: Json, least: int = 0) -> Pe
 
 def _failed_error(up: Upstream, seen: Json) -> ApiError:
     words = ", ".join(_words(seen))[:300] or f"Its status is {_state(seen)}."
-    error = GRAPH.ruled(up, "media.invalid", Outcome.REJECTED, words, {"status": 200, "body": seen})
+    error = GRAPH.build_violation(up, "media.invalid", Outcome.REJECTED, words, {"status": 200, "body": seen})
     error.absent, error.retryable = True, False
     return error
 

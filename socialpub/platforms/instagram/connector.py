@@ -111,14 +111,14 @@ PLATFORM = Platform(
     version="v26.0",
     sunsets=SUNSETS,
     successor=next_version,
-    canary=VersionProbe("{version}/me?fields=user_id", served=SERVED_VERSION_HEADER),
+    version_probe=VersionProbe("{version}/me?fields=user_id", served=SERVED_VERSION_HEADER),
     alt_text=("image",),
-    notices=(
+    draft_warnings=(
         ignored_option("coverUrl", "only a single video has a cover", _has_no_reel),
         ignored_option("shareToFeed", "only a single video can stay out of the feed", _has_no_reel),
     ),
     option_images={"coverUrl": lambda draft: not _has_no_reel(draft)},
-    account_block=("kind", "accountType", "grantedScopes"),
+    account_fields=("kind", "accountType", "grantedScopes"),
     oauth=OAuthFlow(
         scopes=("instagram_business_basic", "instagram_business_content_publish"),
         required=("instagram_business_basic", "instagram_business_content_publish"),
@@ -137,8 +137,10 @@ PLATFORM = Platform(
         secret_name="Instagram app secret",
         redirect_name="OAuth redirect URIs",
     ),
-    tokens_last=("Access lasts 60 days, and socialpub renews it in time. A changed password or a removed app ends it."),
-    upkeep=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    connection_lifetime=(
+        "Access lasts 60 days, and socialpub renews it in time. A changed password or a removed app ends it."
+    ),
+    refresh_policy=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 
@@ -303,7 +305,7 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     who = reply.record()
     kind = to_text(who.get("account_type"))
     if kind.upper() == "PERSONAL":
-        raise GRAPH.ruled(up, "account_type.requires_professional", Outcome.REJECTED)
+        raise GRAPH.build_violation(up, "account_type.requires_professional", Outcome.REJECTED)
     username = to_text(who.get("username"))
     extra = {
         "kind": "instagram_login",

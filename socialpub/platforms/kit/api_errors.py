@@ -40,17 +40,19 @@ class ErrorFactory:
         wanted = f"{self.platform.name}.{suffix}"
         return next(rule for rule in self.platform.rules if rule.id == wanted)
 
-    def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
+    def build_violation(
+        self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None
+    ) -> ApiError:
         """Build the error of a rule violated by something other than an error response."""
         version = self.platform.pinned(up.site)
         return self.rule(suffix).error(version, found, platform_response=said, outcome=outcome)
 
-    def told(self, up: Upstream, step: str, found: Verdict, reply: UpstreamResponse, said: str) -> ApiError:
+    def build_reported(self, up: Upstream, step: str, found: Verdict, reply: UpstreamResponse, said: str) -> ApiError:
         """Build the error of a redacted, classified response, with its text."""
         said = said[:300] or f"it responded with status {reply.status_code}."
-        return self.worded(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
+        return self.build_classified(up, found, reply, f"{self.platform.label} did not {self.words[step]}: {said}")
 
-    def worded(self, up: Upstream, found: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
+    def build_classified(self, up: Upstream, found: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
         """Build the error of a classified response; the text of its rule comes first."""
         if found.rule:
             row = self.rule(found.rule.partition(".")[2])
@@ -58,7 +60,7 @@ class ErrorFactory:
             message = f"{row.message} {message}"
         return build_error(self.platform, self.platform.pinned(up.site), found, reply, message)
 
-    def unusable(self, up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
+    def build_unusable(self, up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
         """Build the error of an incomplete 2xx response, by its row in REPLIES (`NO_BODY`).
 
         Without a row: ambiguous for a mutating call, otherwise not sent. The body is not shown, because it may hold
@@ -69,9 +71,9 @@ class ErrorFactory:
         why = f"its response {reply.unread}" if reply.unread else "its response is unreadable"
         label = self.platform.label
         said = f"{label} was asked to {self.words[step]} and responded with status {reply.status_code}, but {why}."
-        return self.unavailable(up, said, outcome, {"status": reply.status_code})
+        return self.build_unavailable(up, said, outcome, {"status": reply.status_code})
 
-    def unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:
+    def build_unavailable(self, up: Upstream, message: str, outcome: Outcome, said: Any = None) -> ApiError:
         return ApiError(
             "platform_unavailable",
             message,

@@ -117,7 +117,7 @@ def find_measured_max(platform: Platform, name: str) -> int:
     Four times the limit would refuse valid posts: one grapheme may be an emoji of eleven characters, and a rule may not
     apply to the rest of the post. X has no such number: it counts a URL of any length as 23.
     """
-    row = platform.row_of_length(name)
+    row = platform.find_length_rule(name)
     if row is None or not isinstance(row.limit, int) or row.unit == "weighted":
         return sys.maxsize
     return LONGEST_GRAPHEME * row.limit
@@ -140,7 +140,7 @@ def _find_far_too_long(platform: Platform, draft: Draft) -> Iterator[RuleFinding
     pieces += [("media.alt_text", index, item.alt_text) for index, item in enumerate(draft.items)]
     pieces += [(name, None, value) for name, value in draft.options.items() if isinstance(value, str)]
     for name, index, text in pieces:
-        row = platform.row_of_length(name) if text else None
+        row = platform.find_length_rule(name) if text else None
         if text and row is not None and len(text) > find_measured_max(platform, name):
             yield RuleFinding(
                 row, f"{'Media item ' + str(index + 1) if index is not None else 'It'} has {len(text):,}.", index
@@ -155,9 +155,11 @@ def _draft_warnings(platform: Platform, draft: Draft) -> Iterator[PublishWarning
             yield build_warning(
                 "alt_text_ignored", f"Media item {index + 1} is published on {platform.label} without it."
             )
-    for notice in platform.notices:
-        if notice.applies(draft):
-            yield PublishWarning(notice.code, f"{WARNINGS.get(notice.code, '')} {notice.message}".strip())
+    for draft_warning in platform.draft_warnings:
+        if draft_warning.applies(draft):
+            yield PublishWarning(
+                draft_warning.code, f"{WARNINGS.get(draft_warning.code, '')} {draft_warning.message}".strip()
+            )
 
 
 def build_catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:

@@ -16,7 +16,7 @@ Method = Literal["GET", "POST"]
 _DAY = 86_400
 _RETRY_NEVER = frozenset({"linkedin.version.retired"})
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
-build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
+build_rule_error, build_unusable_error = _ERRORS.build_violation, _ERRORS.build_unusable
 
 
 def call(
@@ -61,7 +61,7 @@ def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: b
     """Build the error of an unsuccessful response, with secrets redacted."""
     found = classify(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
     shown = redact_response(up, reply)
-    error = _ERRORS.told(up, step, found, shown, _error_text(shown))
+    error = _ERRORS.build_reported(up, step, found, shown, _error_text(shown))
     error.retry_after = error.retry_after or _until_midnight(reply)
     error.retryable = found.rule not in _RETRY_NEVER
     return error

@@ -92,7 +92,7 @@ PLATFORM = Platform(
     name="linkedin",
     label="LinkedIn",
     send_class=NO_KEY,
-    plans_alone=True,
+    plans_offline=True,
     options=LinkedinOptions,
     rules=RULES,
     caps=(PostingCap(150, 86_400),),
@@ -102,7 +102,7 @@ PLATFORM = Platform(
     sunsets=SUNSETS,
     successor=_month_after,
     # Without permission to read posts the response is 403; an ended version gives 426 before that.
-    canary=VersionProbe(
+    version_probe=VersionProbe(
         "rest/posts/urn%3Ali%3Ashare%3A0",
         {"LinkedIn-Version": "{version}", "X-Restli-Protocol-Version": "2.0.0"},
     ),
@@ -130,12 +130,12 @@ PLATFORM = Platform(
         redirect_name="Authorized redirect URLs for your app",
         secret_name="Primary Client Secret",
     ),
-    tokens_last=(
+    connection_lifetime=(
         "Access lasts 60 days. Most apps get no way to renew it, so the account has to be connected again by then; "
         "socialpub warns a week ahead. Apps that LinkedIn has vetted are renewed by themselves for a year."
     ),
     # Access lives 60 days; only apps that LinkedIn has vetted get a refresh token, which lives a year.
-    upkeep=RefreshPolicy(refresh_before=7 * 86_400),
+    refresh_policy=RefreshPolicy(refresh_before=7 * 86_400),
 )
 
 

@@ -104,7 +104,9 @@ def _quota(flow: ContainerFlow, up: Upstream) -> str:
     used, total = _used(next(list_data(reply), {}), flow.quota_fields)
     if total and used >= total:
         found = f"It has published {used} of {total}."
-        raise graph.ruled(up, "account.daily_cap", Outcome.REJECTED, found, {"status": 200, "body": reply.record()})
+        raise graph.build_violation(
+            up, "account.daily_cap", Outcome.REJECTED, found, {"status": 200, "body": reply.record()}
+        )
     return f"It has used {used} of {total} posts of 24 hours." if total and used >= QUOTA_WARNING_SHARE * total else ""
 
 
@@ -220,22 +222,24 @@ class _PrepareStep:
             return ContainerProgress(rebuilt=self.state.rebuilt + 1, near=self.state.near).later(MISS_WAIT)
         said = {"status": reply.status_code, "body": reply.record()}
         if status == "EXPIRED":
-            raise self.graph.ruled(self.up, "container.expired", Outcome.NOT_SENT, said=said)
+            raise self.graph.build_violation(self.up, "container.expired", Outcome.NOT_SENT, said=said)
         raise self._broken(why, said, to_text(reply.record().get(self.flow.detail)))
 
     def _broken(self, why: str, said: Json, words: str) -> ApiError:
         rows = self.graph.replies
         found = rows.get(("container", 200, why), rows["container", 200, None])
         if found.rule:
-            return self.graph.ruled(self.up, found.rule.partition(".")[2], found.outcome, words[:300], said)
+            return self.graph.build_violation(self.up, found.rule.partition(".")[2], found.outcome, words[:300], said)
         label = self.graph.platform.label
-        return self.graph.unavailable(self.up, f"{label} could not use the media: {words[:300]}", found.outcome, said)
+        return self.graph.build_unavailable(
+            self.up, f"{label} could not use the media: {words[:300]}", found.outcome, said
+        )
 
     def _wait(self, state: ContainerProgress) -> Pending:
         if state.waited + state.wait > self.container_plan.patience:
             minutes = int(self.container_plan.patience // 60)
             message = f"{self.graph.platform.label} has not finished processing the media within {minutes} minutes."
-            raise self.graph.unavailable(self.up, message, Outcome.NOT_SENT)
+            raise self.graph.build_unavailable(self.up, message, Outcome.NOT_SENT)
         longer = min(state.wait * GROWTH, LONGEST_WAIT)
         return replace(state, waited=state.waited + state.wait, wait=longer).later(state.wait)
 
@@ -245,7 +249,7 @@ def fetch_status(flow: ContainerFlow, up: Upstream, container: str) -> UpstreamR
     fields = f"{flow.status},{flow.detail}"
     reply = flow.graph.call(up, "status", "GET", container, params={"fields": fields})
     if not to_text(reply.record().get(flow.status)):
-        raise flow.graph.unusable(up, "status", reply)
+        raise flow.graph.build_unusable(up, "status", reply)
     return reply
 
 

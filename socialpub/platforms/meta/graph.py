@@ -187,7 +187,7 @@ class GraphApi(ErrorFactory):
         if not reply.is_success:
             raise self.refused(up, step, reply, mutating=mutating)
         if method == "GET" and reply.lacks_record:
-            raise self.unusable(up, step, reply)
+            raise self.build_unusable(up, step, reply)
         return reply
 
     def ask(
@@ -222,16 +222,18 @@ class GraphApi(ErrorFactory):
         """Build the error of a response, with secrets redacted."""
         shown = redact_response(up, reply)
         found = self.verdict(step, reply, mutating=mutating)
-        error = self.told(up, step, found, shown, parse_fault(shown).message)
+        error = self.build_reported(up, step, found, shown, parse_fault(shown).message)
         # Graph checks the token and its permissions before it does anything.
         error.absent = mutating and error.code == AUTH
         if error.code == "platform_unavailable":
             error.retry_after = error.retry_after or get_wait_seconds(reply)
         return error
 
-    def ruled(self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None) -> ApiError:
+    def build_violation(
+        self, up: Upstream, suffix: str, outcome: Outcome, found: str = "", said: Any = None
+    ) -> ApiError:
         """Build the error of a rule violated by something other than an error response."""
-        error = super().ruled(up, suffix, outcome, found, said)
+        error = super().build_violation(up, suffix, outcome, found, said)
         # The platform itself may refuse by a rule that preflight also checks.
         upstream = error.code == "preflight_failed"
         return replace(error, code="platform_rejected", status=0) if upstream else error
@@ -242,7 +244,7 @@ class GraphApi(ErrorFactory):
         """Extract an id (text or number in Meta's responses)."""
         found = to_text(reply.record().get(key))
         if not found:
-            raise self.unusable(up, step, reply, mutating=mutating)
+            raise self.build_unusable(up, step, reply, mutating=mutating)
         return found
 
 
@@ -304,7 +306,7 @@ def list_recent(graph: GraphApi, up: Upstream, edge: str, fields: str, time_fiel
         reply = graph.call(up, "settle", "GET", edge, params=params)
         posts = reply.record().get("data")
         if not isinstance(posts, list):
-            raise graph.unusable(up, "settle", reply)
+            raise graph.build_unusable(up, "settle", reply)
         young = [post for post in posts if isinstance(post, dict) and _is_young(post.get(time_field), since_ms)]
         found += young
         after = find_cursor(reply.record())
@@ -361,7 +363,7 @@ def refresh_long_lived(graph: GraphApi, up: Upstream, params: Mapping[str, str],
         if error.code != AUTH or not graph.ask(up, "GET", "me", params={"fields": "id"}).is_success:
             raise
         message = f"{graph.platform.label} does not renew this token yet."
-        raise graph.unavailable(up, message, Outcome.NOT_SENT, error.platform_response) from error
+        raise graph.build_unavailable(up, message, Outcome.NOT_SENT, error.platform_response) from error
 
 
 def derive_addresses(values: Any, **paths: str) -> Any:

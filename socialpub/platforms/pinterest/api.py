@@ -13,7 +13,7 @@ from socialpub.platforms.pinterest.declaration import PHRASES, PLATFORM, REPLIES
 
 _RESET_MAX = 86_400
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
-build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
+build_rule_error, build_unusable_error = _ERRORS.build_violation, _ERRORS.build_unusable
 
 
 def send_request(up: Upstream, method: Literal["GET", "POST"], path: str, **sent: Any) -> UpstreamResponse:
@@ -71,7 +71,7 @@ def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: b
     shown = redact_response(up, reply)
     body = shown.record()
     said = to_text(body.get("message_detail")) or to_text(body.get("message"))
-    error = _ERRORS.told(up, step, found, shown, said)
+    error = _ERRORS.build_reported(up, step, found, shown, said)
     error.retry_after = error.retry_after or _reset_seconds(reply, found)
     return error
 

@@ -92,15 +92,15 @@ PLATFORM = Platform(
     count=_count,
     site=PinterestSite,
     version="v5",
-    canary=VersionProbe("{version}/user_account"),
-    notices=(
+    version_probe=VersionProbe("{version}/user_account"),
+    draft_warnings=(
         ignored_option("coverImageUrl", "only a video has a cover", _has_no_video),
         DraftWarning("alt_text_ignored", "A pin has one, that of its first item.", _has_later_alt_texts),
     ),
     media=MEDIA,
     unreachable={"image": "pinterest.image_url.reachable", "video": "pinterest.video.reachable"},
     defaults={"boardId": "defaultBoardId"},
-    account_block=("defaultBoardId", "defaultBoardName"),
+    account_fields=("defaultBoardId", "defaultBoardName"),
     oauth=OAuthFlow(
         scopes=SCOPES,
         required=SCOPES,
@@ -122,9 +122,9 @@ PLATFORM = Platform(
         secret_name="App secret key",
         redirect_name="Redirect URIs",
     ),
-    tokens_last=("Access lasts 30 days, its renewal 60 days from its last use. socialpub renews both in time."),
+    connection_lifetime=("Access lasts 30 days, its renewal 60 days from its last use. socialpub renews both in time."),
     # Access lives 30 days, the refresh token 60 from its last use, and it works once.
-    upkeep=RefreshPolicy(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
+    refresh_policy=RefreshPolicy(refresh_before=7 * 86_400, keep_alive=7 * 86_400, rotates=True),
 )
 
 

@@ -99,7 +99,7 @@ PLATFORM = Platform(
     count=_count,
     site=ThreadsSite,
     version="v1.0",
-    canary=VersionProbe("{version}/me?fields=id"),
+    version_probe=VersionProbe("{version}/me?fields=id"),
     oauth=OAuthFlow(
         scopes=("threads_basic", "threads_content_publish", "threads_manage_replies"),
         required=("threads_basic", "threads_content_publish"),
@@ -118,8 +118,8 @@ PLATFORM = Platform(
         secret_name="Threads app secret",
         redirect_name="Redirect Callback URLs",
     ),
-    tokens_last=("Access lasts 60 days, and socialpub renews it in time."),
-    upkeep=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
+    connection_lifetime=("Access lasts 60 days, and socialpub renews it in time."),
+    refresh_policy=RefreshPolicy(refresh_before=30 * 86_400, keep_alive=7 * 86_400),
     media=MEDIA,
 )
 

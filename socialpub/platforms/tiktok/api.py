@@ -14,7 +14,7 @@ _WINDOW_SECONDS = 60  # of the rate limits; TikTok documents no Retry-After
 _JSON = {"Content-Type": "application/json; charset=UTF-8"}  # with the charset, as in TikTok's documentation
 _NO_HELP = frozenset({"tiktok.active_user_cap"})
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, STEPS)
-build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
+build_rule_error, build_unusable_error = _ERRORS.build_violation, _ERRORS.build_unusable
 
 
 def send_request(up: Upstream, method: str, path: str, **sent: Any) -> UpstreamResponse:
@@ -57,13 +57,15 @@ def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: b
     found = classify_error(step, reply.status_code, name, mutating=mutating)
     shown = redact_response(up, reply)
     said = to_text(_error(shown).get("message")) or find_error_name(shown)
-    return _add_retry_info(_ERRORS.told(up, step, found, shown, said))
+    return _add_retry_info(_ERRORS.build_reported(up, step, found, shown, said))
 
 
 def build_draft_error(up: Upstream, reply: UpstreamResponse, reason: str) -> ApiError:
     """Build the error of a failed draft, from TikTok's reason."""
     found = classify_error("failed", 400, reason)
-    return _add_retry_info(_ERRORS.worded(up, found, redact_response(up, reply), f"TikTok says: {reason[:100]}."))
+    return _add_retry_info(
+        _ERRORS.build_classified(up, found, redact_response(up, reply), f"TikTok says: {reason[:100]}.")
+    )
 
 
 def _add_retry_info(error: ApiError) -> ApiError:

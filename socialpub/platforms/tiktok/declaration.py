@@ -109,9 +109,9 @@ PLATFORM = Platform(
     site=TiktokSite,
     state="pending",
     version="v2",
-    canary=VersionProbe("{version}/user/info/?fields=open_id"),
+    version_probe=VersionProbe("{version}/user/info/?fields=open_id"),
     alt_text=(),
-    notices=(
+    draft_warnings=(
         DraftWarning(
             "tiktok_inbox_options_ignored",
             "The creator chooses the post settings when confirming the draft.",
@@ -135,8 +135,8 @@ PLATFORM = Platform(
     ),
     # The call that returns a photo draft's id also delivers it; any other draft is found by its id.
     plan_class=lambda plan: NO_KEY if "photos" in plan else CONTAINER,
-    look="Check the creator's TikTok inbox.",
-    delivers=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
+    unknown_outcome_advice="Check the creator's TikTok inbox.",
+    is_delivered=lambda saved: bool(saved["publish"]) and saved["sent"] >= saved["size"],
     console=DeveloperConsole(
         name="TikTok for Developers",
         url="https://developers.tiktok.com/apps/",
@@ -152,9 +152,9 @@ PLATFORM = Platform(
         id_name="Client key",
         redirect_name="Redirect URI (Login Kit, Web)",
     ),
-    tokens_last=("Access lasts some hours, its renewal half a year. socialpub renews both in time."),
+    connection_lifetime=("Access lasts some hours, its renewal half a year. socialpub renews both in time."),
     # Access lives hours; the refresh token half a year (a year before 2026), and may change with each use.
-    upkeep=RefreshPolicy(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
+    refresh_policy=RefreshPolicy(refresh_before=900, keep_alive=7 * 86_400, rotates=True),
 )
 
 

@@ -162,7 +162,7 @@ RULES: tuple[Rule, ...] = (
         5,
         "drafts",
         severity="warning",
-        asks_log=True,
+        needs_recent_posts=True,
     ),
     Rule(
         "tiktok.file_format.invalid",

@@ -76,7 +76,7 @@ REPLIES: Replies = {
 }
 
 _ERRORS = ErrorFactory(PLATFORM, REPLIES, _WORDS)
-build_rule_error, build_unusable_error = _ERRORS.ruled, _ERRORS.unusable
+build_rule_error, build_unusable_error = _ERRORS.build_violation, _ERRORS.build_unusable
 _RETRY_NEVER = frozenset({"twitter.credits.exhausted", "twitter.app.not_enrolled"})
 _PHRASES: tuple[tuple[str, str], ...] = (
     ("duplicate content", "duplicate"),
@@ -155,7 +155,7 @@ def _build_error(up: Upstream, step: Step, reply: UpstreamResponse, also: str | 
     shown = redact_response(up, reply)
     fault = parse_fault(shown)
     found = classify(REPLIES, step, reply.status_code, _name(step, reply.status_code, fault, also), mutating=mutating)
-    error = _ERRORS.told(up, step, found, shown, fault.message)
+    error = _ERRORS.build_reported(up, step, found, shown, fault.message)
     error.retry_after = error.retry_after or reset_seconds(reply)
     error.retryable = found.rule not in _RETRY_NEVER
     return error

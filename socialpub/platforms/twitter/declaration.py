@@ -68,14 +68,14 @@ PLATFORM = Platform(
     label="X",
     aliases=("x.com",),
     send_class=NO_KEY,
-    plans_alone=True,
+    plans_offline=True,
     options=TwitterOptions,
     rules=RULES,
     caps=(PostingCap(100, 900), PostingCap(10_000, 86_400, shared=True)),
     count=_count,
     site=TwitterSite,
     version="v2",
-    canary=VersionProbe("2/users/me"),
+    version_probe=VersionProbe("2/users/me"),
     alt_text=("image",),
     oauth=OAuthFlow(scopes=SCOPES, required=SCOPES, pkce=True, basic=True),
     console=DeveloperConsole(
@@ -90,10 +90,10 @@ PLATFORM = Platform(
         secret_name="OAuth 2.0 Client Secret",
         redirect_name="Callback URI / Redirect URL",
     ),
-    tokens_last=(
+    connection_lifetime=(
         "Access lasts two hours, and socialpub renews it in time. It ends when the owner removes the app at X."
     ),
     # Refresh tokens reportedly last half a year unused; X does not say.
-    upkeep=RefreshPolicy(keep_alive=7 * 86_400, rotates=True),
+    refresh_policy=RefreshPolicy(keep_alive=7 * 86_400, rotates=True),
     media=MEDIA,
 )

@@ -45,7 +45,7 @@ def platform_body(service: AppContext, platform: Platform) -> PlatformInfo:
         "label": platform.label,
         "state": platform.state,
         "apiVersion": platform.pinned(site),
-        "sunsetAt": platform.sunset_of(site),
+        "sunsetAt": platform.find_sunset(site),
         "text": {"limit": count.limit, "unit": count.unit},
         "media": {
             "images": platform.media["images"],

@@ -261,7 +261,7 @@ def _default(row: AccountRow, option: str) -> str:
     platform, extra = platforms.platform(row["platform"]), json.loads(row["extra"])
     if not extra.get(platform.defaults.get(option)):
         return ""
-    shown = [str(extra[name]) for name in reversed(platform.account_block) if extra.get(name)]
+    shown = [str(extra[name]) for name in reversed(platform.account_fields) if extra.get(name)]
     return ", ".join(shown) or str(extra[platform.defaults[option]])
 
 

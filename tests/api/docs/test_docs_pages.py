@@ -194,7 +194,7 @@ def test_every_platform_has_its_page_with_its_limits_and_rules(api: ApiClient, n
     row = platforms.PLATFORMS[name]
     shown = fetch(api, f"/docs/platforms/{name}")
     (limits,) = [each for each in api.get("/v1/platforms").json()["data"] if each["platform"] == name]
-    assert row.tokens_last in shown.text
+    assert row.connection_lifetime in shown.text
     for words in (f"{limits['text']['limit']:,} ", limits["apiVersion"], *limits["media"]["types"]):
         assert words in shown.text, words
     assert {f"/docs/rules/{rule}" for rule, at in platforms.CATALOGUE.items() if at.platform == name} <= set(

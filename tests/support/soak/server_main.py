@@ -106,7 +106,7 @@ def _cut_off(seconds: float) -> None:
 
 def _hurry(factor: float) -> None:
     """Whatever connectors and their classes wait for takes only this part of its time."""
-    class_of, pending = Platform.class_of, transactions.save_progress
+    class_of, pending = Platform.choose_send_class, transactions.save_progress
 
     def quicker(platform: Platform, plan: Json) -> SendClass:
         usual = class_of(platform, plan)
@@ -117,7 +117,7 @@ def _hurry(factor: float) -> None:
     ) -> None:
         pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
 
-    Platform.class_of, transactions.save_progress = quicker, sooner
+    Platform.choose_send_class, transactions.save_progress = quicker, sooner
 
 
 def _cut_small() -> None:

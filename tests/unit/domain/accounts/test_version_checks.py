@@ -186,7 +186,7 @@ def test_what_an_answer_says_of_the_version(call: VersionProbe, reply: UpstreamR
     assert version_checks.judge_response(call, "v9", reply)[0] == heard
 
 
-@pytest.mark.parametrize("name", [name for name, each in platforms.PLATFORMS.items() if each.canary])
+@pytest.mark.parametrize("name", [name for name, each in platforms.PLATFORMS.items() if each.version_probe])
 def test_each_fake_answers_the_call(name: str, make_server: Callable[..., AppServer], lab: SimulatorThread) -> None:
     server = make_server(platforms={name: {"api_base": lab.origin(name), "enabled": True}})
     server.connect(server.person("Ann"), name)
@@ -206,7 +206,7 @@ def test_each_fake_answers_the_call(name: str, make_server: Callable[..., AppSer
     ],
 )
 def test_the_next_version_is_the_one_that_is_known(name: str, pin: str, newer: str | None) -> None:
-    assert platforms.platform(name).next_of(Site(api_version=pin)) == newer
+    assert platforms.platform(name).find_next_version(Site(api_version=pin)) == newer
 
 
 def test_what_is_kept_is_one_row_for_each_platform(served: Callable[..., tuple[AppServer, Person]]) -> None:

@@ -382,7 +382,7 @@ def test_a_deep_run_does_not_repeat_the_cheap_warnings() -> None:
 
 def test_a_platform_may_bring_a_warning_with_words_of_its_own() -> None:
     notice = DraftWarning("threads_moon", "The moon is full.", lambda draft: draft.text == "Howl")
-    platform = replace(PLATFORMS["threads"], notices=(notice,))
+    platform = replace(PLATFORMS["threads"], draft_warnings=(notice,))
     given = [
         find_violations(platform, platform.site(), Draft(text), ConnectorAccount("1")).warnings
         for text in ("Howl", "Hello")

@@ -366,7 +366,7 @@ def offset(at: Any) -> ExpectedCall:
 def test_without_phases_the_file_is_uploaded_whole_and_published(film: DraftMedia, refusal: UpstreamResponse) -> None:
     ready = prepared(draft("hello", film), started(refusal), opening(), bytes_from(0, make_response(200, {"h": "h9"})))
     assert ready == Ready(BY_HANDLE)
-    assert facebook.PLATFORM.class_of(ready.plan).name == "none"
+    assert facebook.PLATFORM.choose_send_class(ready.plan).name == "none"
     form = {"fbuploader_video_file_chunk": "h9", "description": "hello"}
     assert send(ready.plan, ExpectedCall("POST", VIDEOS, make_response(200, {"id": "71"}), data=form)) == Pending(
         TAKEN, 1.0

@@ -347,12 +347,15 @@ def test_photos_whose_id_is_lost_are_a_persons_to_look_for() -> None:
     up = upstream()
     found = tiktok.settle(up, opening(), NOW)
     assert isinstance(found, Unknown)
-    assert (found.final, tiktok.PLATFORM.look) == (True, "Check the creator's TikTok inbox.")
+    assert (found.final, tiktok.PLATFORM.unknown_outcome_advice) == (True, "Check the creator's TikTok inbox.")
 
 
 def test_only_the_call_that_opens_a_draft_of_photos_has_no_key() -> None:
     plan = {"publish": PHOTO_ID, "video": False, "confirmed": False, "post": ""}
-    assert (tiktok.PLATFORM.class_of(opening()), tiktok.PLATFORM.class_of(plan)) == (NO_KEY, CONTAINER)
+    assert (tiktok.PLATFORM.choose_send_class(opening()), tiktok.PLATFORM.choose_send_class(plan)) == (
+        NO_KEY,
+        CONTAINER,
+    )
 
 
 def test_photos_that_cannot_have_been_sent_are_known_not_to_be_there() -> None:
