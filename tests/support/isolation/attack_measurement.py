@@ -349,13 +349,13 @@ def running_setup(folder: Path) -> Iterator[AttackSetup]:
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "ids": ("5 × validate of 25 targets with 10,000 media ids", {}),
     "fields": ("5 × 8 MB of wrong targets, 600,000 unknown fields, a name of 8 MB", {}),
-    "cookies": ("nobody: 8 × a cookie of 7,000 backslashes", {}),
-    "halves": ("nobody: 100 half-sent bodies of 8 MiB, 4 × `POST /login` with 8 MB", {}),
-    "logins": ("nobody: 8 × `POST /login` with 101 fields", {}),
+    "cookies": ("no key: 8 × a cookie of 7,000 backslashes", {}),
+    "halves": ("no key: 100 half-sent bodies of 8 MiB, 4 × `POST /login` with 8 MB", {}),
+    "logins": ("no key: 8 × `POST /login` with 101 fields", {}),
     "images": ("12 × upload of a progressive JPEG of 120 scans", {}),
     "texts": ("8 × validate of 25 texts of 100,000 × `com.`", {}),
-    "readers": ("nobody: 16 readers of `/docs/reference`", {}),
-    "idle": ("nobody: 1,100 idle connections at 1,024 descriptors", {"descriptors": 1024}),
+    "readers": ("no key: 16 readers of `/docs/reference`", {}),
+    "idle": ("no key: 1,100 idle connections at 1,024 descriptors", {"descriptors": 1024}),
     "hanging": (
         "12 × validate of dripping media, 300 immediate posts to a platform that hangs",
         {"hangs": True},
