@@ -207,8 +207,3 @@ def test_a_copy_from_a_backup_takes_over_from_a_killed_machine(first: Machine, s
         server.communicate()
     second.run(restore)
     check_takeover(second, key, expected, media)
-
-
-def test_every_link_of_the_page_leads_to_a_file() -> None:
-    for link in re.findall(r"\]\(([^)#]+)", PAGE):
-        assert (ROOT / "docs" / link).exists(), link

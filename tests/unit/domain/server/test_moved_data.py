@@ -144,7 +144,7 @@ ROWS: list[tuple[str, Callable[[DataPlace], None], str, str]] = [
     (
         "a snapshot of the volume put back, and the marks with it",
         happened.rolled_back_in_a_container,
-        "goes on: **nobody can know**",
+        "goes on: **this cannot be detected**",
         "",
     ),
 ]
