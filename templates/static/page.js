@@ -1,11 +1,11 @@
-// What pages of the dashboard do beside what they do without a script. Nothing here is needed to use them.
+// Additions to the pages of the dashboard, which all work without a script.
 "use strict";
 
-// The zone of whoever signs in, so that times are shown on their clock.
+// The time zone of the browser, so that times are shown in it.
 for (const field of document.querySelectorAll("input[name=zone][type=hidden]"))
   field.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
 
-// Open menus close when the work goes on elsewhere.
+// Open menus close on a click outside and on Escape.
 const menus = () => document.querySelectorAll("details.menu[open]");
 document.addEventListener("click", (event) => {
   for (const menu of menus()) if (!menu.contains(event.target)) menu.open = false;
@@ -39,7 +39,7 @@ document.addEventListener("click", async (event) => {
 });
 if (navigator.clipboard) for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
 
-// Parts that tell of now ask for themselves again, as long as somebody looks, nobody works in them, and they have changed.
+// Parts of a page with live data are fetched again while the page is visible and the part has no focus.
 const REFRESH_MS = 10000;
 async function refresh(part) {
   if (document.hidden || part.contains(document.activeElement) || part.querySelector("details[open]")) return;
