@@ -158,7 +158,10 @@ def test_every_installation_is_by_hash_or_without_network() -> None:
 
 
 def test_least_python_is_stated_everywhere_and_older_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    pattern = {"pyproject.toml": r'requires-python = ">=([\d.]+)"', "docs/security.md": r"least Python.+ is ([\d.]+):"}
+    pattern = {
+        "pyproject.toml": r'requires-python = ">=([\d.]+)"',
+        "docs/security.md": r"supported Python is ([\d.]+):",
+    }
     pattern |= dict.fromkeys(
         ("README.md", "docs/CONTRIBUTING.md", "Makefile"), r"Python ([\d.]+) (?:or newer|is needed)"
     )
