@@ -144,7 +144,7 @@ ROWS: list[tuple[str, Callable[[DataPlace], None], str, str]] = [
     (
         "a snapshot of the volume put back, and the marks with it",
         happened.rolled_back_in_a_container,
-        "goes on: **this cannot be detected**",
+        "continues: **this cannot be detected**",
         "",
     ),
 ]
@@ -177,7 +177,7 @@ def test_the_page_has_these_rows_and_no_others() -> None:
     table = text[text.index("| What happened | The next start | Its words |") :].partition("\n\n")[0]
     found = [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in table.splitlines()[2:]]
     assert [(row, start, words) for row, start, words, *_ in (_three(line) for line in found)] == [
-        (row, start or "goes on", words) for row, _, start, words in ROWS
+        (row, start or "continues", words) for row, _, start, words in ROWS
     ]
 
 
