@@ -123,9 +123,9 @@ def test_what_is_overdue_is_counted(world: RequestCast, browser: ApiClient) -> N
     world.server.clock.skip(3600 + overview.OVERDUE_AFTER_MS / 1000 + 1)
     scope = Scope(world.alice.organization)
     seen = world.server.service.read(lambda: overview.load(world.server.service, scope)).result()
-    assert seen.late == 1
+    assert seen.overdue_count == 1
     elsewhere = Scope(world.charlie.organization)
-    assert world.server.service.read(lambda: overview.load(world.server.service, elsewhere)).result().late == 0
+    assert world.server.service.read(lambda: overview.load(world.server.service, elsewhere)).result().overdue_count == 0
 
 
 @pytest.mark.parametrize("reason", ["clock", "restored", "damaged"])

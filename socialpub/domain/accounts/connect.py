@@ -147,7 +147,7 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: PushedLogi
     service, scope, platform = who.service, who.scope, get_ready_platform(who.service, name)
     profile = choose_profile(scope, wanted)
     if invited is not None:
-        _insert_attempt(service, tx, scope, platform, profile, invited.state, {"invited": invited.invitation.kept})
+        _insert_attempt(service, tx, scope, platform, profile, invited.state, {"invited": invited.invitation.stored})
         descriptor: Descriptor = {"type": "oauth", "authorizeUrl": invited.invitation.url}
     elif platform.oauth is None:
         descriptor = describe_credentials(platform)

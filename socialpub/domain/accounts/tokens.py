@@ -504,8 +504,8 @@ def open_upstream(
             runtime.http_policy(guarded=True), upstreams.build_custom_host_breaker(service, platform, account)
         ) as guarded,
     ):
-        mint = SigningContext(runtime.clock.now_ms, runtime.entropy)
-        yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, mint, service.upstream.notes)
+        signing = SigningContext(runtime.clock.now_ms, runtime.entropy)
+        yield Upstream(http, guarded, service.sites[platform], account, tokens, bound, signing, service.upstream.notes)
 
 
 def redact_reply(value: Any, tokens: Tokens) -> Any:

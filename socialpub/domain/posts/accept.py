@@ -257,7 +257,7 @@ def _inline_key(ref: RawMediaRef, profile: str) -> InlineMedia | None:
 def _build_row(
     target: _PlannedTarget, batch: str, at_ms: int | None, media: Mapping[InlineMedia, str], fold: str, warnings: str
 ) -> SqlRow:
-    """Build a post's own columns, in the order of `acceptance.POSTS`."""
+    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`."""
     resolved, account = target.resolved, target.resolved.account
     return (
         target.post,
@@ -361,8 +361,8 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     """
     plans = [entry.plan for entry in entries]
     service = plans[0].who.service
-    accounts, owners = _recheck(service, plans)
-    _take_quota(service, tx, owners)
+    accounts, groups = _recheck(service, plans)
+    _take_quota(service, tx, groups)
     now = service.now_ms  # timestamp of the batches and all their rows
     bodies = [batches.build_accepted_body(plan.batch, now, plan.at_ms, plan.results) for plan in plans]
     _insert_idempotency(service, tx, plans, bodies, now)
@@ -370,7 +370,7 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     _insert_media(service, tx, plans)
     numbers = _insert_posts(service, tx, entries, now)
     claims = _insert_jobs(service, tx, entries)
-    _emit_events(service, tx, owners, numbers, now)
+    _emit_events(service, tx, groups, numbers, now)
     immediate_plans = [(entry.immediate, claims[entry.plan.batch]) for entry in entries if entry.immediate]
     immediate_batch.claim_posts(service, tx, immediate_plans, _build_inserted(entries, accounts, numbers, now))
     for entry in entries:
@@ -384,7 +384,7 @@ class _OrganizationGroup:
 
     id: str
     plans: Sequence[BatchPlan]
-    found: request_lookup.OrganizationState
+    state: request_lookup.OrganizationState
     thresholds: Sequence[quotas.QuotaThreshold] = ()
 
 
@@ -402,13 +402,13 @@ def _recheck(
     if len(accounts) < len(named):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
     media = request_lookup.load_media_owners({asset for plan in plans for asset in plan.assets})
-    by_owner: dict[str, list[BatchPlan]] = {}
+    by_organization: dict[str, list[BatchPlan]] = {}
     for plan in plans:
         _recheck_request(service, plan, media)
-        by_owner.setdefault(plan.who.scope.organization, []).append(plan)
+        by_organization.setdefault(plan.who.scope.organization, []).append(plan)
     return accounts, [
-        _OrganizationGroup(owner, theirs, request_lookup.load_organization(service, owner))
-        for owner, theirs in by_owner.items()
+        _OrganizationGroup(organization, of_organization, request_lookup.load_organization(service, organization))
+        for organization, of_organization in by_organization.items()
     ]
 
 
@@ -427,17 +427,17 @@ def _recheck_request(service: AppContext, plan: BatchPlan, media: Mapping[str, t
     if preflight.should_refuse_duplicates(service, plan.request):
         preflight.check_duplicates(resolved_targets, preflight.find_repeated(service, resolved_targets))
     if assets := plan.assets:
-        theirs = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == plan.who.scope.organization}
+        profiles = {id_: media[id_][1] for id_ in assets if media.get(id_, ("",))[0] == plan.who.scope.organization}
         for resolved in resolved_targets:
             for asset in resolved.assets:
-                library.check_usable(theirs, resolved.account["profile"], asset)
+                library.check_usable(profiles, resolved.account["profile"], asset)
 
 
-def _take_quota(service: AppContext, tx: Tx, owners: Sequence[_OrganizationGroup]) -> None:
-    for owner in owners:
-        cost = sum(len(plan.targets) for plan in owner.plans)
-        owner.thresholds = quotas.spend(service, tx, owner.id, owner.found.quota, cost)
-        search.record_clock_skew(owner.found.newest, service.now_ms)
+def _take_quota(service: AppContext, tx: Tx, groups: Sequence[_OrganizationGroup]) -> None:
+    for group in groups:
+        cost = sum(len(plan.targets) for plan in group.plans)
+        group.thresholds = quotas.spend(service, tx, group.id, group.state.quota, cost)
+        search.record_clock_skew(group.state.newest, service.now_ms)
 
 
 def _insert_idempotency(
@@ -458,8 +458,8 @@ def _insert_media(service: AppContext, tx: Tx, plans: Sequence[BatchPlan]) -> No
     for plan in plans:
         library.release_after_commit(service, tx, plan.stored.values())
         for (data, profile, alt), media in plan.inline.items():
-            owner = plan.who.scope.organization
-            library.insert(service, tx, owner, profile, plan.stored[data], alt, media, plan.at_ms)
+            organization = plan.who.scope.organization
+            library.insert(service, tx, organization, profile, plan.stored[data], alt, media, plan.at_ms)
         library.extend_retention(service, tx, plan.assets.values(), plan.at_ms)
 
 
@@ -502,7 +502,7 @@ _EMPTY_ROW = dict.fromkeys(PostRow.__annotations__)  # in column order
 
 
 def _build_post_row(row: SqlRow, account: AccountRow, number: int, now: int) -> PostRow:
-    """Build the full post row that `acceptance.POSTS` creates for a post published at once."""
+    """Build the full post row that `acceptance.INSERT_POSTS` creates for a post published at once."""
     own = dict(zip(acceptance.POST_COLUMNS, row, strict=True))
     its = {"number": number, "account": account["id"]}
     its |= {"organization": account["organization"], "profile": account["profile"]}
@@ -527,27 +527,27 @@ def _insert_jobs(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite]) ->
 
 
 def _emit_events(
-    service: AppContext, tx: Tx, owners: Sequence[_OrganizationGroup], numbers: Mapping[str, int], now: int
+    service: AppContext, tx: Tx, groups: Sequence[_OrganizationGroup], numbers: Mapping[str, int], now: int
 ) -> None:
     """Emit the post events by organization, and the quota events."""
     batches_by_organization = [
         (
-            events.load_audience(service, owner.id, owner.plans[0].organization),
+            events.load_audience(service, group.id, group.plans[0].organization),
             post_states.build_accepted_events(
                 [
                     _build_new_post(plan, target, numbers[target.post], now)
-                    for plan in owner.plans
+                    for plan in group.plans
                     for target in plan.targets
                 ]
             ),
         )
-        for owner in owners
+        for group in groups
     ]
     events.emit_many(service, tx, batches_by_organization, now)
-    for owner in owners:
-        for crossing in owner.thresholds:
-            request_id = owner.plans[-1].who.request_id
-            events.emit(service, tx, crossing.type, owner.id, crossing.data, request_id=request_id)
+    for group in groups:
+        for threshold in group.thresholds:
+            request_id = group.plans[-1].who.request_id
+            events.emit(service, tx, threshold.type, group.id, threshold.data, request_id=request_id)
 
 
 def _build_new_post(plan: BatchPlan, target: _PlannedTarget, number: int, now: int) -> post_states.NewPost:

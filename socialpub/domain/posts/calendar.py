@@ -36,8 +36,8 @@ def load_days(scope: Scope, bounds: Sequence[tuple[int, int]], most: int) -> lis
         statement, owner = calendar.DAYS_OF_ORGANIZATION, scope.organization
     else:
         statement, owner = calendar.DAYS_OF_PROFILE, scope.profile
-    given = (sql.dump_json(bounds), sql.dump_json(accounts), owner, most, SCAN_MAX)
-    found = [_select_rows(*each, most=most) for each in sql.load_json(sql.fetch_value(statement, given))]
+    values = (sql.dump_json(bounds), sql.dump_json(accounts), owner, most, SCAN_MAX)
+    found = [_select_rows(*each, most=most) for each in sql.load_json(sql.fetch_value(statement, values))]
     posts = _load_posts([number for one in found for number in one.numbers])
     return [CalendarDay([posts[number] for number in one.numbers], one.total, one.is_counted) for one in found]
 
@@ -51,10 +51,12 @@ class _DayRows(NamedTuple):
     is_counted: bool
 
 
-def _select_rows(total: int, scheduled: list[_Position], made: list[tuple[int, int | None]], *, most: int) -> _DayRows:
-    at_once = [(at, number) for at, number in made if number is not None]
+def _select_rows(
+    total: int, scheduled: list[_Position], immediate: list[tuple[int, int | None]], *, most: int
+) -> _DayRows:
+    at_once = [(at, number) for at, number in immediate if number is not None]
     first = sorted([*((at, number) for at, number in scheduled), *at_once])[:most]
-    return _DayRows(total + len(at_once), [number for _, number in first], len(made) < SCAN_MAX)
+    return _DayRows(total + len(at_once), [number for _, number in first], len(immediate) < SCAN_MAX)
 
 
 def _load_posts(numbers: list[int]) -> dict[int, PostBody]:

@@ -61,12 +61,12 @@ class FailureGroup:
     rule: str
     newest: PostSummary
     count: int = 0
-    pieces: list[PostSummary] = field(default_factory=list)
+    examples: list[PostSummary] = field(default_factory=list)
 
-    def add(self, piece: PostSummary) -> None:
+    def add(self, post: PostSummary) -> None:
         self.count += 1
-        if len(self.pieces) < EXAMPLES_MAX:
-            self.pieces.append(piece)
+        if len(self.examples) < EXAMPLES_MAX:
+            self.examples.append(post)
 
 
 @dataclass(frozen=True)
@@ -91,25 +91,25 @@ class Overview:
 
     paused: PausedReason | None
     unknown: list[PostSummary]
-    causes: list[FailureGroup]
-    worries: list[AccountProblem]
-    late: int
-    late_since: int | None
+    failures: list[FailureGroup]
+    problems: list[AccountProblem]
+    overdue_count: int
+    overdue_since: int | None
     next: Any
-    went_out: Any
+    published: Any
     steps: OnboardingSteps
     accounts: dict[str, AccountBody]
 
     @property
-    def is_calm(self) -> bool:
+    def has_no_problems(self) -> bool:
         """True if nothing needs attention."""
-        return not (self.paused or self.unknown or self.causes or self.worries or self.late)
+        return not (self.paused or self.unknown or self.failures or self.problems or self.overdue_count)
 
 
 def load(service: AppContext, scope: Scope) -> Overview:
     """Load the overview of a scope in one read."""
     connected = accounts.list_bodies(scope)
-    late, since = sql.fetch_one(
+    overdue_count, since = sql.fetch_one(
         overview.COUNT_OVERDUE, (scope.organization, scope.profile, service.now_ms - OVERDUE_AFTER_MS)
     )
     return Overview(
@@ -117,12 +117,12 @@ def load(service: AppContext, scope: Scope) -> Overview:
         unknown=_build_summaries(
             sql.fetch_all(overview.FIND_UNKNOWN_OUTCOMES, (scope.organization, scope.profile, UNKNOWN_MAX))
         ),
-        causes=_group_failures(_load_failures(service, scope)),
-        worries=_load_problems(scope, connected),
-        late=late,
-        late_since=since,
+        failures=_group_failures(_load_failures(service, scope)),
+        problems=_load_problems(scope, connected),
+        overdue_count=overdue_count,
+        overdue_since=since,
         next=_load_next(service, scope),
-        went_out=_load_published(scope),
+        published=_load_published(scope),
         steps=_load_steps(scope),
         accounts={body["id"]: body for body in connected},
     )
@@ -144,7 +144,7 @@ def _load_failures(service: AppContext, scope: Scope) -> list[PostSummary]:
         else (overview.FIND_FAILED_OF_PROFILE, scope.profile)
     )
     found = _build_summaries(sql.fetch_all(text, (owner, service.now_ms - FAILURE_WINDOW_MS, FAILURES_MAX)))
-    return [piece for piece in found if piece.error.get("rule") != UNKNOWN_RULE]
+    return [post for post in found if post.error.get("rule") != UNKNOWN_RULE]
 
 
 def _build_summaries(rows: Iterable[Sequence[Any]]) -> list[PostSummary]:
@@ -154,14 +154,14 @@ def _build_summaries(rows: Iterable[Sequence[Any]]) -> list[PostSummary]:
     ]
 
 
-def _group_failures(pieces: Iterable[PostSummary]) -> list[FailureGroup]:
+def _group_failures(examples: Iterable[PostSummary]) -> list[FailureGroup]:
     """Group failures by cause, newest first."""
     found: dict[tuple[str, ...], FailureGroup] = {}
-    for piece in pieces:
-        code, rule = piece.error.get("code", ""), piece.error.get("rule", "")
-        named = (piece.account, piece.status, code, rule)
-        cause = found.setdefault(named, FailureGroup(piece.account, piece.platform, piece.status, code, rule, piece))
-        cause.add(piece)
+    for post in examples:
+        code, rule = post.error.get("code", ""), post.error.get("rule", "")
+        named = (post.account, post.status, code, rule)
+        cause = found.setdefault(named, FailureGroup(post.account, post.platform, post.status, code, rule, post))
+        cause.add(post)
     return list(found.values())
 
 
@@ -169,13 +169,13 @@ def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> ActionR
     """Retry up to a hundred posts that failed for a cause; return the `{count}` retried."""
     service, again = who.service, 0
     wanted = [
-        piece
-        for piece in _load_failures(service, who.scope)
-        if (piece.account, piece.error.get("code", ""), piece.error.get("rule", "")) == (account, code, rule)
+        post
+        for post in _load_failures(service, who.scope)
+        if (post.account, post.error.get("code", ""), post.error.get("rule", "")) == (account, code, rule)
     ]
-    for piece in wanted[:BULK_MAX]:
+    for post in wanted[:BULK_MAX]:
         with contextlib.suppress(ApiError):  # another request was faster
-            post_actions.retry(tx, who, piece.id, RetryRequest())
+            post_actions.retry(tx, who, post.id, RetryRequest())
             again += 1
     return _count_result(again, account)
 
@@ -200,8 +200,8 @@ def _count_result(count: int, account: str) -> ActionResult:
 
 
 def _load_problems(scope: Scope, connected: Iterable[AccountBody]) -> list[AccountProblem]:
-    troubled = [body for body in connected if body["status"] != "active" or "attention" in body]
-    return [AccountProblem(body, count_waiting(scope, body["id"])) for body in troubled[: 2 * EXAMPLES_MAX]]
+    affected = [body for body in connected if body["status"] != "active" or "attention" in body]
+    return [AccountProblem(body, count_waiting(scope, body["id"])) for body in affected[: 2 * EXAMPLES_MAX]]
 
 
 def count_waiting(scope: Scope, account: str) -> int:

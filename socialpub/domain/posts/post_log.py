@@ -174,12 +174,12 @@ def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFi
 
 def _find_upper_bound(service: AppContext, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
     """Return the lower of the upper bounds: `before` and the cursor's position."""
-    places = []
+    bounds = []
     if query.before is not None:
-        places.append((query.before, 0))
+        bounds.append((query.before, 0))
     if query.cursor and query.order == "createdAt":
-        places.append(_decode_cursor(service, LISTING, scope, query.cursor))
-    return min(places, default=None)
+        bounds.append(_decode_cursor(service, LISTING, scope, query.cursor))
+    return min(bounds, default=None)
 
 
 def _build_schedule(service: AppContext, scope: Scope, query: PostsQuery) -> ScheduleRange | None:

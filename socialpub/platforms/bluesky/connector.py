@@ -103,9 +103,9 @@ def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Authoriz
     return oauth.invite(up, client, handle, state)
 
 
-def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> OfferedAccount:
+def accept(up: Upstream, client: AppClient, stored: Json, code: str, iss: str | None) -> OfferedAccount:
     """Exchange the code for the account and its tokens."""
-    home, tokens = oauth.accept(up, client, kept, code, iss)
+    home, tokens = oauth.accept(up, client, stored, code, iss)
     extra = {"handle": home.handle, "pds": home.pds}
     return OfferedAccount(AccountIdentity(home.did, _display_name(up, home.did) or home.handle, extra), tokens)
 

@@ -65,9 +65,9 @@ def to_base64url(data: bytes) -> str:
 
 def require_signing(up: Upstream) -> SigningContext:
     """Return the clock and randomness for signatures. Raises ValueError without."""
-    if up.mint is None:
+    if up.signing is None:
         raise ValueError("this line to the account brings no clock")
-    return up.mint
+    return up.signing
 
 
 def _load_key(key: str) -> ec.EllipticCurvePrivateKey:
@@ -106,8 +106,13 @@ def request(
 
 
 def _proof(up: Upstream, key: str, method: str, url: str, access: str) -> str:
-    mint, nonce = require_signing(up), up.notes.get(_nonce_of(key, url))
-    claims: Json = {"jti": to_base64url(mint.entropy(16)), "htm": method, "htu": url, "iat": mint.now_ms() // 1000}
+    signing, nonce = require_signing(up), up.notes.get(_nonce_of(key, url))
+    claims: Json = {
+        "jti": to_base64url(signing.entropy(16)),
+        "htm": method,
+        "htu": url,
+        "iat": signing.now_ms() // 1000,
+    }
     claims |= {"nonce": nonce} if nonce else {}
     claims |= {"ath": hash_text(access)} if access else {}
     return sign_jwt(key, {"typ": "dpop+jwt", "jwk": public_jwk(key)}, claims)

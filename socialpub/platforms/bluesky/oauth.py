@@ -119,8 +119,8 @@ def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Authoriz
     """Push the request to the authorization server; return the URL and state for the owner."""
     home = resolve_account(up, handle)
     server = _server(up, home)
-    mint = require_signing(up)
-    key, verifier = new_key(mint.entropy), to_base64url(mint.entropy(32))
+    signing = require_signing(up)
+    key, verifier = new_key(signing.entropy), to_base64url(signing.entropy(32))
     form = {
         "response_type": "code",
         "code_challenge": hash_text(verifier),
@@ -139,19 +139,19 @@ def invite(up: Upstream, client: AppClient, handle: str, state: str) -> Authoriz
     return AuthorizationRedirect(url, {"home": vars(home), "server": vars(server), "key": key, "verifier": verifier})
 
 
-def accept(up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> tuple[AccountHost, Tokens]:
+def accept(up: Upstream, client: AppClient, stored: Json, code: str, iss: str | None) -> tuple[AccountHost, Tokens]:
     """Exchange a code for tokens; account and server must be those of the request."""
-    home, server = AccountHost(**kept["home"]), AuthorizationServer(**kept["server"])
+    home, server = AccountHost(**stored["home"]), AuthorizationServer(**stored["server"])
     if iss != server.issuer:
         raise _auth_error(up, "The login was answered by another server than the one it was sent to.", _AGAIN)
     form = {
         "grant_type": "authorization_code",
         "code": code,
         "redirect_uri": client.redirect_uri,
-        "code_verifier": kept["verifier"],
+        "code_verifier": stored["verifier"],
     }
-    reply = _post(up, "login", server.token, form, kept["key"], client, server.issuer)
-    held = Tokens("", private=_private(client, server, kept["key"]))
+    reply = _post(up, "login", server.token, form, stored["key"], client, server.issuer)
+    held = Tokens("", private=_private(client, server, stored["key"]))
     found = _tokens(up, "login", reply, held)
     if reply.record().get("sub") != home.did:
         raise _auth_error(up, f"The login is for another account than {home.handle}.", f"Log in as {home.handle}.")
@@ -286,9 +286,9 @@ _SECRET_FIELDS = ("code", "code_verifier", "refresh_token", "token", "client_ass
 
 def _assertion(up: Upstream, client: AppClient, issuer: str) -> str:
     """Build the client assertion (private_key_jwt: RFC 7523, 3)."""
-    mint = require_signing(up)
-    now = mint.now_ms() // 1000
-    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": to_base64url(mint.entropy(16)), "iat": now}
+    signing = require_signing(up)
+    now = signing.now_ms() // 1000
+    claims = {"iss": client.id, "sub": client.id, "aud": issuer, "jti": to_base64url(signing.entropy(16)), "iat": now}
     return sign_jwt(client.key, {"kid": thumbprint(client.key)}, claims | {"exp": now + _ASSERTION_SECONDS})
 
 

@@ -171,7 +171,7 @@ class AuthorizationRedirect:
     """URL for the account's owner, and the state (to be encrypted) for the way back."""
 
     url: str
-    kept: Json = field(repr=False)
+    stored: Json = field(repr=False)
 
 
 class SupportsPushedAuthorization(Protocol):
@@ -187,7 +187,7 @@ class SupportsPushedAuthorization(Protocol):
 
     def invite(self, up: Upstream, client: AppClient, handle: str, state: str) -> AuthorizationRedirect: ...
 
-    def accept(self, up: Upstream, client: AppClient, kept: Json, code: str, iss: str | None) -> OfferedAccount: ...
+    def accept(self, up: Upstream, client: AppClient, stored: Json, code: str, iss: str | None) -> OfferedAccount: ...
 
 
 class SupportsRevocation(Protocol):

@@ -55,21 +55,21 @@ def classify(replies: Replies, step: str, status: int, name: str | None, *, muta
     return Verdict(Outcome.NOT_SENT, "platform_unavailable")
 
 
-def build_error(platform: Platform, version: str, found: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
+def build_error(platform: Platform, version: str, verdict: Verdict, reply: UpstreamResponse, message: str) -> ApiError:
     """Build the ApiError of an unsuccessful response, with it unredacted: the caller redacts."""
     body = reply.json()
     raw = body if body is not None else reply.content[:2048].decode("utf-8", "replace")
     return ApiError(
-        found.code,
+        verdict.code,
         message,
-        rule=found.rule,
+        rule=verdict.rule,
         platform=platform.name,
         platform_version=version or None,
         platform_response={"status": reply.status_code, "body": raw},
-        remediation=found.remediation,
+        remediation=verdict.remediation,
         retry_after=reply.retry_after,
-        outcome=found.outcome,
-        stale_token=found.stale_token,
-        token_refused=found.token_refused or found.stale_token,
-        duplicate=found.duplicate,
+        outcome=verdict.outcome,
+        stale_token=verdict.stale_token,
+        token_refused=verdict.token_refused or verdict.stale_token,
+        duplicate=verdict.duplicate,
     )

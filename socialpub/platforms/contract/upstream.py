@@ -102,5 +102,5 @@ class Upstream:
     account: ConnectorAccount
     tokens: Tokens
     bound: Container[str] = frozenset()  # remote ids of other posts of ours, which `settle` never returns
-    mint: SigningContext | None = None  # None: a connection that signs nothing
+    signing: SigningContext | None = None  # None: a connection that signs nothing
     notes: CallNotes = field(default_factory=CallNotes, compare=False, repr=False)

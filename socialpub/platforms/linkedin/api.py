@@ -59,11 +59,11 @@ def is_page(up: Upstream) -> bool:
 
 def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
-    found = classify(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
+    verdict = classify(REPLIES, step, reply.status_code, _name(up, step, reply), mutating=mutating)
     shown = redact_response(up, reply)
-    error = _ERRORS.build_reported(up, step, found, shown, _error_text(shown))
+    error = _ERRORS.build_reported(up, step, verdict, shown, _error_text(shown))
     error.retry_after = error.retry_after or _until_midnight(reply)
-    error.retryable = found.rule not in _RETRY_NEVER
+    error.retryable = verdict.rule not in _RETRY_NEVER
     return error
 
 

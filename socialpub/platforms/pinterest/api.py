@@ -67,16 +67,16 @@ def find_error_name(step: str, reply: UpstreamResponse) -> str | None:
 
 def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: bool = False) -> ApiError:
     """Build the error of an unsuccessful response, with secrets redacted."""
-    found = classify(REPLIES, step, reply.status_code, find_error_name(step, reply), mutating=mutating)
+    verdict = classify(REPLIES, step, reply.status_code, find_error_name(step, reply), mutating=mutating)
     shown = redact_response(up, reply)
     body = shown.record()
     said = to_text(body.get("message_detail")) or to_text(body.get("message"))
-    error = _ERRORS.build_reported(up, step, found, shown, said)
-    error.retry_after = error.retry_after or _reset_seconds(reply, found)
+    error = _ERRORS.build_reported(up, step, verdict, shown, said)
+    error.retry_after = error.retry_after or _reset_seconds(reply, verdict)
     return error
 
 
-def _reset_seconds(reply: UpstreamResponse, found: Verdict) -> int | None:
+def _reset_seconds(reply: UpstreamResponse, verdict: Verdict) -> int | None:
     """Return the seconds until calls are accepted, from Pinterest's own header."""
     wait = retry_after.parse_seconds(reply.headers.get("x-ratelimit-reset", ""), reply.server_ms) or 0
-    return wait if found.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None
+    return wait if verdict.outcome is Outcome.THROTTLED and 0 < wait <= _RESET_MAX else None

@@ -54,17 +54,17 @@ def build_error(up: Upstream, step: str, reply: UpstreamResponse, *, mutating: b
     """Build the error of an unsuccessful response, with secrets redacted."""
     # The upload store gets no token, so its authorization errors are not about the account.
     name = "" if (step, reply.status_code) == ("upload", 401) else find_error_name(reply)
-    found = classify_error(step, reply.status_code, name, mutating=mutating)
+    verdict = classify_error(step, reply.status_code, name, mutating=mutating)
     shown = redact_response(up, reply)
     said = to_text(_error(shown).get("message")) or find_error_name(shown)
-    return _add_retry_info(_ERRORS.build_reported(up, step, found, shown, said))
+    return _add_retry_info(_ERRORS.build_reported(up, step, verdict, shown, said))
 
 
 def build_draft_error(up: Upstream, reply: UpstreamResponse, reason: str) -> ApiError:
     """Build the error of a failed draft, from TikTok's reason."""
-    found = classify_error("failed", 400, reason)
+    verdict = classify_error("failed", 400, reason)
     return _add_retry_info(
-        _ERRORS.build_classified(up, found, redact_response(up, reply), f"TikTok says: {reason[:100]}.")
+        _ERRORS.build_classified(up, verdict, redact_response(up, reply), f"TikTok says: {reason[:100]}.")
     )
 
 

@@ -72,8 +72,8 @@ def posts(office: ConnectSession) -> list[str]:
 def line(office: ConnectSession, who: Who, held: Tokens) -> Iterator[Upstream]:
     """A line to the fake that is not our server's."""
     with outbound.HttpClient(outbound.UNGUARDED_POLICY) as http:
-        mint = SigningContext(office.server.clock.now_ms, secrets.token_bytes)
-        yield Upstream(http, http, office.server.service.sites["bluesky"], who, held, mint=mint)
+        signing = SigningContext(office.server.clock.now_ms, secrets.token_bytes)
+        yield Upstream(http, http, office.server.service.sites["bluesky"], who, held, signing=signing)
 
 
 def test_posts_go_out_with_bound_tokens_before_and_after_a_renewal(office: ConnectSession) -> None:
@@ -179,7 +179,7 @@ def test_loopback_client_connects_publishes_once_renews_and_revokes(office: Conn
         where = urlsplit(httpx.get(invitation.url, trust_env=False).headers["location"])
         back = dict(parse_qsl(where.query))
         assert (back["state"], where.netloc, where.path) == ("s" * 43, "127.0.0.1", "/connect/bluesky/callback")
-        found = bluesky.accept(up, client, dict(invitation.kept), back["code"], back["iss"])
+        found = bluesky.accept(up, client, dict(invitation.stored), back["code"], back["iss"])
     who = Who(found.identity.platform_account_id, found.identity.display_name, found.identity.extra)
     with line(office, who, found.tokens) as up:
         draft = Draft("by loopback", (), now_ms=office.server.clock.now_ms(), nonce=7)

@@ -208,8 +208,8 @@ def line(pds: BlueskyPds) -> Iterator[Lines]:
             who = connected.identity if connected else AccountIdentity("")
             account = Who(who.platform_account_id, who.display_name, who.extra)
             held = connected.tokens if connected else Tokens("")
-            mint = SigningContext(lambda: time.time_ns() // 1_000_000, secrets.token_bytes)
-            return Upstream(http, http, bluesky.PLATFORM.site(**pds.site()), account, held, mint=mint)
+            signing = SigningContext(lambda: time.time_ns() // 1_000_000, secrets.token_bytes)
+            return Upstream(http, http, bluesky.PLATFORM.site(**pds.site()), account, held, signing=signing)
 
         yield line
 
@@ -217,7 +217,7 @@ def line(pds: BlueskyPds) -> Iterator[Lines]:
 def begun(pds: BlueskyPds, line: Lines) -> tuple[str, Any]:
     """(where the browser is sent, what is kept, as it comes out of the database)."""
     invitation = bluesky.invite(line(), LOOPBACK, pds.handle, "s" * 43)
-    return invitation.url, json.loads(json.dumps(invitation.kept))
+    return invitation.url, json.loads(json.dumps(invitation.stored))
 
 
 def danced(pds: BlueskyPds, line: Lines) -> OfferedAccount:

@@ -54,13 +54,13 @@ def line(net: BlueskyNetwork, connected: OfferedAccount | None = None, now_ms: i
     who = connected.identity if connected else AccountIdentity("")
     account = ConnectorAccount(who.platform_account_id, who.display_name, who.extra)
     tokens = connected.tokens if connected else Tokens("")
-    return Upstream(net, net, bluesky.PLATFORM.site(), account, tokens, mint=SigningContext(lambda: now_ms, entropy))
+    return Upstream(net, net, bluesky.PLATFORM.site(), account, tokens, signing=SigningContext(lambda: now_ms, entropy))
 
 
 def begin(net: BlueskyNetwork, client: AppClient = CLIENT) -> tuple[dict[str, str], Any]:
     """(what the browser comes back with, what was kept, as it comes out of the database)."""
     invitation = bluesky.invite(line(net), client, f"@{HANDLE}", STATE)
-    return net.visit(invitation.url), json.loads(json.dumps(invitation.kept))
+    return net.visit(invitation.url), json.loads(json.dumps(invitation.stored))
 
 
 def dance(net: BlueskyNetwork, client: AppClient = CLIENT) -> OfferedAccount:
