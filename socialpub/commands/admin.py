@@ -89,7 +89,10 @@ def _run_read(options: CommandOptions, run: Callable[[], T]) -> T:
 
 
 def migrate(options: CommandOptions) -> dict[str, Any]:
-    """Migrate; return `{from, to, applied}`. Raises RefusedError beside a server, if pending."""
+    """Migrate; return `{from, to, applied}`.
+
+    Raises CommandRefusedError if a server runs on a database with pending migrations.
+    """
     settings = load_settings(options)
     make_private(settings)
     with contextlib.ExitStack() as stack, copy_detection.record_own_changes(settings):
@@ -100,7 +103,7 @@ def migrate(options: CommandOptions) -> dict[str, Any]:
 
 
 def _is_behind(path: Path) -> bool:
-    """Return whether migrations are pending. Raises RefusedError if a server runs on that file."""
+    """Return whether migrations are pending. Raises CommandRefusedError if a server runs then."""
     there, lacking = count_migrations(path) if path.exists() else (0, 1)
     if there and lacking and is_served(path):
         raise CommandRefusedError(describe_older_schema(path, lacking))

@@ -115,7 +115,7 @@ def _object_name(file: Path) -> str | None:
 
 
 def open_bucket(settings: Settings) -> S3Bucket:
-    """Open the configured bucket. Raises RefusedError without one."""
+    """Open the configured bucket. Raises CommandRefusedError without one."""
     if not settings.backup.s3_endpoint:
         raise CommandRefusedError(
             "No bucket is set up: set backup.s3_endpoint, s3_bucket, s3_access_key and s3_secret_key"

@@ -366,7 +366,7 @@ def _account_commands() -> Iterator[click.Command]:
         "admin.account_disconnect",
         "disconnect an account and delete its tokens; asks for confirmation",
         *named,
-        flag("cancel", "cancel its scheduled posts; without this option they are kept"),
+        flag("cancel", "cancel its scheduled posts; without this option they stay scheduled"),
         flag("yes", "do not ask"),
         act="account disconnect",
     )

@@ -131,7 +131,7 @@ def _cells(post: Json) -> Json:
 
 @dataclass
 class ImportReport:
-    """Import report. All problems are counted, the first ones kept."""
+    """The report of an import. All problems are counted; the first ones are listed."""
 
     file: str
     lines: int = 0

@@ -64,7 +64,7 @@ def _describe_next(service: AppContext, made: key_rotation.RotationResult) -> st
 
 
 def forget(options: CommandOptions) -> dict[str, Any]:
-    """Give up data under a lost key; return counts. Raises RefusedError without consent."""
+    """Give up data under a lost key; return counts. Raises CommandRefusedError without consent."""
     settings = load_settings(options)
     check_schema(find_database(settings))
     with hold_server_lock(settings):
@@ -79,7 +79,10 @@ def forget(options: CommandOptions) -> dict[str, Any]:
 
 
 def _count_lost(settings: Settings) -> dict[str, int]:
-    """Count the data under lost keys. Raises RefusedError if none, ConfigError if unreadable."""
+    """Count the data under lost keys.
+
+    Raises CommandRefusedError if no key is lost, ConfigError for an unreadable key.
+    """
     lacking = needed_keys(settings.database_path)
     if settings.security.encryption_keys or settings.key_file.exists():
         held = load_vault(settings)
@@ -114,7 +117,7 @@ def _open_with_available_keys(settings: Settings) -> Iterator[AppContext]:
 
 
 def _confirm(options: CommandOptions, counts: dict[str, int]) -> None:
-    """Ask for confirmation of what is given up. Raises RefusedError without it."""
+    """Ask for confirmation of what is given up. Raises CommandRefusedError without it."""
     if options.yes:
         return
     given_up = _LOSS_TEXT.format(**counts)

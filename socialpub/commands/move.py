@@ -12,7 +12,10 @@ from socialpub.domain.background import recovery
 
 
 def move(options: CommandOptions) -> dict[str, Any]:
-    """Hand over; return `{database, handedOverAt, next}`. Raises RefusedError beside a server."""
+    """Hand over; return `{database, handedOverAt, next}`.
+
+    Raises CommandRefusedError beside a running server.
+    """
     settings = load_settings(options)
     path = find_database(settings)
     check_schema(path)

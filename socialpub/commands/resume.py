@@ -51,7 +51,7 @@ _RESULT_TEXTS = {
 def _split_overdue(
     service: AppContext, skip_all: bool
 ) -> tuple[list[overdue_rule.DuePost], list[overdue_rule.DuePost]]:
-    """Split overdue posts into those published now and those that fail: too late, or as asked."""
+    """Split overdue posts into those to publish now, and those that fail."""
     late = service.read(lambda: overdue_rule.list_overdue(service.now_ms)).result()
     ends = service.now_ms if skip_all else overdue_rule.get_cutoff(service)
     return [row for row in late if overdue_rule.get_due_time(row) >= ends], [

@@ -99,7 +99,7 @@ def export_traces(settings: Settings) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_server_lock(settings: Settings) -> Iterator[None]:
-    """Hold the server lock of the database. Raises RefusedError if it is taken."""
+    """Hold the server lock of the database. Raises CommandRefusedError if it is taken."""
     lock = ServeLock(settings.database_path)
     try:
         if not lock.take():
@@ -251,7 +251,8 @@ def find_network_paths(settings: Settings, where: HostIdentity) -> list[str]:
 def join_service(settings: Settings) -> AppContext:
     """Open the service for a command, beside a running server or without; creates a database.
 
-    Nothing is migrated, and only the essential parts of the file are checked. Raises RefusedError for a file of an
+    Nothing is migrated, and only the essential parts of the file are checked. Raises CommandRefusedError for a file
+    of an
     older version, on which a server of that version may be running.
     """
     path = _prepare_directory(settings)
@@ -267,7 +268,7 @@ def join_service(settings: Settings) -> AppContext:
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether the file is empty. Raises RefusedError for a file of an older version."""
+    """Return whether the file is empty. Raises CommandRefusedError for an older schema."""
     there, lacking = migration.count_migrations(path)
     if there and lacking:
         raise CommandRefusedError(describe_older_schema(path, lacking))
@@ -275,7 +276,7 @@ def _is_empty(path: Path) -> bool:
 
 
 def find_database(settings: Settings) -> Path:
-    """Return the path of the database. Raises RefusedError if missing, naming the settings."""
+    """Return the path of the database. Raises CommandRefusedError if it is missing."""
     path = settings.database_path
     if not path.exists():
         raise CommandRefusedError(f"{path} does not exist. The settings were read from {settings.read_from}.")
@@ -283,7 +284,7 @@ def find_database(settings: Settings) -> Path:
 
 
 def check_schema(path: Path) -> None:
-    """Raise RefusedError unless the schema is current: tables cannot be read before migration."""
+    """Raise CommandRefusedError unless the schema is current: only then can tables be read."""
     _, lacking = migration.count_migrations(path)
     if lacking:
         raise CommandRefusedError(describe_older_schema(path, lacking))

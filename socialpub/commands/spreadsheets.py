@@ -38,7 +38,10 @@ def is_formula(cell: object) -> bool:
 
 
 def is_csv(file: Path, raw: BinaryIO) -> bool:
-    """Detect CSV by name (Excel's "Unicode text" is .txt). Raises RefusedError for a workbook."""
+    """Detect CSV by name; Excel's "Unicode text" is `.txt`.
+
+    Raises CommandRefusedError for a workbook.
+    """
     suffix = file.suffix.lower()
     raw.seek(0)
     head = raw.read(4)

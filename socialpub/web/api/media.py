@@ -95,10 +95,10 @@ async def receive(call: RequestContext) -> ReceivedUpload:
 
 
 def _parse_fields(call: RequestContext, form: UploadForm) -> MediaFields:
-    asked = call.query(MediaFields)
-    given = asked.model_dump(by_alias=True, exclude_unset=True)
+    query = call.query(MediaFields)
+    given = query.model_dump(by_alias=True, exclude_unset=True)
     fields = validation.parse_object(MediaFields, given | form.fields)
-    if asked.profile_id not in (None, fields.profile_id):
+    if query.profile_id not in (None, fields.profile_id):
         message = "profileId: The query and the body have different values."
         raise ApiError("validation_failed", message, rule="profileId", remediation="Send profileId once.")
     return fields
@@ -287,9 +287,9 @@ async def download(call: RequestContext) -> HandlerResponse:
     common = PUBLIC_HEADERS | {"ETag": tag, "Content-Disposition": f'attachment; filename="{_file_name(row)}"'}
     if has_matching_tag(headers.get("if-none-match", ""), tag):
         return HandlerResponse(b"", 304, common, row["content_type"])
-    asked = headers.get("range") if headers.get("if-range", tag) == tag else None
+    range_header = headers.get("range") if headers.get("if-range", tag) == tag else None
     size = row["size_bytes"]
-    span = parse_range(asked, size)
+    span = parse_range(range_header, size)
     if span is None:
         return HandlerResponse(FileRangeBody(path, ByteRange(0, size)), 200, common, row["content_type"])
     if not span.length:

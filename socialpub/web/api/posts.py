@@ -50,7 +50,7 @@ from socialpub.web.openapi.examples import (
 )
 
 ReadRequest = Callable[[], Awaitable[PublishRequest]]
-"""What is to be published; it is asked for once it is its turn."""
+"""Parses the request body, called once the request has a permit."""
 
 BATCH_ERRORS = (
     "targets.required",
@@ -192,42 +192,48 @@ async def publish(call: RequestContext) -> HandlerResponse:
     default = call.service.runtime.settings.publishing.immediate_wait
     wait = prefer_header.parse_wait(call.request.headers.getall("prefer", []), default)
 
-    def ask() -> Awaitable[PublishRequest]:
+    def read_request() -> Awaitable[PublishRequest]:
         return call.parse_body(PublishRequest)
 
-    answer = await (publish_keyed(call, ask, wait.seconds) if call.key else _publish_unkeyed(call, ask, wait.seconds))
+    answer = await (
+        publish_keyed(call, read_request, wait.seconds)
+        if call.key
+        else _publish_unkeyed(call, read_request, wait.seconds)
+    )
     applied = {} if answer.replayed else wait.headers
     return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
 
 
-async def publish_keyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
+async def publish_keyed(call: RequestContext, read_request: ReadRequest, wait: float) -> idempotency.StoredResponse:
     """Publish once for the call's key. Return the response after at most `wait` seconds."""
     assert call.key is not None, "checked by the caller"
-    return await idempotency.run_once_unchecked(call.service, call.key, lambda: _publish(call, ask, wait, None))
+    return await idempotency.run_once_unchecked(
+        call.service, call.key, lambda: _publish(call, read_request, wait, None)
+    )
 
 
-async def _publish_unkeyed(call: RequestContext, ask: ReadRequest, wait: float) -> idempotency.StoredResponse:
+async def _publish_unkeyed(call: RequestContext, read_request: ReadRequest, wait: float) -> idempotency.StoredResponse:
     """Publish a request without a key.
 
     If the response to an identical earlier request was never delivered, return that request's batch instead.
     """
     service, request = call.service, call.request
-    ear = lost_responses.identify(service, call.scope, (request.method, request.path), call.fingerprint)
-    if ear is None:
-        return await _publish(call, ask, wait, None)
-    call.on_disconnect = functools.partial(lost_responses.mark_lost, service, ear)
-    found = None
+    pending = lost_responses.identify(service, call.scope, (request.method, request.path), call.fingerprint)
+    if pending is None:
+        return await _publish(call, read_request, wait, None)
+    call.on_disconnect = functools.partial(lost_responses.mark_lost, service, pending)
+    earlier = None
     try:
-        answer = await _publish(call, ask, wait, ear)
+        answer = await _publish(call, read_request, wait, pending)
     except lost_responses.JoinEarlierRequestError as error:
-        found = error.earlier
+        earlier = error.earlier
     except ApiError:  # an earlier identical request may have been accepted
-        found = await service.read(functools.partial(lost_responses.find_undelivered, service, ear))
-        if found is None:
+        earlier = await service.read(functools.partial(lost_responses.find_undelivered, service, pending))
+        if earlier is None:
             raise
-    if found is not None:
-        ear, answer = found, await _join_batch(call, found, wait)
-    _record_delivery(call, ear, str(answer.batch))
+    if earlier is not None:
+        pending, answer = earlier, await _join_batch(call, earlier, wait)
+    _record_delivery(call, pending, str(answer.batch))
     return answer
 
 
@@ -240,18 +246,18 @@ async def _join_batch(
     return batches.build_joined_response(await batches.wait_for_batch(service, opening, wait))
 
 
-def _record_delivery(call: RequestContext, ear: lost_responses.PendingResponse, batch: str) -> None:
+def _record_delivery(call: RequestContext, pending: lost_responses.PendingResponse, batch: str) -> None:
     """Record the response as delivered.
 
     If the client turns out to have disconnected, as lost again.
     """
     if not call.is_disconnected:
-        call.on_disconnect = functools.partial(lost_responses.mark_lost_again, call.service, ear, batch)
-        lost_responses.mark_delivered(call.service, ear)
+        call.on_disconnect = functools.partial(lost_responses.mark_lost_again, call.service, pending, batch)
+        lost_responses.mark_delivered(call.service, pending)
 
 
 async def _publish(
-    call: RequestContext, ask: ReadRequest, wait: float, ear: lost_responses.PendingResponse | None
+    call: RequestContext, read_request: ReadRequest, wait: float, pending: lost_responses.PendingResponse | None
 ) -> idempotency.StoredResponse:
     """Accept a batch and return it.
 
@@ -259,8 +265,8 @@ async def _publish(
     """
     service = call.service
     with await call.enter_checking():
-        request = await ask()
-        order = await accept.prepare(call.actor, request, ear, call.inline_files)
+        request = await read_request()
+        order = await accept.prepare(call.actor, request, pending, call.inline_files)
     if order.at_ms is not None:
         return batches.build_response(await accept.commit(order))
     with batches.BatchCompletion(service, order.batch, call.key, len(order.targets)) as ending:

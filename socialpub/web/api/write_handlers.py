@@ -21,10 +21,10 @@ async def commit(call: RequestContext, model: type[M], choose: Callable[[M], Bou
     The body is parsed after the lookup of the Idempotency-Key, so that the error for a reused key comes first.
     """
 
-    async def ask() -> BoundAction:
+    async def build() -> BoundAction:
         return choose(await call.parse_body(model))
 
-    return await _run_once(call, ask)
+    return await _run_once(call, build)
 
 
 async def commit_after_lookup(
@@ -32,26 +32,26 @@ async def commit_after_lookup(
 ) -> HandlerResponse:
     """Run an action whose choice needs an upstream call first, and return its response."""
 
-    async def ask() -> BoundAction:
+    async def build() -> BoundAction:
         return await choose(await call.parse_body(model))
 
-    return await _run_once(call, ask)
+    return await _run_once(call, build)
 
 
 async def commit_without_body(call: RequestContext, choose: Callable[[], BoundAction]) -> HandlerResponse:
     """Run the action of a request without a body, and return its response."""
 
-    async def ask() -> BoundAction:
+    async def build() -> BoundAction:
         call.query(call.route.query)
         return choose()
 
-    return await _run_once(call, ask)
+    return await _run_once(call, build)
 
 
-async def _run_once(call: RequestContext, ask: Callable[[], Awaitable[BoundAction]]) -> HandlerResponse:
-    async def asked() -> BoundAction:
+async def _run_once(call: RequestContext, build: Callable[[], Awaitable[BoundAction]]) -> HandlerResponse:
+    async def build_checked() -> BoundAction:
         if call.route.recent_password:
             await signin.check_reauthenticated(call.actor)
-        return await ask()
+        return await build()
 
-    return respond(await actions.respond_once(call.service, call.key, asked))
+    return respond(await actions.respond_once(call.service, call.key, build_checked))

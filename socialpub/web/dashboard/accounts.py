@@ -55,8 +55,8 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 def _posts(call: RequestContext, account: str, states: list[str], most: int) -> list[dict[str, Any]]:
     """Return the account's newest posts in these states."""
-    asked = PostsQuery.model_validate({"accountId": account, "status": states, "limit": most})
-    posts = json.loads(post_log.load_page(call.service, call.scope, asked))["data"]
+    query = PostsQuery.model_validate({"accountId": account, "status": states, "limit": most})
+    posts = json.loads(post_log.load_page(call.service, call.scope, query))["data"]
     return [to_view(post, call.service.now_ms) for post in posts]
 
 
@@ -86,8 +86,8 @@ async def disconnect(call: RequestContext) -> HandlerResponse:
         if error.rule != "session.proof" and error.code != "rate_limited":
             raise
         return await _confirm_page(call, error.message, error.status)
-    kept = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
-    return redirect_with_flash(call, "/accounts", f"Account disconnected. {kept}")
+    outcome = "Its scheduled posts are canceled." if cancel else "Its posts stay scheduled until you reconnect it."
+    return redirect_with_flash(call, "/accounts", f"Account disconnected. {outcome}")
 
 
 # --- Boards ------------------------------------------------------------------------------------------------------

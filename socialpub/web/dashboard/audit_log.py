@@ -36,8 +36,8 @@ async def show_log(call: RequestContext) -> HandlerResponse:
         return {"page": page, "people": people, "problem": "", "older": older, "newest": newest, "narrowed": narrowed}
 
     empty: dict[str, Any] = {"older": None, "newest": None, "narrowed": {}}
-    words, kept = audit_labels.build_labels(routes), _retention_days(call)
-    shown: dict[str, Any] = {"given": given, "kinds": audit_labels.KIND_LABELS, "words": words, "kept": kept}
+    words, retention = audit_labels.build_labels(routes), _retention_days(call)
+    shown: dict[str, Any] = {"given": given, "kinds": audit_labels.KIND_LABELS, "words": words, "kept": retention}
     return await show(call, "settings/log.html", lambda desk: empty | look(desk), **shown)
 
 

@@ -187,8 +187,10 @@ async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCou
 
 def _items(found: ComposeData, account: str) -> tuple[DraftMedia, ...]:
     """Return the files that an account gets."""
-    kept = [row for row in found.chosen if not found.form.get(compose_form.name_exclusion_field(account, row["id"]))]
-    return tuple(DraftMedia(row["kind"], stored=True) for row in kept)
+    included = [
+        row for row in found.chosen if not found.form.get(compose_form.name_exclusion_field(account, row["id"]))
+    ]
+    return tuple(DraftMedia(row["kind"], stored=True) for row in included)
 
 
 def _account(

@@ -27,13 +27,13 @@ CALLBACK_PARAMETERS = {
 
 async def show_form(call: RequestContext) -> HandlerResponse:
     """GET /connect/{platform}: a link to the platform, or a form with the fields that it needs."""
-    platform, asked = _enabled_platform(call), _read_query(call, "handle")
-    profile = asked.get("profileId")
+    platform, args = _enabled_platform(call), _read_query(call, "handle")
+    profile = args.get("profileId")
     try:
-        request = validation.parse_object(ConnectRequest, asked)
+        request = validation.parse_object(ConnectRequest, args)
         begun = await connect.push_login(call.service, call.scope, platform.name, request.handle, request.profile_id)
     except ApiError as error:
-        if "handle" not in asked:
+        if "handle" not in args:
             raise
         return await _form(call, platform, connect.describe_credentials(platform), profile, error.message, error.status)
     started = await actions.perform(call.actor, connect.start, platform.name, request.profile_id, begun)
@@ -87,8 +87,8 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     """
     platform = _enabled_platform(call)
     call.request.ctx.error_link = {"address": f"/connect/{platform.name}", "text": "Connect again"}
-    asked = call.request.args
-    given = {name: asked.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if asked.get(alias)}
+    args = call.request.args
+    given = {name: args.get(alias) for name, alias in CALLBACK_PARAMETERS.items() if args.get(alias)}
     request = validation.parse_object(CompleteRequest, given)
     state = request.state or ""
     if not request.choice_id and (left := await connect.find_choices(call.service, call.scope, platform.name, state)):
@@ -96,7 +96,7 @@ async def complete_login(call: RequestContext) -> HandlerResponse:
     elif request.choice_id or request.code:
         offer = await connect.complete(call.actor, platform.name, request)
     else:
-        said = asked.get("error_description") or asked.get("error_message") or asked.get("error") or "it sent no code."
+        said = args.get("error_description") or args.get("error_message") or args.get("error") or "it sent no code."
         raise await connect.decline(call.service, call.scope, platform.name, state, str(said)[:300])
     return await _finish(call, platform, state, offer)
 
@@ -111,9 +111,9 @@ async def _finish(call: RequestContext, platform: Platform, state: str, offer: L
 
 async def show_done(call: RequestContext) -> HandlerResponse:
     """GET /connect/{platform}/done: the connected account."""
-    asked = call.request.args
-    account = await call.service.read(lambda: accounts.get_body(call.scope, str(asked.get("account") or "")))
-    platform, state = _enabled_platform(call), str(asked.get("state") or "")
+    args = call.request.args
+    account = await call.service.read(lambda: accounts.get_body(call.scope, str(args.get("account") or "")))
+    platform, state = _enabled_platform(call), str(args.get("state") or "")
     has_boards = boards.has_boards(platform.name)
     return await _page(call, "done", platform, account=account, state=state, has_boards=has_boards)
 

@@ -69,10 +69,14 @@ async def _mail_link(call: RequestContext, to: str, link: str) -> str:
     if share is None:
         return f"Send this link to {to}."
     found = await service.read(lambda: desks.load(scope))
-    by, house = (found.email, found.organization) if found else ("A member", "an organization")
+    inviter, organization_name = (found.email, found.organization) if found else ("A member", "an organization")
     sending = service.executors.delivering.of(share)
-    wrong = await asyncio.get_running_loop().run_in_executor(sending, invitations.send, service, to, by, house, link)
-    return f"The link was mailed to {to}." if wrong is None else f"The e-mail failed: {wrong} Send the link to {to}."
+    failure = await asyncio.get_running_loop().run_in_executor(
+        sending, invitations.send, service, to, inviter, organization_name, link
+    )
+    return (
+        f"The link was mailed to {to}." if failure is None else f"The e-mail failed: {failure} Send the link to {to}."
+    )
 
 
 async def withdraw(call: RequestContext) -> HandlerResponse:

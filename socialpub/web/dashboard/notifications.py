@@ -213,8 +213,8 @@ async def add(call: RequestContext) -> HandlerResponse:
 
 def _target(kind: str, form: Mapping[str, str]) -> dict[str, str]:
     given = {field.name: form.get(field.id, "").strip() for field in _kind(kind).fields}
-    asked = {field.name for field in _kind(kind).fields if field.required}
-    return {"kind": kind} | {name: value for name, value in given.items() if value or name in asked}
+    required = {field.name for field in _kind(kind).fields if field.required}
+    return {"kind": kind} | {name: value for name, value in given.items() if value or name in required}
 
 
 async def _actor_for(call: RequestContext, profile: str) -> Actor:
@@ -240,8 +240,8 @@ def _problems(kind: ChannelKind, error: ApiError | None) -> defaultdict[str, str
     found: defaultdict[str, str] = defaultdict(str)
     if error is None:
         return found
-    told = error.platform_response if isinstance(error.platform_response, list) else []
-    at = {str(part) for each in told for part in each["path"]} | {(error.rule or "").split(".")[0]}
+    issues = error.platform_response if isinstance(error.platform_response, list) else []
+    at = {str(part) for each in issues for part in each["path"]} | {(error.rule or "").split(".")[0]}
     wrong = {field.id: field.wrong for field in kind.fields if field.name in at}
     if (error.rule or "").startswith("webhook.url"):
         wrong = {field.id: _error_text(error) for field in kind.fields if field.name == "url"}

@@ -198,8 +198,12 @@ def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options:
     """Return commands that read the post and send it again. The key is an environment variable."""
     base = call.service.base_url
     key: list[dict[str, Any]] = [{"apiKey": []}]
-    asked = {name: value for name, value in options.items() if name != "platform" and value not in (None, "", [])}
-    target = {"accountId": post["accountId"]} | ({"options": {"platform": post["platform"]} | asked} if asked else {})
+    chosen_options = {
+        name: value for name, value in options.items() if name != "platform" and value not in (None, "", [])
+    }
+    target = {"accountId": post["accountId"]} | (
+        {"options": {"platform": post["platform"]} | chosen_options} if chosen_options else {}
+    )
     comment = post["firstComment"]
     body = {
         "targets": [target],

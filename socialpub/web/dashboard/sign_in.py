@@ -32,12 +32,12 @@ async def show_login(call: RequestContext) -> HandlerResponse:
 
 
 def _login_page(
-    call: RequestContext, after: str, email: str = "", error: ApiError | None = None, kept: str = ""
+    call: RequestContext, after: str, email: str = "", error: ApiError | None = None, saved_form: str = ""
 ) -> HandlerResponse:
     token, cookies = _find_form_token(call)
     status, problem = (error.status, error.message) if error else (200, "")
     notice, gone = read_signed_out_flash(call)
-    values = {"csrf_token": token, "after": after, "email": email, "problem": problem, "kept": kept}
+    values = {"csrf_token": token, "after": after, "email": email, "problem": problem, "kept": saved_form}
     shown = render_page("people/login.html", status, (*cookies, *gone), **values, notice=notice)
     if error is None or error.retry_after is None:
         return shown
@@ -88,7 +88,7 @@ async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerRes
     if half is None:
         after = forms.to_local_path(form.get("next"))
         error = ApiError("unauthenticated", "This took too long. Sign in again.")
-        return _login_page(call, after, error=error, kept=forms.read_saved(form.get("kept", "")) or "")
+        return _login_page(call, after, error=error, saved_form=forms.read_saved(form.get("kept", "")) or "")
     return await _finish(call, form, half)
 
 
@@ -115,12 +115,12 @@ def _code_page(
     """
     token, cookies = _find_form_token(call)
     until = call.service.now_ms + CODE_SECONDS * 1000
-    told = json.dumps({"user": half.user, "password": half.password, "until": until})
+    proof = json.dumps({"user": half.user, "password": half.password, "until": until})
     values = {
         "csrf_token": token,
         "after": forms.to_local_path(form.get("next")),
         "kept": forms.read_saved(form.get("kept", "")) or "",
-        "half": form.get("half") or call.service.runtime.vault.seal(told.encode(), _seal_context(token)),
+        "half": form.get("half") or call.service.runtime.vault.seal(proof.encode(), _seal_context(token)),
         "problem": error.message if error else "",
     }
     shown = render_page("people/code.html", error.status if error else 200, cookies, **values)
@@ -132,10 +132,10 @@ def _code_page(
 def _open_proof(call: RequestContext, form: dict[str, str]) -> PendingSecondFactor | None:
     """Return the page's proof if it is this browser's and has not expired."""
     try:
-        told = json.loads(call.service.runtime.vault.open(form["half"], _seal_context(form.get("csrf_token", ""))))
+        proof = json.loads(call.service.runtime.vault.open(form["half"], _seal_context(form.get("csrf_token", ""))))
     except SealError:
         return None
-    return PendingSecondFactor(told["user"], told["password"]) if told["until"] > call.service.now_ms else None
+    return PendingSecondFactor(proof["user"], proof["password"]) if proof["until"] > call.service.now_ms else None
 
 
 def _seal_context(token: str) -> tuple[str, str, str]:
@@ -280,7 +280,7 @@ def save_form_and_sign_in(call: RequestContext) -> HandlerResponse:
         if request_headers.is_same_origin(call.request.headers, call.service.base_url)
         else "/"
     )
-    kept = forms.serialize(call)
-    if not kept:
+    saved_form = forms.serialize(call)
+    if not saved_form:
         return redirect_to_sign_in("GET", after, "")
-    return _login_page(call, f"{after.partition('?')[0]}?kept=1", kept=kept)
+    return _login_page(call, f"{after.partition('?')[0]}?kept=1", saved_form=saved_form)
