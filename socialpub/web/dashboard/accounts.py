@@ -28,7 +28,7 @@ async def list_accounts(call: RequestContext) -> HandlerResponse:
     return await show(
         call,
         "accounts/list.html",
-        lambda desk: {"accounts": accounts.list_bodies(desk.scope), "sets_up": apps.may_manage(call.scope)},
+        lambda session: {"accounts": accounts.list_bodies(session.scope), "sets_up": apps.may_manage(call.scope)},
         platforms=platforms.PLATFORMS,
         ready=[name for name in platforms.PLATFORMS if connect.is_ready(call.service, name)],
     )

@@ -24,10 +24,12 @@ async def show_log(call: RequestContext) -> HandlerResponse:
     given = {name: str(args.get(name) or "")[:100] for name in (*FILTER_FIELDS, "cursor")}
     routes = call.request.app.ctx.routes
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         people = audit_log_query.list_users(call.scope)
         try:
-            page = audit_log_query.load_page(call.service, call.scope, _parse_filter(given, desk.zone, people, routes))
+            page = audit_log_query.load_page(
+                call.service, call.scope, _parse_filter(given, session.zone, people, routes)
+            )
         except ApiError as error:
             return {"page": audit_log_query.AuditPage((), {}, {}, None), "people": people, "problem": error.message}
         narrowed = {name: given[name] for name in FILTER_FIELDS if given[name]}
@@ -38,7 +40,7 @@ async def show_log(call: RequestContext) -> HandlerResponse:
     empty: dict[str, Any] = {"older": None, "newest": None, "narrowed": {}}
     words, retention = audit_labels.build_labels(routes), _retention_days(call)
     shown: dict[str, Any] = {"given": given, "kinds": audit_labels.KIND_LABELS, "words": words, "kept": retention}
-    return await show(call, "settings/log.html", lambda desk: empty | look(desk), **shown)
+    return await show(call, "settings/log.html", lambda session: empty | read(session), **shown)
 
 
 def _retention_days(call: RequestContext) -> int:

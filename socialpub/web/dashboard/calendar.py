@@ -61,8 +61,8 @@ def _not_found() -> ApiError:
 
 
 async def _month(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
-    def read(desk: DashboardSession) -> dict[str, Any]:
-        today = time_format.to_local(call.service.now_ms, desk.zone).date()
+    def read(session: DashboardSession) -> dict[str, Any]:
+        today = time_format.to_local(call.service.now_ms, session.zone).date()
         first = choose(today).replace(day=1)
         following = (first + 31 * DAY).replace(day=1)
         days = [first + number * DAY for number in range((following - first).days)]
@@ -71,15 +71,15 @@ async def _month(call: RequestContext, choose: Callable[[date], date]) -> Handle
             "before": _in_calendar((first - DAY).replace(day=1)),
             "following": _in_calendar(following),
             "week": today if today in days else first,
-            "days": _build_days(call, desk, days, today, POSTS_PER_DAY_IN_MONTH),
+            "days": _build_days(call, session, days, today, POSTS_PER_DAY_IN_MONTH),
         }
 
     return await show(call, "calendar/month.html", read)
 
 
 async def _week(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
-    def read(desk: DashboardSession) -> dict[str, Any]:
-        today = time_format.to_local(call.service.now_ms, desk.zone).date()
+    def read(session: DashboardSession) -> dict[str, Any]:
+        today = time_format.to_local(call.service.now_ms, session.zone).date()
         chosen = choose(today)
         monday = chosen - chosen.weekday() * DAY
         days = [monday + number * DAY for number in range(7)]
@@ -89,22 +89,22 @@ async def _week(call: RequestContext, choose: Callable[[date], date]) -> Handler
             "before": _in_calendar(monday - DAY),
             "following": _in_calendar(monday + 7 * DAY),
             "today": today,
-            "days": _build_days(call, desk, days, today, POSTS_PER_DAY_IN_WEEK),
+            "days": _build_days(call, session, days, today, POSTS_PER_DAY_IN_WEEK),
         }
 
     return await show(call, "calendar/week.html", read)
 
 
 def _build_days(
-    call: RequestContext, desk: DashboardSession, days: list[date], today: date, most: int
+    call: RequestContext, session: DashboardSession, days: list[date], today: date, most: int
 ) -> list[dict[str, Any]]:
-    midnights = [time_format.parse_local(f"{day}", "00:00", desk.zone) or 0 for day in [*days, days[-1] + DAY]]
-    found = calendar.load_days(desk.scope, list(zip(midnights, midnights[1:], strict=False)), most)
+    midnights = [time_format.parse_local(f"{day}", "00:00", session.zone) or 0 for day in [*days, days[-1] + DAY]]
+    found = calendar.load_days(session.scope, list(zip(midnights, midnights[1:], strict=False)), most)
     return [
         {
             "date": day,
             "is_today": day == today,
-            "posts": [_entry(call, desk, dict(post)) for post in one.posts],
+            "posts": [_entry(call, session, dict(post)) for post in one.posts],
             "more": one.count - len(one.posts),
             "is_counted": one.is_counted,
         }
@@ -112,7 +112,7 @@ def _build_days(
     ]
 
 
-def _entry(call: RequestContext, desk: DashboardSession, post: dict[str, Any]) -> dict[str, Any]:
-    at = time_format.to_local(post["scheduledAt"] or post["createdAt"], desk.zone)
+def _entry(call: RequestContext, session: DashboardSession, post: dict[str, Any]) -> dict[str, Any]:
+    at = time_format.to_local(post["scheduledAt"] or post["createdAt"], session.zone)
     can_move = post["status"] == "queued" and at.timestamp() * 1000 > call.service.now_ms
     return to_view(post, call.service.now_ms) | {"clock": f"{at:%H:%M}", "day": f"{at:%Y-%m-%d}", "can_move": can_move}

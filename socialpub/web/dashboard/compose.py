@@ -14,7 +14,7 @@ from socialpub import platforms
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import idempotency
 from socialpub.domain.accounts import accounts, boards
-from socialpub.domain.identity import dashboard_session as desks
+from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
 from socialpub.domain.posts import post_log, preflight
@@ -40,7 +40,7 @@ COMPOSE_PATH = "/compose"
 BODY_MAX = 512 * 1024
 ACCOUNTS_SHOWN_MAX = 100
 FIELDS_MAX = 2500
-"""Accounts on the page, and the fields of its form: each account has some for what is different there."""
+"""The most accounts on a page, and the most fields of its form: each account has several."""
 RECENT_FILES_MAX = 12
 WAIT_SECONDS = 10.0
 KINDS = tuple(library.EXTENSIONS)
@@ -91,7 +91,7 @@ def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
 class ComposeData:
     """The rows and fields that a page of the form shows."""
 
-    desk: DashboardSession
+    session: DashboardSession
     form: Form
     accounts: list[AccountRow]
     hidden: int  # accounts left out of the page
@@ -99,36 +99,38 @@ class ComposeData:
     shelf: list[dict[str, Any]]
 
 
-async def _page(call: RequestContext, given: Form, verdict: FormFindings = NO_FINDINGS) -> HandlerResponse:
-    found = await call.service.read(lambda: _load(call, given))
-    counts = await _counts(call, found)
-    due = time_format.to_local(_next_hour(call.service.now_ms), found.desk.zone)
+async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_FINDINGS) -> HandlerResponse:
+    data = await call.service.read(lambda: _load(call, given))
+    counts = await _counts(call, data)
+    due = time_format.to_local(_next_hour(call.service.now_ms), data.session.zone)
     return await show(
         call,
         "compose/form.html",
-        status=verdict.status,
-        form=defaultdict(str, found.form),
-        key=_key(call, "" if verdict.is_sent else found.form.get("key", "")),
-        accounts=[_account(call, found, row, counts.get(row["id"]), verdict) for row in found.accounts],
-        hidden=found.hidden,
-        files=[_file(call, row, found.form) for row in found.chosen],
-        shelf=found.shelf,
+        status=findings.status,
+        form=defaultdict(str, data.form),
+        key=_key(call, "" if findings.is_sent else data.form.get("key", "")),
+        accounts=[_account(call, data, row, counts.get(row["id"]), findings) for row in data.accounts],
+        hidden=data.hidden,
+        files=[_file(call, row, data.form) for row in data.chosen],
+        shelf=data.shelf,
         kinds=KINDS,
-        wrong=verdict.wrong,
-        words=verdict.words,
-        is_bad=any(verdict.wrong.values()),
+        wrong=findings.wrong,
+        words=findings.words,
+        is_bad=any(findings.wrong.values()),
         due={"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
-        today=f"{time_format.to_local(call.service.now_ms, found.desk.zone):%Y-%m-%d}",
+        today=f"{time_format.to_local(call.service.now_ms, data.session.zone):%Y-%m-%d}",
     )
 
 
 def _load(call: RequestContext, given: Form) -> ComposeData:
-    desk = desks.load(call.scope)
-    if desk is None:
+    session = dashboard_session.load(call.scope)
+    if session is None:
         raise ApiError("unauthenticated")
-    typed = given or desks.load_saved_form(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
+    typed = (
+        given or dashboard_session.load_saved_form(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
+    )
     named = set(compose_form.list_accounts(typed))
-    rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(desk, row)]
+    rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(session, row)]
     rows.sort(key=lambda row: row["id"] not in named)
     shown = sorted(rows[:ACCOUNTS_SHOWN_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
     typed = (
@@ -139,9 +141,9 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     ids = compose_form.list_media(typed)
     held = library.load_all(call.scope, set(ids))
     query = validation.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
-    listed = library.load_page(call.service, desk.scope, query)["data"]
+    listed = library.load_page(call.service, session.scope, query)["data"]
     return ComposeData(
-        desk,
+        session,
         typed,
         shown,
         len(rows) - len(shown),
@@ -150,8 +152,8 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     )
 
 
-def _is_in_profile(desk: DashboardSession, row: AccountRow) -> bool:
-    return desk.scope.profile in (None, row["profile"])
+def _is_in_profile(session: DashboardSession, row: AccountRow) -> bool:
+    return session.scope.profile in (None, row["profile"])
 
 
 def _preselect(rows: Sequence[AccountRow]) -> Form:
@@ -171,13 +173,13 @@ def _key(call: RequestContext, given: str) -> str:
 # --- Accounts on it --------------------------------------------------------------------------------------------------
 
 
-async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCount]:
+async def _counts(call: RequestContext, data: ComposeData) -> dict[str, TextCount]:
     """Return the text length of each chosen account."""
-    named = set(compose_form.list_accounts(found.form))
-    rows = [row for row in found.accounts if row["id"] in named]
-    default = compose_form.read_field(found.form, "text")
+    named = set(compose_form.list_accounts(data.form))
+    rows = [row for row in data.accounts if row["id"] in named]
+    default = compose_form.read_field(data.form, "text")
     texts = [
-        (row, _items(found, row["id"]), compose_form.read_field(found.form, f"{row['id']}.text") or default)
+        (row, _items(data, row["id"]), compose_form.read_field(data.form, f"{row['id']}.text") or default)
         for row in rows
     ]
     return dict(
@@ -185,20 +187,18 @@ async def _counts(call: RequestContext, found: ComposeData) -> dict[str, TextCou
     )
 
 
-def _items(found: ComposeData, account: str) -> tuple[DraftMedia, ...]:
+def _items(data: ComposeData, account: str) -> tuple[DraftMedia, ...]:
     """Return the files that an account gets."""
-    included = [
-        row for row in found.chosen if not found.form.get(compose_form.name_exclusion_field(account, row["id"]))
-    ]
+    included = [row for row in data.chosen if not data.form.get(compose_form.name_exclusion_field(account, row["id"]))]
     return tuple(DraftMedia(row["kind"], stored=True) for row in included)
 
 
 def _account(
-    call: RequestContext, found: ComposeData, row: AccountRow, count: TextCount | None, verdict: FormFindings
+    call: RequestContext, data: ComposeData, row: AccountRow, count: TextCount | None, findings: FormFindings
 ) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
-    fields = [_field(found.form, row, each, verdict) for each in list_fields(platform.options)]
-    left_out = [compose_form.name_exclusion_field(id, file["id"]) for file in found.chosen] if count else []
+    fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options)]
+    left_out = [compose_form.name_exclusion_field(id, file["id"]) for file in data.chosen] if count else []
     own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields), *left_out]
     body = accounts.to_body(row)
     return {
@@ -206,19 +206,19 @@ def _account(
         "name": row["display_name"] or row["platform_account_id"],
         "label": platform.label,
         "platform": platform.name,
-        "profile": next((each["name"] for each in found.desk.profiles if each["id"] == row["profile"]), ""),
+        "profile": next((each["name"] for each in data.session.profiles if each["id"] == row["profile"]), ""),
         "profile_id": row["profile"],
         "status": row["status"],
         "why": _unavailable_reason(call, row),
         "attention": body.get("attention"),
-        "is_chosen": bool(found.form.get(f"to.{id}")),
+        "is_chosen": bool(data.form.get(f"to.{id}")),
         "count": count,
         "fields": fields,
         "left_out": left_out,
         "comments": platform.first_comment,
-        "is_open": any(found.form.get(name) or verdict.wrong.get(name) for name in own),
-        "wrong": verdict.wrong.get(id, ()),
-        "warned": verdict.warned.get(id, ()),
+        "is_open": any(data.form.get(name) or findings.wrong.get(name) for name in own),
+        "wrong": findings.wrong.get(id, ()),
+        "warned": findings.warned.get(id, ()),
     }
 
 
@@ -233,11 +233,11 @@ def _unavailable_reason(call: RequestContext, row: AccountRow) -> str:
     return ""
 
 
-def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdict: FormFindings) -> dict[str, Any]:
+def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, findings: FormFindings) -> dict[str, Any]:
     """Return the template's view of an option of an account."""
     id = f"{row['id']}.option.{option.name}"
     names_board = _board_option(row) == option.name
-    found = [(board.id, board.name) for board in verdict.boards.get(row["id"], ()) if names_board and board.pinnable]
+    found = [(board.id, board.name) for board in findings.boards.get(row["id"], ()) if names_board and board.pinnable]
     value, default = form.get(id, ""), _default(row, option.name)
     known = {"": default or "None", **({value: value} if value else {}), **dict(found)}
     return {
@@ -248,7 +248,7 @@ def _field(form: Mapping[str, str], row: AccountRow, option: OptionField, verdic
         "choices": option.choices or (tuple(known.items()) if found else ()),
         "account": row["id"] if names_board else "",
         "is_listed": bool(found),
-        "wrong": verdict.wrong.get(id, ()),
+        "wrong": findings.wrong.get(id, ()),
     }
 
 
@@ -405,11 +405,11 @@ async def upload(call: RequestContext) -> HandlerResponse:
     given = dict(sent.fields)
     try:
         forms.check_csrf(call, given, call.scope.csrf)
-        verdict, added = await _save_file(call, sent, given)
+        findings, added = await _save_file(call, sent, given)
     finally:
         if sent.arriving is not None:
             sent.arriving.close()
-    return await _page(call, given | added, verdict)
+    return await _page(call, given | added, findings)
 
 
 async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) -> tuple[FormFindings, Form]:
@@ -430,8 +430,8 @@ async def _save_file(call: RequestContext, sent: PageUploadForm, given: Form) ->
 
 
 async def _fields(call: RequestContext, alt: str) -> MediaFields:
-    desk = await call.service.read(lambda: desks.load(call.scope))
-    profile = desk.profile["id"] if desk and desk.profile else None
+    session = await call.service.read(lambda: dashboard_session.load(call.scope))
+    profile = session.profile["id"] if session and session.profile else None
     given = ({"profileId": profile} if profile else {}) | ({"altText": alt} if alt else {})
     return validation.parse_object(MediaFields, given)
 

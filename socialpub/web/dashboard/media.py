@@ -22,9 +22,9 @@ async def list_media(call: RequestContext) -> HandlerResponse:
     """GET /media."""
     cursor = call.request.args.get("cursor") or ""
 
-    def read(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         query = validation.parse_object(MediaQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
-        page = library.load_page(call.service, desk.scope, query)
+        page = library.load_page(call.service, session.scope, query)
         older = f"{MEDIA_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
         return {"files": [to_view(body) for body in page["data"]], "older": older}
 
@@ -40,7 +40,7 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
     """GET /library/{id}/delete: the effects."""
     id = call.path_value("media_id")
 
-    def read(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         return {"file": to_view(library.to_body(call.service, library.find(call.scope, None, id)))}
 
     return await show(call, "media/delete.html", read)

@@ -8,8 +8,7 @@ from typing import Any
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.delivery.notifications import invitations
-from socialpub.domain.identity import dashboard_session as desks
-from socialpub.domain.identity import members
+from socialpub.domain.identity import dashboard_session, members
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.web.dashboard.parts.layout import explain_form_error, redirect, redirect_with_flash, require_proof, show
 from socialpub.web.http import forms
@@ -68,7 +67,7 @@ async def _mail_link(call: RequestContext, to: str, link: str) -> str:
     share = invitations.get_share_key(service, scope.organization)
     if share is None:
         return f"Send this link to {to}."
-    found = await service.read(lambda: desks.load(scope))
+    found = await service.read(lambda: dashboard_session.load(scope))
     inviter, organization_name = (found.email, found.organization) if found else ("A member", "an organization")
     sending = service.executors.delivering.of(share)
     failure = await asyncio.get_running_loop().run_in_executor(
@@ -93,11 +92,11 @@ async def read(call: RequestContext) -> HandlerResponse:
 async def _member_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
     member = call.path_value("member_id")
 
-    def look(_: DashboardSession) -> dict[str, Any]:
+    def read(_: DashboardSession) -> dict[str, Any]:
         return {"member": members.get_member(call.scope, member), "last": members.is_last_owner(call.scope, member)}
 
     roles, mine = list(ROLES.items()), member == call.scope.user
-    return await show(call, "settings/member.html", look, status=status, problem=problem, roles=roles, mine=mine)
+    return await show(call, "settings/member.html", read, status=status, problem=problem, roles=roles, mine=mine)
 
 
 async def change_role(call: RequestContext) -> HandlerResponse:

@@ -158,7 +158,7 @@ TYPES = {f"tell-{number}": (name, _describe_type(name)) for number, name in enum
 async def list_channels(call: RequestContext) -> HandlerResponse:
     """GET /settings/notifications."""
     return await show(
-        call, "channels/list.html", lambda desk: {"channels": channels.list_bodies(call.scope)}, kinds=KINDS
+        call, "channels/list.html", lambda session: {"channels": channels.list_bodies(call.scope)}, kinds=KINDS
     )
 
 
@@ -173,7 +173,7 @@ async def _new_page(call: RequestContext, form: Mapping[str, str], error: ApiErr
     return await show(
         call,
         "channels/new.html",
-        lambda desk: read,
+        lambda session: read,
         status=error.status if error else 200,
         name=call.path_value("kind"),
         kind=kind,
@@ -263,7 +263,7 @@ async def _channel(
     id, args = call.path_value("channel_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, id))
         rest = {"status": status} if status in STATUSES else {}
         given: dict[str, Any] = {"channelId": id, "limit": PAGE_SIZE, **{name: [value] for name, value in rest.items()}}
@@ -278,7 +278,7 @@ async def _channel(
     return await show(
         call,
         "channels/channel.html",
-        look,
+        read,
         status=error.status if error else 200,
         problem=_error_text(error) if error else "",
         status_wanted=status,
@@ -330,13 +330,13 @@ async def edit_target(call: RequestContext) -> HandlerResponse:
 
 
 async def _target_page(call: RequestContext, form: Mapping[str, str], error: ApiError | None = None) -> HandlerResponse:
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         kind = KINDS[channel["to"]["kind"]]
         filled = {"filled": dict(form)} if form else {}
         return {"channel": channel, "kind": kind, "problems": _problems(kind, error), **filled}
 
-    return await show(call, "channels/target.html", look, status=error.status if error else 200)
+    return await show(call, "channels/target.html", read, status=error.status if error else 200)
 
 
 async def change_target(call: RequestContext) -> HandlerResponse:
@@ -359,12 +359,12 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 
 
 async def _confirm_page(call: RequestContext, error: ApiError | None = None) -> HandlerResponse:
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         channel = channels.to_body(channels.find(call.scope, call.path_value("channel_id")))
         return {"channel": channel, "kind": KINDS[channel["to"]["kind"]]}
 
     status, problem = (error.status, _error_text(error)) if error else (200, "")
-    return await show(call, "channels/delete.html", look, status=status, problem=problem)
+    return await show(call, "channels/delete.html", read, status=status, problem=problem)
 
 
 async def delete(call: RequestContext) -> HandlerResponse:

@@ -50,11 +50,11 @@ async def confirm_delete(call: RequestContext) -> HandlerResponse:
 
 
 async def _confirm_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
-    def look(_: DashboardSession) -> dict[str, Any]:
+    def read(_: DashboardSession) -> dict[str, Any]:
         planned = organization_deletion.plan_deletion(call.service, call.scope.organization)
         return {"plan": planned, "lines": organization_deletion.format_lines(planned["ends"])}
 
-    return await show(call, "settings/organization_delete.html", look, status=status, problem=problem)
+    return await show(call, "settings/organization_delete.html", read, status=status, problem=problem)
 
 
 async def delete(call: RequestContext) -> HandlerResponse:

@@ -28,24 +28,24 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 async def show_overview(call: RequestContext) -> HandlerResponse:
     """GET /."""
-    return await show(call, "overview/home.html", lambda desk: _current_state(call, desk))
+    return await show(call, "overview/home.html", lambda session: _current_state(call, session))
 
 
 async def show_now(call: RequestContext) -> HandlerResponse:
     """GET /overview/now: the current part of the page, which its script polls."""
-    return await show_fragment(call, "overview/now.html", lambda desk: _current_state(call, desk))
+    return await show_fragment(call, "overview/now.html", lambda session: _current_state(call, session))
 
 
-def _current_state(call: RequestContext, desk: DashboardSession) -> dict[str, Any]:
+def _current_state(call: RequestContext, session: DashboardSession) -> dict[str, Any]:
     service = call.service
     silent = service.runtime.clock.monotonic() - call.engine.heartbeat
     return {
-        "now": overview.load(service, desk.scope),
+        "now": overview.load(service, session.scope),
         "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
         "platforms": platforms.PLATFORMS,
         "ready": [name for name in platforms.PLATFORMS if connect.is_ready(service, name)],
         "pages": call.request.app.ctx.pages,
-        "may_resume": recovery.may_resume(desk.scope),
+        "may_resume": recovery.may_resume(session.scope),
         "waiting_max": overview.WAITING_MAX,
     }
 
@@ -53,9 +53,9 @@ def _current_state(call: RequestContext, desk: DashboardSession) -> dict[str, An
 async def settle(call: RequestContext) -> HandlerResponse:
     """POST /overview/settle: `post`, and whether the user found it `published`."""
     form = forms.parse(call)
-    there = form.get("published") == "yes"
-    await actions.perform(call.actor, post_actions.settle, form.get("post", ""), SettleRequest(published=there))
-    text = "The post is marked as published." if there else "The post is marked as failed. You can retry it."
+    is_published = form.get("published") == "yes"
+    await actions.perform(call.actor, post_actions.settle, form.get("post", ""), SettleRequest(published=is_published))
+    text = "The post is marked as published." if is_published else "The post is marked as failed. You can retry it."
     return redirect_with_flash(call, "/", text)
 
 
@@ -105,10 +105,10 @@ async def confirm_resume_after_restore(call: RequestContext) -> HandlerResponse:
 
 
 async def _compare_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
-    def read(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         return {
             "paused": instance.get_pause_reason(),
-            "may_resume": recovery.may_resume(desk.scope),
+            "may_resume": recovery.may_resume(session.scope),
             "late": overdue_rule.list_overdue(call.service.now_ms, recovery.SKIPPED_MAX + 1),
         }
 

@@ -21,7 +21,7 @@ from socialpub.base.runtime import format_iso
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts
-from socialpub.domain.identity import dashboard_session as desks
+from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import post_actions, post_log
 from socialpub.domain.schemas import validation
@@ -47,16 +47,16 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
     """GET /posts."""
     given = _read_filters(call)
 
-    def read(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         try:
-            found, problem = _read_page(call, desk, given), ""
+            found, problem = _read_page(call, session, given), ""
         except ApiError as error:
             found, problem = {"data": [], "nextCursor": None}, error.message
         return {
             "posts": [to_view(post, call.service.now_ms) for post in found["data"]],
             "older": _filter_url(given | {"cursor": found["nextCursor"]}) if found["nextCursor"] else None,
             "problem": problem,
-            "accounts": accounts.list_bodies(desk.scope),
+            "accounts": accounts.list_bodies(session.scope),
         }
 
     narrowing = {name: value for name, value in given.items() if name not in ("cursor", "order", "limit")}
@@ -87,11 +87,13 @@ def _filter_url(given: Mapping[str, str]) -> str:
     return "/posts" + (f"?{urlencode(given)}" if given else "")
 
 
-def _read_page(call: RequestContext, desk: DashboardSession, given: Mapping[str, str]) -> dict[str, Any]:
-    bounds = {name: _bound(given[name], desk.zone, is_end=TIME_BOUNDS[name]) for name in TIME_BOUNDS if name in given}
+def _read_page(call: RequestContext, session: DashboardSession, given: Mapping[str, str]) -> dict[str, Any]:
+    bounds = {
+        name: _bound(given[name], session.zone, is_end=TIME_BOUNDS[name]) for name in TIME_BOUNDS if name in given
+    }
     values = parse_query(urlencode({**given, **bounds}), PostsQuery)
     query = validation.parse_object(PostsQuery, values)
-    found: dict[str, Any] = json.loads(post_log.load_page(call.service, desk.scope, query))
+    found: dict[str, Any] = json.loads(post_log.load_page(call.service, session.scope, query))
     return found
 
 
@@ -148,15 +150,15 @@ async def confirm_settle(call: RequestContext) -> HandlerResponse:
 async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
     id, now = call.path_value("post_id"), call.service.now_ms
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         post = to_view(json.loads(post_log.load_detail(call.scope, id)), now)
         post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
         row = post_log.find(call.scope, id)
-        due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, desk.zone)
+        due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, session.zone)
         return {
             "post": post,
             "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
-            "today": f"{time_format.to_local(now, desk.zone):%Y-%m-%d}",
+            "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
             "raw": {attempt["id"]: _format_raw(attempt["platformResponse"]) for attempt in post["attempts"]},
             "remedies": {error["code"]: find_remedy(error) for error in [post.get("error")] if error},
@@ -164,7 +166,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
             "link": post["url"] if str(post["url"]).startswith(("https://", "http://")) else None,
         }
 
-    return await show(call, template, look)
+    return await show(call, template, read)
 
 
 def find_remedy(error: Mapping[str, Any]) -> dict[str, str]:
@@ -289,7 +291,7 @@ async def _redirect_done(
 
 def _read_time(form: Mapping[str, str]) -> str:
     """Return the form's time as the API writes it. Raises an ApiError for an invalid one."""
-    zone = desks.find_zone(form.get("in_zone")) or desks.UTC
+    zone = dashboard_session.find_zone(form.get("in_zone")) or dashboard_session.UTC
     at = time_format.parse_local(_day(form), form.get("clock", ""), zone)
     if at is None:
         raise ApiError("validation_failed", "Choose a day and a time.")

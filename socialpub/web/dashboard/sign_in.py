@@ -76,9 +76,9 @@ def _start_session(call: RequestContext, signed_in: NewSession, after: str) -> H
 async def _sign_in(call: RequestContext, email: str, form: dict[str, str]) -> NewSession | PendingSecondFactor:
     address = request_headers.find_client(call.service, call.request)
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
-    password, here = form.get("password", ""), _browser(call, form)
+    password, browser = form.get("password", ""), _browser(call, form)
     return await signin.start(
-        call.service, call.engine.throttle, email, password, address, device, call.audit_context, here
+        call.service, call.engine.throttle, email, password, address, device, call.audit_context, browser
     )
 
 
@@ -94,10 +94,10 @@ async def _second_step(call: RequestContext, form: dict[str, str]) -> HandlerRes
 
 async def _finish(call: RequestContext, form: dict[str, str], half: PendingSecondFactor) -> HandlerResponse:
     device = request_headers.read_cookie(call.service, call.request, request_headers.DEVICE_COOKIE)
-    code, here = form.get("code", ""), _browser(call, form)
+    code, browser = form.get("code", ""), _browser(call, form)
     try:
         signed_in = await signin.finish(
-            call.service, call.engine.throttle, half, code, device, call.audit_context, here
+            call.service, call.engine.throttle, half, code, device, call.audit_context, browser
         )
     except ApiError as error:
         if error.code not in ("unauthenticated", "rate_limited"):
@@ -187,8 +187,8 @@ async def show_setup(call: RequestContext) -> HandlerResponse:
     """GET /setup/{token}: the one-time link from the console."""
     if not users.is_setup_token(call.service, call.path_value("token")):
         raise ApiError("not_found", "This setup link was used already, or is from an earlier start of the server.")
-    there = await call.service.read(profiles.list_organizations)
-    return _setup_page(call, {"organization": there[0]["name"]} if len(there) == 1 else None)
+    organizations = await call.service.read(profiles.list_organizations)
+    return _setup_page(call, {"organization": organizations[0]["name"]} if len(organizations) == 1 else None)
 
 
 def _setup_page(
@@ -248,10 +248,10 @@ async def _invitation_page(call: RequestContext, problem: str = "", status: int 
 async def accept_invitation(call: RequestContext) -> HandlerResponse:
     """POST /invited/{token}: `password`."""
     form = forms.parse_verified(call, request_headers.read_cookie(call.service, call.request, LOGIN_COOKIE))
-    here = _browser(call, form)
+    browser = _browser(call, form)
     try:
         signed_in = await members.accept_invitation(
-            call.actor, call.path_value("token"), form.get("password", ""), here
+            call.actor, call.path_value("token"), form.get("password", ""), browser
         )
     except ApiError as error:
         if error.code != "validation_failed":

@@ -30,7 +30,7 @@ async def _page(
 ) -> HandlerResponse:
     new = secret or totp.generate_secret(call.service)
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         if totp.is_enabled(call.scope):
             return {"on": True, "left": totp.count_codes(call.scope)}
         sealed = call.service.runtime.vault.seal(new.encode(), _seal_context(call))
@@ -38,10 +38,10 @@ async def _page(
             "on": False,
             "secret": new,
             "sealed": sealed,
-            "picture": render_qr_code(totp.build_uri(new, desk.email)),
+            "picture": render_qr_code(totp.build_uri(new, session.email)),
         }
 
-    return await show(call, "settings/totp.html", look, status=status, problem=problem)
+    return await show(call, "settings/totp.html", read, status=status, problem=problem)
 
 
 async def turn_on(call: RequestContext) -> HandlerResponse:

@@ -42,8 +42,8 @@ async def list_endpoints(call: RequestContext) -> HandlerResponse:
 async def _list_page(
     call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
-    def read(desk: DashboardSession) -> dict[str, Any]:
-        return {"endpoints": endpoints.list_bodies(desk.scope), **({"filled": form} if form else {})}
+    def read(session: DashboardSession) -> dict[str, Any]:
+        return {"endpoints": endpoints.list_bodies(session.scope), **({"filled": form} if form else {})}
 
     return await show(call, "webhooks/list.html", read, status=status, problem=problem, types=TYPES)
 
@@ -75,7 +75,7 @@ async def read(call: RequestContext) -> HandlerResponse:
     id, args = call.path_value("endpoint_id"), call.request.args
     status, cursor = args.get("status") or "", args.get("cursor") or ""
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         endpoint = endpoints.to_body(endpoints.find(call.scope, id))
         given: dict[str, Any] = {"endpointId": id, "limit": 25}
         given |= {"status": [status]} if status in STATUSES else {}
@@ -85,7 +85,7 @@ async def read(call: RequestContext) -> HandlerResponse:
         older = urlencode(rest | {"cursor": page["nextCursor"]}) if page["nextCursor"] else None
         return {"endpoint": endpoint, "deliveries": page["data"], "older": older}
 
-    return await show(call, "webhooks/endpoint.html", look, status_wanted=status, is_later=bool(cursor))
+    return await show(call, "webhooks/endpoint.html", read, status_wanted=status, is_later=bool(cursor))
 
 
 async def test(call: RequestContext) -> HandlerResponse:
@@ -156,10 +156,10 @@ async def delete(call: RequestContext) -> HandlerResponse:
 async def _confirm_page(call: RequestContext, template: str, problem: str = "", status: int = 200) -> HandlerResponse:
     id = call.path_value("endpoint_id")
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         return {"endpoint": endpoints.to_body(endpoints.find(call.scope, id))}
 
-    return await show(call, template, look, status=status, problem=problem)
+    return await show(call, template, read, status=status, problem=problem)
 
 
 # --- One delivery ------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ async def read_delivery(call: RequestContext) -> HandlerResponse:
     """GET /deliveries/{id}."""
     id = call.path_value("delivery_id")
 
-    def look(desk: DashboardSession) -> dict[str, Any]:
+    def read(session: DashboardSession) -> dict[str, Any]:
         found = deliveries.load_detail(call.scope, id)
         body = json.dumps(found["event"], indent=2, ensure_ascii=False)
         return {
@@ -178,7 +178,7 @@ async def read_delivery(call: RequestContext) -> HandlerResponse:
             "body": body,
         }
 
-    return await show(call, "webhooks/delivery.html", look)
+    return await show(call, "webhooks/delivery.html", read)
 
 
 async def redeliver(call: RequestContext) -> HandlerResponse:

@@ -14,7 +14,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
-from socialpub.domain.identity import dashboard_session as desks
+from socialpub.domain.identity import dashboard_session
 from socialpub.domain.schemas.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.kit.options import list_fields
 from socialpub.platforms.kit.text import normalize_line_feeds
@@ -135,7 +135,7 @@ def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[t
 
 
 def _parse_due(form: Mapping[str, str], now_ms: int) -> str:
-    zone = desks.find_zone(form.get("in_zone")) or desks.UTC
+    zone = dashboard_session.find_zone(form.get("in_zone")) or dashboard_session.UTC
     at = time_format.parse_local(form.get("day", ""), form.get("clock", ""), zone)
     if at is None:
         raise _time_error("Choose a day and a time.")

@@ -57,7 +57,7 @@ class FlashMessage:
 async def show(
     call: RequestContext,
     template: str,
-    read: Callable[[DashboardSession], Mapping[str, Any]] = lambda desk: {},
+    read: Callable[[DashboardSession], Mapping[str, Any]] = lambda session: {},
     *,
     status: int = 200,
     **values: Any,
