@@ -191,9 +191,8 @@ def _json(line: bytes) -> Json | ApiError:
 def bring(options: CommandOptions) -> Json:
     """Check the whole file, then import it, and return the report.
 
-    Its name is in the audit log.
-
-    Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1.
+    Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1. The function's name is in
+    audit logs.
     """
     file: Path = options.file
     with _open_locked(file) as raw, open_database(options) as service:

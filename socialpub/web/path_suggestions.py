@@ -14,10 +14,7 @@ SIMILARITY_MIN = 0.7
 
 
 def suggest(path: str, routes: tuple[Route, ...]) -> str | None:
-    """Return the route path most like `path`, or None.
-
-    Written as in the reference: `/v1/posts/{id}`.
-    """
+    """Return the route path (as in the reference) most like `path`, or None."""
     given = [part for part in path.lower().split("/") if part]
     if len(path) > PATH_MAX:
         return None

@@ -141,9 +141,7 @@ class RequestPipeline:
         """Delay the refusal of a large body by its size: reading and parsing it cost time too."""
         size = int(call.request.headers.get("content-length") or "0")
         if size > request_body.INLINE_PARSE_MAX:
-            error.__traceback__ = error.__cause__ = error.__context__ = (
-                None  # their frames would keep the body in memory
-            )
+            error.__traceback__ = error.__cause__ = error.__context__ = None  # their frames keep the body in memory
             owner = call.scope.organization or ANONYMOUS_KEY.owner
             mib = max(1.0, size / request_body.MIB)
             await asyncio.sleep(self.refusals.wait(owner, asyncio.get_running_loop().time(), mib))

@@ -47,10 +47,7 @@ def run_until_signal(life: Lifespan, ready: Callable[[], None] = lambda: None) -
 
 
 def connections_max(reserved: int) -> int:
-    """Return the most open connections.
-
-    File descriptors for upstream calls and files are reserved.
-    """
+    """Return the most open connections: file descriptors less those for upstream and files."""
     known = get_file_limit()
     return max(known - reserved - RESERVED_DESCRIPTORS, known // 2)
 

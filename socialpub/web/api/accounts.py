@@ -105,10 +105,7 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 
 def check_platform(service: AppContext, parts: Mapping[str, str]) -> None:
-    """Raise an ApiError if the platform cannot be connected.
-
-    It runs before the check of the role.
-    """
+    """Raise an ApiError if the platform cannot be connected. Runs before the role check."""
     if parts["platform"] in platforms.PLATFORMS:
         connect.get_ready_platform(service, parts["platform"])
 

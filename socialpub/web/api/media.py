@@ -153,9 +153,11 @@ async def _read_blocks(call: RequestContext) -> AsyncIterator[bytes]:
 
 
 async def _drain_body(call: RequestContext, most: int) -> None:
-    """Read the rest of a refused body: many clients read no response before.
+    """Read the rest of a refused body.
 
-    Not for a client that sent `Expect: 100-continue`: it has not sent the body yet.
+    Many clients read no response before they have sent the whole body. A client that sent `Expect: 100-continue`
+    has sent
+    none yet, so its connection is closed.
     """
     stream = call.request.stream
     if not isinstance(stream, Http):

@@ -247,10 +247,7 @@ async def _join_batch(
 
 
 def _record_delivery(call: RequestContext, pending: lost_responses.PendingResponse, batch: str) -> None:
-    """Record the response as delivered.
-
-    If the client turns out to have disconnected, as lost again.
-    """
+    """Mark the response as delivered, or as lost once the client has disconnected."""
     if not call.is_disconnected:
         call.on_disconnect = functools.partial(lost_responses.mark_lost_again, call.service, pending, batch)
         lost_responses.mark_delivered(call.service, pending)

@@ -62,10 +62,7 @@ def _parse_filter(
 
 
 def _parse_day(day: str, zone: str, *, ends: bool = False) -> int | None:
-    """Return the start, or the end, of a day in a zone in Unix milliseconds.
-
-    None without a day.
-    """
+    """Return the start or end of a day in Unix milliseconds, or None without a day."""
     if not day:
         return None
     try:

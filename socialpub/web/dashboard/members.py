@@ -59,10 +59,7 @@ async def invite(call: RequestContext) -> HandlerResponse:
 
 
 async def _mail_link(call: RequestContext, to: str, link: str) -> str:
-    """Send the link by e-mail if a mail server is set up.
-
-    Return what is left for the user to do.
-    """
+    """Send the link by e-mail if possible. Return what is left for the user to do."""
     service, scope = call.service, call.scope
     share = invitations.get_share_key(service, scope.organization)
     if share is None:

@@ -51,10 +51,7 @@ class ChannelField:
 
     @property
     def id(self) -> str:
-        """The form field's name.
-
-        A secret's name keeps it out of forms saved at the end of a session.
-        """
+        """The field's name in the form. A secret's name keeps it out of saved forms."""
         return f"secret_{self.name}" if self.secret else self.name
 
 

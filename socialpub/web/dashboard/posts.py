@@ -36,7 +36,7 @@ UNKNOWN_OUTCOME_RULE = "publish.outcome_unknown"
 PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
 RAW_MAX = 20_000  # characters of a platform's response on a page
 TIME_BOUNDS = {"after": False, "before": True, "scheduledAfter": False, "scheduledBefore": True}
-"""The time filters; True if a day includes its end."""
+"""The time filters; True for those that end a period: a day given for them is included."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 

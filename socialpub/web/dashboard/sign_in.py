@@ -109,10 +109,7 @@ async def _finish(call: RequestContext, form: dict[str, str], half: PendingSecon
 def _code_page(
     call: RequestContext, form: dict[str, str], half: PendingSecondFactor, error: ApiError | None = None
 ) -> HandlerResponse:
-    """Return the page that asks for the code.
-
-    It carries the sealed proof of the password for minutes.
-    """
+    """Return the page that asks for the code, with the sealed proof of the password."""
     token, cookies = _find_form_token(call)
     until = call.service.now_ms + CODE_SECONDS * 1000
     proof = json.dumps({"user": half.user, "password": half.password, "until": until})

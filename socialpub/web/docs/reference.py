@@ -189,9 +189,9 @@ def _example_id(document: Json, path: str) -> str:
 
 
 def build_curl(method: str, address: str, security: list[Json], body: Any = None, form: Sequence[str] = ()) -> str:
-    """Return a command that makes the call; secrets are environment variables.
+    """Return a command that makes the call.
 
-    So is the platform of a path. `form`: the parts of a multipart body.
+    Secrets, and the platform of a path, are environment variables. `form`: the parts of a multipart body.
     """
     address = f'"{address.replace("{platform}", "$PLATFORM")}"' if "{platform}" in address else shlex.quote(address)
     lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{address}"]

@@ -53,10 +53,7 @@ def _is_from_our_page(call: RequestContext, form: dict[str, str], token: str) ->
 
 
 def serialize(call: RequestContext) -> str:
-    """Return the form as JSON without secrets. It is filled in again after sign-in.
-
-    Empty or too large: an empty string.
-    """
+    """Return the form as JSON without secrets, for after sign-in; "" if empty or too large."""
     if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
         return ""
     page = to_local_path(parse(call).get("page")).partition("?")[0]

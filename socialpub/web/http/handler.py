@@ -137,12 +137,12 @@ class RequestContext:
         return self.service.executors.reading.of(ShareKey(owner=self.scope.organization))
 
     async def read_inline(self, run: Callable[[], T]) -> T:
-        """Run `AppContext.read_inline`, after waiting while the organization's posts go out."""
+        """Run `AppContext.read_inline`, paced while posts are being published."""
         await self.service.pace_reads(self.scope.organization)
         return await self.service.read_inline(run)
 
     async def read(self, run: Callable[[], T]) -> T:
-        """Run `AppContext.read`, after waiting while the organization's posts go out."""
+        """Run `AppContext.read`, paced while posts are being published."""
         await self.service.pace_reads(self.scope.organization)
         return await self.service.read(run)
 

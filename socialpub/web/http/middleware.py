@@ -61,10 +61,7 @@ class Middleware:
         ctx.error = None  # its traceback would keep the request in memory
 
     def _rate_headers(self, request: ServerRequest) -> dict[str, str]:
-        """Return the rate-limit headers of a /v1 response.
-
-        The window's are left out if none was counted.
-        """
+        """Return the rate-limit headers of a /v1 response: the limit, and the window if counted."""
         ctx = request.ctx
         if not (ctx.route.is_api if ctx.route else request.path.startswith("/v1")):
             return {}

@@ -42,9 +42,7 @@ class PageCache:
         self._build_lock = asyncio.Lock()
 
     async def get(self, path: str, headers: Mapping[str, str], make: MakePage) -> HandlerResponse:
-        """Return the page at `path`, built by `make` if it is not cached.
-
-        A 304 if the client has it.
+        """Return the page at `path`, built by `make` if it is not cached, or a 304.
 
         Raises ApiError `http.busy` when too many clients load large pages.
         """

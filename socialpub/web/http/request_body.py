@@ -194,7 +194,7 @@ async def discard_body(request: Request) -> None:
 
 
 async def read_chunks(request: Request, most: int, remedy: str | None = None) -> AsyncIterator[bytes]:
-    """Yield the body in chunks; a declared size above `most` is refused unread.
+    """Yield the body in chunks. A declared size above `most` is refused without reading.
 
     `remedy`: the error's remediation.
     """

@@ -88,9 +88,8 @@ def _check_target(method: bytes, target: bytes, hosts: Sequence[bytes]) -> None:
 def is_chunk_header(buffer: bytes | bytearray) -> bool:
     """Return whether `buffer` begins with a line end and a whole chunk header.
 
-    The line end belongs to the previous chunk. False means that more bytes are needed. Raises FramingError for
-    bytes that
-    cannot become a chunk header.
+    The line end belongs to the previous chunk. False means that more bytes are needed.
+    Raises FramingError for bytes that cannot become a chunk header.
     """
     end = buffer.find(b"\r\n", 2, CHUNK_LINE_MAX)
     if end >= 0:

@@ -52,9 +52,9 @@ def read_cookie(service: AppContext, request: Request, cookie: str = SESSION_COO
 def find_client(service: AppContext, request: Request) -> str:
     """Return the client for rate limits: an IPv4 address, or an IPv6 /64 network.
 
-    One customer usually has a whole /64. It is the peer's address, or if the peer is a trusted proxy, the last
-    address in
-    X-Forwarded-For that is not one.
+    One customer usually has a whole /64. It is the peer's address. If the peer is a trusted proxy, it is the last
+    address
+    in X-Forwarded-For that is not one.
     """
     peer = request.conn_info.client_ip if request.conn_info else ""
     lines = request.headers.getall("x-forwarded-for", None)
@@ -124,9 +124,8 @@ _trusted_networks = functools.cache(parse_networks)
 def check_host(service: AppContext, request: Request) -> None:
     """Raise ApiError `http.host` unless the request is for the configured host.
 
-    Without `server.base_url` there is none. Health checks may use any host, since they connect by address. So may
-    loopback
-    clients that name loopback.
+    Without `server.base_url` every host is accepted. Health checks may use any host, since they connect by address.
+    So may loopback clients that name loopback.
     """
     base_url = service.runtime.settings.server.base_url
     if not base_url or request.path in HEALTH_PATHS:

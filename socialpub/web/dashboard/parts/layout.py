@@ -151,9 +151,8 @@ def _nav(pages: Mapping[str, Route], scope: Scope) -> list[tuple[str, str]]:
 async def require_proof(call: RequestContext, form: Mapping[str, str]) -> None:
     """Require a recent password check, or the password in this form.
 
-    For destructive actions and secrets.
-
-    Raises ApiError `session.proof` or `rate_limited`: show the form again, which has a field for it (`ui.proof`).
+    For destructive actions, and those that create a secret. Raises ApiError `session.proof` or `rate_limited`: show the
+    form again, which has a field for it (`ui.proof`).
     """
     if await signin.reauthenticate_if_stale(
         call.actor, call.engine.throttle, form.get("password", ""), *_client_and_device(call)
