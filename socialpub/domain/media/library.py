@@ -55,46 +55,46 @@ T = TypeVar("T")
 # --- Storing -----------------------------------------------------------------------------------------------------
 
 
-def store_inline(service: AppContext, arriving: files.IncomingFile, organization: str) -> MediaFacts:
+def store_inline(service: AppContext, incoming: files.IncomingFile, organization: str) -> MediaFacts:
     """Store an inline file durably before a row names it, and measure it.
 
     Unsupported and unreadable files are stored too: the platform's rule refuses them at publishing.
     """
-    arriving.finish()
-    kind = probe.sniff(arriving.head) or probe.UNKNOWN_TYPE
+    incoming.finish()
+    kind = probe.sniff(incoming.head) or probe.UNKNOWN_TYPE
     try:
-        facts = probe.measure(arriving.path, arriving.sha256, organization)
+        facts = probe.measure(incoming.path, incoming.sha256, organization)
     except ApiError as error:
         if error.code == "internal_error":
             raise
         facts = None
-    files.save(service, arriving)
-    return facts or MediaFacts(kind, arriving.size, arriving.sha256)
+    files.save(service, incoming)
+    return facts or MediaFacts(kind, incoming.size, incoming.sha256)
 
 
-def store_upload(service: AppContext, arriving: files.IncomingFile, organization: str) -> MediaFacts:
+def store_upload(service: AppContext, incoming: files.IncomingFile, organization: str) -> MediaFacts:
     """Store an upload. Raises `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
-    arriving.finish()
-    facts = probe.measure(arriving.path, arriving.sha256, organization)
+    incoming.finish()
+    facts = probe.measure(incoming.path, incoming.sha256, organization)
     if facts is None:
         raise rule_error("media.type_unsupported")
-    files.save(service, arriving)
+    files.save(service, incoming)
     return facts
 
 
-async def upload(who: Actor, arriving: files.IncomingFile, fields: MediaFields) -> idempotency.StoredResponse:
+async def upload(who: Actor, incoming: files.IncomingFile, fields: MediaFields) -> idempotency.StoredResponse:
     """Store an upload and its record; return the response, once per Idempotency-Key."""
-    return await idempotency.run_once(who.service, who.key, lambda: _upload_once(who, arriving, fields))
+    return await idempotency.run_once(who.service, who.key, lambda: _upload_once(who, incoming, fields))
 
 
-async def _upload_once(who: Actor, arriving: files.IncomingFile, fields: MediaFields) -> idempotency.StoredResponse:
+async def _upload_once(who: Actor, incoming: files.IncomingFile, fields: MediaFields) -> idempotency.StoredResponse:
     service, asked = who.service, fields.profile_id
     if who.scope.profile is not None and asked not in (None, who.scope.profile):
         raise rule_error("profile.scope_mismatch")
     await service.read(lambda: profiles.check_profile(who.scope, asked))
     threads = service.executors.immediate.of(ShareKey(owner=who.scope.organization))
     facts = await asyncio.get_running_loop().run_in_executor(
-        threads, store_upload, service, arriving, who.scope.organization
+        threads, store_upload, service, incoming, who.scope.organization
     )
     async with delete_on_failure(service, [facts]):
         return await actions.respond(actions.bind(who, _insert_upload, facts, fields))
@@ -104,32 +104,32 @@ def _insert_upload(tx: Tx, who: Actor, facts: MediaFacts, fields: MediaFields) -
     release_after_commit(who.service, tx, [facts])
     profiles.check_profile(who.scope, fields.profile_id)
     profile = fields.profile_id or who.scope.profile
-    made = new_id(who.service)
-    insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text, made)
-    return ActionResult(to_body(who.service, find(who.scope, None, made)), 201)
+    media_id = new_id(who.service)
+    insert(who.service, tx, who.scope.organization, profile, facts, fields.alt_text, media_id)
+    return ActionResult(to_body(who.service, find(who.scope, None, media_id)), 201)
 
 
 @contextlib.asynccontextmanager
-async def delete_on_failure(service: AppContext, kept: Collection[MediaFacts]) -> AsyncIterator[None]:
+async def delete_on_failure(service: AppContext, stored: Collection[MediaFacts]) -> AsyncIterator[None]:
     """Delete the stored files if the block that creates their rows fails."""
     try:
         yield
     except Exception:
         await asyncio.get_running_loop().run_in_executor(
-            service.executors.immediate, release_unreferenced, service, kept
+            service.executors.immediate, release_unreferenced, service, stored
         )
         raise
 
 
-def release_after_commit(service: AppContext, tx: Tx, kept: Collection[MediaFacts]) -> None:
+def release_after_commit(service: AppContext, tx: Tx, stored: Collection[MediaFacts]) -> None:
     """Release the leases once this transaction, whose rows name the files, commits."""
-    for facts in kept:
+    for facts in stored:
         tx.after_commit(functools.partial(files.release, service, facts.sha256))
 
 
-def release_unreferenced(service: AppContext, kept: Collection[MediaFacts]) -> None:
+def release_unreferenced(service: AppContext, stored: Collection[MediaFacts]) -> None:
     """Delete stored files that got no rows, unless referenced elsewhere."""
-    for facts in kept:
+    for facts in stored:
         files.release_unreferenced(service, facts.sha256)
 
 
@@ -138,11 +138,11 @@ def _check_quota(service: AppContext, organization: str, coming: int) -> None:
     most = service.runtime.settings.media.organization_bytes
     if not most:
         return
-    held = sql.fetch_one(acceptance.SUM_MEDIA_BYTES, (organization,))[0]
-    if held + coming > most:
+    media = sql.fetch_one(acceptance.SUM_MEDIA_BYTES, (organization,))[0]
+    if media + coming > most:
         raise rule_error(
             "media.quota",
-            f"The organization's media take up {held:,} of {most:,} bytes; this file would add {coming:,}.",
+            f"The organization's media take up {media:,} of {most:,} bytes; this file would add {coming:,}.",
         )
 
 
@@ -222,10 +222,10 @@ def _media_row(values: Sequence[Any]) -> MediaRow:
     return row
 
 
-def get_usable(held: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
+def get_usable(media: Mapping[str, MediaRow], profile: str, media_id: str) -> MediaRow:
     """Return the asset if the profile may use it. Raises as `find`."""
-    check_usable({asset: row["profile"] for asset, row in held.items()}, profile, media_id)
-    return held[media_id]
+    check_usable({asset: row["profile"] for asset, row in media.items()}, profile, media_id)
+    return media[media_id]
 
 
 def check_usable(profiles: Mapping[str, str | None], profile: str, media_id: str) -> None:
@@ -328,10 +328,10 @@ def delete_unused(service: AppContext, before_ms: int) -> int:
     """Delete a batch of media unused since `before_ms`; return the number examined."""
     if service.read(lambda: sql.fetch_one(maintenance.FIND_UNUSED_MEDIA, (before_ms, 1))).result() is None:
         return 0
-    looked, gone = service.write(lambda tx: _delete_unused_batch(service, tx, before_ms)).result()
-    if gone:
-        log.info("deleted %d media files that no post needs", gone)
-    return looked
+    examined, deleted = service.write(lambda tx: _delete_unused_batch(service, tx, before_ms)).result()
+    if deleted:
+        log.info("deleted %d media files that no post needs", deleted)
+    return examined
 
 
 def _delete_unused_batch(service: AppContext, tx: Tx, before_ms: int) -> tuple[int, int]:

@@ -114,7 +114,7 @@ async def prepare(
         lambda: _read_request(who, request, [(who.key, pending)] if inline else ())
     )
     shares = [
-        upstreams.build_share_key(service, resolved.platform, resolved.who.extra, scope.organization)
+        upstreams.build_share_key(service, resolved.platform, resolved.connector_account.extra, scope.organization)
         for resolved in resolved_targets
     ]
     if request.scheduled_at is None:

@@ -23,7 +23,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.posts.request_lookup import look_up
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, resolve
-from socialpub.domain.publishing.offline_plan import build_surroundings
+from socialpub.domain.publishing.offline_plan import build_rule_context
 from socialpub.domain.schemas.errors import (
     ErrorBody,
     PreflightFailure,
@@ -102,9 +102,9 @@ def _count_text(account: accounts.AccountColumns, draft: Draft) -> TextCount:
 
 def _check_each(service: AppContext, keys: Iterable[tuple[ResolvedTarget, int]]) -> list[TargetFindings]:
     """Run the cheap rules on each target, with its recent posts if a rule needs them."""
-    no_posts, checked = build_surroundings(service), []
+    no_posts, checked = build_rule_context(service), []
     for target, recent in keys:
-        around = build_surroundings(service, recent) if recent else no_posts
+        around = build_rule_context(service, recent) if recent else no_posts
         found = _evaluate_rules(service, target, target.draft, "cheap", around)
         if found.errors or found.warnings or target.refs:
             errors = (*_list_errors(service, target, found), *_list_media_errors(service, target))
@@ -118,7 +118,12 @@ def _evaluate_rules(
     service: AppContext, target: ResolvedTarget, draft: Draft, stage: str, around: RuleContext
 ) -> RuleFindings:
     return find_violations(
-        platforms.platform(target.platform), service.sites[target.platform], draft, target.who, around, (stage,)
+        platforms.platform(target.platform),
+        service.sites[target.platform],
+        draft,
+        target.connector_account,
+        around,
+        (stage,),
     )
 
 
@@ -349,7 +354,7 @@ def find_known_breaches(
     items = tuple(
         _add_facts(item, ref, target, inline) for item, ref in zip(target.draft.items, target.refs, strict=True)
     )
-    found = _evaluate_rules(service, target, replace(target.draft, items=items), "deep", build_surroundings(service))
+    found = _evaluate_rules(service, target, replace(target.draft, items=items), "deep", build_rule_context(service))
     return (*(finding.warning() for finding in found.errors), *found.warnings)
 
 
@@ -379,7 +384,7 @@ def check_deep(
     except ApiError as error:
         errors.append(error)
     draft = replace(target.draft, items=tuple(items), option_facts=pictures)
-    found = _evaluate_rules(service, target, draft, "deep", build_surroundings(service))
+    found = _evaluate_rules(service, target, draft, "deep", build_rule_context(service))
     return TargetFindings((*errors, *_list_errors(service, target, found)), found.warnings)
 
 

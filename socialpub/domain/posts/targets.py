@@ -27,7 +27,7 @@ class TargetCandidate(NamedTuple):
     """Account that a target may mean, with the values its targets share."""
 
     row: accounts.KeyedAccountColumns
-    who: ConnectorAccount
+    connector_account: ConnectorAccount
     defaults: Mapping[str, Any]  # current defaults for omitted options
 
 
@@ -40,7 +40,7 @@ class ResolvedTarget(NamedTuple):
     refs: tuple[RawMediaRef, ...]
     assets: dict[str, MediaRow]  # its stored media by id
     draft: Draft
-    who: ConnectorAccount
+    connector_account: ConnectorAccount
 
 
 # --- Batch rules ---------------------------------------------------------------------------------------------------
@@ -146,10 +146,16 @@ class ReferencedRows(NamedTuple):
 
 def build_candidate(row: accounts.KeyedAccountColumns) -> TargetCandidate:
     """Prepare an account as a candidate."""
-    who = accounts.build_connector_account(row)
+    connector_account = accounts.build_connector_account(row)
     fields = platforms.platform(row["platform"]).defaults
     return TargetCandidate(
-        row, who, {option: who.extra[field] for option, field in fields.items() if who.extra.get(field)}
+        row,
+        connector_account,
+        {
+            option: connector_account.extra[field]
+            for option, field in fields.items()
+            if connector_account.extra.get(field)
+        },
     )
 
 
@@ -249,7 +255,7 @@ def _build_target(
     entries = request.media if target.media is None else target.media
     refs, assets = _resolve_media(media, account, entries) if entries else ((), {})
     if not (refs or target.text or target.options or target.first_comment or candidate.defaults):
-        return ResolvedTarget(index, account, account["platform"], refs, assets, shared, candidate.who)
+        return ResolvedTarget(index, account, account["platform"], refs, assets, shared, candidate.connector_account)
     comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
@@ -257,7 +263,7 @@ def _build_target(
         options=_merge_options(candidate.defaults, target.options),
         first_comment=comment.text if comment else None,
     )
-    return ResolvedTarget(index, account, account["platform"], refs, assets, draft, candidate.who)
+    return ResolvedTarget(index, account, account["platform"], refs, assets, draft, candidate.connector_account)
 
 
 def _merge_options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:

@@ -16,8 +16,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import EXPIRY_MARGIN_MS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing.intents import RunSnapshot
-from socialpub.platforms.contract import Connector, Draft, Ready, RuleContext, Tokens, Upstream
-from socialpub.platforms.contract import ConnectorAccount as Who
+from socialpub.platforms.contract import Connector, ConnectorAccount, Draft, Ready, RuleContext, Tokens, Upstream
 from socialpub.platforms.kit.rule_catalog import find_violations
 from socialpub.store.rows import PostRow
 
@@ -35,7 +34,7 @@ def build_draft(post: PostRow) -> Draft:
     )
 
 
-def build_surroundings(service: AppContext, recent_posts: int = 0) -> RuleContext:
+def build_rule_context(service: AppContext, recent_posts: int = 0) -> RuleContext:
     """Build the rule context beside the content."""
     return RuleContext(service.base_url, service.runtime.settings.security.allow_private_networks, recent_posts)
 
@@ -46,21 +45,21 @@ def plan_offline(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
     Quick, because it runs in a transaction; problems of the post are left to its run.
     """
     post, account, platform = snapshot.post, snapshot.account, platforms.platform(snapshot.post["platform"])
-    begun = snapshot.open_intent or snapshot.published or post["saved"]
-    if begun or not platform.plans_offline or post["media"] != "[]" or _has_expiring_tokens(service, snapshot):
+    is_started = snapshot.open_intent or snapshot.published or post["saved"]
+    if is_started or not platform.plans_offline or post["media"] != "[]" or _has_expiring_tokens(service, snapshot):
         return None
     connector, site = platforms.CONNECTORS.get(platform.name), service.sites[platform.name]
-    draft, who = build_draft(post), accounts.build_connector_account(account)
+    draft, connector_account = build_draft(post), accounts.build_connector_account(account)
     if connector is None or not site.enabled or any(used(draft) for used in platform.option_images.values()):
         return None
-    found = find_violations(platform, site, draft, who, build_surroundings(service), ("deep",))
-    made = None if found.errors else prepare_offline(connector, site, who, draft)
-    return made and Ready(made.plan, (*found.warnings, *made.warnings))
+    found = find_violations(platform, site, draft, connector_account, build_rule_context(service), ("deep",))
+    plan = None if found.errors else prepare_offline(connector, site, connector_account, draft)
+    return plan and Ready(plan.plan, (*found.warnings, *plan.warnings))
 
 
-def prepare_offline(connector: Connector, site: Any, who: Who, draft: Draft) -> Ready | None:
+def prepare_offline(connector: Connector, site: Any, connector_account: ConnectorAccount, draft: Draft) -> Ready | None:
     """Run `prepare` without network; None if it needs one or makes no plan."""
-    up = Upstream(_RAISING_CLIENT, _RAISING_CLIENT, site, who, cast(Tokens, _RAISING_TOKENS))
+    up = Upstream(_RAISING_CLIENT, _RAISING_CLIENT, site, connector_account, cast(Tokens, _RAISING_TOKENS))
     try:
         prepared = connector.prepare(up, draft, None)
     except Exception:  # noqa: BLE001 - the run prepares it again, and tells what is wrong

@@ -103,13 +103,16 @@ def execute(
 
 
 def claim_posts(
-    service: AppContext, tx: Tx, claims: Sequence[Claim], begun: Mapping[str, transactions.InsertedPost] | None = None
+    service: AppContext,
+    tx: Tx,
+    claims: Sequence[Claim],
+    inserted: Mapping[str, transactions.InsertedPost] | None = None,
 ) -> list[RunSnapshot | None]:
-    """Claim posts; record their plans at once where known. `begun`: inserted as claimed here."""
+    """Claim posts; record their plans at once where known. `inserted`: inserted as claimed here."""
     taken = (
         transactions.claim_posts(service, tx, claims)
-        if begun is None
-        else transactions.claim_inserted(service, tx, claims, begun)
+        if inserted is None
+        else transactions.claim_inserted(service, tx, claims, inserted)
     )
     planned = [(one, plan) for one in taken if one and (plan := _plan_offline(service, one))]
     intended = intents.record_all(service, tx, [(one, plan.plan, plan.warnings) for one, plan in planned])
@@ -266,11 +269,11 @@ class _PublishRun:
         draft = replace(offline_plan.build_draft(self.post), items=items)
         pictures = library.measure_option_images(self.fetched, post["batch"], post["platform"], draft)
         draft = replace(draft, option_facts=pictures)
-        who, around = (
+        connector_account, rule_context = (
             accounts.build_connector_account(self.snapshot.account),
-            offline_plan.build_surroundings(self.service),
+            offline_plan.build_rule_context(self.service),
         )
-        found = find_violations(self.up.platform, self.up.site, draft, who, around, ("deep",))
+        found = find_violations(self.up.platform, self.up.site, draft, connector_account, rule_context, ("deep",))
         if found.errors:
             raise found.errors[0].error(self.up.platform.pinned(self.up.site))
         self.warnings = found.warnings

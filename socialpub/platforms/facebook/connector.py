@@ -216,5 +216,5 @@ def _long_lived(up: Upstream, user_token: str, now_ms: int) -> Tokens:
 
 
 def _connected(page: Json, user_token: str, private: Json) -> OfferedAccount:
-    who = AccountIdentity(page["id"], to_text(page.get("name")) or None, {"category": page.get("category")})
-    return OfferedAccount(who, Tokens(to_text(page["access_token"]), user_token, None, private), "page")
+    identity = AccountIdentity(page["id"], to_text(page.get("name")) or None, {"category": page.get("category")})
+    return OfferedAccount(identity, Tokens(to_text(page["access_token"]), user_token, None, private), "page")

@@ -302,11 +302,11 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     tokens = exchange(GRAPH, up, f"{up.site.api_base}/access_token", params, now_ms)
     fields = {"fields": "user_id,username,name,account_type"}
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params=fields)
-    who = reply.record()
-    kind = to_text(who.get("account_type"))
+    profile = reply.record()
+    kind = to_text(profile.get("account_type"))
     if kind.upper() == "PERSONAL":
         raise GRAPH.build_violation(up, "account_type.requires_professional", Outcome.REJECTED)
-    username = to_text(who.get("username"))
+    username = to_text(profile.get("username"))
     extra = {
         "kind": "instagram_login",
         "accountType": kind or None,
@@ -314,8 +314,8 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
         "username": username,
     }
     id = GRAPH.id_of(up, "identify", reply, key="user_id")
-    shown = to_text(who.get("name")) or username or None
-    return (OfferedAccount(AccountIdentity(id, shown, extra), tokens, "account"),)
+    display_name = to_text(profile.get("name")) or username or None
+    return (OfferedAccount(AccountIdentity(id, display_name, extra), tokens, "account"),)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:

@@ -234,12 +234,12 @@ def _member(up: Upstream, by_openid: bool) -> tuple[str, str | None]:
     reply = up.http.request("GET", f"{up.site.api_base}/v2/{path}", headers=build_auth_header(up))
     if not reply.is_success:
         raise build_error(up, "identify", reply)
-    who = reply.record()
-    id = to_text(who.get("sub" if by_openid else "id"))
+    profile = reply.record()
+    id = to_text(profile.get("sub" if by_openid else "id"))
     if not id:
         raise build_unusable_error(up, "identify", reply)
-    parts = (to_text(who.get("localizedFirstName")), to_text(who.get("localizedLastName")))
-    return f"urn:li:person:{id}", to_text(who.get("name")) or " ".join(filter(None, parts)) or None
+    parts = (to_text(profile.get("localizedFirstName")), to_text(profile.get("localizedLastName")))
+    return f"urn:li:person:{id}", to_text(profile.get("name")) or " ".join(filter(None, parts)) or None
 
 
 def _pages(up: Upstream) -> list[str]:

@@ -250,12 +250,12 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
         oauth.require_scopes(PLATFORM, granted, up.site)
         tokens = replace(tokens, private={**tokens.private, "scopes": granted})
     reply = GRAPH.call(up, "identify", "GET", "me", token=tokens.access, params={"fields": "id,username,name"})
-    who = reply.record()
-    name = to_text(who.get("username"))
-    shown = to_text(who.get("name")) or name or None
+    profile = reply.record()
+    name = to_text(profile.get("username"))
+    display_name = to_text(profile.get("name")) or name or None
     return (
         OfferedAccount(
-            AccountIdentity(GRAPH.id_of(up, "identify", reply), shown, {"username": name}), tokens, "person"
+            AccountIdentity(GRAPH.id_of(up, "identify", reply), display_name, {"username": name}), tokens, "person"
         ),
     )
 

@@ -185,12 +185,12 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     wanted = told if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else told[:2]
     reply = send_request(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
     user = data_of(up, "identify", reply).get("user")
-    who = user if isinstance(user, dict) else {}
-    id, name = to_text(who.get("open_id")), to_text(who.get("username"))
+    profile = user if isinstance(user, dict) else {}
+    id, name = to_text(profile.get("open_id")), to_text(profile.get("username"))
     if not id:
         raise build_unusable_error(up, "identify", reply)
-    shown = to_text(who.get("display_name")) or name or None
-    return (OfferedAccount(AccountIdentity(id, shown, {"username": name} if name else {}), up.tokens, "person"),)
+    display_name = to_text(profile.get("display_name")) or name or None
+    return (OfferedAccount(AccountIdentity(id, display_name, {"username": name} if name else {}), up.tokens, "person"),)
 
 
 def refresh(up: Upstream, now_ms: int) -> Tokens:

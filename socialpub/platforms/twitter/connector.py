@@ -99,11 +99,11 @@ def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the account of a login; its subscription decides the length of posts."""
     params = {"user.fields": "name,subscription_type,username"}
     reply = call(up, "identify", "GET", "/2/users/me", params=params)
-    who = data_of(reply)
-    id, name = id_of(who), who.get("username")
+    profile = data_of(reply)
+    id, name = id_of(profile), profile.get("username")
     if not id or not isinstance(name, str) or not name:
         raise build_unusable_error(up, "identify", reply)
-    extra = {"username": name, "subscriptionType": str(who.get("subscription_type") or "None")}
+    extra = {"username": name, "subscriptionType": str(profile.get("subscription_type") or "None")}
     return (OfferedAccount(AccountIdentity(id, f"@{name}", extra), up.tokens, "person"),)
 
 
