@@ -138,8 +138,8 @@ def test_media_that_are_gone_or_changed_are_told(server: AppServer, alice: Perso
     made = backup_command(server, "backup", "b.zip")
     assert (made.code, made.json["ok"]) == (1, False)
     assert made.json["problems"][:2] == [
-        f"the file of media {gone.name} is missing",
-        f"the file of media {changed.name} has changed on the disk",
+        f"media file {gone.name} is missing",
+        f"media file {changed.name} has changed on disk",
     ]
     assert backup_command(server, "verify", "b.zip").code == 1
 
@@ -151,7 +151,7 @@ def test_a_backup_writes_over_nothing(server: AppServer) -> None:
     (server.home / "b.zip").write_text("mine")
     refused = backup_command(server, "backup", "b.zip")
     assert refused.code == 1
-    assert refused.error["message"].endswith("b.zip is there already. Name another file, or move it away.")
+    assert refused.error["message"].endswith("b.zip exists already. Choose another name, or move the file away.")
     assert (server.home / "b.zip").read_text() == "mine"
 
 
@@ -180,7 +180,7 @@ def test_a_restore_leaves_another_master_key_alone(server: AppServer, alice: Per
     home_of.mkdir()
     (home_of / "master.key").write_text("another")
     refused = backup_command(server, "restore", "b.zip", database=home_of / "socialpub.db")
-    assert (refused.code, "is another master key" in refused.error["message"]) == (1, True)
+    assert (refused.code, "differs from the master key" in refused.error["message"]) == (1, True)
     assert [path.name for path in home_of.iterdir() if path.suffix == ".db"] == []
 
 
@@ -208,11 +208,11 @@ def _cut(path: Path) -> None:
 @pytest.mark.parametrize(
     ("hurt", "said"),
     [
-        (_no_archive, "is no backup, or was cut short"),
-        (_other_archive, "is an archive, but no backup of socialpub"),
+        (_no_archive, "is not a backup, or is truncated"),
+        (_other_archive, "is an archive, but not a socialpub backup"),
         (_newer, "was made by a newer socialpub"),
-        (_cut, "is no backup, or was cut short"),
-        (Path.unlink, "is not there"),
+        (_cut, "is not a backup, or is truncated"),
+        (Path.unlink, "does not exist"),
     ],
 )
 @pytest.mark.parametrize("verb", ["verify", "restore"])

@@ -166,6 +166,6 @@ def test_two_backups_of_one_name_never_write_over_each_other(tmp_path: Path) -> 
     part, file = tmp_path / "part", tmp_path / "there.zip"
     part.write_text("second")
     file.write_text("first")
-    with pytest.raises(BackupError, match="made meanwhile"):
+    with pytest.raises(BackupError, match="another process has just created it"):
         creation._rename_into_place(part, file)
     assert file.read_text() == "first"

@@ -211,4 +211,4 @@ def test_the_operator_acts_in_an_organization_and_is_seen(
     server: AppServer, owner: httpx.Client, alice: Person
 ) -> None:
     who = build_operator(server.service, "command user_create", "user 0 of this machine").within(alice.organization)
-    assert who.act.organization == alice.organization
+    assert who.audit.organization == alice.organization

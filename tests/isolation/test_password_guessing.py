@@ -131,7 +131,7 @@ def test_guesses_from_ten_thousand_addresses_are_rarely_evaluated(still: Still) 
     throttle, looked_at = signin.LoginThrottle(still), 0
     for number in range(10_000):
         names = (("pair", str(number)), ("account", "a"), ("address", str(number)))
-        looked_at += throttle.guess(*names) == 0
+        looked_at += throttle.try_guess(*names) == 0
         still.skip(0.36)
     assert looked_at <= 60
 
@@ -139,23 +139,23 @@ def test_guesses_from_ten_thousand_addresses_are_rarely_evaluated(still: Still) 
 def test_signing_in_takes_back_no_guess_of_others(still: Still) -> None:
     throttle = signin.LoginThrottle(still)
     for _ in range(BRAKES["account"].free):
-        assert throttle.guess(("pair", "far"), ("account", "a"), ("address", "far")) == 0
+        assert throttle.try_guess(("pair", "far"), ("account", "a"), ("address", "far")) == 0
         still.skip(1000)
     ours = (("pair", "ours"), ("account", "a"), ("address", "ours"))
-    assert throttle.guess(*ours) == 0
-    throttle.was_right(*ours)
-    assert throttle.guess(("pair", "other"), ("account", "a"), ("address", "other")) == 0
-    assert throttle.guess(("pair", "another"), ("account", "a"), ("address", "another")) > 0
+    assert throttle.try_guess(*ours) == 0
+    throttle.accept(*ours)
+    assert throttle.try_guess(("pair", "other"), ("account", "a"), ("address", "other")) == 0
+    assert throttle.try_guess(("pair", "another"), ("account", "a"), ("address", "another")) > 0
 
 
 def test_what_the_throttle_remembers_is_bounded_and_ends(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signin, "NAMES_MAX", 100)
     throttle = signin.LoginThrottle(still)
     for number in range(1000):
-        throttle.guess(("pair", str(number)))
+        throttle.try_guess(("pair", str(number)))
     assert len(throttle) == 100
     still.skip(signin.GUESS_LIFETIME_SECONDS + 1)
-    throttle.guess(("pair", "new"))
+    throttle.try_guess(("pair", "new"))
     assert len(throttle) == 1
 
 

@@ -42,63 +42,63 @@ class BoundAction:
     run: Callable[[Tx], ActionResult]
 
 
-def bind(who: Actor, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> BoundAction:
+def bind(who: Actor, action: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> BoundAction:
     """Bind an action to its actor and arguments."""
 
     def run(tx: Tx) -> ActionResult:
-        made = verb(tx, who, *args, **kwargs)
-        return made if isinstance(made, ActionResult) else ActionResult(made)
+        result = action(tx, who, *args, **kwargs)
+        return result if isinstance(result, ActionResult) else ActionResult(result)
 
     return BoundAction(who, run)
 
 
-async def perform(who: Actor, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
+async def perform(who: Actor, action: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
     """Execute an action; return its body. Raises ApiError, with nothing written, if refused."""
-    done, _ = await _perform(bind(who, verb, *args, **kwargs))
-    return done.body
+    result, _ = await _perform(bind(who, action, *args, **kwargs))
+    return result.body
 
 
-def perform_sync(who: Actor, verb: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
+def perform_sync(who: Actor, action: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
     """Execute an action in a command, where no loop runs."""
-    return asyncio.run(perform(who, verb, *args, **kwargs))
+    return asyncio.run(perform(who, action, *args, **kwargs))
 
 
-async def respond(deed: BoundAction) -> idempotency.StoredResponse:
+async def respond(action: BoundAction) -> idempotency.StoredResponse:
     """Execute an action; return the response, which is stored for its key."""
-    _, kept = await _perform(deed)
-    return kept
+    _, response = await _perform(action)
+    return response
 
 
 async def respond_once(
-    service: AppContext, key: idempotency.IdempotencyKey | None, ask: Callable[[], Awaitable[BoundAction]]
+    service: AppContext, key: idempotency.IdempotencyKey | None, build: Callable[[], Awaitable[BoundAction]]
 ) -> idempotency.StoredResponse:
-    """Execute the action built by `ask` once per key; a repeat gets the same bytes.
+    """Execute the action built by `build` once per key; a repeat gets the same bytes.
 
-    `ask` is called after the key lookup, so that a key used for something else is refused first.
+    `build` is called after the key lookup, so that a key used for something else is refused first.
     """
 
     async def first() -> idempotency.StoredResponse:
-        return await respond(await ask())
+        return await respond(await build())
 
     return await idempotency.run_once(service, key, first)
 
 
-async def _perform(deed: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
-    done, kept = await write(deed.who.service, deed.who.scope, lambda tx: _write_result(tx, deed))
-    if done.after:
-        await done.after()
-    return done, kept
+async def _perform(action: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
+    result, response = await write(action.who.service, action.who.scope, lambda tx: _write_result(tx, action))
+    if result.after:
+        await result.after()
+    return result, response
 
 
-def _write_result(tx: Tx, deed: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
-    who = deed.who
+def _write_result(tx: Tx, action: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
+    who = action.who
     idempotency.check_unused(who.service, who.key)
-    done = deed.run(tx)
-    if done.is_act:
-        audit_log.record(who.service, tx, who.act, done.subject or _get_body_id(done.body))
-    kept = idempotency.StoredResponse(done.status, dumps(done.body))
-    idempotency.insert(who.service, tx, who.key, kept, secret=done.secret)
-    return done, kept
+    result = action.run(tx)
+    if result.is_audited:
+        audit_log.record(who.service, tx, who.audit, result.subject or _get_body_id(result.body))
+    response = idempotency.StoredResponse(result.status, dumps(result.body))
+    idempotency.insert(who.service, tx, who.key, response, secret=result.secret)
+    return result, response
 
 
 def _get_body_id(body: ActionBody) -> str | None:
@@ -115,31 +115,31 @@ def write(service: AppContext, scope: Scope, run: Callable[[Tx], T]) -> DbFuture
     role.
     """
 
-    def act(tx: Tx) -> T:
+    def run_authorized(tx: Tx) -> T:
         check_scope(service, scope)
         return run(tx)
 
-    return service.write(act)
+    return service.write(run_authorized)
 
 
-def write_together(service: AppContext, scope: Scope, verb: GroupAction[W, T], what: W) -> DbFuture[T]:
+def write_together(service: AppContext, scope: Scope, action: GroupAction[W, T], value: W) -> DbFuture[T]:
     """Run an action that can handle several requests in one transaction.
 
-    `verb` gets every `what` and returns the results in their order. If one is refused or fails, each is run alone.
+    `action` gets every `value` and returns the results in their order. If one is refused or fails, each is run alone.
     """
-    return service.write_together(_add_authorization(verb), (service, scope, what))
+    return service.write_together(_add_authorization(action), (service, scope, value))
 
 
 @functools.cache
-def _add_authorization(verb: GroupAction[W, T]) -> GroupAction[tuple[AppContext, Scope, W], T]:
+def _add_authorization(action: GroupAction[W, T]) -> GroupAction[tuple[AppContext, Scope, W], T]:
     """Wrap the action in an authorization check; cached, because groups form by function."""
 
-    def act(tx: Tx, asked: Sequence[tuple[AppContext, Scope, W]]) -> Sequence[T]:
-        for scope, service in {scope: service for service, scope, _ in asked}.items():
+    def run_authorized(tx: Tx, inputs: Sequence[tuple[AppContext, Scope, W]]) -> Sequence[T]:
+        for scope, service in {scope: service for service, scope, _ in inputs}.items():
             check_scope(service, scope)
-        return verb(tx, [what for *_, what in asked])
+        return action(tx, [value for *_, value in inputs])
 
-    return act
+    return run_authorized
 
 
 def check_scope(service: AppContext, scope: Scope) -> None:

@@ -19,17 +19,17 @@ class Actor(NamedTuple):
 
     service: AppContext
     scope: Scope
-    act: audit_log.AuditContext
+    audit: audit_log.AuditContext
     key: idempotency.IdempotencyKey | None = None
 
     @property
     def request_id(self) -> str:
-        return self.act.request_id
+        return self.audit.request_id
 
     def within(self, organization: str) -> Actor:
         """Act as the operator within one organization."""
-        act = self.act._replace(organization=organization)
-        return self._replace(scope=replace(self.scope, organization=organization), act=act)
+        audit = self.audit._replace(organization=organization)
+        return self._replace(scope=replace(self.scope, organization=organization), audit=audit)
 
 
 def build_operator(service: AppContext, verb: str, address: str = "") -> Actor:
@@ -44,7 +44,7 @@ class ActionResult:
     `subject`: id of the row created or changed; default: the body's `id`.
     `secret`: the body shows a secret, so the stored response is encrypted.
     `after`: awaited after the commit.
-    `is_act`: something changed, so the action goes into the audit log.
+    `is_audited`: something changed, so the action goes into the audit log.
     """
 
     body: ActionBody
@@ -52,7 +52,7 @@ class ActionResult:
     subject: str | None = None
     secret: bool = False
     after: Callable[[], Awaitable[object]] | None = field(default=None, compare=False)
-    is_act: bool = True
+    is_audited: bool = True
 
 
 P = ParamSpec("P")

@@ -28,15 +28,16 @@ class AuditContext(NamedTuple):
     request_id: str = ""
 
 
-def record(service: AppContext, tx: Tx, act: AuditContext, subject: str | None) -> None:
+def record(service: AppContext, tx: Tx, context: AuditContext, subject: str | None) -> None:
     """Insert the audit row; `subject` is the id of the row created or changed."""
-    record_all(service, tx, ((act, subject),))
+    record_all(service, tx, ((context, subject),))
 
 
-def record_all(service: AppContext, tx: Tx, acts: Sequence[tuple[AuditContext, str | None]]) -> None:
+def record_all(service: AppContext, tx: Tx, entries: Sequence[tuple[AuditContext, str | None]]) -> None:
     """Insert the audit rows of several actions, each with its subject."""
     rows = [
-        (act.verb, act.organization, act.key, act.user, subject, act.address, act.request_id) for act, subject in acts
+        (context.verb, context.organization, context.key, context.user, subject, context.address, context.request_id)
+        for context, subject in entries
     ]
     sql.insert(acceptance.INSERT_AUDIT, rows, (service.now_ms,))
 

@@ -47,34 +47,34 @@ class AuditRecord(NamedTuple):
 class AuditPage:
     """Page of the audit log: rows, display names by id, and the cursor of the next page."""
 
-    acts: Sequence[AuditRecord]
+    rows: Sequence[AuditRecord]
     names: dict[str, str]
     posts: dict[str, str]  # page address by batch id
     cursor: str | None
 
 
-def load_page(service: AppContext, scope: Scope, wanted: AuditFilter) -> AuditPage:
+def load_page(service: AppContext, scope: Scope, query: AuditFilter) -> AuditPage:
     """Load one page of the organization's audit log. Raises ApiError `cursor`."""
-    before, number = wanted.before or _FAR_FUTURE_MS, "0"
-    if wanted.cursor:
-        before, number = cursors.decode(service, LISTING, scope.organization, wanted.cursor)
-    given = (scope.organization, before, int(number), wanted.since or 0, PAGE_SIZE + 1)
-    found = [AuditRecord(*row) for row in _select_rows(wanted, given)]
-    shown = found[:PAGE_SIZE]
+    before, number = query.before or _FAR_FUTURE_MS, "0"
+    if query.cursor:
+        before, number = cursors.decode(service, LISTING, scope.organization, query.cursor)
+    bounds = (scope.organization, before, int(number), query.since or 0, PAGE_SIZE + 1)
+    found = [AuditRecord(*row) for row in _select_rows(query, bounds)]
+    rows = found[:PAGE_SIZE]
     more = len(found) > PAGE_SIZE
-    cursor = cursors.encode(service, LISTING, scope.organization, shown[-1].at, str(shown[-1].number)) if more else None
-    return AuditPage(shown, _load_display_names(scope, shown), _map_batch_links(scope, shown), cursor)
+    cursor = cursors.encode(service, LISTING, scope.organization, rows[-1].at, str(rows[-1].number)) if more else None
+    return AuditPage(rows, _load_display_names(scope, rows), _map_batch_links(scope, rows), cursor)
 
 
-def _select_rows(wanted: AuditFilter, given: tuple[object, ...]) -> list[Any]:
-    verbs = None if wanted.verbs is None else json.dumps(wanted.verbs)
-    if wanted.person is not None and verbs is not None:
-        return sql.fetch_all(audit_log.PAGE_OF_USER_AND_VERBS, (*given, wanted.person, verbs))
-    if wanted.person is not None:
-        return sql.fetch_all(audit_log.PAGE_OF_USER, (*given, wanted.person))
+def _select_rows(query: AuditFilter, bounds: tuple[object, ...]) -> list[Any]:
+    verbs = None if query.verbs is None else json.dumps(query.verbs)
+    if query.person is not None and verbs is not None:
+        return sql.fetch_all(audit_log.PAGE_OF_USER_AND_VERBS, (*bounds, query.person, verbs))
+    if query.person is not None:
+        return sql.fetch_all(audit_log.PAGE_OF_USER, (*bounds, query.person))
     if verbs is not None:
-        return sql.fetch_all(audit_log.PAGE_OF_VERBS, (*given, verbs))
-    return sql.fetch_all(audit_log.PAGE, given)
+        return sql.fetch_all(audit_log.PAGE_OF_VERBS, (*bounds, verbs))
+    return sql.fetch_all(audit_log.PAGE, bounds)
 
 
 def list_users(scope: Scope) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def _map_batch_links(scope: Scope, rows: Sequence[AuditRecord]) -> dict[str, str
 def _load_display_names(scope: Scope, rows: Sequence[AuditRecord]) -> dict[str, str]:
     """Map the ids in these rows to display names; things without a name are left out."""
     ids = sorted({id for row in rows for id in (row.key, row.user, row.subject) if id})
-    named = {}
+    names = {}
     for table, name in (
         (Profile, Profile.name),
         (Account, Account.display_name),
@@ -108,5 +108,5 @@ def _load_display_names(scope: Scope, rows: Sequence[AuditRecord]) -> dict[str, 
         (User, User.email),
     ):
         mine = (table.organization == scope.organization) & table.id.in_(ids)
-        named.update({id: name for id, name in table.select(table.id, name).where(mine).tuples() if name})
-    return named
+        names.update({id: name for id, name in table.select(table.id, name).where(mine).tuples() if name})
+    return names

@@ -72,19 +72,19 @@ async def run_once(
     """
     if key is None:
         return await run()
-    found = await _replay(service, key, wait=0)
-    if found is None:
+    response = await _replay(service, key, wait=0)
+    if response is None:
         try:
             return await run()
         except KeyInUseError:
-            found = await _wait_for_other(service, key)
-    return found
+            response = await _wait_for_other(service, key)
+    return response
 
 
 async def run_once_unchecked(
     service: AppContext, key: IdempotencyKey, run: Callable[[], Awaitable[StoredResponse]]
 ) -> StoredResponse:
-    """Execute `run`, which looks up the key itself (raising InUseError), once per key.
+    """Execute `run`, which looks up the key itself (raising KeyInUseError), once per key.
 
     An error of `run` is raised only if no record of the key exists.
     """
@@ -93,16 +93,16 @@ async def run_once_unchecked(
     except KeyInUseError:
         return await _wait_for_other(service, key)
     except ApiError:
-        found = await _replay(service, key, wait=0)
-        if found is None:
+        response = await _replay(service, key, wait=0)
+        if response is None:
             raise
-        return found
+        return response
 
 
 async def _wait_for_other(service: AppContext, key: IdempotencyKey) -> StoredResponse:
-    found = await _replay(service, key, wait=SAME_KEY_WAIT_SECONDS)
-    assert found is not None, "it waits, or says that it is in progress"
-    return found
+    response = await _replay(service, key, wait=SAME_KEY_WAIT_SECONDS)
+    assert response is not None, "with a wait, it returns a response or raises"
+    return response
 
 
 async def _replay(service: AppContext, key: IdempotencyKey, wait: float) -> StoredResponse | None:
@@ -119,7 +119,7 @@ async def _replay(service: AppContext, key: IdempotencyKey, wait: float) -> Stor
     )
     if row is None:
         raise rule_error("idempotency_key.in_progress", retry_after=SAME_KEY_RETRY_SECONDS)
-    assert row["status"] is not None, "only a finished one is waited for"
+    assert row["status"] is not None, "only a finished record is returned"
     return StoredResponse(row["status"], _decrypt_body(service, row), replayed=True, batch=row["batch"])
 
 
@@ -135,7 +135,7 @@ def _find_finished(key: IdempotencyKey, now: int) -> IdempotencyRecordRow | None
 
 
 def check_unused(service: AppContext, key: IdempotencyKey | None) -> None:
-    """Raise InUseError if the key is taken. Call in the write's transaction."""
+    """Raise KeyInUseError if the key is taken. Call in the write's transaction."""
     if key is not None and _find_record(key, service.now_ms) is not None:
         raise KeyInUseError
 
@@ -144,44 +144,44 @@ def insert(
     service: AppContext,
     tx: Tx,
     key: IdempotencyKey | None,
-    answer: StoredResponse | None,
+    response: StoredResponse | None,
     *,
     batch: str | None = None,
     secret: bool = False,
 ) -> None:
     """Insert the key's record after `check_unused`; `secret` encrypts the stored body."""
     if key is not None:
-        sql.insert(acceptance.INSERT_IDEMPOTENCY, [build_row(service, tx, key, answer, batch=batch, secret=secret)])
+        sql.insert(acceptance.INSERT_IDEMPOTENCY, [build_row(service, tx, key, response, batch=batch, secret=secret)])
 
 
 def build_row(
     service: AppContext,
     tx: Tx,
     key: IdempotencyKey,
-    answer: StoredResponse | None,
+    response: StoredResponse | None,
     *,
     batch: str | None = None,
     secret: bool = False,
 ) -> SqlRow:
-    """Build the record for `acceptance.REMEMBER`, in this transaction."""
-    now, body = service.now_ms, _encrypt_body(service, key.id, answer, secret=secret) if answer else None
+    """Build the record for `acceptance.INSERT_IDEMPOTENCY`, in this transaction."""
+    now, body = service.now_ms, _encrypt_body(service, key.id, response, secret=secret) if response else None
     ends = now + int(service.runtime.settings.retention.idempotency * 1000)
-    if answer:
+    if response:
         tx.after_commit(lambda: service.hub.notify(f"key:{key.id}"))
-    status = answer.status if answer else None
+    status = response.status if response else None
     return key.id, key.organization, key.fingerprint, status, body, int(secret), batch, now, ends
 
 
-def store_response(service: AppContext, tx: Tx, key_id: str, answer: StoredResponse) -> None:
+def store_response(service: AppContext, tx: Tx, key_id: str, response: StoredResponse) -> None:
     """Store the response of a key that was inserted without one."""
-    sql.execute(acceptance.SET_IDEMPOTENCY_RESPONSE, (answer.status, answer.body, 0, key_id))
+    sql.execute(acceptance.SET_IDEMPOTENCY_RESPONSE, (response.status, response.body, 0, key_id))
     tx.after_commit(lambda: service.hub.notify(f"key:{key_id}"))
 
 
-def _encrypt_body(service: AppContext, key_id: str, answer: StoredResponse, *, secret: bool) -> str:
+def _encrypt_body(service: AppContext, key_id: str, response: StoredResponse, *, secret: bool) -> str:
     if not secret:
-        return answer.body
-    return service.runtime.vault.seal(answer.body.encode(), ("idempotency", "body", key_id))
+        return response.body
+    return service.runtime.vault.seal(response.body.encode(), ("idempotency", "body", key_id))
 
 
 def find_response(service: AppContext, key: IdempotencyKey) -> StoredResponse | None:
@@ -189,12 +189,12 @@ def find_response(service: AppContext, key: IdempotencyKey) -> StoredResponse | 
     row = _find_finished(key, service.now_ms)
     if row is None:
         return None
-    assert row["status"] is not None, "it is finished"
+    assert row["status"] is not None, "the record is finished"
     return StoredResponse(row["status"], _decrypt_body(service, row), batch=row["batch"])
 
 
 def _decrypt_body(service: AppContext, row: IdempotencyRecordRow) -> str:
-    assert row["body"] is not None, "it is kept with the status"
+    assert row["body"] is not None, "it is stored with the status"
     if not row["sealed"]:
         return row["body"]
     return service.runtime.vault.open(row["body"], ("idempotency", "body", row["id"])).decode()

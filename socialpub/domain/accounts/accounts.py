@@ -210,9 +210,9 @@ def connect(
         & (Account.platform == platform)
         & (Account.platform_account_id == identity.platform_account_id)
     )
-    known = find_row_where(Account, same)
-    account = known["id"] if known else service.runtime.ids.uuid()
-    extra = json.loads(known["extra"]) if known else {}
+    existing = find_row_where(Account, same)
+    account = existing["id"] if existing else service.runtime.ids.uuid()
+    extra = json.loads(existing["extra"]) if existing else {}
     values = {
         "display_name": identity.display_name,
         "extra": json.dumps(extra | dict(identity.extra)),
@@ -220,8 +220,8 @@ def connect(
         "attention": None,
         **build_columns(service, account, platform, tokens),
     }
-    if known:
-        revocation.revoke_replaced(service, tx, known, tokens)
+    if existing:
+        revocation.revoke_replaced(service, tx, existing, tokens)
         Account.update(**values).where(same).execute()
     else:
         Account.insert(
@@ -233,7 +233,7 @@ def connect(
             created_at=values["updated_at"],
             **values,
         ).execute()
-    return to_body(get_row(Account, account)), known is None
+    return to_body(get_row(Account, account)), existing is None
 
 
 def login(service: AppContext, platform: str, fields: Mapping[str, str]) -> tuple[AccountIdentity, Tokens]:
@@ -280,8 +280,8 @@ def disconnect(
     account fails when claimed. The row stays for the post log; reconnecting revives its id.
     """
     row, now = find(scope, account), service.now_ms
-    gone = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
-    Account.update(disconnected_at=now, updated_at=now, **gone).where(Account.id == account).execute()
+    cleared = {"secret": None, "token_expires_at": None, "ends_at": None, "renewed_at": None, "renewal_at": None}
+    Account.update(disconnected_at=now, updated_at=now, **cleared).where(Account.id == account).execute()
     if not keep:
         cancel_posts(service, tx, account, request_id)
     return row
@@ -300,8 +300,8 @@ def cancel_posts(service: AppContext, tx: Tx, account: str, request_id: str, at_
 def count_queued(service: AppContext, scope: Scope, account: str) -> int:
     """Count the queued posts of an account. Raises ApiError `not_found`."""
     find(scope, account)
-    found: int = sql.fetch_value(maintenance.COUNT_WAITING, (account, service.now_ms))
-    return found
+    count: int = sql.fetch_value(maintenance.COUNT_WAITING, (account, service.now_ms))
+    return count
 
 
 def run_cancel_job(service: AppContext, claim: Claim, stopping: Callable[[], bool]) -> None:
@@ -337,8 +337,8 @@ class CancelablePost(post_states.PreparedColumns):
 
 def _select_cancelable(account: str, at_ms: int, limit: int | None = None) -> list[CancelablePost]:
     """Select the posts queued at `at_ms`: the account may have been reconnected since."""
-    found = sql.fetch_all(maintenance.FIND_WAITING, (account, at_ms, -1 if limit is None else limit))
-    return [{"id": post, "platform": platform, "saved": saved} for post, platform, saved in found]
+    rows = sql.fetch_all(maintenance.FIND_WAITING, (account, at_ms, -1 if limit is None else limit))
+    return [{"id": post, "platform": platform, "saved": saved} for post, platform, saved in rows]
 
 
 def _exclude_remote(posts: Sequence[CancelablePost]) -> list[str]:

@@ -34,10 +34,10 @@ class PlatformAppView:
     in_settings: bool = False
     lost: bool = False
     known_at: int | None = None  # time of the platform's last confirmation
-    typed_at: int | None = None
+    entered_at: int | None = None
 
     @property
-    def is_there(self) -> bool:
+    def is_usable(self) -> bool:
         return bool(self.client_id) and not self.lost
 
 
@@ -46,7 +46,7 @@ class AppCheckResult:
     """Platform's verdict on an app, with a sentence for the owner."""
 
     is_known: bool
-    said: str
+    message: str
 
 
 # --- Reading -------------------------------------------------------------------------------------------------------
@@ -95,7 +95,9 @@ def get_app(service: AppContext, platform: Platform) -> PlatformAppView:
     if row is None:
         return PlatformAppView(platform, "")
     lost = not site.client_secret
-    return PlatformAppView(platform, row["client_id"], lost=lost, known_at=row["known_at"], typed_at=row["updated_at"])
+    return PlatformAppView(
+        platform, row["client_id"], lost=lost, known_at=row["known_at"], entered_at=row["updated_at"]
+    )
 
 
 def count_accounts(scope: Scope, platform: Platform) -> int:
@@ -116,8 +118,8 @@ async def check_app(
     Raises ApiError `platform_not_enabled` if the platform refuses it.
     """
     if platform.oauth is None or platform.oauth.app_check is None:
-        said = f"{platform.label} offers no way to check the app. Connect an account to test it."
-        return AppCheckResult(False, said)
+        message = f"{platform.label} offers no way to check the app. Connect an account to test it."
+        return AppCheckResult(False, message)
     used = service.sites[platform.name]
     site = service.sites.with_app(platform.name, app.client_id, app.client_secret) if app else used
     try:

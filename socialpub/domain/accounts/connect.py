@@ -154,7 +154,7 @@ def start(tx: Tx, who: Actor, name: str, wanted: str | None, invited: PushedLogi
     else:
         descriptor = {"type": "oauth", "authorizeUrl": _start_authorization(service, tx, scope, platform, profile)}
     body: ConnectBody = {"platform": name, "state": platform.state, "descriptor": descriptor}
-    return ActionResult(body, subject=name, secret=True, is_act=False)  # nothing is connected yet
+    return ActionResult(body, subject=name, secret=True, is_audited=False)  # nothing is connected yet
 
 
 def describe_credentials(platform: Platform) -> CredentialsDescriptor:
@@ -233,19 +233,19 @@ async def complete_with_code(
 
     `iss` is the issuer of the code, if given (RFC 9207).
     """
-    platform, typed = get_ready_platform(service, name), upstreams.build_login_share_key(name, scope.organization)
-    for share in (typed, ShareKey(name, scope.organization)):  # use the state up only if the pool has room
+    platform, custom = get_ready_platform(service, name), upstreams.build_login_share_key(name, scope.organization)
+    for share in (custom, ShareKey(name, scope.organization)):  # use the state up only if the pool has room
         upstreams.choose_executor(service, share).admit(share)
     row = await actions.write(service, scope, lambda tx: _use_up_attempt(service, tx, scope, name, state))
     secret = _decrypt(service, row, "secret")
-    share = typed if "invited" in secret else ShareKey(name, scope.organization)
-    found = await _submit(service, share, lambda: _exchange_code(service, platform, code, secret, iss))
-    if not found:
+    share = custom if "invited" in secret else ShareKey(name, scope.organization)
+    offered = await _submit(service, share, lambda: _exchange_code(service, platform, code, secret, iss))
+    if not offered:
         raise ApiError("platform_auth_failed", "This login gives access to no account that can publish.", platform=name)
-    if len(found) == 1:
-        return LoginResult(row["profile"], found)
-    await actions.write(service, scope, lambda tx: _save_choices(service, tx, row["id"], found))
-    return LoginResult(row["profile"], found, row["id"])
+    if len(offered) == 1:
+        return LoginResult(row["profile"], offered)
+    await actions.write(service, scope, lambda tx: _save_choices(service, tx, row["id"], offered))
+    return LoginResult(row["profile"], offered, row["id"])
 
 
 async def decline(service: AppContext, scope: Scope, name: str, state: str, reason: str) -> ApiError:
@@ -266,8 +266,8 @@ async def find_choices(service: AppContext, scope: Scope, name: str, state: str)
     row = await service.read(lambda: _find_attempt(service, scope, name, state))
     if row is None or row["choices"] is None:
         return None
-    found = tuple(_decode_choice(packed) for packed in _decrypt(service, row, "choices"))
-    return LoginResult(row["profile"], found, row["id"])
+    offered = tuple(_decode_choice(packed) for packed in _decrypt(service, row, "choices"))
+    return LoginResult(row["profile"], offered, row["id"])
 
 
 async def complete_with_choice(service: AppContext, scope: Scope, name: str, state: str, choice: str) -> LoginResult:
@@ -289,8 +289,8 @@ async def complete_with_fields(
     get_ready_platform(service, name)
     profile = await service.read(lambda: choose_profile(scope, wanted))
     share = upstreams.build_login_share_key(name, scope.organization)
-    identity, found = await run_in_thread(service, share, lambda: accounts.login(service, name, fields))
-    return LoginResult(profile, (OfferedAccount(identity, found),))
+    identity, new_tokens = await run_in_thread(service, share, lambda: accounts.login(service, name, fields))
+    return LoginResult(profile, (OfferedAccount(identity, new_tokens),))
 
 
 def _find_attempt(service: AppContext, scope: Scope, name: str, state: str) -> ConnectAttemptRow | None:
@@ -332,16 +332,16 @@ def _exchange_code(
     connector = cast(SupportsOAuth, platforms.CONNECTORS[platform.name])
     with tokens.open_upstream(service, platform.name, Who(""), Tokens("")) as up:
         uri, now = build_redirect_uri(service, platform), service.now_ms
-        found = oauth.exchange(platform, up.http, up.site, code, uri, verifier, now)
+        new_tokens = oauth.exchange(platform, up.http, up.site, code, uri, verifier, now)
         try:
-            return connector.identify(replace(up, tokens=found), now)
+            return connector.identify(replace(up, tokens=new_tokens), now)
         except ApiError as error:
-            error.platform_response = tokens.redact_reply(error.platform_response, found)
+            error.platform_response = tokens.redact_reply(error.platform_response, new_tokens)
             raise
 
 
-def _save_choices(service: AppContext, tx: Tx, attempt: str, found: tuple[OfferedAccount, ...]) -> None:
-    sealed = _encrypt(service, attempt, "choices", [_encode_choice(one) for one in found])
+def _save_choices(service: AppContext, tx: Tx, attempt: str, offered: tuple[OfferedAccount, ...]) -> None:
+    sealed = _encrypt(service, attempt, "choices", [_encode_choice(one) for one in offered])
     ConnectAttempt.update(choices=sealed, ends_at=service.now_ms + ATTEMPT_MS).where(
         ConnectAttempt.id == attempt
     ).execute()

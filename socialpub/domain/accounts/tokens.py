@@ -158,8 +158,8 @@ def _log_refresh(service: AppContext, row: AccountRow, began: float, error: Base
     """Log a refresh; of an error only the code, since a platform's text may contain anything."""
     why = f": {error.code}" if isinstance(error, ApiError) else ": the process stopped" if error else ""
     took = (service.runtime.clock.monotonic() - began) * 1000
-    known = (row["id"], row["platform"], "not refreshed" if error else "refreshed", took, why)
-    log.log(logging.WARNING if error else logging.INFO, _REFRESH_LINE, *known, extra=_LOG_FIELDS)
+    fields = (row["id"], row["platform"], "not refreshed" if error else "refreshed", took, why)
+    log.log(logging.WARNING if error else logging.INFO, _REFRESH_LINE, *fields, extra=_LOG_FIELDS)
 
 
 _REFRESH_LINE = "account %s, %s: its tokens were %s, %.0f ms%s"
@@ -294,9 +294,9 @@ def _record_failure(service: AppContext, row: AccountRow, current: Tokens, error
     if error.code == "platform_auth_failed" and error.token_refused:
         reason = redact_reply(error.message, current)
         service.write(lambda tx: mark_revoked(service, tx, row["id"], reason, secret=row["secret"])).result()
-        gone = rule_error("account.reconnect_required", platform_response=error.platform_response)
-        gone.platform = error.platform
-        return gone
+        ended = rule_error("account.reconnect_required", platform_response=error.platform_response)
+        ended.platform = error.platform
+        return ended
     if attention.is_fixable_by_owner(error):
         service.write(lambda tx: attention.save(service, tx, row["id"], error)).result()
     if error.outcome not in (None, Outcome.AMBIGUOUS):
@@ -362,7 +362,7 @@ def _restore_refresh_time(service: AppContext, row: AccountRow) -> None:
 
 
 def _try_save(service: AppContext, row: AccountRow, mine: TokenRefreshState) -> bool:
-    """Store the tokens kept in memory; return False, and keep them, if that fails."""
+    """Store the tokens that are only in memory; return False if that fails."""
     assert mine.unsaved is not None, "the caller has just set or seen it"
     old, fresh = mine.unsaved
     try:
@@ -395,22 +395,22 @@ def _find_unsaved(service: AppContext, row: AccountRow, mine: TokenRefreshState)
 
 def has_unsaved(service: AppContext) -> bool:
     """Return whether new tokens are still to be stored."""
-    return any(known.unsaved for known in list(service.upstream.renewals.values()))
+    return any(state.unsaved for state in list(service.upstream.renewals.values()))
 
 
 def save_unsaved(service: AppContext) -> int:
     """Retry to store unsaved tokens; return how many accounts remain."""
-    waiting = [(account, known) for account, known in list(service.upstream.renewals.items()) if known.unsaved]
-    for account, known in waiting:
-        if not known.lock.acquire(blocking=False):
+    waiting = [(account, state) for account, state in list(service.upstream.renewals.items()) if state.unsaved]
+    for account, state in waiting:
+        if not state.lock.acquire(blocking=False):
             continue  # a refresh holds it, and stores them first
         try:
             row = service.read(functools.partial(_find_row, account)).result()
             if row is not None:
-                _find_unsaved(service, row, known)
+                _find_unsaved(service, row, state)
         finally:
-            known.lock.release()
-    return sum(known.unsaved is not None for _, known in waiting)
+            state.lock.release()
+    return sum(state.unsaved is not None for _, state in waiting)
 
 
 def mark_revoked(service: AppContext, tx: Tx, account: str, reason: str, *, secret: str | None = None) -> None:
@@ -459,10 +459,10 @@ def digest(tokens: Tokens) -> str:
 
 def emit_revoked(service: AppContext, tx: Tx, account: str, at_ms: int, reason: str) -> None:
     row = get_row(Account, account)
-    named = (account, row["platform"])
+    fields = (account, row["platform"])
     tx.after_commit(
         lambda: log.warning(
-            "account %s, %s: its access has expired or was revoked; its owner has to reconnect it", *named
+            "account %s, %s: its access has expired or was revoked; its owner has to reconnect it", *fields
         )
     )
     data: TokenRevoked = {**_build_common(row), "revokedAt": format_iso(at_ms), "reason": reason}
@@ -471,9 +471,9 @@ def emit_revoked(service: AppContext, tx: Tx, account: str, at_ms: int, reason: 
 
 def emit_expiring(service: AppContext, tx: Tx, account: str, ends_ms: int) -> None:
     row, days = get_row(Account, account), (ends_ms - service.now_ms) // DAY_MS
-    named = (account, row["platform"], format_iso(ends_ms))
+    fields = (account, row["platform"], format_iso(ends_ms))
     tx.after_commit(
-        lambda: log.warning("account %s, %s: its access expires at %s unless its owner reconnects it", *named)
+        lambda: log.warning("account %s, %s: its access expires at %s unless its owner reconnects it", *fields)
     )
     data: TokenExpiring = {**_build_common(row), "expiresAt": format_iso(ends_ms), "daysUntilExpiry": days}
     events.emit(service, tx, "token.expiring", row["organization"], data, profile=row["profile"])

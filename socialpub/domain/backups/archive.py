@@ -94,14 +94,14 @@ def copy_stream(source: IO[bytes], into: IO[bytes] | None, moved: ByteCounter) -
     return digest.hexdigest()
 
 
-def count_bytes(what: str, total: int, told: BackupProgressCallback) -> ByteCounter:
+def count_bytes(what: str, total: int, progress: BackupProgressCallback) -> ByteCounter:
     """Wrap a progress callback to count the bytes done of `total`."""
     done = 0
 
     def moved(count: int) -> None:
         nonlocal done
         done += count
-        told(what, done, total)
+        progress(what, done, total)
 
     return moved
 
@@ -122,9 +122,9 @@ class ArchiveReader:
         try:
             self._zip = zipfile.ZipFile(path)
         except FileNotFoundError as error:
-            raise BackupError(f"{path} is not there.") from error
+            raise BackupError(f"{path} does not exist.") from error
         except (OSError, zipfile.BadZipFile) as error:
-            raise BackupError(f"{path} is no backup, or was cut short ({error}).") from error
+            raise BackupError(f"{path} is not a backup, or is truncated ({error}).") from error
         try:
             self._members = self._known_members()
             self.manifest = self._manifest()
@@ -147,18 +147,18 @@ class ArchiveReader:
 
     def key(self) -> bytes | None:
         """Return the master key file, or None."""
-        return self._small(KEY, KEY_MAX) if KEY in self._members else None
+        return self._read_small(KEY, KEY_MAX) if KEY in self._members else None
 
-    def pour_database(self, into: IO[bytes], moved: ByteCounter) -> None:
+    def extract_database(self, into: IO[bytes], moved: ByteCounter) -> None:
         """Extract the database. Raises BackupError if its hash differs."""
-        if self._pour(DATABASE, into, moved) != self.manifest.database_sha256:
-            raise BackupError(f"{self.path} is damaged: the database in it is not what was put in.")
+        if self._extract(DATABASE, into, moved) != self.manifest.database_sha256:
+            raise BackupError(f"{self.path} is damaged: the database in it has changed.")
 
-    def pour_media(self, sha256: str, into: IO[bytes] | None, moved: ByteCounter) -> bool:
+    def extract_media(self, sha256: str, into: IO[bytes] | None, moved: ByteCounter) -> bool:
         """Extract a media file; return whether its bytes match its name."""
-        return self._pour(MEDIA + sha256, into, moved) == sha256
+        return self._extract(MEDIA + sha256, into, moved) == sha256
 
-    def _pour(self, name: str, into: IO[bytes] | None, moved: ByteCounter) -> str:
+    def _extract(self, name: str, into: IO[bytes] | None, moved: ByteCounter) -> str:
         try:
             with self._zip.open(self._members[name]) as source:
                 return copy_stream(source, into, moved)
@@ -169,23 +169,23 @@ class ArchiveReader:
         members = {member.filename: member for member in self._zip.infolist()}
         strange = [name for name in members if not _is_known_entry(name)]
         if strange or not {MANIFEST, DATABASE} <= members.keys() or len(members) != len(self._zip.infolist()):
-            raise BackupError(f"{self.path} is an archive, but no backup of socialpub.")
+            raise BackupError(f"{self.path} is an archive, but not a socialpub backup.")
         return members
 
     def _manifest(self) -> BackupManifest:
         try:
-            found = BackupManifest.model_validate(json_codec.loads(self._small(MANIFEST, MANIFEST_MAX)))
+            found = BackupManifest.model_validate(json_codec.loads(self._read_small(MANIFEST, MANIFEST_MAX)))
         except (ValueError, ValidationError) as error:
             raise BackupError(f"{self.path} is damaged: its manifest cannot be read.") from error
         if found.format > FORMAT:
             raise BackupError(f"{self.path} was made by a newer socialpub ({found.version}); install that version.")
         return found
 
-    def _small(self, name: str, most: int) -> bytes:
+    def _read_small(self, name: str, most: int) -> bytes:
         if self._members[name].file_size > most:
             raise BackupError(f"{self.path} is damaged: {name} is too large.")
         into = io.BytesIO()
-        self._pour(name, into, lambda _: None)
+        self._extract(name, into, lambda _: None)
         return into.getvalue()
 
 

@@ -40,24 +40,30 @@ class BackupReport:
 
 
 def create_backup(
-    source: SnapshotSource, settings: Settings, file: Path, now_ms: int, told: BackupProgressCallback, *, with_key: bool
+    source: SnapshotSource,
+    settings: Settings,
+    file: Path,
+    now_ms: int,
+    progress: BackupProgressCallback,
+    *,
+    with_key: bool,
 ) -> BackupReport:
     """Write a backup to a new file. Raises BackupError and leaves nothing on failure."""
     if file.exists():
-        raise BackupError(f"{file} is there already. Name another file, or move it away.")
+        raise BackupError(f"{file} exists already. Choose another name, or move the file away.")
     key = _read_key(settings) if with_key else None
     try:
-        with create_folder(file.parent, PART_PREFIX) as desk, _pin_media(settings.data_dir / "media") as pins:
-            part, copy = desk / "backup.zip", desk / DATABASE
-            problems = _create_snapshot(source, settings, copy, pins, told)
+        with create_folder(file.parent, PART_PREFIX) as staging, _pin_media(settings.data_dir / "media") as pins:
+            part, copy = staging / "backup.zip", staging / DATABASE
+            problems = _create_snapshot(source, settings, copy, pins, progress)
             fault_injection.hit("backup.snapshot")
             manifest = _build_manifest(copy, pins, now_ms)
             with os.fdopen(private_files.replace(part), "wb") as into:
-                problems += _write_archive(into, manifest, copy, pins, key, told)
+                problems += _write_archive(into, manifest, copy, pins, key, progress)
                 into.flush()
                 os.fsync(into.fileno())
             fault_injection.hit("backup.mid")
-            found = verification.verify_backup(part, told)
+            found = verification.verify_backup(part, progress)
             fault_injection.hit("backup.checked")
             _rename_into_place(part, file)
             fault_injection.hit("backup.named")
@@ -80,7 +86,7 @@ def _rename_into_place(part: Path, file: Path) -> None:
     try:
         os.link(part, file)
     except FileExistsError as error:
-        raise BackupError(f"{file} is there already: it was made meanwhile.") from error
+        raise BackupError(f"{file} exists already: another process has just created it.") from error
     except OSError:  # file system without hard links
         os.replace(part, file)
     directories.sync(file.parent)
@@ -117,7 +123,7 @@ def _link_file(path: Path, folder: Path) -> bool:
 
 
 def _create_snapshot(
-    source: SnapshotSource, settings: Settings, copy: Path, pins: Path, told: BackupProgressCallback
+    source: SnapshotSource, settings: Settings, copy: Path, pins: Path, progress: BackupProgressCallback
 ) -> list[str]:
     """Take a checked snapshot. Raises BackupError; returns problems of its media."""
     media = settings.data_dir / "media"
@@ -128,8 +134,8 @@ def _create_snapshot(
         for path in pins.glob("*") if pins != media else ():
             if path.name not in names:
                 path.unlink()
-        snapshot.copy(connection, copy, lambda done, total: told("copying the database", done, total))
-        return [f"the file of media {name} is missing" for name in missing]
+        snapshot.copy(connection, copy, lambda done, total: progress("copying the database", done, total))
+        return [f"media file {name} is missing" for name in missing]
 
     problems = source(see)
     check_integrity(copy)
@@ -156,10 +162,15 @@ def _list_pinned(pins: Path) -> list[Path]:
 
 
 def _write_archive(
-    into: IO[bytes], manifest: BackupManifest, copy: Path, pins: Path, key: bytes | None, told: BackupProgressCallback
+    into: IO[bytes],
+    manifest: BackupManifest,
+    copy: Path,
+    pins: Path,
+    key: bytes | None,
+    progress: BackupProgressCallback,
 ) -> list[str]:
     """Write the archive; return the problems of changed media files."""
-    moved = archive.count_bytes("writing", manifest.database_bytes + manifest.media_bytes, told)
+    moved = archive.count_bytes("writing", manifest.database_bytes + manifest.media_bytes, progress)
     with contextlib.closing(archive.ArchiveWriter(into)) as writer:  # also closes an unfinished one
         writer.add_manifest(manifest)
         if key is not None:
@@ -167,4 +178,4 @@ def _write_archive(
         writer.add_database(copy, moved)
         fault_injection.hit("backup.write")
         changed = [path.name for path in _list_pinned(pins) if not writer.add_media(path.name, path, moved)]
-    return [f"the file of media {name} has changed on the disk" for name in changed]
+    return [f"media file {name} has changed on disk" for name in changed]

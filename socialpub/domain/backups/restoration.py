@@ -40,16 +40,16 @@ def find_existing(settings: Settings) -> Path | None:
     return next((path for path in list_files(settings.database_path)[:2] if path.exists()), None)
 
 
-def restore_backup(settings: Settings, file: Path, told: BackupProgressCallback) -> RestoreReport:
+def restore_backup(settings: Settings, file: Path, progress: BackupProgressCallback) -> RestoreReport:
     """Restore a backup where no data exist yet. Raises BackupError or StartError."""
     try:
         with contextlib.closing(archive.ArchiveReader(file)) as reader:
             private_files.make_folder(settings.data_dir)
             key = _choose_key(settings, reader)
-            fresh = _restore_database(settings, reader, archive.count_bytes("restoring", reader.size, told))
+            fresh = _restore_database(settings, reader, archive.count_bytes("restoring", reader.size, progress))
             if key is not None:
-                with create_folder(settings.key_file.parent, RESTORE_PREFIX) as desk:
-                    _put_file(settings.key_file, desk, lambda into: into.write(key))
+                with create_folder(settings.key_file.parent, RESTORE_PREFIX) as folder:
+                    _put_file(settings.key_file, folder, lambda into: into.write(key))
             fault_injection.hit("restore.mid")
             copy_detection.get_state_path(settings).unlink(missing_ok=True)  # belongs to the old database
             os.replace(fresh, settings.database_path)
@@ -57,7 +57,7 @@ def restore_backup(settings: Settings, file: Path, told: BackupProgressCallback)
             return RestoreReport(settings.database_path, reader.manifest, key is not None)
     except OSError as error:
         raise BackupError(
-            f"The backup cannot be put back: {error.filename or ''} {os_errors.describe(error)}."
+            f"The backup cannot be restored: {error.filename or ''} {os_errors.describe(error)}."
         ) from error
 
 
@@ -70,7 +70,7 @@ def _choose_key(settings: Settings, reader: archive.ArchiveReader) -> bytes | No
         return key
     if settings.key_file.read_bytes() == key:
         return None
-    raise BackupError(f"{settings.key_file} is another master key than the one in the backup. Move it away first.")
+    raise BackupError(f"{settings.key_file} differs from the master key in the backup. Move it away first.")
 
 
 def _restore_database(settings: Settings, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> Path:
@@ -79,7 +79,7 @@ def _restore_database(settings: Settings, reader: archive.ArchiveReader, moved: 
     private_files.make_folder(fresh.parent)
     remove_files(fresh)
     with os.fdopen(private_files.create(fresh), "wb") as into:
-        reader.pour_database(into, moved)
+        reader.extract_database(into, moved)
     check_integrity(fresh)
     _restore_all_media(settings.data_dir / "media", reader, moved)
     migration.migrate(fresh)
@@ -94,29 +94,29 @@ def _restore_all_media(home: Path, reader: archive.ArchiveReader, moved: archive
     names = list(reader.media)
     if not names:
         return
-    with create_folder(home, RESTORE_PREFIX) as desk:
+    with create_folder(home, RESTORE_PREFIX) as folder:
         for name in names:
-            _restore_media(home / name[:2] / name, desk, reader, moved)
+            _restore_media(home / name[:2] / name, folder, reader, moved)
             fault_injection.hit("restore.media")
 
 
-def _restore_media(place: Path, desk: Path, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> None:
+def _restore_media(place: Path, folder: Path, reader: archive.ArchiveReader, moved: archive.ByteCounter) -> None:
     """Extract a media file unless already present. Raises BackupError if damaged."""
     if place.exists() and archive.hash_file(place) == place.name:
         moved(place.stat().st_size)
         return
 
     def fill(into: IO[bytes]) -> None:
-        if not reader.pour_media(place.name, into, moved):
-            raise BackupError(f"{reader.path} is damaged: the file of media {place.name} is not what was put in.")
+        if not reader.extract_media(place.name, into, moved):
+            raise BackupError(f"{reader.path} is damaged: media file {place.name} has changed.")
 
-    _put_file(place, desk, fill)
+    _put_file(place, folder, fill)
 
 
-def _put_file(place: Path, desk: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Write a file in `desk`, sync it and rename it to its place."""
+def _put_file(place: Path, folder: Path, fill: Callable[[IO[bytes]], object]) -> None:
+    """Write a file in `folder`, sync it and rename it to its place."""
     private_files.make_folder(place.parent)
-    handle, part = private_files.create_temporary(desk, "")
+    handle, part = private_files.create_temporary(folder, "")
     with os.fdopen(handle, "wb") as into:
         fill(into)
         into.flush()

@@ -26,24 +26,24 @@ class VerifyReport:
     problems: tuple[str, ...]
 
 
-def verify_backup(path: Path, told: BackupProgressCallback) -> VerifyReport:
+def verify_backup(path: Path, progress: BackupProgressCallback) -> VerifyReport:
     """Read the whole backup and list its problems. Raises BackupError if it is not a backup."""
     with contextlib.closing(archive.ArchiveReader(path)) as reader:
         return VerifyReport(
-            path.stat().st_size, archive.hash_file(path), reader.manifest, tuple(_find_problems(reader, told))
+            path.stat().st_size, archive.hash_file(path), reader.manifest, tuple(_find_problems(reader, progress))
         )
 
 
-def _find_problems(reader: archive.ArchiveReader, told: BackupProgressCallback) -> list[str]:
-    moved = archive.count_bytes("checking", reader.size, told)
+def _find_problems(reader: archive.ArchiveReader, progress: BackupProgressCallback) -> list[str]:
+    moved = archive.count_bytes("checking", reader.size, progress)
     try:
         named = _check_database(reader, moved)
     except (BackupError, StartError) as error:
         return [str(error)]
     inside = set(reader.media)
     return [
-        *(f"the file of media {name} is not inside" for name in sorted(named - inside)),
-        *(f"the file of media {name} is damaged" for name in sorted(inside) if not _is_intact(reader, name, moved)),
+        *(f"media file {name} is missing in the backup" for name in sorted(named - inside)),
+        *(f"media file {name} is damaged" for name in sorted(inside) if not _is_intact(reader, name, moved)),
     ]
 
 
@@ -52,7 +52,7 @@ def _check_database(reader: archive.ArchiveReader, moved: archive.ByteCounter) -
     with create_folder(Path(tempfile.gettempdir()), PART_PREFIX) as folder:
         found = folder / archive.DATABASE
         with found.open("wb") as into:
-            reader.pour_database(into, moved)
+            reader.extract_database(into, moved)
         fault_injection.hit("verify.mid")
         check_integrity(found)
         return snapshot.read_media_hashes(found)
@@ -60,6 +60,6 @@ def _check_database(reader: archive.ArchiveReader, moved: archive.ByteCounter) -
 
 def _is_intact(reader: archive.ArchiveReader, name: str, moved: archive.ByteCounter) -> bool:
     try:
-        return reader.pour_media(name, None, moved)
+        return reader.extract_media(name, None, moved)
     except BackupError:
         return False

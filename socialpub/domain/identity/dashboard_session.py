@@ -41,19 +41,19 @@ def load(scope: Scope) -> DashboardSession | None:
     if row is None:
         return None
     organization, email, chosen, seen, profile, proved_at = row
-    there = profiles.list_bodies(Scope(scope.organization))
-    current = next((body for body in there if body["id"] == profile), None)
+    bodies = profiles.list_bodies(Scope(scope.organization))
+    current = next((body for body in bodies if body["id"] == profile), None)
     narrowed = replace(scope, profile=current["id"]) if current else scope
     return DashboardSession(
-        narrowed, organization, email, scope.role, chosen or seen or UTC, chosen, current, there, proved_at
+        narrowed, organization, email, scope.role, chosen or seen or UTC, chosen, current, bodies, proved_at
     )
 
 
 def load_saved_form(scope: Scope, page: str) -> dict[str, str]:
     """Return the form fields saved on this page when the previous session ended."""
     form = Session.select(Session.kept).where(Session.id == scope.session).scalar()
-    found = json.loads(form) if form else {}
-    return found["fields"] if found.get("page") == page else {}
+    saved = json.loads(form) if form else {}
+    return saved["fields"] if saved.get("page") == page else {}
 
 
 @cache

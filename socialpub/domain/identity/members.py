@@ -152,7 +152,7 @@ def invite(tx: Tx, who: Actor, email: str, role: str) -> ActionResult:
 
 def _count_recent(who: Actor) -> int:
     """Count the invitations of the last day, including used and withdrawn ones."""
-    mine = (AuditEntry.organization == who.scope.organization) & (AuditEntry.verb == who.act.verb)
+    mine = (AuditEntry.organization == who.scope.organization) & (AuditEntry.verb == who.audit.verb)
     return int(AuditEntry.select().where(mine, AuditEntry.at > who.service.now_ms - DAY_MS).count())
 
 
@@ -195,7 +195,7 @@ def load_invitation(service: AppContext, token: str) -> InvitationView:
     return InvitationView(*row)
 
 
-async def accept_invitation(who: Actor, token: str, password: str, here: BrowserState | None = None) -> NewSession:
+async def accept_invitation(who: Actor, token: str, password: str, browser: BrowserState | None = None) -> NewSession:
     """Join by invitation and sign in. Raises ApiError `not_found`, `validation_failed`."""
     service = who.service
     await service.read(lambda: load_invitation(service, token))
@@ -204,8 +204,8 @@ async def accept_invitation(who: Actor, token: str, password: str, here: Browser
     def join(tx: Tx) -> NewSession:
         organization, email, role = _use_invitation(tx, service, token)
         user = users.create(tx, who.within(organization), email, role, hash_)["id"]
-        audit_log.record(service, tx, who.act._replace(organization=organization, user=user), user)
-        return sessions.start(service, tx, user, here=here)
+        audit_log.record(service, tx, who.audit._replace(organization=organization, user=user), user)
+        return sessions.start(service, tx, user, browser=browser)
 
     return await service.write(join)
 

@@ -38,7 +38,7 @@ class BrowserState:
     """Browser of a session: time zone, saved form, client address and User-Agent."""
 
     zone: str | None = None
-    kept: str | None = None  # saved form, as JSON
+    saved_form: str | None = None  # JSON
     address: str = ""
     agent: str = ""
 
@@ -50,22 +50,27 @@ class SessionInfo:
     name: str
     address: str
     agent: str
-    begun_ms: int
+    started_ms: int
     seen_ms: int
-    here: bool  # the session of this request
+    is_current: bool  # the session of this request
 
 
 def start(
-    service: AppContext, tx: Tx, user: str, device: str | None = None, here: BrowserState | None = None
+    service: AppContext, tx: Tx, user: str, device: str | None = None, browser: BrowserState | None = None
 ) -> NewSession:
     """Start a session for an authenticated user; `device` is the old device cookie, replaced."""
     entropy, now = service.runtime.entropy, service.now_ms
     cookie, csrf = entropy(32).hex(), entropy(32).hex()
     Session.delete().where(Session.ends_at <= now).execute()
     times = {"created_at": now, "seen_at": now, "ends_at": now + authentication.SESSION_IDLE_MS, "proved_at": now}
-    there = here or BrowserState()
-    of_it = {"zone": there.zone, "kept": there.kept, "address": there.address, "agent": there.agent[:USER_AGENT_MAX]}
-    Session.insert(id=crypto.digest(cookie), user=user, csrf=csrf, **of_it, **times).execute()
+    state = browser or BrowserState()
+    columns = {
+        "zone": state.zone,
+        "kept": state.saved_form,
+        "address": state.address,
+        "agent": state.agent[:USER_AGENT_MAX],
+    }
+    Session.insert(id=crypto.digest(cookie), user=user, csrf=csrf, **columns, **times).execute()
     return NewSession(cookie, csrf, user, _register_device(service, tx, user, device))
 
 
@@ -80,7 +85,7 @@ def end(tx: Tx, session: str | None) -> None:
 
 
 def sign_out(tx: Tx, who: Actor) -> ActionResult:
-    """Sign out of this session; the device stays known."""
+    """Sign out of this session; the device stays registered."""
     end(tx, who.scope.session)
     return ActionResult({}, subject=who.scope.user)
 
@@ -100,11 +105,11 @@ def list_sessions(who: Actor) -> list[SessionInfo]:
         .order_by(Session.seen_at.desc())
         .limit(SESSIONS_MAX)
     )
-    found = [
-        SessionInfo(_make_public_name(id), address, agent, begun, seen, id == scope.session)
-        for id, address, agent, begun, seen in query.tuples()
+    rows = [
+        SessionInfo(_make_public_name(id), address, agent, started, seen, id == scope.session)
+        for id, address, agent, started, seen in query.tuples()
     ]
-    return sorted(found, key=lambda session: not session.here)
+    return sorted(rows, key=lambda session: not session.is_current)
 
 
 def end_one(tx: Tx, who: Actor, name: str) -> ActionResult:

@@ -76,18 +76,18 @@ class LoginThrottle:
     def __len__(self) -> int:
         return len(self._guesses)
 
-    def guess(self, *names: ThrottleName) -> float:
+    def try_guess(self, *names: ThrottleName) -> float:
         """Count a guess under all names and return 0, or return the seconds to wait."""
         with self._lock:
-            wait = max(self._left(name) for name in names)
+            wait = max(self._get_wait(name) for name in names)
             if wait > 0:
                 return wait
             for name in names:
                 self._count(name)
-            self._forget()
+            self._drop_old()
             return 0.0
 
-    def was_right(self, *names: ThrottleName) -> None:
+    def accept(self, *names: ThrottleName) -> None:
         """Reset the first name and take the guess back from the others, after a right password."""
         with self._lock:
             self._guesses.pop(names[0], None)
@@ -105,13 +105,13 @@ class LoginThrottle:
         else:
             self._guesses.pop(name, None)
 
-    def _left(self, name: ThrottleName) -> float:
-        brake, seen = GUESS_BACKOFFS[name[0]], self._guesses.get(name, _NO_GUESSES)
-        if seen.count < brake.free:
+    def _get_wait(self, name: ThrottleName) -> float:
+        backoff, seen = GUESS_BACKOFFS[name[0]], self._guesses.get(name, _NO_GUESSES)
+        if seen.count < backoff.free:
             return 0.0
-        return seen.last + min(brake.longest, 2.0 ** min(seen.count - brake.free, 30)) - self._clock.monotonic()
+        return seen.last + min(backoff.longest, 2.0 ** min(seen.count - backoff.free, 30)) - self._clock.monotonic()
 
-    def _forget(self) -> None:
+    def _drop_old(self) -> None:
         while self._guesses and (len(self._guesses) > NAMES_MAX or self._is_over(next(iter(self._guesses)))):
             self._guesses.popitem(last=False)
 
@@ -126,10 +126,10 @@ async def start(
     password: str,
     address: str,
     cookie: str | None = None,
-    act: audit_log.AuditContext | None = None,
-    here: BrowserState | None = None,
+    audit: audit_log.AuditContext | None = None,
+    browser: BrowserState | None = None,
 ) -> NewSession | PendingSecondFactor:
-    """Verify the password; return a session, or a Half for `finish` if a code is needed.
+    """Verify the password; return a session, or a PendingSecondFactor for `finish` if a code is needed.
 
     Raises ApiError `unauthenticated`, the same for every cause, or `rate_limited`. `cookie` is the device cookie.
     """
@@ -139,42 +139,42 @@ async def start(
     await asyncio.get_running_loop().run_in_executor(
         users.HASHING_POOL, _verify_password, throttle, names, known.stored, password
     )
-    half = PendingSecondFactor(known.user, crypto.digest(known.stored or ""))
+    pending = PendingSecondFactor(known.user, crypto.digest(known.stored or ""))
     if known.wants_code:
-        return half
+        return pending
 
-    def begin(tx: Tx) -> NewSession:
-        if totp.is_required(half.user):  # turned on since the check above
+    def start_session(tx: Tx) -> NewSession:
+        if totp.is_required(pending.user):  # turned on since the check above
             raise _build_refused_error()
-        return _start_session(service, tx, half, cookie, act, here)
+        return _start_session(service, tx, pending, cookie, audit, browser)
 
-    return await service.write(begin)
+    return await service.write(start_session)
 
 
 async def finish(
     service: AppContext,
     throttle: LoginThrottle,
-    half: PendingSecondFactor,
+    pending: PendingSecondFactor,
     code: str,
     cookie: str | None = None,
-    act: audit_log.AuditContext | None = None,
-    here: BrowserState | None = None,
+    audit: audit_log.AuditContext | None = None,
+    browser: BrowserState | None = None,
 ) -> NewSession:
     """Verify the second factor or a recovery code and start a session.
 
     Raises ApiError `unauthenticated`, `rate_limited`. Throttled per user: a guesser here knows the password.
     """
-    _count_guess(throttle, ("code", half.user))
+    _count_guess(throttle, ("code", pending.user))
 
-    def begin(tx: Tx) -> NewSession:
-        taken = totp.use_code(service, tx, half.user, code)
-        if taken is None:
+    def start_session(tx: Tx) -> NewSession:
+        method = totp.use_code(service, tx, pending.user, code)
+        if method is None:
             raise ApiError("unauthenticated", "This code is wrong, or it was used already.")
-        told = act._replace(verb=f"{act.verb} with a recovery code") if act and taken != totp.CODE else act
-        return _start_session(service, tx, half, cookie, told, here)
+        context = audit._replace(verb=f"{audit.verb} with a recovery code") if audit and method != totp.CODE else audit
+        return _start_session(service, tx, pending, cookie, context, browser)
 
-    signed_in = await service.write(begin)
-    throttle.was_right(("code", half.user))
+    signed_in = await service.write(start_session)
+    throttle.accept(("code", pending.user))
     return signed_in
 
 
@@ -183,7 +183,7 @@ async def reauthenticate_if_stale(
 ) -> bool:
     """Verify the password unless it was entered recently; return whether it was verified.
 
-    On True, record it with `sessions.proved`. Raises ApiError `session.proof`, `rate_limited`.
+    On True, record it with `sessions.record_password_check`. Raises ApiError `session.proof`, `rate_limited`.
     """
     proof = await _load_reauthentication(who, cookie)
     if is_fresh(proof.proved_at, who.service.now_ms):
@@ -286,15 +286,15 @@ def _verify_password(
 ) -> None:
     """Raise ApiError unless the password matches. Counted here, so a burst is throttled too."""
     _count_guess(throttle, *names)
-    right = users.verify_password(stored, password)
-    if stored is None or not right:
+    is_right = users.verify_password(stored, password)
+    if stored is None or not is_right:
         raise _build_refused_error()
-    throttle.was_right(*names)
+    throttle.accept(*names)
 
 
 def _count_guess(throttle: LoginThrottle, *names: ThrottleName) -> None:
     """Count a guess. Raises ApiError `rate_limited` while one of the names is throttled."""
-    if (wait := throttle.guess(*names)) > 0:
+    if (wait := throttle.try_guess(*names)) > 0:
         seconds = int(wait) + 1
         message = f"Too many failed sign-ins. Try again in {_format_wait(seconds)}."
         raise ApiError("rate_limited", message, retry_after=seconds)
@@ -303,19 +303,19 @@ def _count_guess(throttle: LoginThrottle, *names: ThrottleName) -> None:
 def _start_session(
     service: AppContext,
     tx: Tx,
-    half: PendingSecondFactor,
+    pending: PendingSecondFactor,
     cookie: str | None,
-    act: audit_log.AuditContext | None,
-    here: BrowserState | None,
+    audit: audit_log.AuditContext | None,
+    browser: BrowserState | None,
 ) -> NewSession:
     """Start and audit the session, unless the password was changed since it was verified."""
-    row = User.select(User.password, User.organization).where(User.id == half.user).tuples().first()
-    if row is None or crypto.digest(row[0] or "") != half.password:
+    row = User.select(User.password, User.organization).where(User.id == pending.user).tuples().first()
+    if row is None or crypto.digest(row[0] or "") != pending.password:
         raise _build_refused_error()
-    begun = sessions.start(service, tx, half.user, cookie, here)
-    if act:
-        audit_log.record(service, tx, act._replace(organization=row[1], user=begun.user), begun.user)
-    return begun
+    session = sessions.start(service, tx, pending.user, cookie, browser)
+    if audit:
+        audit_log.record(service, tx, audit._replace(organization=row[1], user=session.user), session.user)
+    return session
 
 
 def _build_refused_error() -> ApiError:

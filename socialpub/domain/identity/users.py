@@ -79,8 +79,8 @@ def create(tx: Tx, who: Actor, email: str, role: str, password_hash: str) -> dic
     if User.select().where(User.email == address).exists():
         raise build_field_error("email", "There is already a user with this e-mail address.", status=409)
     row = {"id": who.service.runtime.ids.uuid(), "email": address, "role": role}
-    here = {"organization": who.scope.organization, "created_at": who.service.now_ms}
-    User.insert(password=password_hash, **here, **row).execute()
+    columns = {"organization": who.scope.organization, "created_at": who.service.now_ms}
+    User.insert(password=password_hash, **columns, **row).execute()
     return row
 
 
@@ -154,7 +154,7 @@ def is_setup_token(service: AppContext, token: str) -> bool:
 
 
 async def set_up_owner(
-    who: Actor, token: str, organization: str, email: str, password: str, here: BrowserState | None = None
+    who: Actor, token: str, organization: str, email: str, password: str, browser: BrowserState | None = None
 ) -> NewSession:
     """Create the first owner, once, and sign them in.
 
@@ -173,8 +173,8 @@ async def set_up_owner(
             raise ApiError("not_found", "This server is already set up.")
         made = profiles.create_first_organization(tx, who, request)
         user = create(tx, who.within(made["id"]), email, "owner", hash_)
-        audit_log.record(service, tx, who.act._replace(organization=made["id"], user=user["id"]), user["id"])
-        return sessions.start(service, tx, user["id"], here=here)
+        audit_log.record(service, tx, who.audit._replace(organization=made["id"], user=user["id"]), user["id"])
+        return sessions.start(service, tx, user["id"], browser=browser)
 
     signed_in = await service.write(make)
     service.process.setup_digest = None

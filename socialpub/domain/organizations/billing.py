@@ -117,21 +117,21 @@ def is_relevant(notice: BillingNotice) -> bool:
     known = sql.fetch_one(statements.FIND_SUBSCRIPTION, (notice.subscription,))
     if known is not None and known[0] != notice.organization:  # a subscription stays with its first organization
         return False
-    asked = (notice.subscription, notice.kind, notice.name, notice.said_at)
-    return bool(sql.fetch_value(statements.IS_NEW, asked))
+    key = (notice.subscription, notice.kind, notice.name, notice.said_at)
+    return bool(sql.fetch_value(statements.IS_NEW, key))
 
 
 def apply_notice(tx: Tx, who: Actor, notice: BillingNotice) -> ActionBody:
     """Apply the webhook and emit its events; return `{id}` of the organization."""
     if is_relevant(notice) and _has_tier(who, notice):
         organization = notice.organization
-        heard = (organization, notice.subscription, notice.kind, notice.name, notice.said_at)
-        sql.execute(statements.SET_NOTICE, heard)
+        columns = (organization, notice.subscription, notice.kind, notice.name, notice.said_at)
+        sql.execute(statements.SET_NOTICE, columns)
         if notice.facts:
-            told = SUBSCRIPTION_HANDLERS[notice.name](tx, who, notice, notice.facts)
+            emitted = SUBSCRIPTION_HANDLERS[notice.name](tx, who, notice, notice.facts)
         else:
-            told = INVOICE_HANDLERS[notice.name](notice)
-        for type_, data in told.items():
+            emitted = INVOICE_HANDLERS[notice.name](notice)
+        for type_, data in emitted.items():
             events.emit(who.service, tx, type_, organization, data, request_id=who.request_id)
     return {"id": notice.organization}
 
@@ -246,8 +246,10 @@ def _has_tier(who: Actor, notice: BillingNotice) -> bool:
     facts = notice.facts
     if facts is None or facts.status == EXPIRED or _find_tier(who, facts):
         return True
-    shown = (ascii(facts.variant_id)[1:-1], ascii(notice.subscription)[1:-1])
-    log.warning("billing.variants does not have variant %s of subscription %s: send the notice again then", *shown)
+    names = (ascii(facts.variant_id)[1:-1], ascii(notice.subscription)[1:-1])
+    log.warning(
+        "billing.variants does not have variant %s of subscription %s: add it, then send the webhook again", *names
+    )
     return False
 
 

@@ -26,19 +26,19 @@ def _match_organization(model: Any, organization: str | None) -> Any:
     return SQL("1") if organization is None else model.organization == organization
 
 
-def find_one(what: str, named: str, there: Iterable[NamedCandidate[T]]) -> T:
+def find_one(what: str, named: str, candidates: Iterable[NamedCandidate[T]]) -> T:
     """Resolve an id or name. Raises ApiError `not_found`, or `validation_failed` if ambiguous."""
-    known = list(there)
+    known = list(candidates)
     found = [one for one in known if one[1] == named] or [one for one in known if _has_name(one, named)]
     if len(found) == 1:
         return found[0][0]
     if not found:
         by = "with this id" if _ID.fullmatch(named) else "of this name"
         raise ApiError("not_found", f"There is no {what} {by}.")
-    meant = ", ".join(f"{one[1]} ({_format_names(one)})" for one in found[:SHOWN_MAX])
+    matches = ", ".join(f"{one[1]} ({_format_names(one)})" for one in found[:SHOWN_MAX])
     more = f", and {len(found) - SHOWN_MAX} more" if len(found) > SHOWN_MAX else ""
     message = f"{len(found)} {what}s are called {ascii(named)}."
-    raise ApiError("validation_failed", message, remediation=f"Name one by its id: {meant}{more}.")
+    raise ApiError("validation_failed", message, remediation=f"Name one by its id: {matches}{more}.")
 
 
 def _has_name(one: NamedCandidate[T], named: str) -> bool:
@@ -51,9 +51,9 @@ def _format_names(one: NamedCandidate[T]) -> str:
 
 def find_organization(named: str | None) -> str:
     """Resolve an organization to its id; None: the only one."""
-    there = profiles.list_organizations()
-    if named is not None and there:
-        return str(find_one("organization", named, ((row["id"], row["id"], (row["name"],)) for row in there)))
+    rows = profiles.list_organizations()
+    if named is not None and rows:
+        return str(find_one("organization", named, ((row["id"], row["id"], (row["name"],)) for row in rows)))
     return profiles.resolve_organization(named)
 
 
@@ -64,38 +64,38 @@ def find_organization_or_all(named: str | None) -> str | None:
 
 def find_profile(organization: str | None, named: str) -> ProfileRow:
     """Find a profile by id, name or slug, in one organization or all."""
-    there = find_rows(Profile, Profile.deleted_at.is_null(), _match_organization(Profile, organization))
-    return find_one("profile", named, ((row, row["id"], (row["name"], row["slug"])) for row in there))
+    rows = find_rows(Profile, Profile.deleted_at.is_null(), _match_organization(Profile, organization))
+    return find_one("profile", named, ((row, row["id"], (row["name"], row["slug"])) for row in rows))
 
 
 def find_only_profile(organization: str) -> ProfileRow:
     """Return the only profile. Raises ApiError `validation_failed` if there are several."""
-    there = find_rows(Profile, Profile.deleted_at.is_null(), Profile.organization == organization)
-    there.sort(key=lambda row: row["created_at"])
-    if len(there) > 1:
-        named = ", ".join(f"{row['id']} ({row['name']})" for row in there[:SHOWN_MAX])
+    rows = find_rows(Profile, Profile.deleted_at.is_null(), Profile.organization == organization)
+    rows.sort(key=lambda row: row["created_at"])
+    if len(rows) > 1:
+        named = ", ".join(f"{row['id']} ({row['name']})" for row in rows[:SHOWN_MAX])
         raise ApiError(
             "validation_failed", "There are several profiles.", remediation=f"Name one with --profile: {named}."
         )
-    return there[0]
+    return rows[0]
 
 
 def find_key(organization: str | None, named: str) -> ApiKeyRow:
     """Find an API key by id, name or last four characters, in one organization or all."""
-    there = find_rows(ApiKey, _match_organization(ApiKey, organization))
-    return find_one("API key", named, ((row, row["id"], (row["name"], row["last4"])) for row in there))
+    rows = find_rows(ApiKey, _match_organization(ApiKey, organization))
+    return find_one("API key", named, ((row, row["id"], (row["name"], row["last4"])) for row in rows))
 
 
 def find_user(organization: str | None, named: str) -> UserRow:
     """Find a user by id or e-mail address."""
-    there = find_rows(User, _match_organization(User, organization))
-    return find_one("user", named, ((row, row["id"], (row["email"],)) for row in there))
+    rows = find_rows(User, _match_organization(User, organization))
+    return find_one("user", named, ((row, row["id"], (row["email"],)) for row in rows))
 
 
 def find_account(organization: str | None, named: str) -> AccountRow:
     """Find a connected account by id, display name, handle or platform id."""
-    there = find_rows(Account, Account.disconnected_at.is_null(), _match_organization(Account, organization))
-    return find_one("account", named, ((row, row["id"], _list_account_names(row)) for row in there))
+    rows = find_rows(Account, Account.disconnected_at.is_null(), _match_organization(Account, organization))
+    return find_one("account", named, ((row, row["id"], _list_account_names(row)) for row in rows))
 
 
 def _list_account_names(row: AccountRow) -> tuple[str | None, ...]:

@@ -42,9 +42,9 @@ def rename_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dic
 
 def create_first_organization(tx: Tx, who: Actor, request: OrganizationRequest) -> dict[str, Any]:
     """Rename the only organization or create one, for the first owner; return `{id, name}`."""
-    there = list_organizations()
-    if len(there) == 1:
-        return rename_organization(tx, who.within(there[0]["id"]), request)
+    rows = list_organizations()
+    if len(rows) == 1:
+        return rename_organization(tx, who.within(rows[0]["id"]), request)
     return create_organization(tx, who, request)
 
 
@@ -78,23 +78,23 @@ def is_only_organization(organization: str) -> bool:
 
 def resolve_organization(named: str | None) -> str:
     """Resolve an organization id, or the only one. Raises ApiError if missing or ambiguous."""
-    there = list_organizations()
-    if named is not None and named not in [row["id"] for row in there]:
+    rows = list_organizations()
+    if named is not None and named not in [row["id"] for row in rows]:
         raise ApiError("not_found", "There is no organization with this id.")
-    if named is None and len(there) > 1:
-        ids = ", ".join(f"{row['id']} ({row['name']})" for row in there)
+    if named is None and len(rows) > 1:
+        ids = ", ".join(f"{row['id']} ({row['name']})" for row in rows)
         raise ApiError(
             "validation_failed", "There are several organizations.", remediation=f"Name one with --org: {ids}."
         )
-    if not there:
+    if not rows:
         raise ApiError("not_found", "There is no organization yet.", remediation="Make one: socialpub org create NAME")
-    return named or str(there[0]["id"])
+    return named or str(rows[0]["id"])
 
 
 def check_organization(organization: str) -> None:
     """Raise ApiError `not_found` unless the organization exists."""
-    there = (Organization.id == organization) & Organization.deleted_at.is_null()
-    if not Organization.select().where(there).exists():
+    is_existing = (Organization.id == organization) & Organization.deleted_at.is_null()
+    if not Organization.select().where(is_existing).exists():
         raise ApiError("not_found", "There is no organization with this id.")
 
 

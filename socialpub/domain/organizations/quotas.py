@@ -54,24 +54,24 @@ def spend(service: AppContext, tx: Tx, organization: str, quota: int | None, cos
     One conditional UPDATE decides, so two requests cannot spend the last post twice. Raises ApiError `quota_exceeded`.
     """
     period = format_month(service.now_ms)
-    taken = sql.fetch_one(acceptance.TAKE_QUOTA, (organization, period, cost, quota))
-    if taken is None:
+    counters = sql.fetch_one(acceptance.TAKE_QUOTA, (organization, period, cost, quota))
+    if counters is None:
         used = sql.fetch_value(acceptance.FIND_USED_QUOTA, (organization, period)) or 0
         raise _build_exceeded_error(service, QuotaUsage(period, quota, used), cost)
-    return [] if quota is None else _cross_thresholds(service, tx, organization, period, quota, taken)
+    return [] if quota is None else _cross_thresholds(service, tx, organization, period, quota, counters)
 
 
-def check(service: AppContext, standing: QuotaUsage, cost: int) -> None:
+def check(service: AppContext, usage: QuotaUsage, cost: int) -> None:
     """Raise ApiError `quota_exceeded` if `cost` does not fit; a read, before any work."""
-    if standing.quota is not None and standing.posts + cost > standing.quota:
-        raise _build_exceeded_error(service, standing, cost)
+    if usage.quota is not None and usage.posts + cost > usage.quota:
+        raise _build_exceeded_error(service, usage, cost)
 
 
-def _build_exceeded_error(service: AppContext, standing: QuotaUsage, cost: int) -> ApiError:
+def _build_exceeded_error(service: AppContext, usage: QuotaUsage, cost: int) -> ApiError:
     detail: QuotaUse = {
-        "period": standing.period,
-        "quota": standing.quota,
-        "postsCount": standing.posts,
+        "period": usage.period,
+        "quota": usage.quota,
+        "postsCount": usage.posts,
         "cost": cost,
         "resetAt": _format_next_month(service.now_ms),
     }
@@ -79,19 +79,19 @@ def _build_exceeded_error(service: AppContext, standing: QuotaUsage, cost: int) 
 
 
 def _cross_thresholds(
-    service: AppContext, tx: Tx, organization: str, period: str, quota: int, taken: tuple[int, int, int]
+    service: AppContext, tx: Tx, organization: str, period: str, quota: int, counters: tuple[int, int, int]
 ) -> list[QuotaThreshold]:
-    (posts, warned, exceeded), reset = taken, _format_next_month(service.now_ms)
+    (posts, warned, exceeded), reset = counters, _format_next_month(service.now_ms)
     data: QuotaExceeded = {"period": period, "postsCount": posts, "quota": quota, "resetAt": reset}
-    told = []
+    crossed = []
     if posts * 100 >= quota * WARN_PERCENT and not warned:
         warning: QuotaWarning = {**data, "percent": round(posts / quota, 4)}
-        told.append(QuotaThreshold("quota.warning", warning))
+        crossed.append(QuotaThreshold("quota.warning", warning))
     if posts >= quota and not exceeded:
-        told.append(QuotaThreshold("quota.exceeded", data))
-    if told:
+        crossed.append(QuotaThreshold("quota.exceeded", data))
+    if crossed:
         sql.execute(acceptance.SET_QUOTA_NOTIFIED, (int(posts >= quota), organization, period))
-    return told
+    return crossed
 
 
 def format_month(now_ms: int) -> str:

@@ -366,7 +366,7 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     now = service.now_ms  # timestamp of the batches and all their rows
     bodies = [batches.build_accepted_body(plan.batch, now, plan.at_ms, plan.results) for plan in plans]
     _insert_idempotency(service, tx, plans, bodies, now)
-    audit_log.record_all(service, tx, [(plan.who.act, plan.batch) for plan in plans])
+    audit_log.record_all(service, tx, [(plan.who.audit, plan.batch) for plan in plans])
     _insert_media(service, tx, plans)
     numbers = _insert_posts(service, tx, entries, now)
     claims = _insert_jobs(service, tx, entries)

@@ -271,9 +271,9 @@ def save_clean_stop(settings: Settings, beat: int) -> None:
 def record_own_changes(settings: Settings) -> Iterator[None]:
     """Keep a clean stop valid across the changes of a command that runs without a server."""
     state = read_state(get_state_path(settings)) if settings.database_path.exists() else None
-    as_left = state is not None and state.left is not None and find_pending_check(settings) is None
+    was_clean = state is not None and state.left is not None and find_pending_check(settings) is None
     yield
-    if state is not None and as_left:
+    if state is not None and was_clean:
         save_clean_stop(settings, state.beat)
 
 
@@ -373,9 +373,9 @@ def _delete_old_marks(folder: Path) -> None:
 def check_files(settings: Settings) -> None:
     """Raise StartError if opening would do damage: a missing database, or a foreign WAL."""
     database, path = settings.database_path, get_state_path(settings)
-    begun = get_restore_path(database)
-    if begun.exists() and not database.exists():
-        raise StartError(f"A restore was interrupted. Repeat it, or remove {begun}. Nothing was changed.")
+    unfinished = get_restore_path(database)
+    if unfinished.exists() and not database.exists():
+        raise StartError(f"A restore was interrupted. Repeat it, or remove {unfinished}. Nothing was changed.")
     state = read_state(path)
     if state is None:
         return

@@ -85,7 +85,7 @@ async def save(call: RequestContext) -> HandlerResponse:
         if _is_unrelated_to_form(error):
             raise
         return await _form(call, _form_error(platform, error), error.status, typed, error.remediation or "")
-    return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", f"App saved. {checked.said}")
+    return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", f"App saved. {checked.message}")
 
 
 def _is_unrelated_to_form(error: ApiError) -> bool:
@@ -107,7 +107,7 @@ async def check(call: RequestContext) -> HandlerResponse:
     platform = _platform(call)
     await call.service.read(lambda: apps.check_may_manage(call.scope))
     app = await call.service.read(lambda: apps.get_app(call.service, platform))
-    if not app.is_there:
+    if not app.is_usable:
         raise ApiError("not_found", f"No {platform.label} app is set up.")
     try:
         checked = await apps.check_app(call.service, call.scope, platform)
@@ -117,7 +117,7 @@ async def check(call: RequestContext) -> HandlerResponse:
         return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", error.message, good=False)
     if checked.is_known and not app.in_settings:
         await actions.perform(call.actor, apps.mark_confirmed, platform.name, app.client_id)
-    return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.said, good=checked.is_known)
+    return redirect_with_flash(call, f"{APPS_PATH}/{platform.name}", checked.message, good=checked.is_known)
 
 
 async def confirm_remove(call: RequestContext) -> HandlerResponse:
@@ -131,7 +131,7 @@ async def _confirm_page(call: RequestContext, problem: str = "", status: int = 2
     def read(_: DashboardSession) -> dict[str, Any]:
         apps.check_may_manage(call.scope)
         app = apps.get_app(call.service, platform)
-        if app.typed_at is None:
+        if app.entered_at is None:
             raise ApiError("not_found", "No app was entered for this platform.")
         return {"app": app, "connected": apps.count_accounts(call.scope, platform)}
 

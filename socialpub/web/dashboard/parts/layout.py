@@ -169,7 +169,7 @@ async def require_password(call: RequestContext, form: Mapping[str, str]) -> Non
 async def _record_proof(call: RequestContext) -> None:
     """Record the password check in the audit log. The action itself gets its own row."""
     await actions.perform(
-        call.actor._replace(act=call.audit_context._replace(verb=PROOF_VERB)), sessions.record_password_check
+        call.actor._replace(audit=call.audit_context._replace(verb=PROOF_VERB)), sessions.record_password_check
     )
 
 
