@@ -129,7 +129,7 @@ async def start(
     audit: audit_log.AuditContext | None = None,
     browser: BrowserState | None = None,
 ) -> NewSession | PendingSecondFactor:
-    """Verify the password; return a session, or a PendingSecondFactor for `finish` if a code is needed.
+    """Verify the password; return a session, or what `finish` needs to check a code.
 
     Raises ApiError `unauthenticated`, the same for every cause, or `rate_limited`. `cookie` is the device cookie.
     """
