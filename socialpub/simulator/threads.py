@@ -198,8 +198,8 @@ class Threads:
         self.people.tokens.access(call)
         found = self.people.tokens.server.access(fields(call).get("input_token", ""))
         alive = found.state == "alive"
-        told = {"type": "USER", "application": "Lab", "is_valid": alive, "scopes": list(found.scopes)}
-        return FakeResponse(200, {"data": told | ({"user_id": found.account} if found.account else {})})
+        info = {"type": "USER", "application": "Lab", "is_valid": alive, "scopes": list(found.scopes)}
+        return FakeResponse(200, {"data": info | ({"user_id": found.account} if found.account else {})})
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Create a profile with a 60-day token. `wanted`: `handle`, optional `displayName`."""

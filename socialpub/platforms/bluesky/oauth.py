@@ -219,15 +219,17 @@ def _server(up: Upstream, home: AccountHost) -> AuthorizationServer:
     issuer = named[0] if isinstance(named, list) and len(named) == 1 else None
     if not isinstance(issuer, str) or not issuer or parse_origin(issuer) != issuer:
         raise _auth_error(up, "The account's server names no authorization server.", _APP_PASSWORD)
-    told = _document(up, f"{issuer}/.well-known/oauth-authorization-server")
-    if told.get("issuer") != issuer or not _has_required_features(told):
+    document = _document(up, f"{issuer}/.well-known/oauth-authorization-server")
+    if document.get("issuer") != issuer or not _has_required_features(document):
         raise _auth_error(
             up, "The account's authorization server does not support what the AT Protocol requires.", _APP_PASSWORD
         )
-    addresses = {name: _address(issuer, told.get(field)) for name, field in _ENDPOINTS.items()}
+    addresses = {name: _address(issuer, document.get(field)) for name, field in _ENDPOINTS.items()}
     if not all(addresses.values()):
         raise _auth_error(up, "The account's authorization server has no usable endpoints.", _APP_PASSWORD)
-    return AuthorizationServer(issuer, **addresses, revoke=_address(issuer, told.get("revocation_endpoint")) or None)
+    return AuthorizationServer(
+        issuer, **addresses, revoke=_address(issuer, document.get("revocation_endpoint")) or None
+    )
 
 
 def _document(up: Upstream, url: str) -> Json:
@@ -242,7 +244,7 @@ def _document(up: Upstream, url: str) -> Json:
     return reply.record()
 
 
-def _has_required_features(told: Json) -> bool:
+def _has_required_features(document: Json) -> bool:
     """Check what atproto.com/specs/oauth ("Authorization Server Metadata") requires and we use."""
     wanted = {
         "response_types_supported": {"code"},
@@ -252,9 +254,10 @@ def _has_required_features(told: Json) -> bool:
         "scopes_supported": set(SCOPE.split()),
     }
     lists = all(
-        isinstance(told.get(name), list) and values <= _string_set(told[name]) for name, values in wanted.items()
+        isinstance(document.get(name), list) and values <= _string_set(document[name])
+        for name, values in wanted.items()
     )
-    return lists and all(told.get(name) is True for name in _TRUE)
+    return lists and all(document.get(name) is True for name in _TRUE)
 
 
 def _string_set(values: list[Any]) -> set[str]:

@@ -130,12 +130,12 @@ def _state(up: Upstream, job: Json, saved: Json) -> Json | Pending:
     found, state = find_blob(job), job.get("state")
     if found:
         return found
-    told = {"body": job}
+    response = {"body": job}
     if state == "JOB_STATE_FAILED":
         said = str(job.get("message") or job.get("error") or job.get("failureCode") or "")[:300]
-        raise build_rule_error(up, "bluesky.video.job_failed", Outcome.REJECTED, said, told)
+        raise build_rule_error(up, "bluesky.video.job_failed", Outcome.REJECTED, said, response)
     if state == "JOB_STATE_COMPLETED":
-        raise build_rule_error(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=told)
+        raise build_rule_error(up, "bluesky.video.completed_without_blob", Outcome.REJECTED, said=response)
     return _poll_later(up, saved)
 
 

@@ -79,10 +79,10 @@ def _send_bytes(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str:
 
 def _offset(up: Upstream, state: ResumableUpload) -> int:
     reply = GRAPH.call(up, "status", "GET", _address(up, state.id), headers=_token(up))
-    told = to_text(reply.record().get("file_offset"))
-    if not (told.isascii() and told.isdigit()):
+    offset = to_text(reply.record().get("file_offset"))
+    if not (offset.isascii() and offset.isdigit()):
         raise GRAPH.build_unusable(up, "status", reply)
-    return int(told)
+    return int(offset)
 
 
 def _token(up: Upstream) -> dict[str, str]:

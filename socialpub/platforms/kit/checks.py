@@ -121,8 +121,8 @@ def at_most(
             if found > most:
                 hits.append(RuleViolation(f"{piece.name} has {found:,}.", piece.item))
             elif strict and (found := strict(piece.value)) > most:
-                told = f"{piece.name} then has {found:,} of {most:,}."
-                hits.append(RuleViolation(told, piece.item, "text_may_exceed_limit"))
+                sentence = f"{piece.name} then has {found:,} of {most:,}."
+                hits.append(RuleViolation(sentence, piece.item, "text_may_exceed_limit"))
         return hits
 
     return check

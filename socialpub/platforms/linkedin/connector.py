@@ -188,8 +188,8 @@ def _list_pages(
 def _is_last(reply: UpstreamResponse, start: int) -> bool:
     """Return whether the list ends before `start`; without a total, an empty page ends it."""
     paging = reply.record().get("paging")
-    told = paging if isinstance(paging, dict) else {}
-    links, total = told.get("links"), told.get("total")
+    page = paging if isinstance(paging, dict) else {}
+    links, total = page.get("links"), page.get("total")
     further = any(isinstance(link, dict) and link.get("rel") == "next" for link in links or ())
     return isinstance(total, int) and total <= start and not further
 

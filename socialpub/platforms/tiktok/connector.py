@@ -181,8 +181,8 @@ def _wait(up: Upstream, state: TiktokUpload, reply: UpstreamResponse) -> Pending
 
 def identify(up: Upstream, now_ms: int) -> tuple[OfferedAccount, ...]:
     """Return the creator of a login. The user name requires the profile scope."""
-    told = ("open_id", "display_name", "username")
-    wanted = told if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else told[:2]
+    fields = ("open_id", "display_name", "username")
+    wanted = fields if PROFILE_SCOPE in up.tokens.private.get("scopes", ()) else fields[:2]
     reply = send_request(up, "GET", "user/info/", params={"fields": ",".join(wanted)})
     user = data_of(up, "identify", reply).get("user")
     profile = user if isinstance(user, dict) else {}

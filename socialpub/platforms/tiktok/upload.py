@@ -131,8 +131,8 @@ def _recover(up: Upstream, state: TiktokUpload) -> TiktokUpload | Pending:
         return _wait_after_error(state, error)
     if data.get("status") != "PROCESSING_UPLOAD":
         return replace(state, sent=state.size, unsure=False, gone=False)
-    told = data.get("uploaded_bytes")
-    has = told if isinstance(told, int) and 0 <= told <= state.size else None
+    confirmed = data.get("uploaded_bytes")
+    has = confirmed if isinstance(confirmed, int) and 0 <= confirmed <= state.size else None
     sent = state.sent if has is None else has
     if state.gone and sent < state.size:
         return _reopen(up, state, safe=has is not None)

@@ -148,8 +148,8 @@ def _check_processing(up: Upstream, state: TwitterUploads, reply: UpstreamRespon
 def _reason(info: Json) -> str:
     # Undocumented in v2 (it was in the older version), but still sent.
     error = info.get("error")
-    told = error.get("message") or error.get("name") if isinstance(error, dict) else None
-    return str(told)[:300] if told else ""
+    reason = error.get("message") or error.get("name") if isinstance(error, dict) else None
+    return str(reason)[:300] if reason else ""
 
 
 def _poll_later(up: Upstream, state: TwitterUploads, seconds: object) -> Pending:

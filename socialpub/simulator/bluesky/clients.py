@@ -79,9 +79,9 @@ class Clients:
         if not _is_document(client_id) or self._cached(client_id):
             return
         yield self._found_at(client_id)
-        told = self._document(client_id, fetched)
-        if told and isinstance(told.get("jwks_uri"), str):
-            yield self._found_at(told["jwks_uri"])
+        document = self._document(client_id, fetched)
+        if document and isinstance(document.get("jwks_uri"), str):
+            yield self._found_at(document["jwks_uri"])
 
     def get(self, client_id: str, fetched: Mapping[str, FetchedUrl]) -> Client:
         """Return the client. Raises ClientError `invalid_client_metadata` if it cannot be loaded."""
@@ -99,28 +99,28 @@ class Clients:
         unread = f'Unable to obtain client metadata for "{client_id}"'
         if not _is_document(client_id):
             raise _unknown(f'Invalid client ID "{client_id}"' if "://" in client_id else f"{unread}: Invalid URL")
-        told = self._document(client_id, fetched)
-        if told is None:
+        document = self._document(client_id, fetched)
+        if document is None:
             raise _unknown(unread + self._why(client_id, fetched))
-        problem = _problem(client_id, told)
+        problem = _problem(client_id, document)
         if problem:
             raise _unknown(problem)
-        uris, scopes = tuple(told["redirect_uris"]), tuple(told["scope"].split())
-        if told["token_endpoint_auth_method"] == "none":
+        uris, scopes = tuple(document["redirect_uris"]), tuple(document["scope"].split())
+        if document["token_endpoint_auth_method"] == "none":
             return Client(client_id, uris, scopes)
-        keys = told.get("jwks") or self._document(told["jwks_uri"], fetched)
+        keys = document.get("jwks") or self._document(document["jwks_uri"], fetched)
         if not keys or not keys.get("keys"):
-            url = told["jwks_uri"]
+            url = document["jwks_uri"]
             raise _unknown(f'Unable to obtain jwks from "{url}" for "{client_id}"{self._why(url, fetched)}')
         return Client(client_id, uris, scopes, tuple(keys["keys"]))
 
     def _document(self, url: str, fetched: Mapping[str, FetchedUrl]) -> dict[str, Any] | None:
         found = fetched.get(self._found_at(url))
         try:
-            told = json.loads(found.content) if found is not None and found.status == 200 else None
+            document = json.loads(found.content) if found is not None and found.status == 200 else None
         except ValueError:
             return None
-        return told if isinstance(told, dict) else None
+        return document if isinstance(document, dict) else None
 
     def _why(self, url: str, fetched: Mapping[str, FetchedUrl]) -> str:
         """Return why a document could not be fetched, as the server reports it."""
@@ -197,12 +197,16 @@ def _verify_assertion(client: Client, assertion: str) -> tuple[dict[str, Any], d
 def _parse_loopback_id(client_id: str) -> Client | None:
     """Build the client that a loopback name describes; None if it is not such a name."""
     origin, _, query = client_id.partition("?")
-    told = parse_qs(query, keep_blank_values=True)
-    uris = tuple(told.get("redirect_uri", _LOOPBACK_URIS))
+    document = parse_qs(query, keep_blank_values=True)
+    uris = tuple(document.get("redirect_uri", _LOOPBACK_URIS))
     hosts = {urlsplit(uri).hostname for uri in uris}
-    if origin not in (_LOOPBACK, f"{_LOOPBACK}/") or set(told) - {"redirect_uri", "scope"} or hosts - _LOOPBACK_HOSTS:
+    if (
+        origin not in (_LOOPBACK, f"{_LOOPBACK}/")
+        or set(document) - {"redirect_uri", "scope"}
+        or hosts - _LOOPBACK_HOSTS
+    ):
         return None
-    scopes = tuple(told.get("scope", ["atproto"])[0].split())
+    scopes = tuple(document.get("scope", ["atproto"])[0].split())
     if "atproto" not in scopes:
         said = 'ATProto Loopback ClientID must include "atproto" scope'
         raise _unknown(f'Invalid loopback client id "{client_id}": {said}')
@@ -224,32 +228,32 @@ def _is_ip(host: str) -> bool:
     return True
 
 
-def _problem(client_id: str, told: Mapping[str, Any]) -> str:
+def _problem(client_id: str, document: Mapping[str, Any]) -> str:
     """Return the first rule that a client's document breaks, as the server words it, or ""."""
-    method = told.get("token_endpoint_auth_method", "client_secret_basic")
-    uris = told.get("redirect_uris") or [""]
-    keys, grants = told.get("jwks"), told.get("grant_types", ["authorization_code"])
+    method = document.get("token_endpoint_auth_method", "client_secret_basic")
+    uris = document.get("redirect_uris") or [""]
+    keys, grants = document.get("jwks"), document.get("grant_types", ["authorization_code"])
     signs = method == "private_key_jwt"
     rules = (
-        ("scope" not in told, "Missing scope property"),
-        ("atproto" not in str(told.get("scope")).split(), 'Missing "atproto" scope'),
-        (told.get("client_id", client_id) != client_id, "client_id does not match"),
+        ("scope" not in document, "Missing scope property"),
+        ("atproto" not in str(document.get("scope")).split(), 'Missing "atproto" scope'),
+        (document.get("client_id", client_id) != client_id, "client_id does not match"),
         (method not in ("none", "private_key_jwt"), _UNSUPPORTED.format(method)),
-        (signs and not (keys or told.get("jwks_uri")), "private_key_jwt auth method requires jwks or jwks_uri"),
+        (signs and not (keys or document.get("jwks_uri")), "private_key_jwt auth method requires jwks or jwks_uri"),
         (signs and keys and not keys.get("keys"), "private_key_jwt auth method requires at least one key in jwks"),
         (
-            signs and not told.get("token_endpoint_auth_signing_alg"),
+            signs and not document.get("token_endpoint_auth_signing_alg"),
             "Missing token_endpoint_auth_signing_alg client metadata",
         ),
-        (told.get("dpop_bound_access_tokens") is not True, '"dpop_bound_access_tokens" must be true'),
-        ("code" not in told.get("response_types", ["code"]), 'response_types must include "code"'),
+        (document.get("dpop_bound_access_tokens") is not True, '"dpop_bound_access_tokens" must be true'),
+        ("code" not in document.get("response_types", ["code"]), 'response_types must include "code"'),
         (
             "authorization_code" not in grants,
             'The "code" response type requires that "grant_types" contains "authorization_code"',
         ),
         (not all(uri.startswith("https://") for uri in uris), "Invalid redirect URI scheme"),
-        ("client_id" not in told, "client_id is required for discoverable clients"),
-        (not _is_above(told.get("client_uri"), client_id), "client_uri must have the same origin as the client_id"),
+        ("client_id" not in document, "client_id is required for discoverable clients"),
+        (not _is_above(document.get("client_uri"), client_id), "client_uri must have the same origin as the client_id"),
     )
     return next((said for is_broken, said in rules if is_broken), "")
 

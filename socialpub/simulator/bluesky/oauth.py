@@ -79,8 +79,8 @@ def refusal(name: str, said: str) -> FakeResponse:
 
 def wanted(name: str, said: str) -> str:
     """Build the WWW-Authenticate value of a refused call; messages with quotes are left out."""
-    told = "" if '"' in said else f', error_description="{said}"'
-    return f'DPoP algs="{ALGORITHMS}", error="{name}"{told}'
+    description = "" if '"' in said else f', error_description="{said}"'
+    return f'DPoP algs="{ALGORITHMS}", error="{name}"{description}'
 
 
 def _unauthorized(name: str, said: str) -> RefusedError:
@@ -330,7 +330,7 @@ class AuthorizationServer(OAuthServer):
             raise error_of(403, "ScopeMissingError", f'Missing required scope "{missing}"')
         return Claims(found.grant.account, " ".join(found.grant.scopes), found.ends_at or 0)
 
-    # --- Who asks ---
+    # --- Callers ---
 
     def _answered(self, call: Call, run: Callable[[Call, dict[str, str]], FakeResponse]) -> FakeResponse:
         """Run the handler and add the next nonce, also to a refusal."""

@@ -95,12 +95,12 @@ class Videos:
         return self.lab.clock.now_ms() >= job.ready_ms
 
     def _build_status(self, job: _Job) -> dict[str, Any]:
-        told = {"jobId": job.id, "did": job.account.did}
+        status = {"jobId": job.id, "did": job.account.did}
         if not self._is_ready(job):
-            return {**told, "state": "JOB_STATE_ENCODING", "progress": 50}
+            return {**status, "state": "JOB_STATE_ENCODING", "progress": 50}
         if job.failure:
-            return {**told, "state": "JOB_STATE_FAILED", "error": "encoding_failure", "message": job.failure}
-        return {**told, "state": "JOB_STATE_COMPLETED", "blob": job.account.repo.upload(job.content, _MADE)}
+            return {**status, "state": "JOB_STATE_FAILED", "error": "encoding_failure", "message": job.failure}
+        return {**status, "state": "JOB_STATE_COMPLETED", "blob": job.account.repo.upload(job.content, _MADE)}
 
     def _caller(self, request: Request, method: str) -> Account:
         """Return the account of a valid service token for this service and method."""

@@ -213,8 +213,8 @@ class People:
         if found.state == "unknown":
             return _refused("invalid_request", "Invalid client id or token")
         active = found.state == "alive"
-        told = "active" if active else found.state
-        return FakeResponse(200, {"active": active, "status": told, "scope": ",".join(found.scopes)})
+        state = "active" if active else found.state
+        return FakeResponse(200, {"active": active, "status": state, "scope": ",".join(found.scopes)})
 
     def _userinfo(self, call: Call) -> FakeResponse:
         caller = self.caller(call)

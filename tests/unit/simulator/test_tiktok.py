@@ -50,7 +50,7 @@ class Client:
     def photos(self, content: bytes, status: int = 200, **info: str) -> FakeResponse:
         source = {"source": "PULL_FROM_URL", "photo_cover_index": 0, "photo_images": [URL]}
         body = {"post_mode": "MEDIA_UPLOAD", "media_type": "PHOTO", "post_info": info, "source_info": source}
-        return self.call("content.init", body, pulled={URL: FetchedUrl(status, content)})
+        return self.call("content.init", body, fetched={URL: FetchedUrl(status, content)})
 
     def put(
         self, opened: FakeResponse, content: bytes, first: int, total: int, kind: str = "video/mp4"

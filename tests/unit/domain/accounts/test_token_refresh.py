@@ -319,7 +319,7 @@ def test_refusal_does_not_end_an_account_reconnected_meanwhile(make: Make) -> No
     real = home.upstream.wire.request
 
     def slow(method: str, url: str, **kinds: Any) -> UpstreamResponse:
-        answer = convert_answer(home.upstream.server.manners.refused("invalid_grant", "gone"))
+        answer = convert_answer(home.upstream.server.quirks.refused("invalid_grant", "gone"))
         home.connect(later)
         return answer
 
