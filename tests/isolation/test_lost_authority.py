@@ -482,14 +482,14 @@ def test_what_is_taken_away_after_the_door_writes_nothing(
 ) -> None:
     take, status, code = TAKEN[taken]
     send = (KEYED | BY_PEOPLE)[route](office)
-    work, tables, files = RequestPipeline._work, [], stored_files(office.server)
+    work, tables, files = RequestPipeline._call_handler, [], stored_files(office.server)
 
     async def late(door: RequestPipeline, call: Any) -> Any:
         take(office.server)
         tables.append(office.server.stock()["tables"])
         return await work(door, call)
 
-    monkeypatch.setattr(RequestPipeline, "_work", late)
+    monkeypatch.setattr(RequestPipeline, "_call_handler", late)
     answer = send()
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     after = office.server.stock()["tables"]
