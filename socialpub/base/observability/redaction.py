@@ -92,20 +92,22 @@ def _may_contain_secret(said: str) -> bool:
     return False
 
 
-def remove_secrets(said: str, secrets: Iterable[str]) -> str:
-    """Without these secrets, as they are and as they are encoded, whichever of their characters are escaped."""
+def remove_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Replace these secrets, plain or encoded, whichever of their characters are escaped.
+
+    URL escapes and JSON escapes are decoded up to `_LAYERS` times, so escapes inside escapes are found as well.
+    """
     forms = [form for secret in secrets if len(secret) >= SECRET_MIN for form in _list_encodings(secret)]
     for form in forms:
-        said = said.replace(form, PLACEHOLDER)
-    if not forms or ("%" not in said and "\\" not in said):
-        return said
-    raw = said.encode("utf-8", "surrogatepass")
-    plain, ends = _unescape(raw)
-    kept, at = [], 0
-    for start, end in _find_spans(plain, map(_encode_form, forms)):
-        kept.append(raw[at : _map_to_raw(ends, start, is_end=False)])
-        at = _map_to_raw(ends, end, is_end=True)
-    return PLACEHOLDER.encode().join([*kept, raw[at:]]).decode("utf-8", "surrogatepass")
+        text = text.replace(form, PLACEHOLDER)
+    if not forms or ("%" not in text and "\\" not in text):
+        return text
+    raw = text.encode("utf-8", "surrogatepass")
+    parts, at = [], 0
+    for start, end in _find_encoded(raw, [_encode_form(form) for form in forms]):
+        parts.append(raw[at:start])
+        at = end
+    return PLACEHOLDER.encode().join([*parts, raw[at:]]).decode("utf-8", "surrogatepass")
 
 
 def _encode_form(form: str) -> bytes:
@@ -115,47 +117,71 @@ def _encode_form(form: str) -> bytes:
         return form.encode("utf-8", "surrogatepass")
 
 
-# An escape of an address, escaped again or not; a character of JSON in one escape or two; a quote or slash after `\\`.
-_ESCAPES = re.compile(
-    rb"%(?:25)*([0-9A-Fa-f]{2})"
-    rb"|(?<!\\)\\++u([Dd][89ABab][0-9A-Fa-f]{2})\\++u([Dd][C-Fc-f][0-9A-Fa-f]{2})"
-    rb"|(?<!\\)\\++(?:u([0-9A-Fa-f]{4})|([\"/]))"
+_LAYERS = 3
+# A URL escape, itself escaped any number of times.
+_URL_ESCAPE = rb"%(?:25)*(?P<byte>[0-9A-Fa-f]{2})"
+# A character of JSON in one escape or two, or a quote or slash, after any number of backslashes.
+_JSON_ESCAPE = (
+    rb"(?<!\\)\\++u(?P<high>[Dd][89ABab][0-9A-Fa-f]{2})\\++u(?P<low>[Dd][C-Fc-f][0-9A-Fa-f]{2})"
+    rb"|(?<!\\)\\++(?:u(?P<unit>[0-9A-Fa-f]{4})|(?P<sign>[\"/]))"
 )
+_URL_ESCAPES = re.compile(_URL_ESCAPE)
+_JSON_ESCAPES = re.compile(_JSON_ESCAPE)
+_ESCAPES = re.compile(_URL_ESCAPE + rb"|" + _JSON_ESCAPE)
 
 
-def _unescape(raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:
-    """What the bytes stand for, and behind each escape where it ends: there, and in the bytes themselves."""
+def _unescape(raw: bytes, escapes: re.Pattern[bytes] = _ESCAPES) -> tuple[bytes, list[tuple[int, int]]]:
+    """Decode one layer of escapes; return the bytes, and pairs of offsets (decoded, raw) around each escape."""
     plain, ends, at = bytearray(), [(0, 0)], 0
-    for found in _ESCAPES.finditer(raw):
-        plain += raw[at : found.start()]
-        ends.append((len(plain), found.start()))
-        plain += _decode_escape(found)
-        at = found.end()
+    for match in escapes.finditer(raw):
+        plain += raw[at : match.start()]
+        ends.append((len(plain), match.start()))
+        plain += _decode_escape(match.groupdict())
+        at = match.end()
         ends.append((len(plain), at))
     plain += raw[at:]
     return bytes(plain), ends
 
 
-def _decode_escape(found: re.Match[bytes]) -> bytes:
-    byte, high, low, unit, sign = found.groups()
-    if byte:
+def _decode_escape(groups: dict[str, bytes]) -> bytes:
+    if byte := groups.get("byte"):
         return bytes([int(byte, 16)])
-    if high:
-        code = 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00
+    if high := groups["high"]:
+        code = 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(groups["low"], 16) - 0xDC00
         return chr(code).encode()
-    return sign or chr(int(unit, 16)).encode("utf-8", "surrogatepass")
+    return groups["sign"] or chr(int(groups["unit"], 16)).encode("utf-8", "surrogatepass")
+
+
+def _find_encoded(raw: bytes, forms: Collection[bytes]) -> list[tuple[int, int]]:
+    """Return the spans of `raw` that decode to one of the forms, in order; overlapping spans are joined."""
+    spans: list[tuple[int, int]] = []
+    plain, layers = raw, list[list[tuple[int, int]]]()
+    while len(layers) < _LAYERS:
+        decoded, ends = _unescape(plain)
+        if decoded == plain:
+            break
+        plain = decoded
+        layers.insert(0, ends)
+        for span in _find_spans(plain, forms):
+            for ends in layers:
+                span = (_map_to_raw(ends, span[0], is_end=False), _map_to_raw(ends, span[1], is_end=True))
+            spans.append(span)
+    return _join_spans(spans)
 
 
 def _find_spans(plain: bytes, forms: Iterable[bytes]) -> list[tuple[int, int]]:
-    """Where one of the forms stands, in order; what overlaps is one place."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for form in forms:
         at = plain.find(form)
         while at >= 0:
-            found.append((at, at + len(form)))
+            spans.append((at, at + len(form)))
             at = plain.find(form, at + len(form))
+    return _join_spans(spans)
+
+
+def _join_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         if joined and start <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
@@ -287,21 +313,25 @@ def redact_response(raw: bytes, secrets: Collection[str]) -> bytes:
 @functools.lru_cache(256)
 def _list_encodings(secret: str) -> tuple[str, ...]:
     raw = secret.encode("utf-8", "surrogatepass")
-    quoted = urllib.parse.quote(secret, safe="", errors="replace")
-    forms = {
-        secret,
-        json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        quoted,
-        raw.hex(),
-        raw.hex().upper(),
-    }
-    forms.add(_unescape(raw)[0].decode("utf-8", "surrogateescape"))  # one that holds escapes itself
+    once = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    forms = {secret, *once, *(json.dumps(form, ensure_ascii=False)[1:-1] for form in once)}
+    forms |= _decode_own_escapes(forms)
+    forms |= {urllib.parse.quote(secret, safe="", errors="replace"), raw.hex(), raw.hex().upper()}
     for before in range(3):  # how many bytes of something else share its first letter
         core = base64.b64encode(b"\0" * before + raw).rstrip(b"=").decode()
         core = core[(0, 2, 3)[before] : -1]
         forms |= {core, core.replace("+", "-").replace("/", "_")}
     return tuple(sorted((form for form in forms if len(form) >= SECRET_MIN), key=len, reverse=True))
+
+
+def _decode_own_escapes(forms: Iterable[str]) -> set[str]:
+    """Return what remains of a secret that holds escapes itself when a text is decoded: URL's, JSON's, or both."""
+    decoded = {_encode_form(form) for form in forms}
+    for _ in range(_LAYERS):
+        decoded |= {
+            _unescape(form, escapes)[0] for form in decoded for escapes in (_URL_ESCAPES, _JSON_ESCAPES, _ESCAPES)
+        }
+    return {form.decode("utf-8", "surrogateescape") for form in decoded}
 
 
 # --- The log -----------------------------------------------------------------------------------------------------

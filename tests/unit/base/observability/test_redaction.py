@@ -178,6 +178,14 @@ WRITINGS = {
     "some characters escaped": lambda secret, choose: "".join(
         percent(char, choose) if char in '%"\\' or choose.draw(st.booleans()) else char for char in secret
     ),
+    "JSON twice": lambda secret, _: json.dumps(json.dumps(secret)[1:-1])[1:-1],
+    "JSON in an address": lambda secret, _: urllib.parse.quote(json.dumps(secret)[1:-1], safe=""),
+    "JSON in an address twice": lambda secret, _: urllib.parse.quote(
+        urllib.parse.quote(json.dumps(secret)[1:-1], safe=""), safe=""
+    ),
+    "codes in an address": lambda secret, choose: urllib.parse.quote(
+        "".join(unicode_escape(char, choose) for char in secret), safe=""
+    ),
     "hex": lambda secret, _: secret.encode().hex(),
     "HEX": lambda secret, _: secret.encode().hex().upper(),
     "base64": lambda secret, _: base64.b64encode(b"id:" + secret.encode()).decode(),
@@ -198,6 +206,18 @@ def test_no_known_secret_survives_in_any_writing(
     assert len(left) <= len(f"{before} <{PLACEHOLDER}> {after}") + 16, left  # at most some digits of base64 beside it
     assert left.startswith(f"{before} <")
     assert left.endswith(f"> {after}")
+
+
+@pytest.mark.parametrize("encode", [1, 2, 3])
+@pytest.mark.parametrize(
+    "secret", ["00000%00\\/", "%41\\u0041\\/xyz12", "\\u002541abcdefg", "%5Cu0041abcdefg", 'a%22\\"b%5C\\/cd']
+)
+@pytest.mark.parametrize("form", ["plain", "JSON"])
+def test_a_secret_that_holds_url_and_json_escapes_is_found(secret: str, encode: int, form: str) -> None:
+    written = secret if form == "plain" else json.dumps(secret)[1:-1]
+    for _ in range(encode):
+        written = urllib.parse.quote(written, safe="")
+    assert redaction.remove_secrets(f"<{written}>", [secret]).replace("%5C", "") == f"<{PLACEHOLDER}>"
 
 
 @given(st.text('ab%25cAC1\\u00/"', max_size=200), SECRETS)
