@@ -1,6 +1,7 @@
-"""Every setting, once: this model reads `socialpub.toml` and the environment, and writes `socialpub.toml.example`.
+"""All settings: the model that reads `socialpub.toml` and the environment.
 
-Platform sections are typed by the platforms themselves (`platforms.base.Site`); here they are plain tables.
+It also writes `socialpub.toml.example`. The sections of platforms are plain tables here; the platforms themselves check
+them.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ConfigError(Exception):
 
 
 def parse_duration(value: object) -> float:
-    """A duration: a number of seconds, or text such as "30s", "5m", "12h", "7d"."""
+    """Return the seconds of a duration: a number, or text such as "30s", "5m", "12h", "7d"."""
     match = _DURATION.fullmatch(str(value).strip())
     if match is None:
         raise ValueError('a duration is a number of seconds, or text such as "30s", "5m", "12h", "7d"')
@@ -55,7 +56,7 @@ Duration = Annotated[float, BeforeValidator(parse_duration)]
 
 
 VARIABLE_PREFIX = "SOCIALPUB_"
-# Read elsewhere: by `listen` and `trigger`, by tests.
+# Read by `listen`, `trigger` and tests.
 OTHER_VARIABLES = ("SOCIALPUB_URL", "SOCIALPUB_KEY", "SOCIALPUB_TEST", "SOCIALPUB_FAULTS")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -64,23 +65,26 @@ _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.%]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{
 
 _EMAIL_ATOM, _EMAIL_LABEL = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+", "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 EMAIL_PATTERN = rf"^{_EMAIL_ATOM}(?:\.{_EMAIL_ATOM})*@{_EMAIL_LABEL}(?:\.{_EMAIL_LABEL})*$"
-"""A bare e-mail address that every mail server takes: no name beside it, nothing quoted, ASCII alone."""
+"""A bare e-mail address that every mail server accepts: no display name, no quotes, ASCII only."""
 EMAIL_MAX = 254
 
 
 def strip_port(text: str) -> str:
-    """An address without the brackets and the port that proxies write around it."""
+    """Return an address without the brackets and port that proxies write around it."""
     match = _WITH_PORT.fullmatch(text)
     return (match[1] or match[2]) if match else text
 
 
 def parse_networks(entries: Iterable[str]) -> tuple[Network, ...]:
-    """The networks that addresses, networks and addresses with ports stand for; ValueError names what is none."""
+    """Return the networks of a list of addresses and networks.
+
+    Ports are ignored. Raise ValueError for an entry that is neither.
+    """
     return tuple(ipaddress.ip_network(strip_port(entry.strip()), strict=False) for entry in entries)
 
 
 class SettingsSection(BaseModel):
-    """One table of the file; an unknown setting is an error, so that a misspelt one is not ignored."""
+    """One table of the file; unknown settings are errors, so that typos are noticed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -204,7 +208,7 @@ class SmtpSettings(SettingsSection):
         if len(self.sender) > EMAIL_MAX or not re.fullmatch(EMAIL_PATTERN, self.sender):
             raise ValueError("sender must be an e-mail address, such as socialpub@example.org")
         if self.ca_file and not Path(self.ca_file).is_file():
-            raise ValueError("ca_file is not there")
+            raise ValueError("ca_file does not exist")
         if bool(self.username) != bool(self.password):
             raise ValueError("username and password go together")
         if self.username and self.security == "none":
@@ -366,14 +370,17 @@ class BackupSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        lacking = [name for name in ("s3_bucket", "s3_access_key", "s3_secret_key") if not getattr(self, name)]
-        if self.s3_endpoint and lacking:
-            raise ValueError(f"s3_endpoint also needs {', '.join(lacking)}")
+        missing_names = [name for name in ("s3_bucket", "s3_access_key", "s3_secret_key") if not getattr(self, name)]
+        if self.s3_endpoint and missing_names:
+            raise ValueError(f"s3_endpoint also needs {', '.join(missing_names)}")
         return self
 
 
 class Settings(BaseSettings):
-    """All settings. Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults."""
+    """All settings.
+
+    Precedence: command line, environment (SOCIALPUB_SECTION__KEY), file, defaults.
+    """
 
     model_config = SettingsConfigDict(env_prefix=VARIABLE_PREFIX, env_nested_delimiter="__", extra="forbid")
 
@@ -400,8 +407,10 @@ class Settings(BaseSettings):
 
     @property
     def read_from(self) -> str:
-        """The settings file that was read, in words: what a command says when it is asked for its settings."""
-        return str(self._file or f"no file, since {Path(CONFIG_FILE).absolute()} is not there (--config names one)")
+        """The settings file that was read, as text for people."""
+        return str(
+            self._file or f"no file: {Path(CONFIG_FILE).absolute()} does not exist (set another one with --config)"
+        )
 
     @classmethod
     def settings_customise_sources(
@@ -439,9 +448,9 @@ _file_values: dict[str, Any] = {}
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | None = None) -> Settings:
-    """The settings of `path` (default: ./socialpub.toml where there is one), the environment and `overrides`.
+    """Return the settings of a file, the environment and `overrides`.
 
-    ConfigError names the file or setting that cannot be used.
+    `path` defaults to ./socialpub.toml if it exists. Raise ConfigError with the file or setting that cannot be used.
     """
     _check_environment()
     _file_values.clear()
@@ -454,7 +463,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
         raise ConfigError(describe_errors(error)) from error
     except SettingsError as error:
         which = " or ".join(_find_invalid_json()) or "a variable"
-        raise ConfigError(f"{which} in the environment: lists and tables are JSON, and this is not") from error
+        raise ConfigError(f"{which} in the environment: lists and tables must be valid JSON") from error
     finally:
         _file_values.clear()
     settings._file = None if values is None else (path or Path(CONFIG_FILE)).absolute()
@@ -464,7 +473,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Mapping[str, Any]] | 
 
 
 def _read_file(path: Path | None) -> dict[str, Any] | None:
-    """What the settings file says; None where none was named and there is none."""
+    """Return the content of the settings file; None if the default file is missing."""
     named = path or Path(CONFIG_FILE)
     try:
         values = tomllib.loads(named.read_text(encoding="utf-8"))
@@ -472,7 +481,7 @@ def _read_file(path: Path | None) -> dict[str, Any] | None:
     except FileNotFoundError as error:
         if path is None:
             return None
-        raise ConfigError(f"{named}: the settings file is not there") from error
+        raise ConfigError(f"{named}: the settings file does not exist") from error
     except OSError as error:
         raise ConfigError(f"{named}: the settings file cannot be read: {os_errors.describe(error)}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -483,19 +492,22 @@ def _read_file(path: Path | None) -> dict[str, Any] | None:
 
 
 def _check_environment() -> None:
-    """ConfigError for a variable that looks like a setting and is none: it would be passed over in silence."""
+    """Raise ConfigError for an environment variable that looks like a setting but is unknown."""
     for variable in sorted(os.environ):
         section, *rest = variable.removeprefix(VARIABLE_PREFIX).lower().split("__")
         if not variable.startswith(VARIABLE_PREFIX) or variable in OTHER_VARIABLES:
             continue
         if section not in Settings.model_fields or not rest:
-            near = _find_nearest("__".join((section, *rest)), [name.replace(".", "__") for name in list_names()])
-            near = near and f"; did you mean {VARIABLE_PREFIX}{near.upper()}?"
-            raise ConfigError(f"{variable} in the environment: there is no such setting{near}")
+            suggestion = _find_nearest("__".join((section, *rest)), [name.replace(".", "__") for name in list_names()])
+            suggestion = suggestion and f"; did you mean {VARIABLE_PREFIX}{suggestion.upper()}?"
+            raise ConfigError(f"{variable} in the environment: there is no such setting{suggestion}")
 
 
 def _find_invalid_json() -> list[str]:
-    """The variables that are to be a list or a table, and hold no JSON: the library names their section only."""
+    """Return the variables that should be a list or table but are not JSON.
+
+    pydantic-settings names only their section.
+    """
     found = []
     for variable in sorted(os.environ):
         section, _, name = variable.removeprefix(VARIABLE_PREFIX).lower().partition("__")
@@ -516,7 +528,7 @@ def _is_json(text: str) -> bool:
 
 
 def list_names() -> list[str]:
-    """Every setting as `section.key`, but for those of platforms."""
+    """Return every setting as `section.key`, except those of platforms."""
     sections = ((name, field.annotation) for name, field in Settings.model_fields.items())
     return [
         f"{name}.{key}"
@@ -527,12 +539,12 @@ def list_names() -> list[str]:
 
 
 def _find_nearest(name: str, known: Sequence[str]) -> str:
-    """What may have been meant; empty where nothing is near."""
+    """Return the most similar known name; "" if none is similar."""
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.7)), "")
 
 
 def _find_secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
-    """The names of the secret settings that are set: by the words in them."""
+    """Return the names of the secret settings that are set, by the words in them."""
     found: list[str] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -543,20 +555,23 @@ def _find_secrets(values: Mapping[str, Any], path: str = "") -> list[str]:
 
 
 def describe_errors(error: ValidationError, prefix: str = "", known: Sequence[str] = ()) -> str:
-    """Which settings are wrong and why, in one line; never their values. `known`: what may have been meant."""
+    """Return the invalid settings and why, in one line, without their values.
+
+    `known` are the names to suggest.
+    """
     lines, known = [], known or [*Settings.model_fields, *list_names()]
     for issue in error.errors(include_url=False, include_input=False):
         name = prefix + ".".join(str(part) for part in issue["loc"])
         missing = issue["type"] == "extra_forbidden"
-        near = _find_nearest(name, known)
-        unknown = f"there is no such setting; did you mean {near}?" if near else "there is no such setting"
+        suggestion = _find_nearest(name, known)
+        unknown = f"there is no such setting; did you mean {suggestion}?" if suggestion else "there is no such setting"
         message = unknown if missing else issue["msg"]
         lines.append(f"{name}: {message}")
     return "; ".join(lines)
 
 
 def render_example(platform_sections: Mapping[str, type[BaseModel]]) -> str:
-    """The text of socialpub.toml.example: every setting with its default and its help, all commented out."""
+    """Return the text of socialpub.toml.example: every setting with its default and its help."""
     parts = [
         "# socialpub.toml: every setting with its default. No setting is required; uncomment what you change.\n"
         "# Each can also be set in the environment: SOCIALPUB_SECTION__KEY=value (lists as JSON).\n"
@@ -578,12 +593,12 @@ def _render_section(name: str, model: type[BaseModel]) -> str:
 
 
 def get_help(model: type[BaseModel], key: str) -> str:
-    """What a setting is for, in the words of the section or of the one that it extends."""
+    """Return the help of a setting, from its section or the one that it extends."""
     return field_docs.read(model).get(key, "")
 
 
 def format_toml(value: object) -> str:
-    """A setting's value as it stands in the file."""
+    """Return a value in TOML syntax."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -596,6 +611,9 @@ def format_toml(value: object) -> str:
 
 
 def find_shipped_directory(name: str) -> Path:
-    """The directory `templates` or `migrations`: beside the package in a checkout, inside it when installed."""
+    """Return the directory `templates` or `migrations`.
+
+    It is beside the package in a checkout, and inside the package when installed.
+    """
     inside = Path(__file__).parents[1] / "_shipped" / name
     return inside if inside.is_dir() else Path(__file__).parents[2] / name

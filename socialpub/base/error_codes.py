@@ -1,4 +1,4 @@
-"""The error codes, as a table: the envelope, `/v1/errors`, the docs and the tests read it."""
+"""The error codes, as a table for the envelope, `/v1/errors`, the docs and the tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ErrorRow:
-    """One error code: its HTTP status, what a post row becomes, and what to tell a person."""
+    """One error code: its HTTP status, the status of a post with it, and texts for people."""
 
     code: str
     status: int
@@ -80,14 +80,14 @@ ERRORS: dict[str, ErrorRow] = _index_by_code(
     ErrorRow(
         "not_found",
         404,
-        "There is nothing with this address or id in the caller's organization and profile.",
+        "Nothing in the caller's organization and profile has this address or id.",
         "Check the id and the key's scope.",
     ),
     ErrorRow(
         "idempotency_conflict",
         409,
         "This Idempotency-Key belongs to another request.",
-        "Use a new Idempotency-Key for a new request. To get the first answer again, repeat the exact same request.",
+        "Use a new Idempotency-Key for a new request. To get the first response again, repeat the exact same request.",
     ),
     ErrorRow(
         "rate_limited",

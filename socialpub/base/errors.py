@@ -1,11 +1,8 @@
-"""What can go wrong: the one exception that says it. (How it is shown: `domain.schemas.errors`.)
+"""ApiError, the one exception that callers of the API may see, and how it is built.
 
-    ApiError               everything a caller may see; its code picks the row, the row picks the status
-    ├── built by refuse()  a service rule (`post.status`, `body.json`, …): code and status from SERVICE_RULES
-    ├── built by a platform row (`platforms.rules`): `<platform>.<check>`
-    └── built by `base.http` and a connector's REPLIES: what an upstream said, with its `outcome`
-
-Its words stand in `error_codes` and `service_rules`.
+Service rules are built by `rule_error`, platform rules by `platforms.contract.rules`, upstream failures by `base.http`
+and the connectors, with an `outcome`. Texts are in `error_codes` and `service_rules`; `domain.schemas.errors` renders
+the envelope.
 """
 
 from __future__ import annotations
@@ -21,24 +18,24 @@ from socialpub.base.service_rules import SERVICE_RULES
 
 
 class Outcome(StrEnum):
-    """What is known after one upstream call: a closed set (reliability: rules 4 and 6)."""
+    """The known result of one upstream call: a closed set (reliability: rules 4 and 6)."""
 
     OK = "ok"
-    NOT_SENT = "not_sent"  # the platform cannot have acted on it
-    REJECTED = "rejected"  # the platform said no, and meant it
+    NOT_SENT = "not_sent"  # the platform cannot have received it
+    REJECTED = "rejected"  # the platform refused it
     THROTTLED = "throttled"  # refused before execution; try later
-    AMBIGUOUS = "ambiguous"  # it may have happened; only looking tells
+    AMBIGUOUS = "ambiguous"  # it may have been executed; only a look-up can tell
 
 
 @dataclass(eq=False)
 class ApiError(Exception):
-    """Anything that a caller of the API may see; turned into the envelope in one place (`web.app`).
+    """An error that a caller of the API may see; `web.app` turns it into the envelope.
 
-    `status` defaults to the row of `code` (or of a service rule). `outcome`, `stale_token`, `token_refused`,
-    `duplicate`, `absent` and `retryable` are for `domain` only: what one upstream call is known to have done, that the
-    access token needs a refresh, that the platform takes the token no more (without it a `platform_auth_failed` is a
-    refusal of permission), that it says it has the post already, that it says nothing came of what it was given, and
-    whether a scheduled post is tried again.
+    `status` defaults to the status of `code` (or of the service rule). The fields from `outcome` on are for `domain`
+    only and describe an upstream call. `stale_token`: the access token needs a refresh. `token_refused`: the platform
+    no longer accepts the token; without it, `platform_auth_failed` is a missing permission. `duplicate`: the platform
+    says that it already has the post. `absent`: it says that nothing was created. `retryable`: a scheduled post is
+    tried again.
     """
 
     code: str
@@ -55,12 +52,12 @@ class ApiError(Exception):
     stale_token: bool = False
     token_refused: bool = False
     used: str = ""  # the digest of the tokens that the call was made with
-    app_in_doubt: bool = False  # a refused renewal that may as well be about this server's own credentials
+    app_in_doubt: bool = False  # a refused refresh whose cause may be the app's credentials
     duplicate: bool = False
     absent: bool = False
-    unanswered: bool = False  # no connection came about, or no answer within its time
-    held_back: bool = False  # not even tried, because the upstream has not answered of late
-    retryable: bool = True  # False: trying again by itself would not help (credits used up, a retired version)
+    unanswered: bool = False  # no connection, or no response in time
+    held_back: bool = False  # not sent: the circuit breaker is open
+    retryable: bool = True  # False: a retry cannot help (credits used up, a retired version)
 
     def __post_init__(self) -> None:
         row = ERRORS[self.code]
@@ -71,7 +68,7 @@ class ApiError(Exception):
 
 
 def is_storage_unavailable(error: BaseException) -> bool:
-    """Return whether an error says that the database cannot be used now, which the store has logged."""
+    """Return whether an error says that the database is unavailable, which is logged."""
     return isinstance(error, ApiError) and error.rule == "storage.unavailable"
 
 
@@ -84,7 +81,7 @@ def rule_error(
     retry_after: int | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> ApiError:
-    """The error of a service rule, ready to raise; KeyError for an id that has no row."""
+    """Return the error of a service rule, ready to raise; raise KeyError for an unknown id."""
     row = SERVICE_RULES[rule]
     return ApiError(
         row.code,
@@ -106,5 +103,8 @@ RULE_PATH_MAX = 200
 
 
 def rule_url(base_url: str, rule: str) -> str:
-    """The page of a rule, or of a request field; of a longer path its beginning, so that the link is never dead."""
+    """Return the URL of the page of a rule or request field.
+
+    Long paths are cut to RULE_PATH_MAX characters, so that the link works.
+    """
     return f"{base_url}/docs/rules/{quote(rule[:RULE_PATH_MAX], safe='.')}"

@@ -1,8 +1,8 @@
 """Named points where a test may make the program fail; inert unless switched on.
 
-`SOCIALPUB_FAULTS="pub.after_send=kill@3,db.commit=enospc"` with `SOCIALPUB_TEST=1` in the environment: at the third
-passing of `pub.after_send` the process kills itself with SIGKILL; `@3-7` is each passing from the third to the seventh.
-Actions: `kill`, `raise`, `enospc`, `hang`, `sleep:SECONDS`.
+`SOCIALPUB_FAULTS="pub.after_send=kill@3,db.commit=enospc"` with `SOCIALPUB_TEST=1` in the environment: the process
+kills itself with SIGKILL when it passes `pub.after_send` for the third time; `@3-7` is each time from the third to the
+seventh. Actions: `kill`, `raise`, `enospc`, `hang`, `sleep:SECONDS`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 
 
 class InjectedFaultError(RuntimeError):
-    """What the action `raise` raises: a bug that a test planted."""
+    """The error of the action `raise`, a bug injected by a test."""
 
 
 @dataclass
 class _FaultPoint:
     action: str
-    first: int = 1  # the passings that fire
+    first: int = 1  # the passes that trigger the action
     last: float = math.inf
     passed: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -71,7 +71,7 @@ if os.environ.get("SOCIALPUB_TEST") == "1":
 
 
 def hit(name: str) -> None:
-    """Pass the point `name`: does nothing unless a test planned a fault there."""
+    """Pass the point `name`: does nothing unless a test injects a fault there."""
     fault = _fault_points.get(name) if _fault_points else None
     if fault is None or not fault.due():
         return
@@ -82,6 +82,6 @@ def hit(name: str) -> None:
 
 
 def plan(text: str) -> None:
-    """Switch points on (or, with an empty text, off) from inside a test process."""
+    """Replace the injected faults from inside a test process; "" removes them."""
     _fault_points.clear()
     _fault_points.update(_parse(text))

@@ -1,8 +1,7 @@
-"""What is said of the fields of models and answers: the strings below them in their source.
+"""Docstrings of the fields of models: the strings below the fields in the source.
 
-Looked up when they are to be shown, in the reference, the example settings or a form. If pydantic were told to read
-them (`use_attribute_docstrings`), each start would read and parse the sources. The one-file binary has no sources but
-the strings themselves, which its build collects.
+They are read on demand, for the reference, the example settings and forms. pydantic's `use_attribute_docstrings` would
+parse the sources at each start. The one-file binary has no sources; its build collects the strings in a file.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ ModuleDocs = dict[str, dict[str, str]]  # by class and field
 
 
 def read(shape: type) -> dict[str, str]:
-    """What is said of each field of a model or a TypedDict, in its own words or those of the class it has it from."""
-    told: dict[str, str] = {}
+    """Return the docstring of each field of a model or TypedDict, own or inherited."""
+    docs: dict[str, str] = {}
     for part in _walk_bases(shape):
-        told |= _load_module(part.__module__).get(part.__name__, {})
-    return told
+        docs |= _load_module(part.__module__).get(part.__name__, {})
+    return docs
 
 
 def _walk_bases(shape: type) -> Iterator[type]:
-    """The class and what it extends, which comes first. TypedDicts do not know it from their `__mro__`."""
+    """Yield the base classes and then the class. TypedDicts lack them in `__mro__`."""
     if not is_typeddict(shape):
         yield from (part for part in reversed(shape.__mro__) if part.__module__.partition(".")[0] not in _LIBRARIES)
         return
@@ -54,23 +53,23 @@ def _load_module(name: str) -> ModuleDocs:
 
 @functools.cache
 def _load_shipped() -> dict[str, ModuleDocs]:
-    kept: dict[str, ModuleDocs] = json.loads((Path(__file__).parents[1] / "_shipped" / FILE_NAME).read_text())
-    return kept
+    shipped: dict[str, ModuleDocs] = json.loads((Path(__file__).parents[1] / "_shipped" / FILE_NAME).read_text())
+    return shipped
 
 
 def write_shipped(package: Path, file: Path) -> None:
-    """Write those of every module of a package to a file that the binary takes along."""
+    """Write the docstrings of every module of a package to a file for the binary."""
     modules = {
         ".".join(path.relative_to(package.parent).with_suffix("").parts): _parse_source(path.read_text())
         for path in sorted(package.rglob("*.py"))
     }
-    file.write_text(json.dumps({name: told for name, told in modules.items() if told}))
+    file.write_text(json.dumps({name: docs for name, docs in modules.items() if docs}))
 
 
 def _parse_source(source: str) -> ModuleDocs:
     classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    told = {found.name: dict(_find_field_docs(found)) for found in classes}
-    return {name: fields for name, fields in told.items() if fields}
+    docs = {node.name: dict(_find_field_docs(node)) for node in classes}
+    return {name: fields for name, fields in docs.items() if fields}
 
 
 def _find_field_docs(found: ast.ClassDef) -> Iterator[tuple[str, str]]:

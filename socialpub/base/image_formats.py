@@ -1,9 +1,9 @@
-"""Split image files into their parts, and write them again from the parts that are wanted.
+"""Split image files into their parts, and write them again from selected parts.
 
-One reader for each format: JPEG (ITU T.81), PNG (W3C, third edition), GIF89a, WebP (RFC 9649). The media probe decodes
-the parts that hold pixels, connectors publish those and the ones that change how they look; a file that one of them can
-read is therefore readable to the other. Nothing is decoded here. The readers are as lenient as browsers' decoders where
-no pixel is concerned: bytes between parts, unknown parts, wrong checksums and cut ends of metadata, a missing end mark.
+One reader per format: JPEG (ITU T.81), PNG (W3C, third edition), GIF89a, WebP (RFC 9649). The media probe decodes the
+parts with pixels, connectors publish those and the ones that change how they look, so both accept the same files.
+Nothing is decoded here. Outside the pixels the readers are as lenient as browsers: they accept bytes between parts,
+unknown parts, wrong checksums, truncated metadata, and a missing end mark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ ImageData = bytes | mmap.mmap
 
 
 class ImageError(ValueError):
-    """The file cannot be split into parts. Its text is a sentence that says why; `is_cut`: its end is missing."""
+    """The file cannot be split into parts; the text is a sentence.
+
+    `is_cut`: its end is missing.
+    """
 
     def __init__(self, why: str, *, is_cut: bool = False) -> None:
         super().__init__(why)
@@ -30,18 +33,18 @@ class ImageError(ValueError):
 
 
 class PartRole(Enum):
-    """What a part is for."""
+    """The purpose of a part."""
 
     PIXELS = "needed to decode the pixels, animation included"
-    LOOK = "colour profile, transparency and what else changes how the pixels are shown"
+    LOOK = "colour profile, transparency and others that change how the pixels look"
     METADATA = "everything else: texts, camera data, unknown parts"
 
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """One segment, chunk or block. Offsets are bytes from the start of the file.
+    """One segment, chunk or block; offsets are bytes from the start of the file.
 
-    `body` is where the payload begins, `end` the first byte behind it (behind the scan data of a JPEG's scan).
+    `body` is where the payload begins, `end` the first byte after it (after the scan data of a JPEG's scan).
     """
 
     role: PartRole
@@ -54,10 +57,10 @@ class ImagePart:
 
 @dataclass
 class ImageLayout:
-    """The parts of an image file, in their order.
+    """The parts of an image file, in order.
 
-    `strays`: ranges of bytes that belong to no part. `end`: the first byte that is no longer part of the image.
-    `is_closed`: whether the format's end mark was found. `orientation`: of EXIF, 1 to 8.
+    `strays`: ranges of bytes that belong to no part. `end`: the first byte after the image. `is_closed`: the format's
+    end mark was found. `orientation`: of EXIF, 1 to 8.
     """
 
     content_type: str
@@ -77,7 +80,7 @@ class ImageLayout:
 
 
 def detect_type(head: bytes) -> str | None:
-    """Return the content type of a JPEG, PNG, WebP or GIF by its first 12 bytes; None for anything else."""
+    """Return the content type of a JPEG, PNG, WebP or GIF by its first 12 bytes, else None."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     starts = {b"\xff\xd8\xff": "image/jpeg", _PNG_HEAD: "image/png", b"GIF87a": "image/gif", b"GIF89a": "image/gif"}
@@ -85,7 +88,10 @@ def detect_type(head: bytes) -> str | None:
 
 
 def read(data: ImageData, content_type: str) -> ImageLayout:
-    """Split a file of this type into its parts; ImageError where decoders could not find the pixels either."""
+    """Split a file of this type into its parts.
+
+    Raise ImageError if decoders could not find the pixels.
+    """
     if detect_type(data[:12]) != content_type:
         raise ImageError(f"It does not begin like {content_type}.")
     try:
@@ -95,12 +101,12 @@ def read(data: ImageData, content_type: str) -> ImageLayout:
 
 
 def write(data: ImageData, layout: ImageLayout, roles: Collection[PartRole], orientation: int = 1) -> bytes:
-    """Return the image made of the parts with these roles, well formed, with its end mark.
+    """Return a well-formed image made of the parts with these roles.
 
-    `orientation`: written as its only EXIF entry unless it is 1.
+    `orientation` is written as its only EXIF entry unless it is 1.
     """
-    kept = [part for part in layout.parts if part.role in roles]
-    return _FORMATS[layout.content_type][1](data, kept, orientation)
+    selected = [part for part in layout.parts if part.role in roles]
+    return _FORMATS[layout.content_type][1](data, selected, orientation)
 
 
 # --- EXIF orientation ------------------------------------------------------------------------------------------------
@@ -110,7 +116,7 @@ _EXIF_HEAD = b"Exif\0\0"
 
 
 def _read_orientation(tiff: bytes) -> int:
-    """The orientation in an EXIF block, 1 when it has none or cannot be read."""
+    """Return the orientation in an EXIF block; 1 if it has none or cannot be read."""
     order = {b"II": "<", b"MM": ">"}.get(tiff[:2])
     try:
         return _find_orientation_tag(tiff, order) if order else 1
@@ -129,7 +135,7 @@ def _find_orientation_tag(tiff: bytes, order: str) -> int:
 
 
 def _build_exif(orientation: int) -> bytes:
-    """The smallest EXIF block: one entry, the orientation."""
+    """Return the smallest EXIF block, with the orientation as its only entry."""
     return b"MM\0\x2a" + struct.pack(">IHHHIHHI", 8, 1, _TIFF_ORIENTATION, 3, 1, orientation, 0, 0)
 
 
@@ -138,7 +144,7 @@ def _build_exif(orientation: int) -> bytes:
 _SOF, _SOI, _EOI, _SOS, _APP0, _APP1, _APP2, _APP14, _APP15 = 0xC0, 0xD8, 0xD9, 0xDA, 0xE0, 0xE1, 0xE2, 0xEE, 0xEF
 _COMMENT = 0xFE
 _MARKERS_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length: TEM, RST0 to RST7
-_MARKER = re.compile(rb"\xff[^\x00\xff]")  # decoders skip whatever stands before it, fill bytes included
+_MARKER = re.compile(rb"\xff[^\x00\xff]")  # decoders skip any bytes before it
 _SCAN_END = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")  # neither stuffing, restart nor fill
 
 
@@ -149,7 +155,7 @@ def _read_jpeg(data: ImageData) -> ImageLayout:
         marker = found[0][1]
         if found.start() > at:
             layout.strays.append((at, found.start()))
-        if marker == _EOI or (marker == _SOI and has_scan):  # some cameras append pictures without ending the first
+        if marker == _EOI or (marker == _SOI and has_scan):  # some cameras append images without an end mark
             layout.is_closed = marker == _EOI
             layout.end = found.end() if layout.is_closed else found.start()
             break
@@ -172,7 +178,7 @@ def _read_jpeg(data: ImageData) -> ImageLayout:
 
 
 def _read_jpeg_segment(data: ImageData, start: int, marker: int) -> ImagePart:
-    """The segment whose marker begins there, with the scan data behind it."""
+    """Read the segment at `start`, with the scan data after it."""
     if marker < _SOF or marker == _SOI:
         raise ImageError(f"It has a marker that no JPEG has in its place (0x{marker:02X}).")
     (length,) = struct.unpack_from(">H", data, start + 2)
@@ -248,7 +254,10 @@ def _read_png_chunk(data: ImageData, at: int) -> ImagePart:
 
 
 def _is_accepted_chunk(layout: ImageLayout, part: ImagePart, has_pixels: bool) -> bool:
-    """Whether a chunk goes with the image; False for one that is cut off behind the pixels. ImageError."""
+    """Return whether a chunk belongs to the image; False if truncated after the pixels.
+
+    Raise ImageError if it makes the image unreadable.
+    """
     if not layout.parts and (part.name != b"IHDR" or part.end - part.body != 13):
         raise ImageError("Its first chunk is not a header (IHDR) of 13 bytes.")
     if part.name[:1].isupper() and part.name not in _PNG_CRITICAL:
@@ -263,9 +272,9 @@ def _is_accepted_chunk(layout: ImageLayout, part: ImagePart, has_pixels: bool) -
 
 
 def _verify_chunk(data: ImageData, part: ImagePart) -> ImagePart:
-    """The chunk, without its name where its checksum or length is wrong: decoders ignore such a one.
+    """Return the chunk, without its name if its checksum or length is wrong.
 
-    ImageError where it holds pixels.
+    Decoders ignore such chunks. Raise ImageError if it holds pixels.
     """
     is_sound = part.is_cut or zlib.crc32(data[part.start + 4 : part.end]) == _read_uint(data, part.end)
     length = part.end - part.body
@@ -281,7 +290,7 @@ def _read_uint(data: ImageData, at: int) -> int:
 
 
 def _has_all_frames(data: ImageData, layout: ImageLayout) -> bool:
-    """Whether an animation has the frames that its header says; a file without animation has."""
+    """Return whether an animation has all announced frames; True without animation."""
     control = layout.named(b"acTL")
     return not control or len(layout.named(b"fcTL")) >= _read_uint(data, control[0].body)
 
@@ -312,14 +321,14 @@ def _read_gif(data: ImageData) -> ImageLayout:
         raise ImageError("It is cut short.", is_cut=True)
     layout.add(ImagePart(PartRole.PIXELS, b"GIF", 0, 6, at))
     while at < len(data) and data[at] != _GIF_TRAILER:
-        if data[at] == 0:  # some encoders end a block twice, or fill up
+        if data[at] == 0:  # some encoders end a block twice, or pad
             layout.strays.append((at, at + 1))
             at += 1
             continue
         if data[at] not in (_GIF_EXTENSION, _GIF_IMAGE):
             if not has_image:
                 raise ImageError(f"A block of it is none that GIF knows (0x{data[at]:02X}).")
-            break  # browsers take the file as ended
+            break  # browsers treat the file as ended
         part = _read_gif_block(data, at)
         if part.is_cut and not (part.name == GIF_IMAGE_NAME and part.end > part.body):
             if part.role is PartRole.PIXELS or not has_image:
@@ -337,7 +346,7 @@ def _read_gif(data: ImageData) -> ImageLayout:
 
 
 def _read_gif_block(data: ImageData, at: int) -> ImagePart:
-    """The block that begins there; of one that is cut off, what is there in whole sub-blocks."""
+    """Read the block at `at`; of a truncated one, its whole sub-blocks."""
     is_image = data[at] == _GIF_IMAGE
     header = at + 2
     if is_image:
@@ -354,7 +363,7 @@ def _read_gif_block(data: ImageData, at: int) -> ImagePart:
 
 
 def _get_extension_role(start: bytes) -> PartRole:
-    """The role of an extension whose label, size and first eleven bytes these are."""
+    """Return the role of an extension from its label, size and first eleven bytes."""
     if start[:1] in (bytes([_GIF_CONTROL]), bytes([_GIF_PLAIN_TEXT])):
         return PartRole.PIXELS
     if start[0:1] == bytes([_GIF_APPLICATION]):
@@ -379,7 +388,10 @@ def _write_gif(data: ImageData, parts: list[ImagePart], _: int) -> bytes:
 
 
 def _build_gif_block_end(data: ImageData, part: ImagePart) -> bytes:
-    """What closes a block that is cut off: what is there of its last sub-block, and the end of a block."""
+    """Return the bytes that close a truncated block.
+
+    They are the rest of its last sub-block, and the end mark.
+    """
     if not part.is_cut:
         return b""
     left = data[part.end + 1 : part.end + 256]

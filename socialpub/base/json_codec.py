@@ -1,4 +1,4 @@
-"""JSON as it is sent and stored: no spaces, no escapes that nobody needs."""
+"""JSON as it is sent and stored: without spaces and unneeded escapes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 
 import orjson
 
-_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME  # which are no JSON, and are not made it
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME  # raise TypeError for these
 _dumps_with_fallback: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 dumps_strict: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-"""The same for others, as httpx makes it; ValueError for NaN and the infinities, which are no JSON."""
+"""Encode JSON for upstreams, as httpx does; raise ValueError for NaN and the infinities."""
 
 
 def dumps(value: Any) -> str:
-    """Whatever JSON has, and `null` for NaN and the infinities, which it has not: an answer can be read whatever is in
-    it. TypeError for what is no JSON.
+    """Encode a value as JSON, with `null` for NaN and the infinities.
 
-    What orjson does not take is rare (half a surrogate pair, integers beyond 64 bits, depths beyond 250, names that are
-    no strings) and left to Python's own encoder.
+    Raise TypeError for other types. Python's own encoder takes the rare values that orjson refuses: lone surrogates,
+    integers beyond 64 bits, depths beyond 250, names that are no strings.
     """
     try:
         return orjson.dumps(value, None, _OPTIONS).decode()
@@ -29,13 +28,13 @@ def dumps(value: Any) -> str:
 
 
 def _replace_constant(name: str) -> None:
-    """In place of a number that JSON has not."""
+    """Return None in place of NaN or an infinity."""
 
 
 def loads(raw: str | bytes) -> Any:
-    """JSON that others sent, with null for each number that is not finite (`NaN`, `Infinity`, `1e999`).
+    """Decode JSON from outside, with None for NaN and numbers that are not finite.
 
-    ValueError for what is no JSON, or nested too deeply to be read.
+    Raise ValueError for malformed JSON, or if it is nested too deeply.
     """
     try:
         return json.loads(raw, parse_constant=_replace_constant, parse_float=_parse_finite)

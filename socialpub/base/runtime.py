@@ -1,4 +1,4 @@
-"""What tests replace: clock, ids, randomness, outbound HTTP, vault, settings. Everything else is passed these."""
+"""The dependencies that tests replace: clock, ids, randomness, HTTP, vault, settings."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class SystemClock:
 
 DAY_MS = 24 * 3600 * 1000  # milliseconds, as all times of the program
 SYSTEM_ENTROPY: crypto.Entropy = secrets.token_bytes
-RANDOM_BATCH = 64  # random numbers at once: each draw is a call of the system
+RANDOM_BATCH = 64  # random numbers drawn at once, to save system calls
 
 
 @dataclass
 class IdGenerator:
-    """Ids in the order of time: UUIDv7 (RFC 9562, with a counter so that one process never goes backwards)."""
+    """Generates rising ids: UUIDv7 (RFC 9562) with a counter."""
 
     clock: Clock
     entropy: crypto.Entropy
@@ -59,7 +59,7 @@ class IdGenerator:
 
     def _uuid7(self) -> int:
         with self._lock:
-            # 48 bits of milliseconds and 12 of counter, kept rising.
+            # 48 bits of milliseconds and a 12-bit counter.
             stamp = self.clock.now_ms() << 12
             if stamp <= self._last:
                 stamp = self._last + 1
@@ -75,13 +75,13 @@ class IdGenerator:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def prefixed(self, prefix: str) -> str:
-        """`prefix` (such as `evt_`) + 22 base62 characters of a UUIDv7."""
+        """Return `prefix` (such as `evt_`) followed by 22 base62 characters of a UUIDv7."""
         return prefix + crypto.encode_base62(self._uuid7(), 22)
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """The one bundle that every room is handed."""
+    """The settings and the process-wide dependencies, passed to every component."""
 
     settings: config.Settings
     vault: crypto.Vault
@@ -99,27 +99,30 @@ class Runtime:
         object.__setattr__(self, "webhook_policy", replace(self.http_policy(guarded=True), named=named))
 
     def open_http(self, policy: outbound.ConnectionPolicy, wrap: TransportWrapper | None = None) -> outbound.HttpClient:
-        """A client for one job in one thread; close it (or use `with`). `wrap`: what goes round its transport."""
+        """Return a client for one job in one thread; close it (or use `with`).
+
+        `wrap` wraps its transport.
+        """
         return self.client(policy, self.clock.now_ms, wrap(outbound.HttpTransport(policy)) if wrap else None)
 
     def http_policy(self, *, guarded: bool) -> outbound.ConnectionPolicy:
-        """How outbound calls may go: `guarded` for addresses that users name, else for configured hosts."""
+        """Return the policy of calls: `guarded` for URLs of users, else for configured hosts."""
         return _get_policy(guarded and not self.settings.security.allow_private_networks, self.resolver)
 
 
 @functools.lru_cache(64)
 def _get_policy(guarded: bool, resolver: outbound.Resolver) -> outbound.ConnectionPolicy:
-    """The same one each time: connections are kept by it."""
+    """Return one object per policy: pooled connections are keyed by it."""
     return outbound.ConnectionPolicy(guarded, resolver)
 
 
 def load_vault(
     settings: config.Settings, entropy: crypto.Entropy = SYSTEM_ENTROPY, *, needed: Collection[str] = ()
 ) -> crypto.Vault:
-    """The vault of the configured master keys, or of the key file, which is made where no key is needed yet.
+    """Return the vault of the configured master keys, or of the key file.
 
-    `needed`: ids of keys that something is sealed with. ConfigError when one of them is not there, when a key is
-    malformed, or when the file is readable by others.
+    The key file is created unless a key is `needed`: these are ids of keys with which something is encrypted. Raise
+    ConfigError if one of them is missing, a key is malformed, or the file is readable by other users.
     """
     named = settings.security.encryption_keys
     try:
@@ -133,7 +136,7 @@ def load_vault(
 
 
 def read_key_file(key_file: Path) -> list[crypto.MasterKey]:
-    """The keys of a key file that is there; OSError where it cannot be read, or holds no keys."""
+    """Return the keys of a key file; raise OSError if it cannot be read or holds no keys."""
     try:
         return crypto.parse_master_keys(key_file.read_text(encoding="ascii", errors="replace"))
     except ValueError as error:
@@ -141,34 +144,37 @@ def read_key_file(key_file: Path) -> list[crypto.MasterKey]:
 
 
 def _check_required_keys(keys: Collection[crypto.MasterKey], needed: Collection[str], key_file: Path) -> None:
-    """ValueError, before anything is sealed with a key that does not belong to the database."""
-    held = {key.id for key in keys}
-    lacking = sorted(set(needed) - held)
-    if lacking:
-        aside = [str(path) for key in lacking if (path := master_key_file.get_retired_key_path(key_file, key)).exists()]
-        found = f"it is in {aside[0]}, copy it here" if aside else "restore that one from your backup"
+    """Raise ValueError before something is encrypted with a key of another database."""
+    available = {key.id for key in keys}
+    missing = sorted(set(needed) - available)
+    if missing:
+        retired = [
+            str(path) for key in missing if (path := master_key_file.get_retired_key_path(key_file, key)).exists()
+        ]
+        advice = f"it is in {retired[0]}, copy it here" if retired else "restore that one from your backup"
         raise ValueError(
-            f"this database was sealed with another master key (id {', '.join(lacking)}; here: "
-            f"{', '.join(sorted(held))}); {found}, secrets cannot be read without it"
+            f"this database was encrypted with another master key (id {', '.join(missing)}; here: "
+            f"{', '.join(sorted(available))}); {advice}, secrets cannot be read without it"
         )
 
 
 def find_key_problem(settings: config.Settings, needed: str) -> str | None:
-    """Why the next start could not open what this one seals (with the key `needed`), in words without a path; None
-    where it could.
+    """Return why the next start could not decrypt with the key `needed`; None if it could.
+
+    The text names no path.
     """
     if settings.security.encryption_keys:
         return None
     try:
         text = settings.key_file.read_text(encoding="ascii", errors="replace")
-        held = {key.id for key in crypto.parse_master_keys(text)}
+        available = {key.id for key in crypto.parse_master_keys(text)}
     except FileNotFoundError:
         return "the key file is gone"
     except OSError as error:
         return f"the key file cannot be read: {os_errors.describe(error)}"
     except ValueError:
         return "the key file holds no key"
-    return None if needed in held else "the key file holds another key"
+    return None if needed in available else "the key file holds another key"
 
 
 def _load_key_file(path: Path, entropy: crypto.Entropy, make: bool) -> list[crypto.MasterKey]:
@@ -200,7 +206,7 @@ def format_iso(ms: None) -> None: ...
 @overload
 def format_iso(ms: int | None) -> str | None: ...
 def format_iso(ms: int | None) -> str | None:
-    """An instant as the API writes it: UTC, milliseconds, `Z`."""
+    """Return an instant in the API's format: UTC, milliseconds, `Z`."""
     if ms is None:
         return None
     return f"{_format_second(ms // 1000)}.{ms % 1000:03d}Z"

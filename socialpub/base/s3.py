@@ -1,7 +1,7 @@
-"""A bucket of an S3-compatible store, for backups: whole files in and out, by the operator's own settings.
+"""An S3 bucket for backups: stores and loads whole files.
 
-It is spoken to by the package `minio`, which is not in the base install (`pip install "socialpub[s3]"`) and is read
-only where a bucket is named. Its calls have bounds of their own: time, tries, and a part of a file in memory at once.
+Uses the package `minio`, an extra (`pip install "socialpub[s3]"`) that is imported only if a bucket is configured.
+Calls have limits of time, retries and memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHUNK_BYTES = 1024 * 1024
 OBJECTS_MAX = 10_000
 
 ProgressCallback = Callable[[int], None]
-"""Told how many bytes more have gone."""
+"""Called with the number of bytes just transferred."""
 
 _ERROR_TEXTS = {
     "NoSuchBucket": "there is no such bucket",
@@ -39,7 +39,7 @@ _ERROR_TEXTS = {
 
 
 class S3BucketError(Exception):
-    """The store cannot be used so; the message says why."""
+    """The bucket cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -49,50 +49,50 @@ class S3Object:
 
 
 def check_settings(settings: BackupSettings) -> None:
-    """ConfigError where a bucket is named and the package for it is not there."""
+    """Raise ConfigError if a bucket is configured and the package for it is missing."""
     if settings.s3_endpoint:
         _make_client(settings)
 
 
 class S3Bucket:
-    """What is under one prefix of a bucket. BucketError for whatever goes wrong."""
+    """The files under one prefix of a bucket. Every failure is an S3BucketError."""
 
     def __init__(self, settings: BackupSettings) -> None:
         self._settings, self._client = settings, _make_client(settings)
 
     def where(self, name: str = "") -> str:
-        """The address of a file, for people."""
+        """Return the address of a file, for people."""
         return f"s3://{self._settings.s3_bucket}/{self._key(name)}"
 
     def put(self, path: Path, name: str, moved: ProgressCallback) -> None:
-        """A file under a name; it is there once all of it is."""
+        """Upload a file under a name; it is visible once it is complete."""
         size = path.stat().st_size
-        with self._told(name), path.open("rb") as file:
+        with self._convert_errors(name), path.open("rb") as file:
             data: Any = _ProgressReader(file, moved)
             bucket, part = self._settings.s3_bucket, PART_BYTES if size > PART_BYTES else 0
             self._client.put_object(bucket, self._key(name), data, size, part_size=part, num_parallel_uploads=1)
-            there = self._client.stat_object(bucket, self._key(name)).size
-        if there != size:
-            raise S3BucketError(f"{self.where(name)}: {there} of {size} bytes came there.")
+            stored_size = self._client.stat_object(bucket, self._key(name)).size
+        if stored_size != size:
+            raise S3BucketError(f"{self.where(name)}: {stored_size} of {size} bytes arrived.")
 
     def get(self, name: str, into: IO[bytes], moved: ProgressCallback) -> None:
-        with self._told(name):
-            answer = self._client.get_object(self._settings.s3_bucket, self._key(name))
+        with self._convert_errors(name):
+            response = self._client.get_object(self._settings.s3_bucket, self._key(name))
             try:
-                for chunk in answer.stream(CHUNK_BYTES):
+                for chunk in response.stream(CHUNK_BYTES):
                     into.write(chunk)
                     moved(len(chunk))
             finally:
-                answer.close()
-                answer.release_conn()
+                response.close()
+                response.release_conn()
 
     def size(self, name: str) -> int:
-        with self._told(name):
+        with self._convert_errors(name):
             return int(self._client.stat_object(self._settings.s3_bucket, self._key(name)).size or 0)
 
-    def listed(self) -> list[S3Object]:
-        """The files right under the prefix."""
-        with self._told(""):
+    def list_files(self) -> list[S3Object]:
+        """Return the files directly under the prefix, at most OBJECTS_MAX."""
+        with self._convert_errors(""):
             found = []
             for each in self._client.list_objects(self._settings.s3_bucket, prefix=self._key("")):
                 name = str(each.object_name).removeprefix(self._key(""))
@@ -103,7 +103,7 @@ class S3Bucket:
             return found
 
     def remove(self, name: str) -> None:
-        with self._told(name):
+        with self._convert_errors(name):
             self._client.remove_object(self._settings.s3_bucket, self._key(name))
 
     def _key(self, name: str) -> str:
@@ -111,26 +111,26 @@ class S3Bucket:
         return f"{prefix}/{name}" if prefix else name
 
     @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        """Whatever the package raises, in our words."""
+    def _convert_errors(self, name: str) -> Iterator[None]:
+        """Convert the package's exceptions to S3BucketError."""
         from minio.error import MinioException, S3Error
         from urllib3.exceptions import HTTPError
 
         try:
             yield
         except S3Error as error:
-            said = _ERROR_TEXTS.get(error.code or "") or f"{error.code}: {error.message}"
-            raise S3BucketError(f"{self.where(name)}: {said}.") from error
+            reason = _ERROR_TEXTS.get(error.code or "") or f"{error.code}: {error.message}"
+            raise S3BucketError(f"{self.where(name)}: {reason}.") from error
         except HTTPError as error:
             raise S3BucketError(f"{self.where(name)}: {self._settings.s3_endpoint} cannot be reached.") from error
         except (MinioException, ValueError) as error:
             raise S3BucketError(
-                f"{self.where(name)}: the store answers what S3 does not ({type(error).__name__})."
+                f"{self.where(name)}: the store sent a response that is not S3's ({type(error).__name__})."
             ) from error
 
 
 class _ProgressReader:
-    """A file that tells how much of it was read."""
+    """A file that reports how much of it was read."""
 
     def __init__(self, file: IO[bytes], moved: ProgressCallback) -> None:
         self._file, self._moved = file, moved
@@ -142,7 +142,7 @@ class _ProgressReader:
 
 
 def _make_client(settings: BackupSettings) -> Any:
-    # Read where it is needed: the base install does not have it, and a server without a bucket need not wait for it.
+    # Imported here: the base install lacks it, and it would slow down the start.
     try:
         import urllib3
         from minio import Minio
@@ -151,7 +151,7 @@ def _make_client(settings: BackupSettings) -> Any:
             "backup.s3_endpoint: backups to S3 need the package minio: "
             'pipx inject socialpub minio, or pip install "socialpub[s3]"'
         ) from error
-    at = urlsplit(settings.s3_endpoint)
+    endpoint = urlsplit(settings.s3_endpoint)
     pool = urllib3.PoolManager(
         timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
         retries=urllib3.Retry(total=RETRIES, backoff_factor=0.5, status_forcelist=(500, 502, 503, 504), redirect=0),
@@ -159,10 +159,10 @@ def _make_client(settings: BackupSettings) -> Any:
         ca_certs=os.environ.get("SSL_CERT_FILE") or certifi.where(),
     )
     return Minio(
-        at.netloc,
+        endpoint.netloc,
         access_key=settings.s3_access_key,
         secret_key=settings.s3_secret_key,
-        secure=at.scheme == "https",
+        secure=endpoint.scheme == "https",
         region=settings.s3_region,
         http_client=pool,
     )

@@ -1,6 +1,6 @@
-"""The rules of the service itself, as a table: `refuse`, `/v1/rules`, the docs and the tests read it.
+"""The rules of the service itself: a table for `rule_error`, `/v1/rules`, docs and tests.
 
-A platform's rules are rows of its own.
+The platforms' own rules are in `platforms`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class ServiceRule:
-    """A rule of the service itself (not of a platform): id, error code, status where it differs, words.
+    """A rule of the service itself: id, error code, HTTP status if it differs, texts.
 
-    `stage` is where it is decided: "request" (before anything is written), "deep" (per target, once the bytes are
-    known) or "publish" (only ever in a post's own `error`).
+    `stage` is when it is checked: "request" (before anything is written), "deep" (per target, once the media are
+    loaded) or "publish" (only in a post's own `error`).
     """
 
     rule: str

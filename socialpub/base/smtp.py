@@ -23,7 +23,7 @@ SmtpSecurity = Literal["starttls", "tls", "none"]
 
 @dataclass(frozen=True)
 class SmtpServer:
-    """Which server, and how it is spoken to. `name`: what this side calls itself."""
+    """The mail server and how to connect to it; `name` is this client's name (EHLO)."""
 
     host: str
     port: int
@@ -36,13 +36,13 @@ class SmtpServer:
 
 @dataclass(frozen=True)
 class SmtpResult:
-    """What became of a message. `error` is None where the server has taken it; `final`: it never will.
+    """The result of a submission: `error` is None if the server accepted the message.
 
-    `code` and `said`: the server's last word, where there was one.
+    `final`: the server refused it permanently. `code` and `reply`: its last reply, if any.
     """
 
     code: int | None = None
-    said: str = ""
+    reply: str = ""
     error: str | None = None
     kind: str | None = None
     final: bool = False
@@ -51,9 +51,9 @@ class SmtpResult:
 def send_message(
     server: SmtpServer, resolver: Resolver, sender: str, to: str, message: bytes, *, deadline: float
 ) -> SmtpResult:
-    """Submit a message to a mail server. Waits at most `deadline` seconds, and raises nothing.
+    """Submit a message to a mail server within `deadline` seconds; never raises.
 
-    `message` is whole, headers and all, in lines that end with CRLF.
+    `message` is complete with headers, in lines that end with CRLF.
     """
     ends = CallDeadline(time.monotonic() + deadline)
     try:
@@ -64,25 +64,27 @@ def send_message(
         return _describe_refusal(error)
     except (httpcore.ConnectError, httpcore.ConnectTimeout):
         return SmtpResult(error="The mail server could not be reached.", kind="unreachable")
-    except OSError as error:  # the library's own for timeouts and lost connections are among these
+    except OSError as error:  # includes the library's timeouts and lost connections
         if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
-            return SmtpResult(error="No secure connection to the mail server came about.", kind="smtp_tls")
+            return SmtpResult(error="The TLS connection to the mail server failed.", kind="smtp_tls")
         return SmtpResult(error="The mail server did not respond in time, or closed the connection.", kind="timeout")
-    except aiosmtplib.SMTPException:  # no STARTTLS, or no way to log in
-        return SmtpResult(error="The mail server does not offer what the settings ask for.", kind="smtp_settings")
+    except aiosmtplib.SMTPException:  # no STARTTLS, or no supported login
+        return SmtpResult(
+            error="The mail server does not support the configured security or login.", kind="smtp_settings"
+        )
 
 
 async def _submit(
     server: SmtpServer, connected: socket.socket, sender: str, to: str, message: bytes, ends: CallDeadline
 ) -> SmtpResult:
-    """Hold the conversation. The library limits a response to 32 KiB."""
+    """Run the SMTP session. The library limits a reply to 32 KiB."""
     client = aiosmtplib.SMTP(
         hostname=server.host,  # the name that the certificate must have
         local_hostname=server.name,
         sock=connected,
         timeout=None,
         use_tls=server.security == "tls",
-        start_tls=False,  # done below, so that the transport is still there to abort when it fails
+        start_tls=False,  # done below: on failure the transport must still exist to be aborted
         tls_context=_load_ssl_context(server.ca_file),
     )
     try:
@@ -94,23 +96,26 @@ async def _submit(
                 await client.login(server.username, server.password)
             await client.mail(sender)
             await client.rcpt(to)
-            code, said = await client.data(message)
+            code, reply = await client.data(message)
         if client.transport:
             cast(asyncio.WriteTransport, client.transport).write(b"QUIT\r\n")  # the message is accepted: no waiting
-        return SmtpResult(code, _decode_reply(said))
+        return SmtpResult(code, _decode_reply(reply))
     finally:
         if client.transport:  # closing TLS would wait for the server
             cast(asyncio.WriteTransport, client.transport).abort()
 
 
 def _describe_refusal(error: aiosmtplib.SMTPResponseException) -> SmtpResult:
-    """A login that is refused may be mended in the settings; a message that is refused for good is final."""
-    code, said = error.code, _decode_reply(error.message)
+    """Return the result for an error reply.
+
+    A refused login may be fixed in the settings; a permanently refused message is final.
+    """
+    code, reply = error.code, _decode_reply(error.message)
     if isinstance(error, aiosmtplib.SMTPAuthenticationError):
-        return SmtpResult(code, said, "The mail server refused the login.", "smtp_login")
-    of_message = (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPRecipientRefused, aiosmtplib.SMTPDataError)
-    final = isinstance(error, of_message) and code >= 500
-    return SmtpResult(code, said, f"The mail server answered {code}.", f"smtp_{code // 100}xx", final)
+        return SmtpResult(code, reply, "The mail server refused the login.", "smtp_login")
+    message_errors = (aiosmtplib.SMTPSenderRefused, aiosmtplib.SMTPRecipientRefused, aiosmtplib.SMTPDataError)
+    final = isinstance(error, message_errors) and code >= 500
+    return SmtpResult(code, reply, f"The mail server answered {code}.", f"smtp_{code // 100}xx", final)
 
 
 @functools.lru_cache(4)
@@ -122,6 +127,6 @@ def _load_ssl_context(ca_file: str) -> ssl.SSLContext:
     return context
 
 
-def _decode_reply(said: str) -> str:
-    text = said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def _decode_reply(reply: str) -> str:
+    text = reply.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return " ".join(text.split())[:RESPONSE_MAX]

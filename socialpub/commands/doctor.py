@@ -216,7 +216,7 @@ def _check_upstreams(settings: Settings, sites: PlatformSites) -> Iterator[Docto
 
 def _bucket(settings: Settings) -> DoctorCheck:
     try:
-        found = S3Bucket(settings.backup).listed()
+        found = S3Bucket(settings.backup).list_files()
     except S3BucketError as error:
         return DoctorCheck("backups in the bucket", False, str(error), "Correct the settings `backup.s3_…`.")
     return DoctorCheck("backups in the bucket", True, f"it can be listed; {len(found)} files are there")

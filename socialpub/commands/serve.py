@@ -128,8 +128,8 @@ def run(service: AppContext, sock: socket.socket, ready: Callable[[], None]) -> 
         if error.rule != "storage.unavailable":
             raise
         raise StartError(f"{service.db.path}: {service.db.failing or error.message}") from error
-    if service.db.place.lost:  # exit hard: a regular exit would close the files, writing to what has replaced them
-        print(f"socialpub: {service.db.place.lost}", file=sys.stderr, flush=True)
+    if service.db.files.lost:  # exit hard: a regular exit would close the files, writing to what has replaced them
+        print(f"socialpub: {service.db.files.lost}", file=sys.stderr, flush=True)
         exit_now(FAILED)
     log.info("stopped: socialpub %s at %s, database %s, process %d", *_describe_process(service), extra=_NAMES)
     if service.db.fenced.is_set():
@@ -173,7 +173,7 @@ def _record_shutdown(service: AppContext) -> None:
         service.process.pending_check is None
         and service.process.beat
         and not service.db.fenced.is_set()
-        and not service.db.place.lost
+        and not service.db.files.lost
     ):
         copy_detection.save_clean_stop(service.runtime.settings, service.process.beat)
 

@@ -1,1 +1,1 @@
-"""The cellar: tables, the queue on the same file, the one writer. No decisions are taken here."""
+"""The SQLite database: tables, queries, the single writer, and the job queue."""

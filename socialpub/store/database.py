@@ -1,6 +1,6 @@
-"""The open database of this process: one file, one thread that writes, a few that read.
+"""The open database of this process: one file, one writer thread, a few reader threads.
 
-Only these threads hold connections: code in any other thread cannot touch the database by accident.
+Only these threads hold connections, so code in other threads cannot touch the database by accident.
 """
 
 from __future__ import annotations
@@ -31,34 +31,35 @@ from socialpub.store.engine.writer import Tx as Tx
 
 T = TypeVar("T")
 READERS = 4
-REQUEST_QUEUE = QueueLimits(500, 2000)  # of the requests that read
+REQUEST_QUEUE = QueueLimits(500, 2000)  # reads of requests
 IDENTIFY_QUEUE = QueueLimits(2000, 2000)
 
 
 class Database:
-    """`write(fn)` and `read(fn)` from any thread.
+    """Runs functions as `write(fn)` and `read(fn)`, from any thread.
 
-    The readers are apart by who waits for them: every request, for who asks it; requests; the engine, which publishes.
+    There are separate reader threads for authentication, for requests and for the engine, so that none waits for the
+    others.
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self.path, monotonic = path, (clock or SystemClock()).monotonic
         self._writer = DatabaseWriter(path, monotonic)
-        self.place, self.fenced = self._writer.place, self._writer.fenced
-        self._who = ReaderPool(1, "db-who", self.place, monotonic, IDENTIFY_QUEUE)
-        self._requests = ReaderPool(READERS, "db-reader", self.place, monotonic, REQUEST_QUEUE)
-        self._engine = ReaderPool(READERS, "db-engine", self.place, monotonic)
-        self._inline = InlineReader(path, self.place, monotonic)
-        self._closed, self._closing = False, threading.Lock()
+        self.files, self.fenced = self._writer.files, self._writer.fenced
+        self._identifying = ReaderPool(1, "db-who", self.files, monotonic, IDENTIFY_QUEUE)
+        self._requests = ReaderPool(READERS, "db-reader", self.files, monotonic, REQUEST_QUEUE)
+        self._engine = ReaderPool(READERS, "db-engine", self.files, monotonic)
+        self._inline = InlineReader(path, self.files, monotonic)
+        self._closed, self._close_lock = False, threading.Lock()
 
     @property
     def failing(self) -> str:
-        """Why the last change could not be written."""
+        """Why the last write failed; "" if it succeeded."""
         return self._writer.failing
 
     @property
     def guard(self) -> Callable[[], None] | None:
-        """Runs first in each transaction; FencedError stops all writing."""
+        """Called first in each transaction; if it raises FencedError, all writing stops."""
         return self._writer.guard
 
     @guard.setter
@@ -66,59 +67,60 @@ class Database:
         self._writer.guard = guard
 
     def open(self) -> Database:
-        """Connect and start the writer; StartError when the file cannot be used."""
+        """Connect and start the writer; raise StartError if the file cannot be used."""
         self._writer.open()
         return self
 
     def close(self) -> None:
-        """Finish what was asked for, then close every connection."""
-        with self._closing:
-            before, self._closed = self._closed, True
-        if before:
+        """Finish the accepted reads and writes, then close every connection."""
+        with self._close_lock:
+            was_closed, self._closed = self._closed, True
+        if was_closed:
             return
         self._writer.refuse_more()
-        for readers in (self._who, self._requests, self._engine):
+        for readers in (self._identifying, self._requests, self._engine):
             readers.close()
         self._inline.close()
         self._writer.close()
 
-    def look(self) -> None:
-        """ApiError `storage.unavailable` unless a transaction can begin on the files in their places."""
+    def check_writable(self) -> None:
+        """Raise ApiError `storage.unavailable` unless a transaction can start."""
         self.write(lambda tx: None).result()
 
     def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
-        """Run a function in the next transaction; its result comes after the commit is on the disk.
+        """Run a function in the next transaction; return a future of the durable result.
 
-        An exception undoes this function's changes only. ApiError `storage.unavailable` when nothing can be written.
-        The function must be short and must not wait for anything. Writes of one organization run in the order in which
-        they were asked for; those of others in turn with them.
+        An exception undoes this function's changes only. ApiError `storage.unavailable` if nothing can be written. The
+        function must be short and must not block. Writes of one organization run in order; organizations take turns.
         """
         return self._writer.write(run, (current_requester.get() or current_share_key.get()).owner)
 
-    def write_together(self, kind: GroupWrite, what: Any) -> DbFuture[Any]:
-        """The same for one of a kind: `kind` is called with all that come together, and answers for each.
+    def write_together(self, kind: GroupWrite, value: Any) -> DbFuture[Any]:
+        """Write a value together with others: `kind` gets all values of a group at once.
 
-        Where it fails with several, nothing of it stands, and it is called for each by itself. Whose transaction it is
-        must make no difference to what it is asked to write.
+        If that fails, it is rolled back and called for each value separately. `kind` must not depend on which
+        transaction it runs in.
         """
-        return self._writer.write_together(kind, what, (current_requester.get() or current_share_key.get()).owner)
+        return self._writer.write_together(kind, value, (current_requester.get() or current_share_key.get()).owner)
 
     def read(self, run: Callable[[], T]) -> DbFuture[T]:
-        """Run a function on one consistent snapshot; ApiError `storage.unavailable` when nothing can be read.
+        """Run a function on one consistent snapshot.
 
-        For a request (`current_requester`): ApiError `http.busy` when too many wait, `http.deadline` when it takes too
-        long. The engine's reads have no limit: nobody else waits for them, and what they are for would be left undone.
+        ApiError `storage.unavailable` if nothing can be read. For a request (`current_requester`), `http.busy` if too
+        many reads wait, and `http.deadline` if it takes too long. The engine's reads have no time limit: no client
+        waits for them, and their work would be left undone.
         """
         share = current_requester.get()
         if share is None:
-            return self._asked(lambda: self._engine.read(NO_SHARE_KEY, run))
-        return self._asked(lambda: self._requests.read_in_time(share, run))
+            return self._submit(lambda: self._engine.read(NO_SHARE_KEY, run))
+        return self._submit(lambda: self._requests.read_in_time(share, run))
 
     async def read_inline(self, run: Callable[[], T], *, to_identify: bool = False) -> T:
-        """Read a few rows by their indexes on the event loop; what shows to be long runs again on a reader thread.
+        """Read a few rows by index on the event loop, or else on a reader thread.
 
-        Each statement sees a snapshot of its own: what belongs together is asked for by one. `to_identify`: every
-        request needs it to know who asks, so its reader thread is one that no list keeps.
+        A read that takes too long is repeated on a reader thread. Each statement sees its own snapshot, so data that
+        belong together must be read by one statement. `to_identify`: the read authenticates a request, so it uses the
+        thread that is reserved for these.
         """
         try:
             return self.try_inline(run)
@@ -126,19 +128,19 @@ class Database:
             return await (self.look_up(run) if to_identify else self.read(run))
 
     def try_inline(self, run: Callable[[], T]) -> T:
-        """The same without the second run: ReadTooLongError."""
+        """Read on the event loop, or raise ReadTooLongError."""
         if self._closed:
             raise ReadTooLongError
         share = current_requester.get()
         return self._inline.read(share.owner if share else "", run)
 
     def look_up(self, run: Callable[[], T]) -> DbFuture[T]:
-        """Read on the thread that finds out who asks: one row by its index."""
-        return self._asked(lambda: self._who.read_in_time(NO_SHARE_KEY, run))
+        """Read one row by index on the thread that is reserved for authentication."""
+        return self._submit(lambda: self._identifying.read_in_time(NO_SHARE_KEY, run))
 
-    def _asked(self, ask: Callable[[], DbFuture[T]]) -> DbFuture[T]:
+    def _submit(self, submit: Callable[[], DbFuture[T]]) -> DbFuture[T]:
         try:
-            with self._closing:
-                return failed_future(unavailable_error()) if self._closed else ask()
+            with self._close_lock:
+                return failed_future(unavailable_error()) if self._closed else submit()
         except ApiError as error:
             return failed_future(error)

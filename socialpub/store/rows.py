@@ -1,6 +1,6 @@
-"""Rows as dicts, column by column: what `.dicts()`, `find_row` and `get_row` of `models` return.
+"""Types of the rows that `.dicts()`, `find_row` and `get_row` of `models` return.
 
-Times are epoch milliseconds, structures are JSON text. `make fix` writes this file from `models.py`.
+Times are epoch milliseconds, structures are JSON text. `make fix` generates this file from `models.py`.
 """
 
 from typing import Literal

@@ -1,12 +1,12 @@
-"""Text search in posts: an FTS5 index of trigrams filed under `Post.number`. SQLite only.
+"""Text search in posts: an FTS5 index of trigrams with `Post.number` as its rowid.
 
-Posts are filed behind their acceptance, many at once, which costs a tenth: `post_search_filed` says up to which number,
-and a search reads the rows of those that are not filed yet, newer than everything that is.
+Posts are indexed after their acceptance, in batches, which costs a tenth: `post_search_filed` stores up to which
+number, and a search scans the newer rows.
 
-The index proposes and never decides: each candidate's row is looked at again. A few trigrams are asked for first,
-which is cheap and often leaves few posts; else all of them, one after the other. Candidates come in falling order of
-`number`, which is the order of `created_at` too, except where the clock was set back; by how much is kept (`disorder`),
-and the walk goes on for that long, so that the newest first are the newest.
+The index only proposes candidates: each one's row is checked. A search first uses a few trigrams, which is fast and
+often leaves few posts; else it uses all of them. Candidates come in descending order of `number`, which is the order of
+`created_at` except where the clock was set back. The largest such step is stored (`disorder`), and the search continues
+for that long, so that it returns the newest posts.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from socialpub.store.queries import search_index
 from socialpub.store.queries.id_columns import select_number
 
 GRAM_CHARS = 3
-SPARSE_GRAMS = 4  # trigrams that are asked for first
-CANDIDATES_MAX = 2000  # candidates that are looked at all at once
+SPARSE_GRAMS = 4  # trigrams of the first search
+CANDIDATES_MAX = 2000  # candidates that are checked at once
 _NUMBER_MAX = 2**63 - 1
-INDEX_BATCH = 128  # posts that are filed in one write
+INDEX_BATCH = 128  # posts indexed in one write
 
 
 class SearchHit(NamedTuple):
-    """Where a post stands in the log."""
+    """The position of a post in the log."""
 
     created_at: int
     number: int
@@ -38,7 +38,7 @@ class SearchHit(NamedTuple):
 
 @dataclass(frozen=True)
 class SqlCondition:
-    """Part of a WHERE over `post`, with its values."""
+    """A part of a WHERE clause over `post`, with its parameters."""
 
     sql: str
     values: tuple[Any, ...]
@@ -46,9 +46,10 @@ class SqlCondition:
 
 @dataclass(frozen=True)
 class SearchQuery:
-    """What the index is asked: a fold (`folding.py`), in one organization, or one profile of it; empty is everything.
+    """A search in one organization, or one of its profiles; empty sequences match everything.
 
-    `after` and `upto` bound `created_at` (None: unbounded), both loosely: the exact bounds belong to the condition.
+    `fold` is the folded text (`casefold.py`). `after` and `upto` bound `created_at` (None: unbounded) approximately;
+    the exact bounds belong to the condition.
     """
 
     fold: str
@@ -62,18 +63,21 @@ class SearchQuery:
 
 
 def match_any(column: str, values: Sequence[Any]) -> SqlCondition:
-    """That a column has one of these values."""
+    """Return the condition that a column has one of these values."""
     marks = ", ".join("?" * len(values))
     return SqlCondition(f"{column} = ?" if len(values) == 1 else f"{column} IN ({marks})", tuple(values))
 
 
-def in_scope(column: str, id: str, *, helped: bool = True) -> SqlCondition:
-    """That a post is of the organization, profile or account with this id; `helped`: an index of that may be used."""
-    return SqlCondition(f"{'' if helped else '+'}post.{column} = {select_number(column, '?')}", (id,))
+def in_scope(column: str, id: str, *, use_index: bool = True) -> SqlCondition:
+    """Return the condition that a post belongs to an organization, profile or account.
+
+    `use_index`: SQLite may use an index on that column.
+    """
+    return SqlCondition(f"{'' if use_index else '+'}post.{column} = {select_number(column, '?')}", (id,))
 
 
 def match_all(conditions: Sequence[SqlCondition]) -> SqlCondition:
-    """All of them."""
+    """Return the conjunction of conditions."""
     return SqlCondition(
         " AND ".join(condition.sql for condition in conditions),
         tuple(value for condition in conditions for value in condition.values),
@@ -81,56 +85,60 @@ def match_all(conditions: Sequence[SqlCondition]) -> SqlCondition:
 
 
 def find_hits(statement: str, values: Sequence[Any]) -> list[SearchHit]:
-    """The posts that a SELECT of PLACE finds, in its order: as one row, since each costs a change of threads."""
-    found = sql.fetch_value(f"SELECT json_group_array(json_array(created_at, number)) FROM ({statement})", values)
-    return [SearchHit._make(row) for row in sql.load_json(found)]
+    """Return the posts of a SELECT of HIT_COLUMNS, in its order.
+
+    They are read as one row, since each row releases the interpreter lock.
+    """
+    hits = sql.fetch_value(f"SELECT json_group_array(json_array(created_at, number)) FROM ({statement})", values)
+    return [SearchHit._make(row) for row in sql.load_json(hits)]
 
 
 def is_indexed(fold: str) -> bool:
-    """Whether the index finds this text: one shorter than a trigram is looked for in the rows."""
+    """Return whether the index can find this text; shorter ones than a trigram need a scan."""
     return len(fold) >= GRAM_CHARS
 
 
 def match_text(fold: str) -> SqlCondition:
-    """That a post has this text, told from its row."""
+    """Return the condition that a post has this text, by its row."""
     return SqlCondition(f"instr({search_index.FOLDED_TEXT}, ?) > 0", (fold,))
 
 
 def record_clock_skew(newest: int | None, now: int) -> None:
-    """Keep how far the clock was set back. `find_newest`: when the newest post of the organization was made, before
-    now.
+    """Store how far the clock was set back.
+
+    `newest` is when the organization's newest post was created before now.
     """
     if newest is not None and newest > now:
         sql.execute(search_index.SET_DISORDER, (newest - now,))
 
 
-# --- Filing ----------------------------------------------------------------------------------------------------------
+# --- Indexing -------------------------------------------------------------------------------------------------------
 
 
 class IndexProgress(NamedTuple):
-    """Up to which number posts are filed, and the newest number there is."""
+    """The number of the last indexed post, and of the newest post."""
 
     texts: int
     newest: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether what is not filed is too little to begin with."""
+        """True if there are too few new posts for a batch."""
         return self.behind < INDEX_BATCH
 
     @property
     def behind(self) -> int:
-        """How many posts are not filed."""
+        """The number of posts that are not indexed."""
         return self.newest - self.texts
 
 
 def get_progress() -> IndexProgress:
-    """What is filed, in a read or a write."""
+    """Return the progress of the index, in a read or a write."""
     return IndexProgress._make(sql.fetch_one(search_index.FIND_PROGRESS))
 
 
 def index_batch() -> bool:
-    """File the next SLICE of posts; in a write. Whether there were so many."""
+    """Index the next INDEX_BATCH posts, in a write; return False if there are fewer."""
     now = get_progress()
     if now.is_whole:
         return False
@@ -140,12 +148,12 @@ def index_batch() -> bool:
 
 
 def remove(numbers: str) -> None:
-    """Take posts, a JSON list of numbers, out of the index; in the write that deletes them, before it does."""
+    """Remove posts, a JSON list of numbers, from the index, in a write before they are deleted."""
     sql.execute(search_index.DELETE_POSTS, (numbers,))
 
 
 def rebuild() -> None:
-    """File every post again; in one write."""
+    """Index every post again, in one write."""
     newest = get_progress().newest
     proxy.execute_sql("INSERT INTO post_search (post_search) VALUES ('delete-all')")
     sql.execute(search_index.INSERT_POSTS, (0, newest))
@@ -156,34 +164,37 @@ def rebuild() -> None:
     )
 
 
-# --- Finding ---------------------------------------------------------------------------------------------------------
+# --- Finding --------------------------------------------------------------------------------------------------------
 
 
-def find_newest(sought: SearchQuery, others: SqlCondition, count: int) -> list[SearchHit]:
-    """The newest `count` posts that have the text, of a trigram or more, and meet the condition, newest first."""
-    condition = match_all([match_text(sought.fold), others])
+def find_newest(query: SearchQuery, others: SqlCondition, count: int) -> list[SearchHit]:
+    """Return the `count` newest posts with the text (a trigram or more) and the condition.
+
+    Newest first.
+    """
+    condition = match_all([match_text(query.fold), others])
     disorder = _fetch_value("SELECT disorder FROM post_search_order", ()) or 0
-    fresh = _find_unindexed(get_progress().texts, condition)
-    first, last = _find_number_range(sought, disorder)
-    count_of_few, few = sql.fetch_one(
+    unindexed = _find_unindexed(get_progress().texts, condition)
+    first, last = _find_number_range(query, disorder)
+    candidate_count, candidates = sql.fetch_one(
         "SELECT count(*), json_group_array(number) FROM "
         f"(SELECT rowid AS number FROM post_search WHERE {_MATCHES} LIMIT ?)",
-        (_build_match(sought, _build_sparse_match(sought.fold)), first, last, CANDIDATES_MAX + 1),
+        (_build_match(query, _build_sparse_match(query.fold)), first, last, CANDIDATES_MAX + 1),
     )
-    if count_of_few <= CANDIDATES_MAX:
-        return heapq.nlargest(count, fresh + _check_candidates(few, condition))
-    state = _join_state(sought)
-    found = proxy.execute_sql(
+    if candidate_count <= CANDIDATES_MAX:
+        return heapq.nlargest(count, unindexed + _check_candidates(candidates, condition))
+    state = _join_state(query)
+    hits = proxy.execute_sql(
         f"SELECT {HIT_COLUMNS} FROM post_search {state.sql} CROSS JOIN post ON post.number = post_search.rowid "
         f"WHERE {condition.sql} AND {_MATCHES}",
-        (*state.values, *condition.values, _build_match(sought, _quote(sought.fold)), first, last),
+        (*state.values, *condition.values, _build_match(query, _quote(query.fold)), first, last),
     )
-    with contextlib.closing(found):
-        return _select_newest(fresh, map(SearchHit._make, found), count, disorder)
+    with contextlib.closing(hits):
+        return _select_newest(unindexed, map(SearchHit._make, hits), count, disorder)
 
 
 def _find_unindexed(after: int, condition: SqlCondition) -> list[SearchHit]:
-    """Those of the posts after a number that meet the condition."""
+    """Return the posts after a number that meet the condition."""
     return find_hits(
         f"SELECT {HIT_COLUMNS} FROM post NOT INDEXED WHERE post.number > ? AND {condition.sql}",
         (after, *condition.values),
@@ -195,7 +206,7 @@ _MATCHES = "post_search MATCH ? AND post_search.rowid > ? AND post_search.rowid 
 
 
 def _check_candidates(numbers: str, condition: SqlCondition) -> list[SearchHit]:
-    """Those of the posts with these numbers, a JSON list, that meet the condition."""
+    """Return those of the posts with these numbers, a JSON list, that meet the condition."""
     return find_hits(
         f"SELECT {HIT_COLUMNS} FROM json_each(?) AS candidate CROSS JOIN post ON post.number = candidate.value "
         f"WHERE {condition.sql}",
@@ -203,37 +214,42 @@ def _check_candidates(numbers: str, condition: SqlCondition) -> list[SearchHit]:
     )
 
 
-def _join_state(sought: SearchQuery) -> SqlCondition:
-    """A look at status and error code in a narrow index before the row, for what all candidates may fail."""
-    looks = {"state.status": sought.statuses, "state.error_code": sought.error_codes}
-    chosen = [match_any(column, values) for column, values in looks.items() if values]
-    if not chosen:
+def _join_state(query: SearchQuery) -> SqlCondition:
+    """Return a join that checks status and error code in a narrow index before the row."""
+    columns = {"state.status": query.statuses, "state.error_code": query.error_codes}
+    conditions = [match_any(column, values) for column, values in columns.items() if values]
+    if not conditions:
         return SqlCondition("", ())
-    on = match_all([SqlCondition("state.number = post_search.rowid", ()), *chosen])
+    on = match_all([SqlCondition("state.number = post_search.rowid", ()), *conditions])
     return SqlCondition(f"CROSS JOIN post AS state INDEXED BY post_number_status_error_code ON {on.sql}", on.values)
 
 
-def _select_newest(fresh: Sequence[SearchHit], hits: Iterable[SearchHit], count: int, disorder: int) -> list[SearchHit]:
-    best = heapq.nlargest(count, fresh)
+def _select_newest(
+    unindexed: Sequence[SearchHit], hits: Iterable[SearchHit], count: int, disorder: int
+) -> list[SearchHit]:
+    best = heapq.nlargest(count, unindexed)
     heapq.heapify(best)
     for hit in hits:
         if len(best) < count:
             heapq.heappush(best, hit)
         elif hit.created_at + disorder < best[0].created_at:
-            break  # whatever still comes is older than all of them
+            break  # all further hits are older
         else:
             heapq.heappushpop(best, hit)
     return sorted(best, reverse=True)
 
 
-def _find_number_range(sought: SearchQuery, disorder: int) -> tuple[int, int]:
-    """Numbers between which everything within the bounds is, so that the index is entered there."""
+def _find_number_range(query: SearchQuery, disorder: int) -> tuple[int, int]:
+    """Return the numbers between which all posts within the bounds are.
+
+    They limit the index scan.
+    """
     first, last = None, None
-    if sought.after is not None:
-        older = (sought.organization, sought.after - disorder)
+    if query.after is not None:
+        older = (query.organization, query.after - disorder)
         first = _fetch_value(f"{_SELECT_NUMBER} created_at < ? ORDER BY created_at DESC LIMIT 1", older)
-    if sought.upto is not None:
-        newer = (sought.organization, sought.upto + disorder)
+    if query.upto is not None:
+        newer = (query.organization, query.upto + disorder)
         last = _fetch_value(f"{_SELECT_NUMBER} created_at > ? ORDER BY created_at LIMIT 1", newer)
     return first or 0, last or _NUMBER_MAX
 
@@ -242,21 +258,21 @@ _SELECT_NUMBER = f"SELECT number FROM post WHERE organization = {select_number('
 
 
 def _build_sparse_match(fold: str) -> str:
-    """A few trigrams spread over the text: whatever has the text has them, and often little else."""
-    last, gaps = len(fold) - GRAM_CHARS, min(SPARSE_GRAMS - 1, len(fold) - GRAM_CHARS) or 1
-    places = [last * place // gaps for place in range(gaps + 1)]
-    return "(" + " AND ".join(dict.fromkeys(_quote(fold[place : place + GRAM_CHARS]) for place in places)) + ")"
+    """Return a few trigrams spread over the text, which few other texts contain."""
+    last, steps = len(fold) - GRAM_CHARS, min(SPARSE_GRAMS - 1, len(fold) - GRAM_CHARS) or 1
+    offsets = [last * offset // steps for offset in range(steps + 1)]
+    return "(" + " AND ".join(dict.fromkeys(_quote(fold[offset : offset + GRAM_CHARS]) for offset in offsets)) + ")"
 
 
-def _build_match(sought: SearchQuery, text: str) -> str:
-    """The FTS5 expression: `text`, among whose it is."""
+def _build_match(query: SearchQuery, text: str) -> str:
+    """Return the FTS5 expression for `text` in the scope of the search."""
     parts = [f"fold : {text}"]
-    if sought.profile is None:
-        parts.append(f"organization : {_quote(_shorten_id(sought.organization))}")
+    if query.profile is None:
+        parts.append(f"organization : {_quote(_shorten_id(query.organization))}")
     else:
-        parts.append(f"profile : {_quote(_shorten_id(sought.profile))}")
-    if sought.platforms:
-        parts.append(f"platform : ({' OR '.join(_quote(name[:GRAM_CHARS]) for name in sought.platforms)})")
+        parts.append(f"profile : {_quote(_shorten_id(query.profile))}")
+    if query.platforms:
+        parts.append(f"platform : ({' OR '.join(_quote(name[:GRAM_CHARS]) for name in query.platforms)})")
     return " AND ".join(parts)
 
 
@@ -265,7 +281,7 @@ def _quote(text: str) -> str:
 
 
 def _shorten_id(owner: str) -> str:
-    """What is filed of an owner's id: its random end. Equal ones only cost time."""
+    """Return the indexed part of an id: its random end. Collisions only cost time."""
     return owner[-GRAM_CHARS:]
 
 

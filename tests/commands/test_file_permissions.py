@@ -52,7 +52,7 @@ def test_what_is_found_open_is_closed_and_the_log_says_so(folder: Path, run: Run
     ended = run_command("org", "list", "--json", cwd=folder)
     assert ended.code == 0, ended.err
     assert open_ones(folder) == []
-    assert f"{folder / 'socialpub.db'} could be used by other users (mode 644); now it is" in ended.err
+    assert f"{folder / 'socialpub.db'} was accessible to other users (mode 644)" in ended.err
     assert len(ended.err.splitlines()) == len(names) + 1
     assert run_command("migrate", "--json", cwd=folder).err == ""
 

@@ -47,8 +47,8 @@ def left(run: RunCommand, *arguments: str, stdin: str = "") -> tuple[str, dict[s
 
 
 def test_each_act_leaves_what_was_done_to_what_and_by_whom(run: RunCommand, folder: Path) -> None:
-    who = f", by command of {getpass.getuser()}, settings read from no file, since {folder}/socialpub.toml is not there"
-    who += " (--config names one)"
+    who = f", by command of {getpass.getuser()}, settings read from no file: {folder}/socialpub.toml does not exist"
+    who += " (set another one with --config)"
     line, _ = left(run, "migrate")
     assert line.startswith("migrate: to ")
     assert line.endswith(who)

@@ -164,4 +164,4 @@ def test_the_first_start_says_in_one_line_what_was_migrated(start: Callable[...,
     told = [line for line in said if "migration" in line]
     assert len(told) == 1
     assert re.search(r"socialpub\.db: migrations applied: \d+, from nothing to \d{4}_\w+$", told[0].strip())
-    assert any(f"settings read from no file, since {folder}/socialpub.toml is not there" in line for line in said)
+    assert any(f"settings read from no file: {folder}/socialpub.toml does not exist" in line for line in said)

@@ -180,7 +180,7 @@ def test_what_the_store_refuses_is_said_in_words(store: S3Store, tmp_path: Path,
 def test_other_refusals_too(store: S3Store, wrong: tuple[int, str], says: str) -> None:
     store.wrong = wrong
     with pytest.raises(S3BucketError) as caught:
-        of(store).listed()
+        of(store).list_files()
     assert says in str(caught.value)
 
 
@@ -189,7 +189,7 @@ def test_a_store_that_is_not_there(tmp_path: Path) -> None:
         port = nobody.getsockname()[1]
     gone = BackupSettings(s3_endpoint=f"http://127.0.0.1:{port}", s3_bucket="bbb", s3_access_key="a", s3_secret_key="s")
     with pytest.raises(S3BucketError, match=f"http://127.0.0.1:{port} cannot be reached"):
-        S3Bucket(gone).listed()
+        S3Bucket(gone).list_files()
 
 
 def test_half_the_settings_are_refused_and_the_secret_is_never_shown(store: S3Store) -> None:

@@ -143,6 +143,6 @@ def test_where_there_is_no_database_none_is_made(run: RunCommand, folder: Path) 
     ended = run("status", "--json")
     assert (ended.code, list(folder.iterdir())) == (3, [])
     assert ended.error["message"] == (
-        f"socialpub.db does not exist. The settings were read from no file, since {folder}/socialpub.toml is not there "
-        "(--config names one)."
+        f"socialpub.db does not exist. The settings were read from no file: {folder}/socialpub.toml does not exist "
+        "(set another one with --config)."
     )

@@ -129,6 +129,6 @@ def test_a_network_file_system_is_warned_of(server: AppServer, alice: Person) ->
     server.stop()
     server.host = replace(server.host, mounts=list_mounts(line))
     server.start()
-    assert "lies on a network file system (nfs4): SQLite's locks do not hold there" in words(
+    assert "is on a network file system (nfs4): SQLite's locks do not work there" in words(
         sign_in(server, alice.organization)
     ).replace("&#39;", "'")

@@ -43,7 +43,7 @@ def fill(pool: FairExecutor, share: ShareKey, over: threading.Event) -> list[Fut
             while True:
                 pool.admit(share)
                 held.append(pool.submit_for(share, over.wait, 60))
-        full = pool._shares.full()
+        full = pool._shares.get_saturated()
         return share.host in full.hosts or share.owner in full.owners  # else some of what waits is about to run
 
     assert wait_for(is_full, 30)
@@ -124,7 +124,7 @@ def test_name_with_a_silent_server_does_not_block_other_lookups(world: RequestCa
         assert len(hanging) == 28  # six for each of the four that are free
         over.set()
         assert [answer.result(60).status_code for answer in answers] == [200, 200]
-    assert wait_for(lambda: not network.resolver_executor.busy and not network.resolver_executor.waits, 30)
+    assert wait_for(lambda: not network.resolver_executor.is_busy and not network.resolver_executor.waiting_count, 30)
 
 
 def test_connecting_to_a_users_server_does_not_take_platform_slots(
@@ -180,7 +180,7 @@ def test_media_that_do_not_come_keep_no_thread_of_an_immediate_post(world: Reque
     with ThreadPoolExecutor(1) as client:
         answer = client.submit(world.alice.api.publish, world.body(media=media))
         assert wait_for(lambda: shelf.asked == ["/slow.png"], 30)
-        assert wait_for(lambda: not service.executors.immediate.busy and not service.jobs.held(), 30)
+        assert wait_for(lambda: not service.executors.immediate.is_busy and not service.jobs.held(), 30)
         assert not answer.done()
         shelf.open.set()
         assert answer.result(60).json()["status"] == "published"

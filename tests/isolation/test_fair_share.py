@@ -24,10 +24,10 @@ from socialpub.base.concurrency.fair_executor import (
 from socialpub.base.errors import ApiError
 from socialpub.base.http import client
 from socialpub.base.http.circuit_breakers import (
+    CALL_LIMIT_MAX,
     FAILURES_TO_OPEN,
     FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
-    WIDTH_MAX,
     CircuitBreakers,
 )
 from socialpub.domain.background import periodic_tasks
@@ -50,7 +50,7 @@ def test_whoever_comes_later_still_finds_places() -> None:
     shares = FairShareLimiter(32)
     took = {host: sum(shares.try_enter(ShareKey(host)) for _ in range(100)) for host in ("first", "second", "third")}
     assert took == {"first": 22, "second": 7, "third": 2}
-    assert shares.full().hosts == {"first", "second", "third"}
+    assert shares.get_saturated().hosts == {"first", "second", "third"}
     shares.leave(ShareKey("first"))
     assert not shares.try_enter(ShareKey("first"))
     assert shares.try_enter(ShareKey("fourth"))
@@ -60,7 +60,7 @@ def test_one_organization_with_many_upstreams_leaves_some_places() -> None:
     shares = FairShareLimiter(32)
     took = sum(shares.try_enter(ShareKey(f"host-{number}", "greedy")) for number in range(100))
     assert took == 28
-    assert shares.full().owners == {"greedy"}
+    assert shares.get_saturated().owners == {"greedy"}
     assert shares.try_enter(ShareKey("host-0", "modest"))
 
 
@@ -75,7 +75,7 @@ def test_of_few_places_everybody_gets_one(places: int) -> None:
 def test_a_narrow_host_gets_what_it_may_hold() -> None:
     narrow = {"silent": 0, "slow": 1}
     shares = FairShareLimiter(32, lambda: narrow)
-    assert shares.full().hosts == {"silent"}
+    assert shares.get_saturated().hosts == {"silent"}
     assert [shares.try_enter(ShareKey(host)) for host in ("silent", "slow", "slow")] == [False, True, False]
     assert shares.try_enter(ShareKey("silent"), anyway=True)
 
@@ -96,11 +96,11 @@ def test_a_host_that_hangs_does_not_take_the_pool(pool: FairExecutor) -> None:
     healthy = [pool.submit_for(ShareKey("healthy", "b"), lambda n=number: n) for number in range(20)]
     assert [work.result(30) for work in healthy] == list(range(20))
     assert wait_for(lambda: sum(work.running() for work in hanging) == 6, 30)  # each in its thread, which is to begin
-    assert pool.waits == 44
-    assert pool.busy
+    assert pool.waiting_count == 44
+    assert pool.is_busy
     over.set()
     assert all(work.result(30) for work in hanging)
-    assert wait_for(lambda: not pool.busy, 30)
+    assert wait_for(lambda: not pool.is_busy, 30)
 
 
 def test_shares_take_turns(pool: FairExecutor) -> None:
@@ -125,7 +125,7 @@ def test_a_burst_is_done_where_one_thread_is_all_that_can_be_had(monkeypatch: py
     pool, start, order = FairExecutor(100, "tested"), threading.Thread.start, []
 
     def once(thread: threading.Thread) -> None:
-        if pool._crew.threads > 1:
+        if pool._threads.threads > 1:
             raise RuntimeError("can't start new thread")
         start(thread)
 
@@ -153,7 +153,7 @@ def test_the_last_place_is_for_who_has_none_and_whoever_has_none_is_next() -> No
     for work in works:
         work.result(30)
     assert order == ["three", "last", "one", "one", "one"]
-    assert pool.waits == 0
+    assert pool.waiting_count == 0
     pool.shutdown()
 
 
@@ -168,8 +168,8 @@ def test_background_work_holds_a_slot_and_waits_for_one_like_others() -> None:
     for name in ("first", "second", "third"):
         pool.enter_for(one, functools.partial(begin, name))
     assert [name for name, _ in begun] == ["first"]  # never the last place for who has one
-    assert pool.busy
-    assert pool.waits == 2
+    assert pool.is_busy
+    assert pool.waiting_count == 2
     other = pool.submit_for(ShareKey(owner="two"), threading.get_ident)
     assert other.result(30) != threading.get_ident()
     assert came.acquire(timeout=30)
@@ -180,7 +180,7 @@ def test_background_work_holds_a_slot_and_waits_for_one_like_others() -> None:
     assert came.acquire(timeout=30)
     begun[2][1]()
     pool.shutdown(wait=True)
-    assert not pool.busy
+    assert not pool.is_busy
     with pytest.raises(RuntimeError):
         pool.enter_for(one, functools.partial(begin, "late"))
 
@@ -214,7 +214,7 @@ def test_waiting_work_is_bounded_by_owner_and_in_all() -> None:
     pool.withdraw(mine, accepted.pop())
     pool.withdraw(mine, waiting.pop())
     pool.withdraw(mine, first)  # it has begun
-    assert pool.waits == 5
+    assert pool.waiting_count == 5
     over.set()
     assert [work.result(30) for work in (first, *waiting, *accepted)] == [True, 1, 1, 2, 2, 2]
     assert not refused(pool, mine, 3)
@@ -287,11 +287,11 @@ def test_one_thread_tries_at_growing_distances(breakers: CircuitBreakers, time: 
     silence(breakers)
     wait = FIRST_WAIT_SECONDS
     for _ in range(6):
-        assert breakers.narrow() == {"p": 0}
+        assert breakers.get_limits() == {"p": 0}
         time.now += wait - 0.1
         assert not breakers.may_call("p")
         time.now += 0.1
-        assert breakers.narrow() == {"p": 1}
+        assert breakers.get_limits() == {"p": 1}
         assert breakers.may_call("p")
         assert not elsewhere(lambda: breakers.may_call("p"))
         breakers.unanswered("p")
@@ -321,12 +321,12 @@ def test_what_waited_goes_on_slowly(breakers: CircuitBreakers, time: Time) -> No
     assert breakers.may_call("p")
     breakers.answered("p")
     assert breakers.open() == []
-    assert breakers.narrow() == {"p": 1}
+    assert breakers.get_limits() == {"p": 1}
     breakers.answered("p")
-    assert breakers.narrow() == {"p": 2}
-    for _ in range(WIDTH_MAX):
+    assert breakers.get_limits() == {"p": 2}
+    for _ in range(CALL_LIMIT_MAX):
         breakers.answered("p")
-    assert breakers.narrow() == {}
+    assert breakers.get_limits() == {}
 
 
 def test_silence_again_at_the_first_call_opens_again(breakers: CircuitBreakers, time: Time) -> None:
@@ -346,8 +346,8 @@ def test_opening_and_closing_are_one_line_each(
         breakers.answered("p")
         breakers.answered("p")
     assert [record.message for record in caplog.records] == [
-        f"p has not answered {FAILURES_TO_OPEN} calls in a row: its posts wait until it does",
-        "p answers again after 7 s; what waited goes on",
+        f"p has not responded to {FAILURES_TO_OPEN} calls in a row; its posts wait until it does",
+        "p responds again after 7 s; its waiting posts continue",
     ]
 
 

@@ -28,9 +28,9 @@ SEAMS: tuple[tuple[type, str], ...] = (
     (threading.Condition, "notify"),
     (threading.Thread, "run"),
     (Future, "set_result"),
-    (DatabaseWriter, "_place"),
+    (DatabaseWriter, "_enqueue"),
     (DatabaseWriter, "_commit"),
-    (ElasticThreadPool, "_given"),
+    (ElasticThreadPool, "_check_exit"),
     (httpx.Client, "send"),
 )
 SHORT, LONG, LONG_ONES = 0.004, 0.06, 0.2  # seconds at most, and how many of those that are late are so for long

@@ -1,7 +1,7 @@
 """Admission of requests: how many of one organization proceed at once, and at what pace.
 
-The executors (`fair.py`) bound what one organization holds of a queue. This bounds what precedes every queue: a burst
-of one organization would occupy the event loop, and the threads that it hands work to, while others wait.
+The executors (`fair_executor`) bound what one organization may queue. Admission bounds what precedes every queue: a
+burst of one organization would otherwise occupy the event loop and its threads while other organizations wait.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import math
 from collections import OrderedDict, deque
 from typing import Self
 
-SERVE_SECONDS = 0.005  # between two looks at who counts no longer, while requests wait
-PACED_MAX = 1000  # owners whose next turn is remembered
+SERVE_SECONDS = 0.005  # between two checks for expired permits, while requests wait
+PACED_MAX = 1000  # owners whose next turn is stored
 
 
 class Permit:
-    """An admitted request: active until `rest`, present until `release`. A context manager, which releases it."""
+    """An admitted request: active until `rest`, present until `release`.
+
+    Also a context manager that releases the permit at its end.
+    """
 
     __slots__ = ("admission", "is_active", "is_present", "owner", "since")
 
@@ -31,22 +34,21 @@ class Permit:
         self.release()
 
     def rest(self) -> None:
-        """Make room for the owner's next request: this one waits for something other than the processor."""
+        """Free the slot: the request now waits for I/O, so the owner's next one may start."""
         self.admission.end(self, is_present=True)
         self.admission.serve()
 
     def release(self) -> None:
-        """End the request."""
         self.admission.end(self)
         self.admission.serve()
 
 
 class AdmissionController:
-    """Admits up to `alone` concurrent requests per owner, or up to `shared` while other owners are present.
+    """Admits `alone` concurrent requests per owner, or `shared` if other owners are present.
 
-    An owner is present for `recent` seconds after its last request. What exceeds the limit waits in a queue of the
-    owner's own. A permit that is held for `counted` seconds stops counting, for its owner and against others: such a
-    request waits for something other than the processor, as a rule. For one thread, the event loop's.
+    An owner counts as present for `recent` seconds after its last request. Requests over the limit wait in one queue
+    per owner. A permit held for `counted` seconds stops counting, for its owner and against others, because such a
+    request usually waits for I/O. Not thread-safe: use it from the event loop only.
     """
 
     def __init__(
@@ -54,34 +56,34 @@ class AdmissionController:
     ) -> None:
         self.alone, self.shared = alone, alone if shared is None else shared
         self.counted, self.recent = counted, recent
-        self._active: dict[str, int] = {}  # requests by owner, as in `_present`
+        self._active: dict[str, int] = {}  # requests by owner; so is `_present`
         self._present: dict[str, int] = {}
-        self._left: OrderedDict[str, float] = OrderedDict()  # owners without a request, and since when
+        self._left: OrderedDict[str, float] = OrderedDict()  # owners without a request, and the time of their last one
         self._permits: deque[Permit] = deque()  # in the order of admission, until they stop counting
         self._queues: dict[str, deque[asyncio.Future[Permit]]] = {}
         self._will_serve = False
 
     def waiting(self, owner: str) -> int:
         """Return how many requests of the owner wait for a permit."""
-        return sum(not turn.done() for turn in self._queues.get(owner, ()))
+        return sum(not permit_future.done() for permit_future in self._queues.get(owner, ()))
 
     async def enter(self, owner: str) -> Permit:
-        """Wait for a permit, behind the requests of the owner that came before."""
+        """Wait for a permit, behind the owner's earlier requests."""
         self._expire()
         if owner not in self._queues and self._active.get(owner, 0) < self._limit(owner):
             return self._admit(owner)
-        turn: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(owner, deque()).append(turn)
+        permit_future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(owner, deque()).append(permit_future)
         self._serve_later()
         try:
-            return await turn
+            return await permit_future
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was admitted at the moment at which it was canceled
-                turn.result().release()
+            if permit_future.done() and not permit_future.cancelled():  # admitted and canceled at the same moment
+                permit_future.result().release()
             raise
 
     def end(self, permit: Permit, *, is_present: bool = False) -> None:
-        """Stop counting a permit as active, and unless `is_present` as present."""
+        """Stop counting a permit as active, and also as present unless `is_present`."""
         if permit.is_active:
             permit.is_active = False
             _decrement(self._active, permit.owner)
@@ -91,22 +93,22 @@ class AdmissionController:
                 self._left[permit.owner] = asyncio.get_running_loop().time()
 
     def serve(self) -> None:
-        """Admit what the limits allow from each queue; a queue that was served goes behind the others."""
+        """Admit waiting requests as far as the limits allow, one owner after the other."""
         if not self._queues:
             return
         self._expire()
         for owner in list(self._queues):
             queue = self._queues.pop(owner)
             while queue and (queue[0].done() or self._active.get(owner, 0) < self._limit(owner)):
-                turn = queue.popleft()
-                if not turn.done():  # its request may have been canceled
-                    turn.set_result(self._admit(owner))
+                permit_future = queue.popleft()
+                if not permit_future.done():  # its request may have been canceled
+                    permit_future.set_result(self._admit(owner))
             if queue:
                 self._queues[owner] = queue
                 self._serve_later()
 
     def _serve_later(self) -> None:
-        """Have the queues served when limits may have changed although no permit was released."""
+        """Schedule `serve`: limits may change although no permit was released."""
         if not self._will_serve:
             self._will_serve = True
             asyncio.get_running_loop().call_later(SERVE_SECONDS, self._serve_now)
@@ -129,7 +131,7 @@ class AdmissionController:
         return self.shared if others else self.alone
 
     def _expire(self) -> None:
-        """Stop counting permits that are held for long, and owners that left long ago."""
+        """Stop counting old permits, and owners that left long ago."""
         now = asyncio.get_running_loop().time()
         while self._permits and now - self._permits[0].since >= self.counted:
             self.end(self._permits.popleft())
@@ -143,14 +145,17 @@ def _decrement(counts: dict[str, int], owner: str) -> int:
 
 
 class Pacer:
-    """Spaces out turns, `seconds` apart for each owner; `longest`: the longest wait for one. For one thread."""
+    """Spaces turns `seconds` apart per owner, with a wait of at most `longest` seconds.
+
+    Not thread-safe.
+    """
 
     def __init__(self, seconds: float, longest: float = math.inf) -> None:
         self._seconds, self._longest = seconds, longest
         self._next: dict[str, float] = {}
 
     def wait(self, owner: str, now: float, turns: float = 1) -> float:
-        """Return the seconds until the owner's next turn, and take so many turns from then on."""
+        """Return the seconds until the owner's next turn, and reserve `turns` turns from then on."""
         if len(self._next) >= PACED_MAX:
             self._next = {name: at for name, at in self._next.items() if at > now}
         at = min(max(self._next.get(owner, now), now), now + self._longest)

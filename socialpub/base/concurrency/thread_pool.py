@@ -1,4 +1,4 @@
-"""Threads that are there while there is work for them: made when nobody is idle, gone when they have been idle."""
+"""A thread pool of variable size: its threads start on demand and exit when idle."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 log = logging.getLogger("socialpub.threads")
 
 IDLE_SECONDS = 30.0
-# Python stops a recursion after a thousand calls, which need 1.7 MiB where each goes through C: no answer of a
-# platform, however deep, ends the process. Memory is taken as it is touched, and below 2 MiB never as one huge page.
+# A thousand nested calls through C, Python's recursion limit, need 1.7 MiB: deeply nested JSON must not crash the
+# process. Memory is used only as it is touched, and below 2 MiB never as one huge page.
 STACK_BYTES = 1792 * 1024
 
 Callback = Callable[[], None]
@@ -22,34 +22,38 @@ _stack_size_lock = threading.Lock()
 
 
 class ElasticThreadPool:
-    """Whoever was idle last works next, so that the others come to their end. `ended`: the last thing each one does.
+    """Runs each callable on an idle thread, or on a new one.
 
-    Nobody counts here how much is under way: who brings the work does.
+    Idle threads are reused last-in-first-out, so surplus threads reach the idle timeout and exit. `ended` runs as each
+    thread exits. Concurrency is limited by the callers, not here.
     """
 
     def __init__(self, name: str, ended: Callable[[], object] = lambda: None, idle_seconds: float = IDLE_SECONDS):
         self._name, self._ended, self._idle_seconds = name, ended, idle_seconds
         self._changed = threading.Condition()
         self._idle: dict[_Mailbox, None] = {}
-        self._kept: deque[Callback] = deque()  # where no thread could be made
+        self._backlog: deque[Callback] = deque()  # callables for which no thread could be started
         self._threads = self._ending = 0
         self._closed = False
 
     @property
     def threads(self) -> int:
-        """How many there are, at work and idle."""
+        """The number of threads, running and idle."""
         return self._threads
 
     def run(self, work: Callback) -> None:
-        """Have work done, which must not raise; RuntimeError when there is no thread, nor one to be had."""
+        """Run a callable, which must not raise.
+
+        Raise RuntimeError if there is no thread and none can be started.
+        """
         with self._changed:
             if self._idle:
                 self._idle.popitem()[0].put(work)
-            elif not self._started(work):
-                self._kept.append(work)
+            elif not self._try_start(work):
+                self._backlog.append(work)
 
     def close(self, *, wait: bool) -> None:
-        """Who is idle, or has done what was begun, is needed no longer. `wait` until the last has ended."""
+        """Let the threads exit once their work is done; `wait` until the last one has."""
         with self._changed:
             self._closed = True
             while self._idle:
@@ -57,13 +61,13 @@ class ElasticThreadPool:
             if wait:
                 self._changed.wait_for(lambda: not self._threads and not self._ending)
 
-    def _started(self, work: Callback) -> bool:
+    def _try_start(self, work: Callback) -> bool:
         thread = threading.Thread(target=self._serve, args=(work,), name=self._name, daemon=True)
         self._threads += 1
         try:
             with use_stack_size(STACK_BYTES):
                 thread.start()
-        except RuntimeError:  # no more to be had
+        except RuntimeError:  # the system's limit
             self._threads -= 1
             if not self._threads:
                 raise
@@ -72,58 +76,61 @@ class ElasticThreadPool:
 
     def _serve(self, work: Callback) -> None:
         try:
-            self._work(work)
+            self._run_tasks(work)
         finally:
             self._ended()
             with self._changed:
                 self._ending -= 1
                 self._changed.notify_all()
 
-    def _work(self, first: Callback) -> None:
+    def _run_tasks(self, first: Callback) -> None:
         work: Callback | None = first
         del first
-        seat: _Mailbox = queue.SimpleQueue()
+        mailbox: _Mailbox = queue.SimpleQueue()
         while work is not None:
             try:
                 work()
-            except Exception:  # noqa: BLE001 - the thread goes on
-                log.exception("work in %s stopped", self._name)
-            del work  # nothing of it is held while there is nothing to do
-            work = self._next(seat)
+            except Exception:  # noqa: BLE001 - the thread continues
+                log.exception("a task of the thread pool %s failed; its thread continues with the next one", self._name)
+            del work  # release its references while the thread is idle
+            work = self._next(mailbox)
 
-    def _next(self, seat: _Mailbox) -> Callback | None:
-        """The next work; None when the thread is needed no longer."""
+    def _next(self, mailbox: _Mailbox) -> Callback | None:
+        """Return the next callable; None if the thread should exit."""
         with self._changed:
-            if self._kept:
-                return self._kept.popleft()
+            if self._backlog:
+                return self._backlog.popleft()
             if self._closed:
-                self._left()
+                self._count_exit()
                 return None
-            self._idle[seat] = None
+            self._idle[mailbox] = None
         with contextlib.suppress(queue.Empty):
-            return self._given(seat.get(timeout=self._idle_seconds))
+            return self._check_exit(mailbox.get(timeout=self._idle_seconds))
         with self._changed:
-            if seat in self._idle:
-                del self._idle[seat]
-                self._left()
+            if mailbox in self._idle:
+                del self._idle[mailbox]
+                self._count_exit()
                 return None
-        return self._given(seat.get())  # it came at the last moment
+        return self._check_exit(mailbox.get())  # handed over as the wait timed out
 
-    def _given(self, work: Callback | None) -> Callback | None:
+    def _check_exit(self, work: Callback | None) -> Callback | None:
         if work is None:
             with self._changed:
-                self._left()
+                self._count_exit()
         return work
 
-    def _left(self) -> None:
-        """The thread is counted no longer: another may be made from now on."""
+    def _count_exit(self) -> None:
+        """Stop counting the thread, so that another may start."""
         self._threads -= 1
         self._ending += 1
 
 
 @contextlib.contextmanager
 def use_stack_size(size: int) -> Iterator[None]:
-    """Threads that are started meanwhile have a stack of this size, which Python only knows to set for all."""
+    """Give threads that are started in this block a stack of `size` bytes.
+
+    Python can only set it for the whole process.
+    """
     with _stack_size_lock:
         before = threading.stack_size(size)
         try:

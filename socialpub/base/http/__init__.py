@@ -1,4 +1,4 @@
-"""Outbound HTTP: the one folder that knows httpx and httpcore."""
+"""Outbound HTTP: the only package that imports httpx and httpcore."""
 
 from httpx import BaseTransport as BaseTransport
 from httpx import MockTransport as MockTransport

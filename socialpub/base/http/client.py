@@ -1,8 +1,8 @@
-"""The client of every outbound call: httpx's, with one deadline for a whole call and errors that have an outcome.
+"""The HTTP client of outbound calls: httpx with one deadline per call.
 
-No environment proxies, no cookies, no redirects but in `download`, and for addresses that users name a guard
-(`base.http.ssrf`): resolve once, check every answer, connect to the checked address. A failure before the head of a
-response is an ApiError with the outcome that is known: not sent, or ambiguous. A failure after it is a
+No environment proxies, no cookies, and no redirects except in `download`. URLs of users are guarded against SSRF
+(`base.http.ssrf`): the name is resolved once, every address is checked, and only a checked one is connected to. A
+failure before the head of a response is an ApiError with its outcome: not sent, or ambiguous. A failure after it is an
 `UpstreamResponse` that says why its body is missing.
 """
 
@@ -30,7 +30,7 @@ _HEADERS = {"Accept": "*/*", "Accept-Encoding": "identity", "Connection": "keep-
 
 
 class WritableFile(Protocol):
-    """Where a download goes: a binary file, or what counts as one."""
+    """The target of a download: a binary file or an object like one."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -38,11 +38,11 @@ class WritableFile(Protocol):
 class HttpClient(httpx.Client):
     """A client for one job in one thread; close it (or use `with`).
 
-    `timeout` is the deadline of a whole call, from looking up the name to the end of the body; the request extension
-    `max_bytes` the most that is read of the decoded body. Calls raise ApiError `platform_unavailable` with outcome
-    NOT_SENT (no connection came about) or AMBIGUOUS (one did, and no whole head of a response arrived in time).
+    `timeout` is the deadline of a whole call, from the name look-up to the end of the body; the request extension
+    `max_bytes` limits the decoded body. Calls raise ApiError `platform_unavailable` with the outcome NOT_SENT (no
+    connection) or AMBIGUOUS (connected, but no complete response head in time).
 
-    `now_ms`: the wall clock, for `received_ms`. `transport`: what is called in place of the network, or over it.
+    `now_ms` is the wall clock for `received_ms`. `transport` replaces the network, or wraps it.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class HttpClient(httpx.Client):
             transport=transport or HttpTransport(policy),
             timeout=CALL_SECONDS,
             headers=_HEADERS,
-            cookies=CookieJar(DefaultCookiePolicy(netscape=False)),  # it keeps none
+            cookies=CookieJar(DefaultCookiePolicy(netscape=False)),  # stores none
             trust_env=False,
         )
         self._policy, self._now_ms = policy, now_ms
@@ -87,11 +87,11 @@ class HttpClient(httpx.Client):
     def download(
         self, url: str, into: WritableFile, *, max_bytes: int, timeout: float, redirects: int = 3, whole: bool = True
     ) -> UpstreamResponse:
-        """Write a resource into a file, following up to `redirects` redirects, each hop checked like the first.
+        """Write a resource into a file, following up to `redirects` redirects.
 
-        The response has no content; `unread` tells that the file is incomplete. `whole`: the beginning of a resource is
-        of no use, so one that announces more than `max_bytes` is not read. Raises ApiError as any call, and what `into`
-        raises.
+        Each redirect is checked like the first URL. The response has no content; `unread` says that the file is
+        incomplete. `whole`: the beginning of a resource is of no use, so one that announces more than `max_bytes` is
+        not read. Raise ApiError as any call does, and the errors of `into`.
         """
         ends_at = time.monotonic() + timeout
         for _ in range(redirects + 1):
@@ -119,7 +119,7 @@ def _convert_error(url: str, error: Exception) -> ApiError:
     if isinstance(error, PrivateAddressError):
         return _disallowed_error(url, "its address is private")
     unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.UnsupportedProtocol)
-    failure = _unreached_error(url) if unsent else _lost_response_error(url, "its answer was lost")
+    failure = _unreached_error(url) if unsent else _lost_response_error(url, "its response was lost")
     failure.unanswered = isinstance(error, httpx.TimeoutException | httpx.NetworkError | httpx.RemoteProtocolError)
     return failure
 
@@ -139,7 +139,7 @@ def _lost_response_error(url: str, why: str) -> ApiError:
 
 
 def _strip_url(url: str) -> str:
-    """A URL without query and credentials, for messages."""
+    """Return a URL without query and credentials, for messages."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The response of an upstream: httpx's, with bounds and errors for bodies that cannot be trusted."""
+"""Responses of upstreams: httpx's, with limits and without errors from unreadable bodies."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class UnreadReason(StrEnum):
 
 
 class UpstreamResponse(httpx.Response):
-    """A response whose status and headers are always whole; the body may not be, and reading it never fails.
+    """A response with complete status and headers, whose body may be incomplete.
 
-    `unread`: why the body is missing or incomplete; `content` is then what was read of it, at most the cap (of a body
-    in an unknown encoding the bytes as they came). `received_ms`: when the response arrived, by the wall clock.
+    Reading the body never fails: `unread` says why it is missing or incomplete, and `content` is then the part that was
+    read (of an unknown encoding the raw bytes). `received_ms` is when the response arrived, by the wall clock.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class UpstreamResponse(httpx.Response):
 
     @property
     def has_redirect_location(self) -> bool:
-        """Never: httpx would build the next request, and raise where the Location is no URL."""
+        """Always False: httpx would build the next request, and raise if the Location is no URL."""
         return False
 
     @property
     def redirect(self) -> str | None:
-        """Where a redirect leads, as it is written."""
+        """The Location of a redirect, as received; None for other responses."""
         return self.headers.get("location") if self.status_code in (301, 302, 303, 307, 308) else None
 
     @property
@@ -61,7 +61,7 @@ class UpstreamResponse(httpx.Response):
         return self.body
 
     def read(self) -> bytes:
-        """Read the decoded body, at most the extension `max_bytes` of it."""
+        """Read and return the decoded body, at most `max_bytes` (a request extension) of it."""
         if not self.is_closed:
             body = bytearray()
             self.write_to(body.extend, self.extensions.get("max_bytes", BODY_MAX))
@@ -69,7 +69,10 @@ class UpstreamResponse(httpx.Response):
         return self.body
 
     def write_to(self, write: Callable[[bytes], object], max_bytes: int) -> None:
-        """Pass at most `max_bytes` of the decoded body to `write`, set `unread` where that is not all, and close."""
+        """Pass at most `max_bytes` of the decoded body to `write`, then close.
+
+        Set `unread` if that is not the whole body.
+        """
         left = max_bytes
         try:
             for piece in self._decoded():
@@ -88,25 +91,25 @@ class UpstreamResponse(httpx.Response):
             self.close()
 
     def announces_more(self, max_bytes: int) -> bool:
-        """Whether the body is longer than that by its Content-Length."""
+        """Return whether the Content-Length exceeds `max_bytes`."""
         announced = self.headers.get("content-length", "")
         return announced.isascii() and announced.isdigit() and len(announced) < 19 and int(announced) > max_bytes
 
     def _decoded(self) -> Iterator[bytes]:
-        """The body in small pieces, however small it was packed; of an unknown encoding the bytes as they came.
+        """Return the decoded body in small pieces; of an unknown encoding the raw bytes.
 
-        httpx's own decoders unpack 64 KiB at once, which may be 64 MiB.
+        httpx's own decoders decompress 64 KiB at once, which may become 64 MiB.
         """
         encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding in ("", "identity"):
             return self.iter_raw()
         return (_inflate if encoding in ("gzip", "x-gzip", "deflate") else _pass_undecoded)(self.iter_raw())
 
-    # --- What is read of it ---
+    # --- Accessors ---
 
     @property
     def lacks_record(self) -> bool:
-        """Whether the body was not read to its end, and what was read is no JSON object (which shows its own end)."""
+        """True if the body is incomplete and what was read is no JSON object."""
         return self.unread is not None and not self.record()
 
     def with_content(self, content: bytes) -> UpstreamResponse:
@@ -116,31 +119,31 @@ class UpstreamResponse(httpx.Response):
         return copied
 
     def json(self, **_: Any) -> Any:
-        """The parsed body, or None when it is not JSON (proxies answer in HTML)."""
+        """Return the parsed body; None if it is not JSON (proxies answer in HTML)."""
         try:
             return json_codec.loads(self.content)
         except ValueError:
             return None
 
     def record(self) -> dict[str, Any]:
-        """The JSON object that was answered, or an empty one."""
+        """Return the JSON object in the body, or an empty one."""
         value = self.json()
         return value if isinstance(value, dict) else {}
 
     @property
     def retry_after(self) -> int | None:
-        """Whole seconds of the Retry-After header, from now; None where it is absent or cannot be read."""
+        """Whole seconds from now in the Retry-After header; None if absent or malformed."""
         return retry_after.parse_seconds(self.headers.get("retry-after", ""), self.server_ms)
 
     @property
     def server_ms(self) -> int | None:
-        """When the upstream responded: by its own clock (`Date`), else by ours; None where neither is known."""
+        """When the upstream responded, by its own clock (`Date`) or else ours; None if unknown."""
         dated = retry_after.parse_date_ms(self.headers.get("date", ""))
         return self.received_ms if dated is None else dated
 
 
 def _pass_undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Every piece as it is; _UndecodableError after the last, if there was one."""
+    """Yield every piece unchanged; raise _UndecodableError after the last, if there was one."""
     empty = True
     for piece in pieces:
         empty = False
@@ -150,7 +153,10 @@ def _pass_undecoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """The unpacked body in pieces of at most CHUNK; an empty one is empty, although gzip would have a header."""
+    """Yield the decompressed body in pieces of at most CHUNK_BYTES.
+
+    An empty body is accepted, although gzip would have a header.
+    """
     inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)  # takes gzip's header and zlib's
     empty = True
     for piece in packed:
@@ -166,4 +172,4 @@ def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _UndecodableError(Exception):
-    """A body that is not what its Content-Encoding says, or in one that is not known here."""
+    """A body that contradicts its Content-Encoding, or has an unknown one."""

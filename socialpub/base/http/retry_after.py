@@ -1,4 +1,4 @@
-"""When an upstream may be called again, by its headers: seconds, fractions of them, or a date (RFC 9110, 10.2.3)."""
+"""Retry-After and reset headers: seconds, fractions of them, or a date (RFC 9110, 10.2.3)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 SECONDS_MAX = 366 * 24 * 3600
-"""Seconds; whatever asks for longer asks for a year."""
+"""The longest wait, in seconds: a year."""
 _SECONDS = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?")
 _DATE_MAX = 64  # characters
 
 
 def parse_seconds(text: str, now_ms: int | None) -> int | None:
-    """Whole seconds to wait, from 0 to MAX; None for a text that is neither a number nor a date.
+    """Return the whole seconds to wait, from 0 to SECONDS_MAX; None for a malformed text.
 
-    `now_ms`: the time that a date is relative to; None: dates cannot be read.
+    `now_ms` is the time that a date is relative to; without it dates cannot be read.
     """
     text = text.strip()
     if _SECONDS.fullmatch(text):
@@ -26,7 +26,10 @@ def parse_seconds(text: str, now_ms: int | None) -> int | None:
 
 
 def parse_reset_time(text: str, now_ms: int | None) -> int | None:
-    """Whole seconds until a Unix time in seconds, from 0 to MAX; None for any other text, or where `now_ms` is None."""
+    """Return the whole seconds until a Unix time in seconds, from 0 to SECONDS_MAX.
+
+    None for a malformed text, or without `now_ms`.
+    """
     text = text.strip()
     if now_ms is None or not _SECONDS.fullmatch(text):
         return None
@@ -34,7 +37,7 @@ def parse_reset_time(text: str, now_ms: int | None) -> int | None:
 
 
 def parse_date_ms(text: str) -> int | None:
-    """The instant of an HTTP date in any of its three forms, in milliseconds; None for any other text."""
+    """Return the instant of an HTTP date in milliseconds; None for a malformed text."""
     if not text or len(text) > _DATE_MAX:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Which addresses a call may reach when a user, or an answer, named the address.
+"""SSRF guard: which addresses a call may reach when a user, or a response, named the URL.
 
-Two looks: at the URL's own text, before anything is resolved, and at every address that its host resolves to. The
-second is what protects; the first gives a plain answer early and refuses what only a trick would write.
+Two checks: of the URL's text, before its name is resolved, and of every address that its host resolves to. The second
+one protects; the first one gives an early, clear error, and refuses forms that only attacks use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _DENIED_IPV4 = tuple(
         "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 "
         "192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 "
         "198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 "
-        "168.63.129.16/32"  # Azure's own services, reachable from each of its machines
+        "168.63.129.16/32"  # Azure's metadata and platform services
     ).split()
 )
-# IPv6 is the other way round: only 2000::/3 is public, and not all of it.
+# IPv6: only 2000::/3 is public, and not all of it.
 _PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
 _DENIED_IPV6 = tuple(
     ipaddress.ip_network(text) for text in "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20".split()
@@ -51,7 +51,7 @@ _DENIED_SUFFIXES = (
 )
 _HOST_NAME = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?", re.ASCII)
 _ANY_HOST = re.compile(rf"(?i:{_HOST_NAME.pattern})|(?=[0-9a-f.]*:)[0-9a-f:.]+(?:%.+)?", re.ASCII)
-# What the system's resolver takes for an IPv4 address though it is not written as one: 127.1, 2130706433, 0x7f.1
+# Forms that the system's resolver reads as an IPv4 address: 127.1, 2130706433, 0x7f.1
 _NUMERIC_END = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)", re.ASCII)
 _CREDENTIALS_PATTERN = re.compile(r"[^/?#]*//[^/?#]*@")
 HAS_CREDENTIALS = "it carries credentials"
@@ -61,13 +61,16 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class AllowedHosts:
-    """Receivers that the operator named: they may be private. A host by its name may be called over plain http, too."""
+    """Hosts that the operator allowed although they are private.
+
+    A host named by its name may also be called over plain http.
+    """
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
 
     def has_host(self, host: str) -> bool:
-        """Whether the host is named, or is an address that is, or that lies in a network that is."""
+        """Return whether the host, as a name or as an address, is allowed."""
         return host.rstrip(".") in self.hosts or self.has_address(host)
 
     def has_address(self, text: str) -> bool:
@@ -84,7 +87,10 @@ NO_ALLOWED_HOSTS = AllowedHosts()
 
 
 def parse_allowed_hosts(entries: Iterable[str]) -> AllowedHosts:
-    """What a list of host names, addresses and networks allows; ValueError names the entry that is none of them."""
+    """Return the hosts and networks in a list.
+
+    Raise ValueError for an entry that is neither.
+    """
     hosts, networks = set(), []
     for entry in entries:
         text = entry.strip().lower().rstrip(".")
@@ -98,7 +104,7 @@ def parse_allowed_hosts(entries: Iterable[str]) -> AllowedHosts:
 
 
 def is_public_address(text: str) -> bool:
-    """Whether an outbound call steered by a user may connect to this address."""
+    """Return whether a call to a user's URL may connect to this address."""
     try:
         address: IpAddress = ipaddress.ip_address(text)
     except ValueError:
@@ -111,7 +117,7 @@ def is_public_address(text: str) -> bool:
 
 
 def is_own_address(text: str) -> bool:
-    """Whether this machine has the address: then a socket can be bound to it."""
+    """Return whether the address is this machine's, by binding a socket to it."""
     family = socket.AF_INET6 if ":" in text else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:
@@ -122,8 +128,11 @@ def is_own_address(text: str) -> bool:
 
 
 def may_connect(address: str, port: int) -> bool:
-    """Whether a guarded call may connect there. On this machine's own public address that is https alone: what else
-    listens there (this server included) may be shut to the outside, and open from here."""
+    """Return whether a guarded call may connect to the address and port.
+
+    On this machine's own public addresses only https: other services there (this server included) may be closed to the
+    outside but open locally.
+    """
     return is_public_address(address) and (port == HTTPS_PORT or not is_own_address(address))
 
 
@@ -133,14 +142,14 @@ def has_credentials(url: str) -> bool:
 
 
 def check_url(url: str, *, allow_private: bool = False, named: AllowedHosts = NO_ALLOWED_HOSTS) -> str | None:
-    """Why a URL that a user named may not be called, by its own text; None when it may, as far as that tells.
+    """Return why a user's URL must not be called, by its text alone; None if it may be.
 
-    `allow_private`: any http or https URL with a host may (`security.allow_private_networks`). `named`: so may these.
+    `allow_private` allows any http or https URL with a host (`security.allow_private_networks`), `named` these hosts.
     """
     if not url.isprintable() or " " in url or "\\" in url:
         return "it is not a URL"
     try:
-        # The parser that the call itself will use: with two of them a URL could mean two hosts.
+        # The parser of the HTTP client: two parsers could see two hosts in one URL.
         parts = httpx.URL(url)
         host, port = parts.raw_host.decode("ascii"), parts.port
     except (httpx.InvalidURL, ValueError):

@@ -1,10 +1,10 @@
-"""The transport of every outbound call: httpx above, httpcore's connections below, idle ones kept between calls.
+"""The transport of outbound calls: httpcore's connections with a pool of idle ones.
 
-httpcore's own pool is not for many threads: it looks through every connection at each call, and can close one that it
-has just handed out (encode/httpcore#1110). Here a call takes a connection out and puts it back after a whole response,
-never after an error. A server closes what is idle whenever it likes, so a connection is looked at before it is used,
-and a call that must not be made twice takes only one that was used a moment ago; when one dies all the same, only a
-call that changes nothing is made again.
+httpcore's own pool scans every connection at each call, and can close one that it has just handed out
+(encode/httpcore#1110). Here a call takes a connection out of the pool and returns it after a complete response, never
+after an error. Servers close idle connections at any time, so a connection is checked before use, and a call that must
+not be repeated takes only one used a moment ago. If a connection dies all the same, only a call without side effects is
+repeated.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import httpx
 from socialpub.base.http.network import CONNECT_SECONDS, CallDeadline, ConnectionPolicy, DeadlineStream, PolicyBackend
 from socialpub.base.http.response import UpstreamResponse
 
-IDLE_SECONDS = 30.0  # idle for longer, a connection is closed
-FRESH_SECONDS = 2.0  # idle for longer, it is for calls only that may be made twice (gunicorn closes after as much)
+IDLE_SECONDS = 30.0  # after that an idle connection is closed
+FRESH_SECONDS = 2.0  # after that only for calls that may be repeated (gunicorn's keep-alive is 2 s)
 IDLE_MAX = 256
-DISTRUST_SECONDS = 600.0  # for so long an origin is not trusted whose connection died before it answered
+DISTRUST_SECONDS = 600.0  # how long an origin is distrusted after a pooled connection died
 _PORTS = {"http": 80, "https": 443}
 _SAFE_METHODS = ("GET", "HEAD")
 _STALE_CONNECTION_ERRORS = (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError)
 
 OriginKey = tuple[ConnectionPolicy, str, str, int]
-"""A policy, and the scheme, host and port of an origin."""
+"""The policy, scheme, host and port of a connection."""
 
 
 @dataclass(eq=False)
 class _PooledConnection:
-    """A connection to an origin, whose address was checked by the policy when it was made."""
+    """A connection to an origin, whose address was checked by the policy when it was opened."""
 
     key: OriginKey
     http: httpcore.HTTPConnection
@@ -47,8 +47,8 @@ class _PooledConnection:
     ends_at: float = float("inf")
 
     @property
-    def may_be_kept(self) -> bool:
-        """Whether nothing that is known here speaks against another call."""
+    def is_reusable(self) -> bool:
+        """True if the connection can be used for another call, by what is known here."""
         stream = self.stream
         if stream is None or stream.is_broken or stream.has_surplus:
             return False
@@ -56,64 +56,67 @@ class _PooledConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it may be kept, and the other side has neither sent anything meanwhile nor hung up."""
-        return self.may_be_kept and not self.http.has_expired()
+        """True if it is reusable, and the server has neither sent anything since nor closed it."""
+        return self.is_reusable and not self.http.has_expired()
 
 
 @dataclass
 class _ConnectionPool:
-    """The idle connections of this process, the one used last at the end."""
+    """The idle connections of this process, in the order of their last use."""
 
     _idle: list[_PooledConnection] = field(default_factory=list)
-    _shy: dict[OriginKey, float] = field(default_factory=dict)
+    _distrusted: dict[OriginKey, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, key: OriginKey, *, harmless: bool) -> _PooledConnection | None:
-        """A usable connection, for the caller alone; None when a new one has to be made."""
-        while (found := self._taken(key, IDLE_SECONDS if harmless else FRESH_SECONDS, harmless)) is not None:
-            if found.is_usable:
-                return found
-            found.http.close()
+    def take(self, key: OriginKey, *, is_safe: bool) -> _PooledConnection | None:
+        """Take a usable connection out of the pool; None if a new one has to be opened.
+
+        `is_safe`: the call has no side effects.
+        """
+        while (connection := self._take_idle(key, IDLE_SECONDS if is_safe else FRESH_SECONDS, is_safe)) is not None:
+            if connection.is_usable:
+                return connection
+            connection.http.close()
         return None
 
-    def _taken(self, key: OriginKey, seconds: float, harmless: bool) -> _PooledConnection | None:
+    def _take_idle(self, key: OriginKey, seconds: float, is_safe: bool) -> _PooledConnection | None:
         now = time.monotonic()
         with self._lock:
-            if not harmless and self._shy and self._shy.get(key, 0.0) > now:
+            if not is_safe and self._distrusted and self._distrusted.get(key, 0.0) > now:
                 return None
-            found = next((each for each in reversed(self._idle) if each.key == key), None)
-            if found is None or found.idle_since < now - seconds:
+            connection = next((each for each in reversed(self._idle) if each.key == key), None)
+            if connection is None or connection.idle_since < now - seconds:
                 return None
-            self._idle.remove(found)
-            return found
+            self._idle.remove(connection)
+            return connection
 
     def put(self, connection: _PooledConnection) -> None:
-        """Keep a connection whose response has been read, or close it."""
-        if not connection.may_be_kept:
+        """Return a connection to the pool after its response was read, or close it."""
+        if not connection.is_reusable:
             connection.http.close()
             return
         connection.idle_since = time.monotonic()
         with self._lock:
             self._idle.append(connection)
-            over = self._idle[:-IDLE_MAX]
+            surplus = self._idle[:-IDLE_MAX]
             del self._idle[:-IDLE_MAX]
-        _close_all(over)
+        _close_all(surplus)
 
-    def doubt(self, key: OriginKey) -> None:
-        """Note that a connection to there died before it answered."""
+    def distrust(self, key: OriginKey) -> None:
+        """Record that a pooled connection to this origin died before a response."""
         now = time.monotonic()
         with self._lock:
-            self._shy = {each: until for each, until in self._shy.items() if until > now} | {
+            self._distrusted = {each: until for each, until in self._distrusted.items() if until > now} | {
                 key: now + DISTRUST_SECONDS
             }
 
     def close_idle(self, seconds: float) -> None:
-        """Close what has been idle for longer."""
+        """Close connections that have been idle for longer."""
         oldest = time.monotonic() - seconds
         with self._lock:
-            over = [each for each in self._idle if each.idle_since <= oldest]
+            surplus = [each for each in self._idle if each.idle_since <= oldest]
             self._idle = [each for each in self._idle if each.idle_since > oldest]
-        _close_all(over)
+        _close_all(surplus)
 
 
 def _close_all(connections: list[_PooledConnection]) -> None:
@@ -125,7 +128,7 @@ _pool = _ConnectionPool()
 
 
 def close_idle(seconds: float = IDLE_SECONDS) -> None:
-    """Close every connection that has not been used for so long."""
+    """Close every connection that has been idle for `seconds`."""
     _pool.close_idle(seconds)
 
 
@@ -134,7 +137,7 @@ _ssl_lock = threading.Lock()
 
 
 def get_ssl_context() -> ssl.SSLContext:
-    """The context of every connection: loading the certificates takes 25 ms."""
+    """Return the shared TLS context: loading the certificates takes 25 ms."""
     global _ssl_context
     if _ssl_context is None:
         with _ssl_lock:
@@ -144,9 +147,10 @@ def get_ssl_context() -> ssl.SSLContext:
 
 
 class HttpTransport(httpx.BaseTransport):
-    """Calls by a policy; may be used by many threads. Raises httpx's exceptions, and PrivateAddressError.
+    """Makes calls as a policy allows; thread-safe.
 
-    The `read` timeout of a request is the deadline of the whole call, from looking up the name to the end of the body.
+    Raise httpx's exceptions, and PrivateAddressError. The `read` timeout of a request is the deadline of the whole
+    call, from the name look-up to the end of the body.
     """
 
     def __init__(self, policy: ConnectionPolicy) -> None:
@@ -155,29 +159,29 @@ class HttpTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         ends_at = time.monotonic() + request.extensions["timeout"]["read"]
         with _convert_errors():
-            return self._sent(request, self._key(request.url), ends_at)
+            return self._send(request, self._key(request.url), ends_at)
 
     def _key(self, url: httpx.URL) -> OriginKey:
         if url.scheme not in _PORTS:
             raise httpx.UnsupportedProtocol(f"{url.scheme} is not called")
         return self._policy, url.scheme, url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme]
 
-    def _sent(self, request: httpx.Request, key: OriginKey, ends_at: float) -> httpx.Response:
-        harmless = request.method in _SAFE_METHODS
-        kept = _pool.take(key, harmless=harmless)
-        if kept is None:
+    def _send(self, request: httpx.Request, key: OriginKey, ends_at: float) -> httpx.Response:
+        is_safe = request.method in _SAFE_METHODS
+        pooled = _pool.take(key, is_safe=is_safe)
+        if pooled is None:
             return _send_over(_make_connection(key, ends_at), request, ends_at)
         try:
-            return _send_over(kept, request, ends_at)
+            return _send_over(pooled, request, ends_at)
         except _STALE_CONNECTION_ERRORS:
-            _pool.doubt(key)
-            if not harmless:
+            _pool.distrust(key)
+            if not is_safe:
                 raise
         return _send_over(_make_connection(key, ends_at), request, ends_at)
 
 
 def _make_connection(key: OriginKey, ends_at: float) -> _PooledConnection:
-    """A connection that is opened by its first request."""
+    """Return a connection that its first request opens."""
     policy, scheme, host, port = key
     deadline = CallDeadline(ends_at)
     http = httpcore.HTTPConnection(
@@ -198,13 +202,13 @@ def _send_over(connection: _PooledConnection, request: httpx.Request, ends_at: f
     except BaseException:
         connection.http.close()
         raise
-    made = UpstreamResponse(
+    converted = UpstreamResponse(
         response.status, response.headers, stream=_ResponseBody(connection, response), extensions=request.extensions
     )
-    length, chunked = made.headers.get("content-length"), "transfer-encoding" in made.headers
-    stream.begin_body(None if length is None or chunked else int(length), chunked=chunked)
-    connection.ends_at = _parse_keep_alive(made.headers)
-    return made
+    length, chunked = converted.headers.get("content-length"), "transfer-encoding" in converted.headers
+    stream.start_body(None if length is None or chunked else int(length), chunked=chunked)
+    connection.ends_at = _parse_keep_alive(converted.headers)
+    return converted
 
 
 def _build_request(key: OriginKey, request: httpx.Request) -> httpcore.Request:
@@ -221,7 +225,10 @@ def _build_request(key: OriginKey, request: httpx.Request) -> httpcore.Request:
 
 
 def _check_length(content: Iterable[bytes], length: int) -> Iterator[bytes]:
-    """The content of a request; LocalProtocolError where it is not as long as was said (httpcore lets h11's pass)."""
+    """Yield the content; raise LocalProtocolError if its length is wrong.
+
+    httpcore does not pass on h11's error.
+    """
     left = length
     for piece in content:
         left -= len(piece)
@@ -229,12 +236,15 @@ def _check_length(content: Iterable[bytes], length: int) -> Iterator[bytes]:
             break
         yield piece
     if left:
-        raise httpcore.LocalProtocolError("the content is not as long as was said")
+        raise httpcore.LocalProtocolError("the content does not have the announced length")
 
 
 @dataclass
 class _ResponseBody(httpx.SyncByteStream):
-    """The body of a response. Closing it keeps the connection, or closes that when the rest was not read."""
+    """The body of a response.
+
+    Closing it returns the connection to the pool, or closes that if the rest was not read.
+    """
 
     connection: _PooledConnection
     response: httpcore.Response
@@ -274,7 +284,10 @@ _HTTPCORE_ERRORS = (
 
 
 def _parse_keep_alive(headers: httpx.Headers) -> float:
-    """When the other side will close the connection, as far as it says so, a second early."""
-    said = headers.get("keep-alive")
-    seconds = re.search(r"timeout=(\d{1,6})", said) if said else None
+    """Return when the server will close the connection, by Keep-Alive, a second early.
+
+    In monotonic seconds; infinity without the header.
+    """
+    keep_alive = headers.get("keep-alive")
+    seconds = re.search(r"timeout=(\d{1,6})", keep_alive) if keep_alive else None
     return time.monotonic() + int(seconds[1]) - 1 if seconds else float("inf")

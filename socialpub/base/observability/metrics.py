@@ -1,10 +1,10 @@
-"""Counters and histograms of this process, for `/metrics`: since its start, kept by Prometheus' own client."""
+"""Counters and histograms of this process since its start, for `/metrics`."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
-# When each was first counted: it would double the text, and no panel asks for it.
+# Creation times would double the text, and no dashboard needs them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REGISTRY = CollectorRegistry()

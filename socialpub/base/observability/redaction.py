@@ -1,7 +1,7 @@
-"""What is written for people to read, in the log or beside a post: never a secret, and in the log one line for each.
+"""Redaction of secrets in log lines and platform responses, and the log formatters.
 
-`redact` takes out what looks like a secret wherever it came from; `remove_secrets` takes out secrets that are known,
-also in the ways that they are written into addresses and headers; `redact_json` does both to a whole JSON value.
+`redact` removes what looks like a secret; `remove_secrets` removes known secrets, in every encoding that URLs, JSON and
+headers use; `redact_json` does both to a JSON value.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from socialpub.base import json_codec
 T = TypeVar("T")
 PLACEHOLDER = "[hidden]"
 LINE_MAX = 16 * 1024  # characters of a line of the log
-RESPONSE_MAX = 16 * 1024  # characters of a platform's answer, of which no more is kept (`intents.RESPONSE_MAX`)
+RESPONSE_MAX = 16 * 1024  # characters stored of a platform's response (`intents.RESPONSE_MAX`)
 _SECRET_MAX = 8 * 1024  # characters of a secret
-SECRET_MIN = 8  # what is shorter stands in too many words
+SECRET_MIN = 8  # a shorter one would be found in ordinary words
 
-_SECRET_PARAMETERS = (  # parameters that sign an address, or are as good as a password
+_SECRET_PARAMETERS = (  # URL parameters that are signatures or credentials
     "x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential|signature|sig|policy"
     "|key-pair-id|hmac|[a-z_]*token|appsecret_proof|client_secret|client_assertion|code_verifier|code|refresh|jwt"
     "|password|secret|api_key|apikey|access_key|oh|oe"
 )
-# (words, one of which stands in whatever it finds, in small letters; pattern; what is left in its place)
+# (lower-case substrings, one of which every match contains; pattern; replacement)
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (
         ("_live_", "_test_"),
@@ -48,10 +48,10 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Matc
         re.compile(r"\b(Bearer|DPoP|Basic|OAuth)( +|%20|\+)[A-Za-z0-9._~+/%-]{16,}=*", re.IGNORECASE),
         rf"\1\2{PLACEHOLDER}",
     ),
-    (  # JSON web tokens; a run without a second part is matched too (and kept), or each "eyJ" in it would rescan it
+    (  # JSON web tokens; a run without a second part is matched too and left as it is, so that it is scanned only once
         ("eyj",),
         re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?)?"),
-        lambda found: PLACEHOLDER if found[1] else found[0],
+        lambda match: PLACEHOLDER if match[1] else match[0],
     ),
     (
         ("=",),
@@ -72,20 +72,20 @@ _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Matc
 _PATTERN_WORDS = tuple(word for words, _, _ in _PATTERNS for word in words)
 
 
-def redact(said: str) -> str:
-    """Without what looks like a key, a bearer token, a signature of an address, a set-up link."""
-    if not _may_contain_secret(said):
-        return said
-    for _, pattern, instead in _PATTERNS:
-        said = pattern.sub(instead, said)
-    return said
+def redact(text: str) -> str:
+    """Replace what looks like a key, bearer token, URL signature or set-up link."""
+    if not _may_contain_secret(text):
+        return text
+    for _, pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
 
 
-def _may_contain_secret(said: str) -> bool:
-    """Whether a pattern may find something: few lines hold any of the words, and to look for these takes less."""
-    if not said.isascii():
-        return True  # other letters may count as these where case does not
-    plain = said.lower()
+def _may_contain_secret(text: str) -> bool:
+    """Return whether a pattern may match: a fast check for substrings that few lines contain."""
+    if not text.isascii():
+        return True  # case folding may turn other letters into ASCII
+    plain = text.lower()
     for word in _PATTERN_WORDS:  # noqa: SIM110 - a generator takes as long as all the words
         if word in plain:
             return True
@@ -131,7 +131,10 @@ _ESCAPES = re.compile(_URL_ESCAPE + rb"|" + _JSON_ESCAPE)
 
 
 def _unescape(raw: bytes, escapes: re.Pattern[bytes] = _ESCAPES) -> tuple[bytes, list[tuple[int, int]]]:
-    """Decode one layer of escapes; return the bytes, and pairs of offsets (decoded, raw) around each escape."""
+    """Decode one layer of escapes.
+
+    Return the bytes, and pairs of offsets (decoded, raw) before and after each escape.
+    """
     plain, ends, at = bytearray(), [(0, 0)], 0
     for match in escapes.finditer(raw):
         plain += raw[at : match.start()]
@@ -153,7 +156,10 @@ def _decode_escape(groups: dict[str, bytes]) -> bytes:
 
 
 def _find_encoded(raw: bytes, forms: Collection[bytes]) -> list[tuple[int, int]]:
-    """Return the spans of `raw` that decode to one of the forms, in order; overlapping spans are joined."""
+    """Return the spans of `raw` that decode to one of the forms.
+
+    In order; overlapping spans are joined.
+    """
     spans: list[tuple[int, int]] = []
     plain, layers = raw, list[list[tuple[int, int]]]()
     while len(layers) < _LAYERS:
@@ -190,7 +196,10 @@ def _join_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _map_to_raw(ends: list[tuple[int, int]], at: int, *, is_end: bool) -> int:
-    """Where a place of what was unescaped is in the bytes themselves; inside an escape, before it or behind it."""
+    """Map an offset of the decoded bytes to the raw ones.
+
+    An offset inside an escape maps to its start, or to its end if `is_end`.
+    """
     index = bisect.bisect_right(ends, (at, sys.maxsize)) - 1
     plain, raw = ends[index]
     if index % 2 and at > plain:  # inside an escape
@@ -198,50 +207,51 @@ def _map_to_raw(ends: list[tuple[int, int]], at: int, *, is_end: bool) -> int:
     return raw + at - plain
 
 
-def redact_and_cut(said: str, most: int, clean: Callable[[str], str]) -> str:
-    """Return the beginning of a text, cut before it is cleaned: cleaning a whole MiB takes long.
+def redact_and_cut(text: str, limit: int, clean: Callable[[str], str]) -> str:
+    """Return the redacted beginning of a text, at most `limit` characters.
 
-    A secret that begins before the cut is seen whole; what is left of one that ends behind is dropped.
+    The text is cut first, because redacting a whole MiB is slow. A secret that begins before the cut is redacted whole:
+    _SECRET_MAX characters more are redacted and then dropped.
     """
-    if len(said) <= most:
-        return clean(said)
-    return f"{clean(said[: most + _SECRET_MAX])[:-_SECRET_MAX]}… ({len(said):,} characters)"
+    if len(text) <= limit:
+        return clean(text)
+    return f"{clean(text[: limit + _SECRET_MAX])[:-_SECRET_MAX]}… ({len(text):,} characters)"
 
 
-def redact_json(raw: Any, secrets: Collection[str] = (), most: int = sys.maxsize) -> Any:
-    """A JSON value without secrets: by the names of its fields, and wherever one of `secrets` stands.
+def redact_json(raw: Any, secrets: Collection[str] = (), limit: int = sys.maxsize) -> Any:
+    """Return a JSON value with secret fields and `secrets` redacted.
 
-    Of a value of more than `most` characters about as many are kept.
+    Secret fields are recognized by their names. The value is cut at about `limit` characters.
     """
-    return _JsonRedactor(lambda said: redact(remove_secrets(said, secrets)), most, by_name=True).of(raw)
+    return _JsonRedactor(lambda text: redact(remove_secrets(text, secrets)), limit, by_name=True).redact(raw)
 
 
 class _JsonRedactor:
-    """One pass over a JSON value, which ends where enough is kept."""
+    """One pass over a JSON value, which ends when the limit of characters is reached."""
 
-    def __init__(self, clean: Callable[[str], str], most: int, *, by_name: bool) -> None:
-        self.clean, self.left, self.by_name = clean, most, by_name
+    def __init__(self, clean: Callable[[str], str], limit: int, *, by_name: bool) -> None:
+        self.clean, self.remaining, self.by_name = clean, limit, by_name
 
-    def of(self, raw: Any) -> Any:
+    def redact(self, raw: Any) -> Any:
         if isinstance(raw, dict):
-            return {self.said(name): self._field(name, item) for name, item in self._first(raw.items())}
+            return {self.redact_text(name): self._field(name, item) for name, item in self._take(raw.items())}
         if isinstance(raw, list):
-            return [self.of(item) for item in self._first(raw)]
+            return [self.redact(item) for item in self._take(raw)]
         if isinstance(raw, str):
-            return self.said(raw)
-        self.left -= 1
+            return self.redact_text(raw)
+        self.remaining -= 1
         return raw
 
-    def said(self, said: str) -> str:
-        kept = redact_and_cut(said, max(0, self.left), self.clean)
-        self.left = 0 if len(said) > self.left else self.left - len(kept) - 1
-        return kept
+    def redact_text(self, text: str) -> str:
+        redacted = redact_and_cut(text, max(0, self.remaining), self.clean)
+        self.remaining = 0 if len(text) > self.remaining else self.remaining - len(redacted) - 1
+        return redacted
 
     def _field(self, name: str, item: Any) -> Any:
-        return PLACEHOLDER if self.by_name and _is_secret_field(name, item) else self.of(item)
+        return PLACEHOLDER if self.by_name and _is_secret_field(name, item) else self.redact(item)
 
-    def _first(self, items: Iterable[T]) -> Iterator[T]:
-        return itertools.takewhile(lambda _: self.left > 0, items)
+    def _take(self, items: Iterable[T]) -> Iterator[T]:
+        return itertools.takewhile(lambda _: self.remaining > 0, items)
 
 
 _SECRET_FRAGMENTS = (
@@ -274,13 +284,16 @@ _NAME_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @functools.lru_cache(1024)
 def _split_name(name: str) -> tuple[str, ...]:
-    """The words of a field's name in whichever way it is spelt, and each of its parts as one."""
+    """Return the words of a field's name in any spelling, and each of its parts as one word."""
     words = [word.lower() for word in _NAME_WORD.findall(name)]
     return (*(part for part in re.split(r"[^a-z]+", name.lower()) if part), *words)
 
 
 def _is_secret_field(name: str, value: object) -> bool:
-    """Whether the field's name says that its value is a secret; a number may also be when one ends, or how many."""
+    """Return whether a field's name says that its value is secret.
+
+    A number may also be the expiry or count of one.
+    """
     if value is None or isinstance(value, bool) or value in ("", [], {}):
         return False
     words = _split_name(name[:_NAME_MAX])
@@ -292,18 +305,21 @@ def _is_secret_field(name: str, value: object) -> bool:
     )
 
 
-_NAME_MAX = 200  # characters of a field's name that are looked at
+_NAME_MAX = 200  # characters of a field's name that are checked
 
 
 def redact_response(raw: bytes, secrets: Collection[str]) -> bytes:
-    """The bytes of an answer without these secrets. Of a long one the beginning; what was JSON stays JSON."""
+    """Return the body of a response with these secrets redacted.
 
-    def clean(said: str) -> str:
-        return remove_secrets(said, secrets)
+    It is cut at RESPONSE_MAX characters; JSON stays JSON.
+    """
+
+    def clean(text: str) -> str:
+        return remove_secrets(text, secrets)
 
     if len(raw) > RESPONSE_MAX:
         with contextlib.suppress(ValueError, RecursionError):
-            short = _JsonRedactor(clean, RESPONSE_MAX, by_name=False).of(json_codec.loads(raw))
+            short = _JsonRedactor(clean, RESPONSE_MAX, by_name=False).redact(json_codec.loads(raw))
             return json.dumps(short).encode()
     return redact_and_cut(raw.decode("utf-8", "surrogateescape"), RESPONSE_MAX, clean).encode(
         "utf-8", "surrogateescape"
@@ -317,7 +333,7 @@ def _list_encodings(secret: str) -> tuple[str, ...]:
     forms = {secret, *once, *(json.dumps(form, ensure_ascii=False)[1:-1] for form in once)}
     forms |= _decode_own_escapes(forms)
     forms |= {urllib.parse.quote(secret, safe="", errors="replace"), raw.hex(), raw.hex().upper()}
-    for before in range(3):  # how many bytes of something else share its first letter
+    for before in range(3):  # the number of other bytes before it in the encoded text
         core = base64.b64encode(b"\0" * before + raw).rstrip(b"=").decode()
         core = core[(0, 2, 3)[before] : -1]
         forms |= {core, core.replace("+", "-").replace("/", "_")}
@@ -325,7 +341,10 @@ def _list_encodings(secret: str) -> tuple[str, ...]:
 
 
 def _decode_own_escapes(forms: Iterable[str]) -> set[str]:
-    """Return what remains of a secret that holds escapes itself when a text is decoded: URL's, JSON's, or both."""
+    """Decode the escapes that a secret itself contains: URL's, JSON's, or both.
+
+    A text that is decoded once or several times shows the secret so.
+    """
     decoded = {_encode_form(form) for form in forms}
     for _ in range(_LAYERS):
         decoded |= {
@@ -336,53 +355,54 @@ def _decode_own_escapes(forms: Iterable[str]) -> set[str]:
 
 # --- The log -----------------------------------------------------------------------------------------------------
 
-# What moves, hides or ends a line: controls, separators, marks of direction, halves of characters.
+# Controls, line separators, zero-width and direction marks, lone surrogates.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _INDENT = "\n  | "
 
 
-def escape_controls(said: str) -> str:
-    """As one line of visible characters."""
-    if said.isascii() and said.isprintable():
-        return said
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), said)
+def escape_controls(text: str) -> str:
+    """Return a text as one line of visible characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 class TextLogFormatter(logging.Formatter):
-    """The one way into the log: a record is one line, its traceback the indented lines after it, neither with a
-    secret. Nothing that anybody sends can look like another record.
+    """Formats a record as one line, and its traceback as indented lines, without secrets.
+
+    No input can forge another record.
     """
 
-    _second, _shown = 0, ""
+    _last_second, _last_text = 0, ""
     _has_time: bool | None = None
 
     def usesTime(self) -> bool:
-        if self._has_time is None:  # the format is the same for all lines
+        if self._has_time is None:  # cached: the format never changes
             self._has_time = super().usesTime()
         return self._has_time
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
         second = int(record.created)
-        if second != self._second:  # it is the same for all the lines of a second
-            self._shown, self._second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)), second
-        return f"{self._shown}.{int(record.msecs):03d}Z"
+        if second != self._last_second:  # formatted once per second
+            self._last_text, self._last_second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)), second
+        return f"{self._last_text}.{int(record.msecs):03d}Z"
 
     def format(self, record: logging.LogRecord) -> str:
-        said = super().format(record)
-        if "\n" not in said:
-            return escape_controls(_redact_line(said))
-        return _INDENT.join(escape_controls(_redact_line(part)) for part in said.split("\n"))
+        text = super().format(record)
+        if "\n" not in text:
+            return escape_controls(_redact_line(text))
+        return _INDENT.join(escape_controls(_redact_line(part)) for part in text.split("\n"))
 
 
-def _redact_line(said: str) -> str:
-    """A line without secrets and not too long; a secret in which it would end is seen whole before."""
-    return redact_and_cut(said, LINE_MAX, redact)
+def _redact_line(text: str) -> str:
+    """Redact a line and cut it to LINE_MAX characters."""
+    return redact_and_cut(text, LINE_MAX, redact)
 
 
 class JsonLogFormatter(json_lines.JsonFormatter):
-    """The same for programs: each record is an object on a line of its own.
+    """Formats a record as one line with a JSON object, without secrets.
 
-    A record whose `names` say what its arguments are has each of them as a field too.
+    A record whose `names` name its arguments has each of them as a field, too.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,7 @@
-"""Sealed secrets, API keys and signatures: pure functions over bytes, no state but the vault's keys."""
+"""Encryption of secrets, API keys and signatures.
+
+Pure functions over bytes; only the vault has state.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,25 @@ _BASE62_PAIRS = [first + second for first in BASE62 for second in BASE62]
 API_KEY_RANDOM_CHARS = 43
 API_KEY_CHECKSUM_CHARS = 6
 MASTER_KEYS_MAX = 8  # in a key file
-NONCE_POSITION, NONCE_CHARS = 13, 16  # in a sealed value, counted from 1 as SQL does: v1.<8>.<16>.
+NONCE_POSITION, NONCE_CHARS = 13, 16  # in an encrypted value, counted from 1 as in SQL: v1.<8>.<16>.
 Entropy = Callable[[int], bytes]
 
 
 class SealError(Exception):
-    """A sealed value cannot be opened: another key, another row, or tampered with."""
+    """An encrypted value cannot be decrypted: another key, another row, or tampering."""
 
 
 def encode_base62(number: int, width: int) -> str:
-    """`number` in base62 (0-9A-Za-z), zero-padded to `width` characters."""
+    """Return `number` in base62 (0-9A-Za-z), zero-padded to `width` characters."""
     text = ""
     while number:
-        number, four = divmod(number, 14_776_336)  # 62 ** 4: a fourth of the divisions of a long number
+        number, four = divmod(number, 14_776_336)  # 62 ** 4: dividing a long number is slow
         text = f"{_BASE62_PAIRS[four // 3844]}{_BASE62_PAIRS[four % 3844]}{text}"
     return text.lstrip("0").rjust(width, "0")
 
 
 def decode_base62(text: str) -> int | None:
-    """The number that `encode_base62` wrote so; None for a text with other characters."""
+    """Return the number that `encode_base62` encoded; None for a text with other characters."""
     number = 0
     for character in text:
         digit = BASE62.find(character)
@@ -57,7 +60,7 @@ class MasterKey:
 
 
 def parse_master_key(text: str) -> MasterKey:
-    """A master key from its base64 form; ValueError for anything but 32 bytes (passphrases included)."""
+    """Return a master key from its base64 form; raise ValueError for anything but 32 bytes."""
     try:
         raw = base64.b64decode(text.strip(), validate=True)
     except ValueError as error:
@@ -68,7 +71,10 @@ def parse_master_key(text: str) -> MasterKey:
 
 
 def parse_master_keys(text: str) -> list[MasterKey]:
-    """The master keys of a key file, one a line: the first seals, every key opens. ValueError as of each."""
+    """Return the master keys of a key file, one per line: the first encrypts, all decrypt.
+
+    Raise ValueError if one is malformed, or if there are too many.
+    """
     lines = text.split()
     if len(lines) > MASTER_KEYS_MAX:
         raise ValueError(f"a key file holds at most {MASTER_KEYS_MAX} master keys")
@@ -76,21 +82,24 @@ def parse_master_keys(text: str) -> list[MasterKey]:
 
 
 def format_master_keys(keys: Sequence[MasterKey]) -> bytes:
-    """The content of a key file, as `parse_master_keys` reads it."""
+    """Return the content of a key file, which `parse_master_keys` reads."""
     return "".join(base64.b64encode(key.raw).decode() + "\n" for key in keys).encode()
 
 
 def get_nonce(sealed: str) -> str:
-    """What of a sealed value stays when another key seals it anew, and tells it from every other one."""
+    """Return the nonce of an encrypted value, which identifies the secret.
+
+    Re-encryption preserves it.
+    """
     return sealed[NONCE_POSITION - 1 : NONCE_POSITION - 1 + NONCE_CHARS]
 
 
 class Vault:
-    """Seals and opens secrets with AES-256-GCM: one key seals (the first, or what `follow` says), every key opens.
+    """Encrypts and decrypts secrets with AES-256-GCM: one key encrypts, all keys decrypt.
 
-    A sealed value is `v1.<key id>.<nonce>.<ciphertext>` (base64url). `place` (table, column, row id) is bound in as
-    associated data, so that a value moved to another row does not open. `reread` gives the keys that are there now:
-    they are asked for again where one is needed that is not held, since they may be changed beside a running server.
+    An encrypted value is `v1.<key id>.<nonce>.<ciphertext>` (base64url). `location` (table, column, row id) is the
+    associated data, so that a value moved to another row cannot be decrypted. `reread` returns the current keys: it is
+    called when an unknown key is needed, since a command may change the key file while the server runs.
     """
 
     def __init__(
@@ -98,67 +107,76 @@ class Vault:
     ) -> None:
         if not keys:
             raise ValueError("a vault needs at least one master key")
-        self._keys, self._first, self.newest = _make_ciphers(keys), keys[0].id, keys[0].id
+        self._keys, self._current_id, self.newest = _make_ciphers(keys), keys[0].id, keys[0].id
         self._entropy, self._reread = entropy, reread
         self._signing = hmac.digest(keys[-1].raw, b"socialpub signing v1", "sha256")
 
     @property
     def key_id(self) -> str:
-        return self._first
+        return self._current_id
 
     @property
     def signing(self) -> bytes:
-        """What `sign` signs with; until `sign_with` says otherwise, it is made of the oldest master key."""
+        """The secret of `sign`: derived from the oldest master key unless `sign_with` sets another."""
         return self._signing
 
     def holds(self, key_id: str) -> bool:
         return key_id in self._keys
 
-    def follow(self, key_id: str) -> None:
-        """Seal with this key from now on. SealError where it is not there; what reading the keys again raises."""
-        if key_id != self._first:
-            self._find(key_id)
-            self._first = key_id
+    def use_key(self, key_id: str) -> None:
+        """Encrypt with this key from now on.
+
+        Raise SealError if it is missing, or the error of rereading the keys.
+        """
+        if key_id != self._current_id:
+            self._get_cipher(key_id)
+            self._current_id = key_id
 
     def sign_with(self, secret: bytes) -> None:
         self._signing = secret
 
-    def seal(self, secret: bytes, place: tuple[str, str, str]) -> str:
-        return self._sealed(self._entropy(12), secret, place)
+    def seal(self, secret: bytes, location: tuple[str, str, str]) -> str:
+        return self._encrypt(self._entropy(12), secret, location)
 
-    def open(self, sealed: str, place: tuple[str, str, str]) -> bytes:
-        """The secret; SealError when the key is not held, or the value is not the one sealed for `place`."""
+    def open(self, sealed: str, location: tuple[str, str, str]) -> bytes:
+        """Return the secret.
+
+        Raise SealError if the key is missing, or the value is not the one encrypted for `location`.
+        """
         try:
             version, key_id, nonce, data = sealed.split(".")
             if version != "v1":
-                raise SealError("an unknown version of sealed value")
-            return self._find(key_id).decrypt(_decode_base64(nonce), _decode_base64(data), _encode_location(place))
+                raise SealError("an unknown version of encrypted value")
+            return self._get_cipher(key_id).decrypt(
+                _decode_base64(nonce), _decode_base64(data), _encode_location(location)
+            )
         except OSError as error:
             raise SealError("the master keys cannot be read") from error
         except (ValueError, InvalidTag) as error:
-            raise SealError("a sealed value does not belong to its row, or was changed") from error
+            raise SealError("an encrypted value does not belong to its row, or was changed") from error
 
-    def seal_anew(self, sealed: str, place: tuple[str, str, str]) -> str:
-        """The same secret under the key that seals now, with the nonce that it had; SealError as `open`.
+    def reseal(self, sealed: str, location: tuple[str, str, str]) -> str:
+        """Re-encrypt a secret with the current key and its old nonce.
 
-        No two keys share their nonces, and whoever has seen the old value knows the new one by it (`get_nonce`).
+        Raise SealError as `open` does. Nonces are used once per key, and the nonce identifies the secret across keys
+        (`get_nonce`).
         """
-        return self._sealed(_decode_base64(sealed.split(".")[2]), self.open(sealed, place), place)
+        return self._encrypt(_decode_base64(sealed.split(".")[2]), self.open(sealed, location), location)
 
     def sign(self, purpose: str, data: bytes) -> bytes:
-        """A 32-byte MAC for things that come back to us (cursors, media addresses)."""
+        """Return a 32-byte MAC for data that clients send back (cursors, media URLs)."""
         return hmac.digest(self._signing, purpose.encode() + b"\0" + data, "sha256")
 
-    def _sealed(self, nonce: bytes, secret: bytes, place: tuple[str, str, str]) -> str:
-        key_id = self._first
-        encrypted = self._keys[key_id].encrypt(nonce, secret, _encode_location(place))
+    def _encrypt(self, nonce: bytes, secret: bytes, location: tuple[str, str, str]) -> str:
+        key_id = self._current_id
+        encrypted = self._keys[key_id].encrypt(nonce, secret, _encode_location(location))
         return f"v1.{key_id}.{_encode_base64(nonce)}.{_encode_base64(encrypted)}"
 
-    def _find(self, key_id: str) -> AESGCM:
+    def _get_cipher(self, key_id: str) -> AESGCM:
         if key_id not in self._keys and self._reread:
             self._keys = self._keys | _make_ciphers(self._reread())
         if key_id not in self._keys:
-            raise SealError("sealed with a master key that this server does not have")
+            raise SealError("encrypted with a master key that this server does not have")
         return self._keys[key_id]
 
 
@@ -166,8 +184,8 @@ def _make_ciphers(keys: Sequence[MasterKey]) -> dict[str, AESGCM]:
     return {key.id: AESGCM(key.raw) for key in keys}
 
 
-def _encode_location(place: tuple[str, str, str]) -> bytes:
-    return "\0".join(place).encode()
+def _encode_location(location: tuple[str, str, str]) -> bytes:
+    return "\0".join(location).encode()
 
 
 def _encode_base64(data: bytes) -> str:
@@ -179,30 +197,33 @@ def _decode_base64(text: str) -> bytes:
 
 
 def is_equal(a: bytes, b: bytes) -> bool:
-    """Equal, compared in constant time."""
+    """Compare in constant time."""
     return hmac.compare_digest(a, b)
 
 
 def digest(secret: str) -> str:
-    """SHA-256 of a high-entropy secret's bytes, in hex: what is stored in its place."""
+    """Return the SHA-256 of a high-entropy secret in hex, which is stored instead of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def generate_api_key(prefix: str, entropy: Entropy) -> str:
-    """`prefix` + 43 random base62 characters + 6 base62 characters of their CRC32."""
+    """Return `prefix`, 43 random base62 characters, and 6 base62 characters of their CRC32."""
     body = "".join(BASE62[byte % 62] for byte in _draw_unbiased(entropy, API_KEY_RANDOM_CHARS))
     return prefix + body + encode_base62(zlib.crc32(body.encode("ascii")), API_KEY_CHECKSUM_CHARS)
 
 
 def _draw_unbiased(entropy: Entropy, count: int) -> bytes:
-    kept = b""
-    while len(kept) < count:
-        kept += bytes(byte for byte in entropy(count * 2) if byte < 248)  # 248 = 4 × 62
-    return kept[:count]
+    drawn = b""
+    while len(drawn) < count:
+        drawn += bytes(byte for byte in entropy(count * 2) if byte < 248)  # 248 = 4 × 62
+    return drawn[:count]
 
 
 def is_well_formed_api_key(key: str, prefixes: Sequence[str]) -> bool:
-    """Prefix, length, alphabet and checksum are right: a mistyped key is told without a look-up."""
+    """Return whether prefix, length, alphabet and checksum of a key are right.
+
+    That rejects typos without a look-up.
+    """
     prefix = next((p for p in prefixes if key.startswith(p)), None)
     if prefix is None or not key.isascii():
         return False

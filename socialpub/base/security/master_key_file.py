@@ -1,4 +1,4 @@
-"""The file of the master keys, changed beside a server that may read it at any moment: whole or not at all."""
+"""The file of the master keys, replaced atomically while a server may read it."""
 
 from __future__ import annotations
 
@@ -12,33 +12,36 @@ from socialpub.base.system import directories
 
 
 def write(path: Path, keys: Sequence[crypto.MasterKey]) -> None:
-    """Put these keys in the file's place, synced; it keeps its owner. OSError where that fails."""
-    fresh, before = path.with_name(f".{path.name}.{os.getpid()}"), path.stat()
-    handle = private_files.replace(fresh)
+    """Replace the content of the key file and sync it; raise OSError on failure.
+
+    The file keeps its owner.
+    """
+    temporary, old_status = path.with_name(f".{path.name}.{os.getpid()}"), path.stat()
+    handle = private_files.replace(temporary)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(crypto.format_master_keys(keys))
             file.flush()
-            if os.geteuid() == 0:  # a command of root, beside a server of another user
-                os.fchown(file.fileno(), before.st_uid, before.st_gid)
+            if os.geteuid() == 0:  # root runs a command, and the server is another user's
+                os.fchown(file.fileno(), old_status.st_uid, old_status.st_gid)
             os.fsync(file.fileno())
-        os.replace(fresh, path)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            fresh.unlink()
+            temporary.unlink()
         raise
     directories.sync(path.parent)
 
 
 def save_retired_key(path: Path, key: crypto.MasterKey) -> Path:
-    """A file of its own beside it for a key that seals nothing here any more: older backups still need it."""
-    there = get_retired_key_path(path, key.id)
-    if not there.exists():
-        os.close(private_files.create(there))
-    write(there, [key])
-    return there
+    """Write a retired key to a separate file: older backups still need it."""
+    retired = get_retired_key_path(path, key.id)
+    if not retired.exists():
+        os.close(private_files.create(retired))
+    write(retired, [key])
+    return retired
 
 
 def get_retired_key_path(path: Path, key_id: str) -> Path:
-    """Where a key is that was in this file once."""
+    """Return the path of a key that was in this file earlier."""
     return path.with_name(f"{path.name}.{key_id}")

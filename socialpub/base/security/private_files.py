@@ -1,8 +1,8 @@
-"""Private files with the right owner: the only module that creates files and folders of the data.
+"""Private files with the right owner: the only module that creates data files and folders.
 
-Every file is for its owner alone, whatever the system's defaults: a user who can open a lock file can stop all writing.
-A command that runs as root gives each new file the owner of its folder, so that a service that runs as that user can
-use it. The owner of a folder may put links into it; root follows only links that root has made.
+Every file is accessible to its owner only, regardless of the umask: a user who can open a lock file can stop all
+writing. A command that runs as root gives each new file the owner of its folder, so that the service's user can use it.
+The owner of a folder may put links into it; root follows only links that root has made.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from secrets import token_hex
 OTHERS_MASK = 0o077
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 ROOT_UID = 0
-LINKS_MAX = 40  # followed on the way to one folder, as the kernel does
+LINKS_MAX = 40  # followed per path, the kernel's limit
 log = logging.getLogger("socialpub.files")
 
 
 def set_umask() -> None:
-    """Whatever this process makes from here on is for its own user: first thing in every command."""
+    """Make new files of this process private; the first step of every command."""
     os.umask(OTHERS_MASK)
 
 
@@ -33,7 +33,10 @@ def set_umask() -> None:
 
 
 def create(path: Path) -> int:
-    """Return a descriptor of a new file, opened to read and write; FileExistsError where the name is taken."""
+    """Create a file and return its descriptor, opened to read and write.
+
+    Raise FileExistsError if it exists.
+    """
     with _open_parent(path) as (name, folder):
         handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE, dir_fd=folder)
         _set_owner(handle, folder, path)
@@ -41,13 +44,13 @@ def create(path: Path) -> int:
 
 
 def replace(path: Path) -> int:
-    """Return a descriptor of a new file, in place of what has its name."""
+    """Delete a file if it exists, create it, and return its descriptor."""
     path.unlink(missing_ok=True)
     return create(path)
 
 
 def open_or_create(path: Path) -> int:
-    """Return a descriptor of a file, opened to read and append, which is created where it is missing."""
+    """Open a file to read and append, and return its descriptor; create the file if missing."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     while True:
         try:
@@ -59,7 +62,7 @@ def open_or_create(path: Path) -> int:
 
 
 def create_temporary(folder: Path, prefix: str) -> tuple[int, Path]:
-    """Return a descriptor and the path of a new file with a random name."""
+    """Create a file with a random name; return its descriptor and path."""
     while True:
         path = folder / f"{prefix}{token_hex(4)}"
         with contextlib.suppress(FileExistsError):
@@ -67,13 +70,13 @@ def create_temporary(folder: Path, prefix: str) -> tuple[int, Path]:
 
 
 def copy(source: Path, path: Path) -> None:
-    """Copy the bytes of a file into a new one, in place of what has its name."""
+    """Copy a file, replacing the target."""
     with source.open("rb") as from_, os.fdopen(replace(path), "wb") as into:
         shutil.copyfileobj(from_, into)
 
 
 def create_if_missing(path: Path) -> None:
-    """Create an empty file where there is none: SQLite makes a database of it."""
+    """Create an empty file if there is none; SQLite makes a database of it."""
     real = Path(os.path.realpath(path))
     if not real.exists():
         with contextlib.suppress(FileExistsError):  # another process was faster
@@ -84,7 +87,7 @@ def create_if_missing(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and those above it, where they are missing; each gets the owner of the one that it is in."""
+    """Create a folder and its missing parents; each gets the owner of its parent."""
     if path.is_dir():
         return
     if path.parent != path:
@@ -109,36 +112,41 @@ def _make_one_folder(path: Path) -> None:
     with _open_parent(path) as (name, folder):
         os.mkdir(name, FOLDER_MODE, dir_fd=folder)
         if folder is not None:
-            made = os.open(name, _OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+            new_folder = os.open(name, _OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
             try:
-                _set_owner(made, folder, path)
+                _set_owner(new_folder, folder, path)
             finally:
-                os.close(made)
+                os.close(new_folder)
 
 
-# --- Whose they are ------------------------------------------------------------------------------------------------
+# --- Ownership ------------------------------------------------------------------------------------------------
 
 _OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def _set_owner(handle: int, folder: int | None, path: Path) -> None:
-    """Give what root has just created to the owner of its folder. Whose it is already, where not root's, it stays."""
+    """Give a file or folder that root has just created to the owner of its folder."""
     if folder is None:
         return
-    made, around = os.fstat(handle), os.fstat(folder)
-    if made.st_uid != ROOT_UID or (made.st_uid, made.st_gid) == (around.st_uid, around.st_gid):
+    created, parent = os.fstat(handle), os.fstat(folder)
+    if created.st_uid != ROOT_UID or (created.st_uid, created.st_gid) == (parent.st_uid, parent.st_gid):
         return
     try:
-        os.fchown(handle, around.st_uid, around.st_gid)
-    except OSError as error:  # a root without this right, such as that of a container
-        log.warning("%s stays root's, and its folder is user %d's: %s", path, around.st_uid, error.strerror)
+        os.fchown(handle, parent.st_uid, parent.st_gid)
+    except OSError as error:  # root without CAP_CHOWN, as in a container
+        log.warning(
+            "%s belongs to root, but its folder to user %d, and the owner cannot be changed: %s",
+            path,
+            parent.st_uid,
+            error.strerror,
+        )
 
 
 @contextlib.contextmanager
 def _open_parent(path: Path) -> Iterator[tuple[Path | str, int | None]]:
-    """What a path is called, and below which descriptor: for root that of its folder, else none.
+    """Yield the name to open and the descriptor of its folder; the path and None unless root.
 
-    For root, OSError on a way through a link of another user.
+    For root, raise OSError if the path leads through a link of another user.
     """
     if os.geteuid() != ROOT_UID:
         yield path, None
@@ -151,56 +159,59 @@ def _open_parent(path: Path) -> Iterator[tuple[Path | str, int | None]]:
 
 
 def _open_folder(path: Path) -> int:
-    """Open a folder name by name, so that no link can be put in between after it was looked at."""
+    """Open a folder component by component, so that no link can be inserted after its check."""
     names, links = list(reversed(path.absolute().parts[1:])), 0
-    here = os.open(path.absolute().anchor, _OPEN_FOLDER_FLAGS)
+    current = os.open(path.absolute().anchor, _OPEN_FOLDER_FLAGS)
     try:
         while names:
             name = names.pop()
-            found = os.stat(name, dir_fd=here, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
+            status = os.stat(name, dir_fd=current, follow_symlinks=False)
+            if stat.S_ISLNK(status.st_mode):
                 links += 1
-                if found.st_uid != ROOT_UID or links > LINKS_MAX:
+                if status.st_uid != ROOT_UID or links > LINKS_MAX:
                     raise OSError(errno.ELOOP, "root does not follow a link of another user", str(path))
-                target = Path(os.readlink(name, dir_fd=here))
+                target = Path(os.readlink(name, dir_fd=current))
                 names += reversed(target.parts[1:] if target.is_absolute() else target.parts)
-                following = os.open(target.anchor or ".", _OPEN_FOLDER_FLAGS, dir_fd=here)
+                next_folder = os.open(target.anchor or ".", _OPEN_FOLDER_FLAGS, dir_fd=current)
             else:
-                following = os.open(name, _OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=here)
-            os.close(here)
-            here = following
+                next_folder = os.open(name, _OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=current)
+            os.close(current)
+            current = next_folder
     except BaseException:
-        os.close(here)
+        os.close(current)
         raise
-    return here
+    return current
 
 
-# --- Files that are there ------------------------------------------------------------------------------------------
+# --- Existing files ------------------------------------------------------------------------------------------
 
 
 def restrict_permissions(paths: Iterable[Path]) -> str | None:
-    """Take from others what they may do with files that are there, a line in the log each.
+    """Remove the permissions of other users from existing files, and log each change.
 
-    Answers why one of them cannot be used: it is another user's.
+    Return why a file cannot be used: it belongs to another user.
     """
     for path in paths:
         try:
             if os.geteuid() == ROOT_UID and path.is_symlink() and path.lstat().st_uid != ROOT_UID:
                 return f"{path} is a link of another user (number {path.lstat().st_uid}), which root does not follow"
-            found = path.stat()
+            status = path.stat()
         except OSError:
-            continue  # not there, or told by whoever opens it
-        if not _is_usable_owner(found):
+            continue  # missing, or the error is reported when it is opened
+        if not _is_usable_owner(status):
             if advice := suggest_chown(path):
                 return f"{path} belongs to root{advice}"
-            return f"{path} belongs to another user (number {found.st_uid}); run socialpub as that user"
-        if stat.S_IMODE(found.st_mode) & OTHERS_MASK:
-            _restrict_mode(path, stat.S_IMODE(found.st_mode))
+            return f"{path} belongs to another user (number {status.st_uid}); run socialpub as that user"
+        if stat.S_IMODE(status.st_mode) & OTHERS_MASK:
+            _restrict_mode(path, stat.S_IMODE(status.st_mode))
     return None
 
 
 def suggest_chown(path: Path) -> str:
-    """What gives a file of root's, which was copied here, to the owner of its folder; nothing for any other file."""
+    """Return the command that gives a file of root to its folder's owner; "" for other files.
+
+    Such files were usually copied here by root.
+    """
     try:
         is_roots = path.stat().st_uid == ROOT_UID and path.parent.stat().st_uid != ROOT_UID
     except OSError:
@@ -216,13 +227,16 @@ def _restrict_mode(path: Path, mode: int) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        log.warning("%s can be used by other users, and that cannot be changed: %s", path, error.strerror)
+        log.warning("%s is accessible to other users, and its permissions cannot be changed: %s", path, error.strerror)
     else:
-        log.warning("%s could be used by other users (mode %03o); now it is for its owner alone", path, mode)
+        log.warning("%s was accessible to other users (mode %03o); removed their permissions", path, mode)
 
 
 def _open_existing(path: Path) -> int:
-    """A descriptor of a file or folder; for root, OSError where the way leads through a link of another user."""
+    """Open a file or folder and return its descriptor.
+
+    For root, raise OSError if the path leads through a link of another user.
+    """
     if path.is_dir() and os.geteuid() == ROOT_UID:
         return _open_folder(path)
     with _open_parent(path) as (name, folder):
@@ -230,18 +244,19 @@ def _open_existing(path: Path) -> int:
         return os.open(name, flags if folder is None else flags | os.O_NOFOLLOW, dir_fd=folder)
 
 
-def _is_usable_owner(found: os.stat_result) -> bool:
-    return os.geteuid() in (0, found.st_uid)
+def _is_usable_owner(status: os.stat_result) -> bool:
+    return os.geteuid() in (0, status.st_uid)
 
 
 def find_permission_problem(path: Path, secrets: Iterable[str]) -> str | None:
-    """Why a file of settings is not to be trusted, in words that follow its name; None where it is.
+    """Return why a settings file is not trusted; None if it is trusted.
 
-    `secrets`: the settings in it that are secret. Its group may read it: the usual way to hand one to a service.
+    The text follows the file's name. `secrets` are the secret settings in the file. Its group may read it: the usual
+    way to pass a file to a service.
     """
-    found, named = path.stat(), ", ".join(secrets)
-    if not _is_usable_owner(found) and found.st_uid != 0:
-        return f"the settings file belongs to another user (number {found.st_uid})"
-    if stat.S_ISREG(found.st_mode) and named and found.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
+    status, named = path.stat(), ", ".join(secrets)
+    if not _is_usable_owner(status) and status.st_uid != 0:
+        return f"the settings file belongs to another user (number {status.st_uid})"
+    if stat.S_ISREG(status.st_mode) and named and status.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
         return f"the settings file holds secrets ({named}) and is open to other users; run: chmod 600 {path}"
     return None

@@ -1,1 +1,1 @@
-"""The operating system: host, files, sockets, memory, event loops, the one-file build."""
+"""The operating system: host, files, sockets, memory, event loops, the one-file binary."""

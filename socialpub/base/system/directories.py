@@ -1,4 +1,4 @@
-"""Names that stay after a power cut."""
+"""Durable directory entries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def sync(folder: Path) -> None:
-    """The names in a folder are on the disk."""
+    """Sync a folder, so that new and renamed files in it survive a power failure."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

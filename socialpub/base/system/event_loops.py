@@ -1,4 +1,4 @@
-"""The event loops of this process: uvloop's, which comes with Sanic where it exists."""
+"""Event loops: uvloop's, which comes with Sanic, where it is available."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop that can watch sockets."""
+    """Return a new loop that can watch sockets."""
     if sys.platform == "win32":
         return asyncio.SelectorEventLoop()
     import uvloop
@@ -16,5 +16,5 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def new_runner() -> asyncio.Runner:
-    """What runs a coroutine on a loop of its own."""
+    """Return a runner with a new loop."""
     return asyncio.Runner(loop_factory=new_loop)

@@ -1,6 +1,6 @@
-"""What a copy of some data does not take along: the machine, its boot, the number and the birth of a file.
+"""Identity of the machine, its boot and its files, which a copy of the data does not share.
 
-And how much this process may have open.
+Also the mount table and the limit of open files.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# In a container these change, or are the same everywhere, by themselves: neither machine nor boot is known there.
+# In a container the ids of machine and boot change, or are the same in all of them, so they are not used.
 _CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
 _CONTAINER_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
 _UNION_FILE_SYSTEMS = ("overlay", "aufs", "fuse.fuse-overlayfs")
-# File systems that may number their files anew whenever they are mounted.
+# File systems whose inode numbers may change at each mount.
 _RENUMBERING_FILE_SYSTEMS = tuple("9p cifs exfat fakeowner fuse msdos ntfs prl_fs smb vboxsf vfat virtiofs".split())
 
 
@@ -28,7 +28,10 @@ FILE_LIMIT_MAX = 20_000
 
 @dataclass(frozen=True)
 class Mount:
-    """A mounted file system. `device`: its number, as `major:minor`; `kind`: such as `ext4` or `nfs4`."""
+    """A mounted file system.
+
+    `device` is its number as `major:minor`, `kind` its type, such as `ext4` or `nfs4`.
+    """
 
     device: str
     point: str
@@ -37,10 +40,10 @@ class Mount:
 
 @dataclass(frozen=True)
 class HostIdentity:
-    """Where this process runs. `machine` and `boot`: empty where they say nothing.
+    """The host of this process. `machine` and `boot` are empty if unknown.
 
-    `marks`: folders that are in no data folder and outlast this process, the best first. `list_mounts`: what is
-    mounted.
+    `marks`: folders outside the data folder that outlast this process, the best first. `mounts`: the mounted file
+    systems.
     """
 
     machine: str = ""
@@ -50,7 +53,7 @@ class HostIdentity:
 
 
 def get_file_limit() -> int:
-    """How many files and connections this process may have open; DESCRIPTORS_MOST where there is no such limit."""
+    """Return how many files and sockets this process may open, at most FILE_LIMIT_MAX."""
     if sys.platform == "win32":
         return FILE_LIMIT_MAX
     import resource
@@ -60,7 +63,7 @@ def get_file_limit() -> int:
 
 
 def raise_file_limit() -> None:
-    """As many as the process may give itself: the usual 1,024 are for programs that cannot deal with more."""
+    """Raise the limit of open files as far as allowed: the usual 1,024 are too few."""
     if sys.platform == "win32":
         return
     import resource
@@ -68,12 +71,12 @@ def raise_file_limit() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = FILE_LIMIT_MAX if hard == resource.RLIM_INFINITY else min(hard, FILE_LIMIT_MAX)
     if most > get_file_limit():
-        with contextlib.suppress(OSError, ValueError):  # the system has a limit of its own
+        with contextlib.suppress(OSError, ValueError):  # the system may have a lower limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def identify_host() -> HostIdentity:
-    """The machine that this process runs on."""
+    """Return the identity of this host."""
     if _is_container():
         return HostIdentity(marks=_list_mark_folders(), mounts=list_mounts())
     machine, boot = _hash_system_id("/etc/machine-id"), _hash_system_id("/proc/sys/kernel/random/boot_id")
@@ -81,7 +84,10 @@ def identify_host() -> HostIdentity:
 
 
 def get_boot_id() -> str:
-    """The run of the system's kernel, also in a container: while it is the same, no file has lost what was written."""
+    """Return the id of the kernel's boot, also in a container.
+
+    Within one boot, files lose no written data.
+    """
     return _hash_system_id("/proc/sys/kernel/random/boot_id")
 
 
@@ -92,7 +98,10 @@ def _is_container() -> bool:
 
 
 def _hash_system_id(path: str) -> str:
-    """An id of the system, which is to leave it only as a hash (machine-id(5)); empty where there is none."""
+    """Return a hash of a system id; "" if unknown.
+
+    The id itself must not be published (machine-id(5)).
+    """
     text = _read_text(path).strip()
     return hashlib.sha256(b"socialpub\0" + text.encode()).hexdigest()[:16] if text else ""
 
@@ -115,9 +124,9 @@ def _list_mark_folders() -> tuple[Path, ...]:
 
 @dataclass(frozen=True)
 class FileId:
-    """A file, whatever it is called: a copy has another number, or (where a number is used again) another birth.
+    """The identity of a file under any name: a copy has another inode number or birth time.
 
-    None: the file system does not keep or not tell it. `device` may change whenever the volume is mounted.
+    None if the file system does not provide one. `device` may change when the volume is mounted again.
     """
 
     device: int
@@ -125,7 +134,7 @@ class FileId:
     born: int | None  # nanoseconds
 
     def differs(self, inode: int | None, born: int | None) -> bool:
-        """Whether what is known of both says that they are two files."""
+        """Return whether inode number or birth time prove that these are two files."""
         return _is_different(self.inode, inode) or _is_different(self.born, born)
 
 
@@ -134,15 +143,15 @@ def _is_different(one: int | None, other: int | None) -> bool:
 
 
 def identify_file(path: Path) -> FileId:
-    """Which file has this name now; OSError when there is none."""
-    found = os.stat(path)
-    if _is_renumbering(found.st_dev):
-        return FileId(found.st_dev, None, None)
-    return FileId(found.st_dev, found.st_ino, _read_birth_time(path, found))
+    """Return the identity of the file with this name; raise OSError if there is none."""
+    status = os.stat(path)
+    if _is_renumbering(status.st_dev):
+        return FileId(status.st_dev, None, None)
+    return FileId(status.st_dev, status.st_ino, _read_birth_time(path, status))
 
 
 def is_disk_device(device: int) -> bool:
-    """Whether a device number is that of a disk, and not made up at each mount."""
+    """Return whether a device number is a disk's, and not assigned at each mount."""
     return os.major(device) != 0
 
 
@@ -153,8 +162,8 @@ def _is_renumbering(device: int) -> bool:
 
 # --- Mounts ------------------------------------------------------------------------------------------------------
 
-# File systems whose files are another machine's, or another program's: locks of files may not hold on them. `fuse.` is
-# not `fuseblk`, a local disk. What the upper layer of a container is, is local too.
+# File systems of other machines or programs, where file locks may not work. `fuseblk` is a local disk, and so is the
+# upper layer of a container.
 _NETWORK_FILE_SYSTEMS = tuple(
     "9p afs beegfs ceph cifs coda fuse gfs gfs2 glusterfs lustre nfs nfs4 ocfs2 smb3 smbfs".split()
 )
@@ -163,32 +172,37 @@ _LOCAL_FUSE = ("fuse.fuse-overlayfs",)
 
 
 def list_mounts(table: str | None = None) -> tuple[Mount, ...]:
-    """What a mount table says (proc(5), mountinfo), by default that of this process; nothing on other systems."""
-    found = []
+    """Return the mounts in a mountinfo table (proc(5)), by default this process's.
+
+    () on other systems.
+    """
+    mounts = []
     for line in (_read_text("/proc/self/mountinfo") if table is None else table).splitlines():
         mount, _, rest = line.partition(" - ")
         fields = mount.split()
         if len(fields) > 4 and rest:
-            found.append(Mount(fields[2], _OCTAL_ESCAPE.sub(_decode_escape, fields[4]), rest.split()[0]))
-    return tuple(found)
+            mounts.append(Mount(fields[2], _OCTAL_ESCAPE.sub(_decode_escape, fields[4]), rest.split()[0]))
+    return tuple(mounts)
 
 
-_OCTAL_ESCAPE = re.compile(r"\\([0-7]{3})")  # a space, a tab, a line break or a backslash in the name of a folder
+_OCTAL_ESCAPE = re.compile(r"\\([0-7]{3})")  # spaces, tabs, line breaks and backslashes in names
 
 
-def _decode_escape(found: re.Match[str]) -> str:
-    return chr(int(found[1], 8))
+def _decode_escape(match: re.Match[str]) -> str:
+    return chr(int(match[1], 8))
 
 
 def find_network_problem(folder: Path, mounted: Sequence[Mount]) -> str | None:
-    """A sentence where a folder lies on a network file system; None on a local disk, or where nothing is known."""
+    """Return a sentence if a folder is on a network file system; None if not, or unknown."""
     real = Path(os.path.realpath(folder))
-    over = [mount for mount in mounted if real.is_relative_to(mount.point)]
-    nearest = max(reversed(over), key=lambda mount: len(mount.point), default=None)  # of two, the one mounted later
+    containing = [mount for mount in mounted if real.is_relative_to(mount.point)]
+    nearest = max(
+        reversed(containing), key=lambda mount: len(mount.point), default=None
+    )  # of two with one path, the later one
     if nearest is None or not _is_network(nearest.kind):
         return None
     return (
-        f"{folder} lies on a network file system ({nearest.kind}): SQLite's locks do not hold there, and the database "
+        f"{folder} is on a network file system ({nearest.kind}): SQLite's locks do not work there, and the database "
         "may be damaged. Keep it on a local disk."
     )
 
@@ -200,11 +214,14 @@ def _is_network(kind: str) -> bool:
 _STATX_SIZE, _STATX_BTIME, _BTIME_AT, _AT_FDCWD = 256, 0x800, 80, -100
 
 
-def _read_birth_time(path: Path, found: os.stat_result) -> int | None:
-    """When the file was made: no copy can choose it. statx(2), which Python does not offer yet."""
-    told = getattr(found, "st_birthtime", None)  # macOS, BSD
-    if told is not None:
-        return int(told * 1e9)
+def _read_birth_time(path: Path, status: os.stat_result) -> int | None:
+    """Return the birth time of a file in nanoseconds, which a copy cannot fake.
+
+    By statx(2), which Python does not provide yet.
+    """
+    birth_time = getattr(status, "st_birthtime", None)  # macOS, BSD
+    if birth_time is not None:
+        return int(birth_time * 1e9)
     statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
     if statx is None:
         return None

@@ -1,7 +1,7 @@
-"""What the process does not use any more goes back to the machine.
+"""Return unused heap memory to the system.
 
-glibc keeps what threads have freed, in arenas of their own: with many threads, after months that is most of what the
-process has, though nothing of it is used.
+glibc keeps memory that threads have freed in arenas; with many threads, after months that is most of the process's
+memory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 
 def _find_malloc_trim() -> Callable[[int], int] | None:
-    """glibc's `malloc_trim`; None where the C library has none."""
+    """Return glibc's `malloc_trim`; None in other C libraries."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):
@@ -24,6 +24,6 @@ _trim = _find_malloc_trim()
 
 
 def trim() -> None:
-    """A millisecond or so, in which other threads go on."""
+    """Trim the heap: about a millisecond, without the interpreter lock."""
     if _trim:
         _trim(0)

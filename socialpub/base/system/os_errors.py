@@ -1,4 +1,4 @@
-"""What a disk or a file refused, in words for whoever runs the server: never a number, never a traceback."""
+"""Errors of disks and files as texts for operators, without numbers and tracebacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ERRNO_TEXTS = {
     errno.EACCES: "this user may not use it",
     errno.EPERM: "this user may not use it",
     errno.EISDIR: "it is a folder, and a file is needed",
-    errno.ENOTDIR: "what should be a folder is a file",
+    errno.ENOTDIR: "its folder is a file",
     errno.EEXIST: "a file has the name of its folder",
     errno.ENOENT: "it is not there",
     errno.ELOOP: "its link cannot be followed",
@@ -34,11 +34,14 @@ _SQLITE_TEXTS = {
     sqlite3.SQLITE_PROTOCOL: "another process has held it for too long",
     sqlite3.SQLITE_NOMEM: "there is not enough memory",
 }
-WAL_INDEX_BYTES = 1 << 16  # what SQLite asks for at once
+WAL_INDEX_BYTES = 1 << 16  # how much SQLite allocates at once
 
 
 def describe(error: BaseException) -> str | None:
-    """What the disk or the system says, in a few words; None for anything else, damage included."""
+    """Return the cause of a system or disk error in a few words.
+
+    None for other errors, damage included.
+    """
     if isinstance(error, OSError):
         return _ERRNO_TEXTS.get(error.errno or 0, (error.strerror or str(error)).lower())
     code = _find_sqlite_code(error)
@@ -46,21 +49,24 @@ def describe(error: BaseException) -> str | None:
 
 
 def describe_at(path: str | os.PathLike[str], error: BaseException) -> str | None:
-    """The same of a database: on a full disk its index cannot grow, which SQLite calls an error of the disk."""
-    said = describe(error)
-    return _ERRNO_TEXTS[errno.ENOSPC] if said == _SQLITE_TEXTS[sqlite3.SQLITE_IOERR] and _is_full(path) else said
+    """Return the cause of an error of a database file.
+
+    On a full disk the WAL index cannot grow, which SQLite reports as an I/O error.
+    """
+    text = describe(error)
+    return _ERRNO_TEXTS[errno.ENOSPC] if text == _SQLITE_TEXTS[sqlite3.SQLITE_IOERR] and _is_full(path) else text
 
 
 def _is_full(path: str | os.PathLike[str]) -> bool:
     try:
-        there = os.statvfs(path)
+        space = os.statvfs(path)
     except OSError:
         return False
-    return there.f_bavail * there.f_frsize < WAL_INDEX_BYTES
+    return space.f_bavail * space.f_frsize < WAL_INDEX_BYTES
 
 
 def _find_sqlite_code(error: BaseException) -> int | None:
-    """SQLite's own number of an error, also of one that peewee has wrapped."""
+    """Return SQLite's code of an error, also of one that peewee has wrapped."""
     for found in (error, getattr(error, "orig", None), error.__cause__, error.__context__):
         code = getattr(found, "sqlite_errorcode", None)
         if code is not None:
@@ -69,7 +75,7 @@ def _find_sqlite_code(error: BaseException) -> int | None:
 
 
 def find_access_problem(path: str | os.PathLike[str]) -> str | None:
-    """What keeps this process from reading and writing a file that is there; None where nothing does."""
+    """Return why this process cannot read and write an existing file; None if it can."""
     if os.path.isdir(path):
         return _ERRNO_TEXTS[errno.EISDIR]
     for mode, words in ((os.R_OK, "read it"), (os.W_OK, "write it, or the disk is read-only")):
@@ -79,7 +85,7 @@ def find_access_problem(path: str | os.PathLike[str]) -> str | None:
 
 
 def find_creation_problem(folder: str | os.PathLike[str]) -> str | None:
-    """What keeps this process from making files in a folder that is there; None where nothing does."""
+    """Return why this process cannot create files in an existing folder; None if it can."""
     if os.path.isdir(folder) and not os.access(folder, os.W_OK | os.X_OK):
         return "this user may not write into its folder, or the disk is read-only"
     return None

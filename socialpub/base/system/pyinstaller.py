@@ -1,8 +1,8 @@
-"""The one file that `make binary` builds: what is different where the program runs from it.
+"""Support for the one-file binary of `make binary`.
 
-It unpacks itself into a folder of the temporary directory, which its first process, the bootloader, removes at the end
-(https://pyinstaller.org/en/stable/operating-mode.html). A bootloader that is killed leaves both the program and the
-folder, so the program ends with it, and the next start removes what was left.
+It unpacks itself into a temporary folder, which its first process, the bootloader, removes at the end
+(https://pyinstaller.org/en/stable/operating-mode.html). A killed bootloader leaves both the program and the folder, so
+the program exits with it, and the next start removes the folder.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-PACKED_ARCHIVE = "packed.zip"  # in that folder: time zones, and what packages say of themselves
-LAZY_PACKAGES = {  # packages whose libraries are unpacked when they are imported, and the folders of these
+PACKED_ARCHIVE = "packed.zip"  # in that folder: time zones and package metadata
+LAZY_PACKAGES = {  # packages that are unpacked when they are imported, and their folders
     "PIL": ("PIL/", "pillow.libs/"),
     "pymediainfo": ("pymediainfo/",),
     "Crypto": ("Crypto/",),
@@ -26,31 +26,31 @@ LAZY_PACKAGES = {  # packages whose libraries are unpacked when they are importe
 }
 READ_MEDIA_ARGUMENT = "--read-media"  # the first argument of the process that opens media files
 _LOCK_NAME, _PR_SET_PDEATHSIG = "socialpub.lock", 1
-_held_locks: list[int] = []  # descriptors whose locks say that the folder is in use
+_held_locks: list[int] = []  # descriptors that lock the folder
 
 
 def is_binary() -> bool:
-    """Whether this program runs from the one file."""
+    """Return whether this program runs from the one-file binary."""
     return bool(getattr(sys, "frozen", False))
 
 
 def build_child_environment() -> dict[str, str]:
-    """What a child of the same file needs, so that it runs from the folder that is unpacked already."""
+    """Return the variables with which a child process reuses the unpacked folder."""
     return {name: value for name, value in os.environ.items() if name.startswith("_PYI_")}
 
 
 def enable_packed_imports() -> None:
-    """What is packed is found like any other package."""
+    """Make the packed packages importable."""
     sys.path.append(str(_get_folder() / PACKED_ARCHIVE))
     sys.meta_path.insert(0, LazyArchiveFinder)
 
 
 class LazyArchiveFinder:
-    """The libraries of a package that few starts need are unpacked when it is imported: each start is sooner."""
+    """Unpacks a package's libraries when it is imported, so that other starts are faster."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
-        """It never finds anything: who comes next does."""
+        """Unpack the package if it is packed; always None, so that the next finder finds it."""
         if name in LAZY_PACKAGES:
             with contextlib.suppress(FileNotFoundError):  # unpacked before
                 _unpack(_get_folder() / get_archive_name(name))
@@ -61,7 +61,7 @@ def get_archive_name(package: str) -> str:
 
 
 def _unpack(archive: Path) -> None:
-    """Once, whichever process is the first to need it."""
+    """Unpack an archive once, in the first process that needs it."""
     with archive.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
@@ -71,7 +71,7 @@ def _unpack(archive: Path) -> None:
 
 
 def prepare_process() -> None:
-    """At the start of the program: end with the bootloader, and remove what killed ones left."""
+    """Exit together with the bootloader, and remove the folders of killed processes."""
     parent = os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(ctypes.c_ulong(_PR_SET_PDEATHSIG), ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
@@ -83,7 +83,7 @@ def prepare_process() -> None:
 
 
 def _get_folder() -> Path:
-    return Path(sys._MEIPASS)  # type: ignore[attr-defined]  # where it was unpacked
+    return Path(sys._MEIPASS)  # type: ignore[attr-defined]  # set by PyInstaller
 
 
 def _lock_folder(folder: Path) -> int:
@@ -93,7 +93,7 @@ def _lock_folder(folder: Path) -> int:
 
 
 def _remove_leftover(mark: Path) -> None:
-    """A folder whose lock nobody holds; those of other users and programs are not touched."""
+    """Remove the folder of a lock file of this user that no process holds."""
     with contextlib.suppress(OSError), mark.open("rb") as file:
         if os.fstat(file.fileno()).st_uid == os.getuid():
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

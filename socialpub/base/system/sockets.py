@@ -7,11 +7,14 @@ import socket
 import sys
 from pathlib import Path
 
-DEFER_ACCEPT_SECONDS = 30  # for which the kernel holds a connection without data; it rounds this up
+DEFER_ACCEPT_SECONDS = 30  # how long the kernel holds a connection without data; it rounds up
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind a socket for the web server; port 0 takes a free one. OSError when the port is taken."""
+    """Bind a socket for the web server; port 0 takes a free one.
+
+    Raise OSError if the port is taken.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -24,10 +27,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def set_defer_accept(listening: socket.socket) -> None:
-    """Have the kernel hold connections until their first data arrives, where it can (Linux).
+    """Let the kernel hold connections until their first data arrives, if it can (Linux).
 
-    A thousand silent connections would otherwise be accepted, one after another, before the next request is read.
-    Without SYN cookies the kernel's own queue would be full of them, so then nothing is changed.
+    Otherwise a thousand silent connections would be accepted one after another before the next request is read. Without
+    SYN cookies they would fill the kernel's own queue, so then nothing is changed.
     """
     if sys.platform == "linux" and _has_syn_cookies():
         with contextlib.suppress(OSError):  # a kernel without the option

@@ -26,7 +26,7 @@ class Heartbeat:
         """Run one round; a failed step is retried in the next one."""
         service = self._service
         steps = (
-            service.db.look,
+            service.db.check_writable,
             service.jobs.renew,
             self._gate.apply_clock_steps,
             self._gate.update,

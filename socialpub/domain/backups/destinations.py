@@ -47,7 +47,7 @@ class S3Destination:
 
     def list_backups(self) -> list[StoredBackup]:
         """List the backups, newest first; other objects are ignored."""
-        return _sort((each.name, each.size) for each in self.bucket.listed())
+        return _sort((each.name, each.size) for each in self.bucket.list_files())
 
     def remove(self, name: str) -> None:
         self.bucket.remove(name)

@@ -266,7 +266,8 @@ class AppContext:
     def is_busy(self) -> bool:
         """Return whether upstream calls are running, which delay the end of the process."""
         threads = self.executors
-        return bool(self.jobs.held()) or threads.immediate.busy or threads.custom_hosts.busy or threads.delivering.busy
+        upstream = (threads.immediate, threads.custom_hosts, threads.delivering)
+        return bool(self.jobs.held()) or any(executor.is_busy for executor in upstream)
 
     def write(self, run: Callable[[Tx], T]) -> DbFuture[T]:
         return self.db.write(run)
@@ -308,13 +309,13 @@ def open_context(runtime: Runtime) -> AppContext:
     db = Database(runtime.settings.database_path, runtime.clock).open()
     publishing = runtime.settings.publishing
     breakers = CircuitBreakers(runtime.clock.monotonic)
-    jobs = JobQueue(db, runtime.clock, FairShareLimiter(limit_concurrency(publishing.workers), breakers.narrow))
+    jobs = JobQueue(db, runtime.clock, FairShareLimiter(limit_concurrency(publishing.workers), breakers.get_limits))
     jobs.next_try = breakers.next_try
     jobs.anyway = lambda: Intent.select(Intent.post).where(Intent.outcome.is_null())
     pool = ElasticThreadPool("upstream")
     executors = Executors(
         pool,
-        immediate=FairExecutor(limit_concurrency(publishing.threads), "upstream", QUEUE_LIMITS, crew=pool),
+        immediate=FairExecutor(limit_concurrency(publishing.threads), "upstream", QUEUE_LIMITS, threads=pool),
         custom_hosts=FairExecutor(CUSTOM_HOST_THREADS, "steered", CUSTOM_HOST_QUEUE_LIMITS),
         measuring=FairExecutor(MEASURING_THREADS, "measuring", MEASURING_QUEUE_LIMITS),
         reading=FairExecutor(READING_THREADS, "reading"),

@@ -56,7 +56,7 @@ def start(tx: Tx, who: Actor) -> dict[str, Any]:
     Instance.insert(id=1).on_conflict_ignore().execute()  # if no server ever ran
     instance.load_signing_key(service, tx)
     new = _find_newest_key(service)
-    service.runtime.vault.follow(new.id)
+    service.runtime.vault.use_key(new.id)
     Instance.update(key_id=new.id).where(Instance.id == 1).execute()
     return {"keyId": new.id, "was": before}
 
@@ -119,11 +119,11 @@ def _reencrypt_value(service: AppContext, each: EncryptedColumn, row: object, va
     if value.startswith(f"v1.{vault.key_id}."):
         return False
     try:
-        fresh = vault.seal_anew(value, (each.table, each.bound, str(row)))
+        fresh = vault.reseal(value, (each.table, each.bound, str(row)))
     except SealError as error:
         log.error("%s %s: %s cannot be re-encrypted: %s", each.table, row, each.column, error)
         return False
-    return bool(sql.update(each.anew, (fresh, row, value)))
+    return bool(sql.update(each.update, (fresh, row, value)))
 
 
 def _finish(service: AppContext) -> tuple[list[str], list[str]]:

@@ -226,7 +226,7 @@ def _narrowest_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
 def _account_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
     """Check the account on the row (`+`): the other filters narrow more."""
     if wanted.account is not None:
-        yield in_scope("account", wanted.account.id, helped=False)
+        yield in_scope("account", wanted.account.id, use_index=False)
 
 
 def _bound_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:

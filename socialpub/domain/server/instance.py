@@ -41,7 +41,7 @@ def get_resume_command(reason: str | None) -> str:
 def take_over(service: AppContext, tx: Tx) -> InstanceRow:
     """Take over the database with a new epoch, which fences older writers; return its row."""
     Instance.insert(id=1).on_conflict_ignore().execute()
-    service.runtime.vault.follow(service.runtime.vault.newest)
+    service.runtime.vault.use_key(service.runtime.vault.newest)
     load_signing_key(service, tx)
     row = get_row(Instance, 1)
     changes = {"epoch": row["epoch"] + 1, "key_id": service.runtime.vault.key_id, "moved": None}
@@ -89,7 +89,7 @@ def use_current_key(service: AppContext) -> None:
 def _use_key(service: AppContext, key: str | None) -> None:
     try:
         if key:
-            service.runtime.vault.follow(key)
+            service.runtime.vault.use_key(key)
     except SealError as error:
         raise FencedError(
             f"the master key was changed and this process does not have the new one ({key}): restart it"

@@ -1,4 +1,4 @@
-"""Columns that keep an id shorter than it is known (`statements/ids.py`): given and told as text, like every id."""
+"""Fields that store ids compactly (`queries.id_columns`) and present them as text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def encode_id(id: str) -> bytes | str:
-    """An id as a column of bytes keeps it: the 16 of a UUID; what is none, as it is."""
+    """Return an id as it is stored: the 16 bytes of a UUID, other ids unchanged."""
     return bytes.fromhex(id.replace("-", "")) if _UUID.fullmatch(id) else id
 
 
 class _EncodedIdField(peewee.Field):  # type: ignore[misc]
-    """What both have in common: what is selected of them is the id."""
+    """A field whose queries select the id as text."""
 
-    def told(self, source: str) -> str:
-        """The id, of a column that a statement calls by this name."""
+    def select_id(self, source: str) -> str:
+        """Return the SQL expression of the id, for a column called `source` in the statement."""
         table, column = self.model._meta.table_name, self.column_name
         return id_columns.select_column(table, column).replace(f"{table}.{column}", source)
 
@@ -30,7 +30,7 @@ class _EncodedIdField(peewee.Field):  # type: ignore[misc]
 
 
 class SurrogateKeyField(_EncodedIdField, peewee.ForeignKeyField):  # type: ignore[misc]
-    """The number of another table's row, which is given and told as that row's id."""
+    """Stores the number of another table's row; its value is that row's id."""
 
     def db_value(self, value: Any) -> Any:
         if not isinstance(value, str):
@@ -39,7 +39,7 @@ class SurrogateKeyField(_EncodedIdField, peewee.ForeignKeyField):  # type: ignor
 
 
 class UuidField(_EncodedIdField):
-    """The bytes of a UUID, which is given and told as its text."""
+    """Stores the bytes of a UUID; its value is the UUID as text."""
 
     field_type = "BLOB"
 
@@ -48,10 +48,10 @@ class UuidField(_EncodedIdField):
 
 
 def select_as_id(field: Any) -> Any:
-    """What a query asks for where it names a field."""
+    """Return the expression that selects a field, as an id if it is encoded."""
     if not isinstance(field, _EncodedIdField):
         return field
     parts: list[Any] = []
-    for piece in field.told("\0").split("\0"):
+    for piece in field.select_id("\0").split("\0"):
         parts += [peewee.SQL(piece), field]
     return peewee.NodeList(parts[:-1], glue="").alias(field.name)

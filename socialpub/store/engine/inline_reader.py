@@ -1,9 +1,8 @@
-"""Small reads on the event loop itself: indexed reads cost a tenth of a round trip through a reader thread.
+"""Small reads on the event loop, at a tenth of the cost of a trip to a reader thread.
 
-A read that exceeds its budget of steps, or whose connection is not well, raises ReadTooLongError and is run again on a
-reader thread (`Database.read_inline`). Nothing here waits for a lock. It waits for the disk where the rows are not in
-memory, which shows only afterwards: an organization whose read has kept the loop for SLOW_SECONDS is sent to reader
-threads for the next SHY_SECONDS.
+A read that exceeds its budget of steps, or whose connection fails, raises ReadTooLongError and is repeated on a reader
+thread (`Database.read_inline`). Nothing here waits for a lock. It may wait for the disk, which shows only afterwards:
+an organization whose read blocked the loop for SLOW_SECONDS is sent to reader threads for THREAD_ONLY_SECONDS.
 """
 
 from __future__ import annotations
@@ -22,40 +21,40 @@ from socialpub.store.engine.sqlite import STATEMENT_CACHE_SIZE, proxy
 
 T = TypeVar("T")
 Monotonic = Callable[[], float]
-SLOW_SECONDS = 0.008  # more than a tick, by which many systems count the processor's time
+SLOW_SECONDS = 0.008  # more than a tick, the unit of CPU time on many systems
 THREAD_ONLY_SECONDS = 5.0
 _RUSAGE_SCOPE = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
-STEPS_MAX = 10_000  # of SQLite's machine: a hundred rows by an index are less; a read ends after at most twice as many
+STEPS_MAX = 10_000  # SQLite's virtual machine steps: over 100 indexed rows; a read ends after at most twice as many
 _PRAGMAS = ("query_only = 1", "busy_timeout = 0", "wal_autocheckpoint = 0", "trusted_schema = 0", "temp_store = memory")
 
 
 class ReadTooLongError(Exception):
-    """The read is for a reader thread: it takes too many steps, or something is wrong that a reader can explain."""
+    """The read needs a reader thread: too many steps, or an error that a reader can explain."""
 
 
 class InlineReader:
-    """The connection that one thread, the event loop's, reads with."""
+    """The connection of the event loop's thread."""
 
-    def __init__(self, path: Path, place: DatabaseFiles, monotonic: Monotonic, slow: float = SLOW_SECONDS) -> None:
-        self._path, self._place = path, place
+    def __init__(self, path: Path, files: DatabaseFiles, monotonic: Monotonic, slow: float = SLOW_SECONDS) -> None:
+        self._path, self._files = path, files
         self._monotonic, self._slow = monotonic, slow
-        self._shy: dict[str, float] = {}  # organizations whose reads go to threads, and until when
+        self._thread_only: dict[str, float] = {}  # organizations whose reads go to threads, and until when
         self._thread: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._rounds = 0
 
     def read(self, owner: str, run: Callable[[], T]) -> T:
-        """Run a read for an organization; ReadTooLongError where a reader thread is to run it.
+        """Run a read for an organization; raise ReadTooLongError if a reader thread must run it.
 
-        Each statement sees a snapshot of its own: what belongs together is asked for by one.
+        Each statement sees its own snapshot, so data that belong together must be read by one statement.
         """
         if self._thread not in (None, threading.get_ident()) or not proxy.obj.is_closed():
             raise ReadTooLongError
-        if self._shy and self._is_shy(owner):
+        if self._thread_only and self._is_thread_only(owner):
             raise ReadTooLongError
         try:
-            self._place.look_lately()
-            return self._seen(owner, run)
+            self._files.check_recent()
+            return self._read_measured(owner, run)
         except (DatabaseReplacedError, OSError, peewee.DatabaseError, sqlite3.Error) as error:
             raise ReadTooLongError from error
 
@@ -64,31 +63,31 @@ class InlineReader:
             self._connection.close()
             self._connection = None
 
-    def _seen(self, owner: str, run: Callable[[], T]) -> T:
+    def _read_measured(self, owner: str, run: Callable[[], T]) -> T:
         connection, state = self._connection or self._connect(), proxy.obj._state
         self._rounds = 0
-        before, began = resource.getrusage(_RUSAGE_SCOPE), self._monotonic()
+        before, started = resource.getrusage(_RUSAGE_SCOPE), self._monotonic()
         state.set_connection(connection)
         try:
             return run()
         finally:
             state.reset()
-            if self._monotonic() - began > self._slow and self._was_slow(before):
-                self._shy[owner] = self._monotonic() + THREAD_ONLY_SECONDS
+            if self._monotonic() - started > self._slow and self._was_slow(before):
+                self._thread_only[owner] = self._monotonic() + THREAD_ONLY_SECONDS
 
     def _was_slow(self, before: resource.struct_rusage) -> bool:
-        """Whether the time went to this read, and not to another process that had the processor."""
+        """Return whether this read took the time, and not another process on the CPU."""
         now = resource.getrusage(_RUSAGE_SCOPE)
         computed = now.ru_utime + now.ru_stime - before.ru_utime - before.ru_stime
         return now.ru_inblock > before.ru_inblock or computed > self._slow
 
-    def _is_shy(self, owner: str) -> bool:
+    def _is_thread_only(self, owner: str) -> bool:
         now = self._monotonic()
-        self._shy = {name: until for name, until in self._shy.items() if until > now}
-        return owner in self._shy
+        self._thread_only = {name: until for name, until in self._thread_only.items() if until > now}
+        return owner in self._thread_only
 
     def _connect(self) -> sqlite3.Connection:
-        # Any thread may close it, once the loop has ended.
+        # Another thread may close it after the loop has ended.
         connection = sqlite3.connect(
             self._path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENT_CACHE_SIZE
         )
@@ -99,6 +98,9 @@ class InlineReader:
         return connection
 
     def _is_long(self) -> bool:
-        """Asked after each STEPS, which SQLite counts from one read to the next: so the first may come at once."""
+        """Stop a read at the second call.
+
+        SQLite counts its steps across reads, so the first call may come at once.
+        """
         self._rounds += 1
         return self._rounds > 1

@@ -1,8 +1,7 @@
-"""Whether a database file is whole.
+"""Integrity checks of a database file.
 
-A start looks at what it costs the same to look at however large the file is: its length, its schema, its list of free
-pages, the tables that everything depends on, and all of a file that is small. All of a large one is looked at in the
-background, where a look is owed (`domain/server/copy_detection.py` knows when).
+A start checks what costs the same for files of any size: size, schema, free pages, essential tables, and all of a small
+file. A large file is checked completely in the background (`domain.server.copy_detection` decides when).
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ from socialpub.store.engine.locks import damaged_error, list_files, unusable_err
 from socialpub.store.engine.sqlite import make_peewee_database
 
 START_CHECK_BYTES_MAX = 16 * 1024 * 1024
-INDEX_CHECK_BYTES_MAX = (
-    256 * 1024 * 1024
-)  # above it indexes are not compared with their tables, which is several times faster
+INDEX_CHECK_BYTES_MAX = 256 * 1024 * 1024  # above it indexes are not compared with their tables: several times faster
 ESSENTIAL_TABLES = (
     "sqlite_schema",
     "schema_migration",
@@ -35,19 +32,19 @@ ESSENTIAL_TABLES = (
     "api_key",
     "account",
 )
-PROBLEMS_MAX = 5  # problems: the first show what it is about
-LOWEST_PRIORITY = 19  # of the priorities of a thread
-# What SQLite says of damage quotes the damaged: where that is no UTF-8, `sqlite3` has only this to say.
+PROBLEMS_MAX = 5  # the first ones are enough for a message
+LOWEST_PRIORITY = 19  # nice value
+# SQLite's messages quote damaged text; if that is no UTF-8, `sqlite3` raises UnicodeDecodeError.
 _DAMAGE_ERRORS = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def check_integrity(path: Path) -> None:
-    """StartError unless SQLite finds all of the file whole."""
+    """Raise StartError unless SQLite finds the whole file intact."""
     _raise_problems(path, lambda connection: check_tables(connection, path))
 
 
 def check_start(path: Path) -> bool:
-    """StartError where the file is seen to be damaged; whether all of it was looked at."""
+    """Raise StartError if the file is damaged; return whether all of it was checked."""
     if path.stat().st_size <= START_CHECK_BYTES_MAX:
         check_integrity(path)
         return True
@@ -56,15 +53,15 @@ def check_start(path: Path) -> bool:
 
 
 def check_essential_tables(path: Path) -> None:
-    """StartError where the tables that everything depends on are damaged: what a command looks at of any file."""
+    """Raise StartError if an essential table is damaged; commands check this."""
     _raise_problems(path, lambda connection: _check_quickly(connection, path))
 
 
-def _raise_problems(path: Path, look: Callable[[sqlite3.Connection], Iterator[list[str]]]) -> None:
+def _raise_problems(path: Path, check: Callable[[sqlite3.Connection], Iterator[list[str]]]) -> None:
     database = make_peewee_database(path)
     try:
         database.connect()
-        problems = list(itertools.chain.from_iterable(look(database.connection())))
+        problems = list(itertools.chain.from_iterable(check(database.connection())))
     except (peewee.DatabaseError, *_DAMAGE_ERRORS) as error:
         if os_errors.describe(error):
             raise unusable_error(path, error) from error
@@ -79,9 +76,9 @@ def _check_quickly(connection: sqlite3.Connection, path: Path) -> Iterator[list[
     pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
     if path.stat().st_size < pages * size and not _has_log(path):
         yield [f"it has {path.stat().st_size} bytes of {pages * size}"]
-    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     for table in ESSENTIAL_TABLES:
-        if table in there or table == "sqlite_schema":  # with which the free pages are looked at
+        if table in tables or table == "sqlite_schema":  # also checks the free pages
             yield _check_table(connection, "integrity_check", table)
 
 
@@ -95,18 +92,18 @@ def _has_log(path: Path) -> bool:
 
 
 def check_tables(connection: sqlite3.Connection, path: Path) -> Iterator[list[str]]:
-    """What is wrong with a file, table by table: between two of them nothing is held."""
+    """Yield the problems of a file, table by table; no lock is held between two tables."""
     small = path.stat().st_size <= INDEX_CHECK_BYTES_MAX
     check = "integrity_check" if small else "quick_check"
     if small and path.stat().st_size <= START_CHECK_BYTES_MAX:
-        yield _check_table(connection, check)  # at once: it also sees pages that nothing names
+        yield _check_table(connection, check)  # also finds unreferenced pages
     else:
         yield _check_table(connection, check, "sqlite_schema")
-        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name"
-        for (table,) in connection.execute(tables).fetchall():
+        names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name"
+        for (table,) in connection.execute(names).fetchall():
             yield _check_table(connection, check, table)
     if small and (lost := connection.execute("PRAGMA foreign_key_check").fetchone()):
-        yield [f"a row of {lost[0]} names a row of {lost[2]} that is not there"]
+        yield [f"a row of {lost[0]} refers to a missing row of {lost[2]}"]
 
 
 def _check_table(connection: sqlite3.Connection, check: str, table: str = "") -> list[str]:
@@ -115,9 +112,9 @@ def _check_table(connection: sqlite3.Connection, check: str, table: str = "") ->
 
 
 class IntegrityScan:
-    """A look at all of the file that can be stopped. It has a connection of its own.
+    """A check of the whole file, with its own connection, that can be stopped.
 
-    While it is at one table, the log cannot be begun anew: it grows by what is written meanwhile.
+    While a table is checked, the WAL cannot restart, so it grows by what is written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +122,7 @@ class IntegrityScan:
         self._connection: sqlite3.Connection | None = None
 
     def problems(self) -> list[str] | None:
-        """What is wrong with the file, nothing where it is whole; None when it was stopped before it knew."""
+        """Return the problems of the file, [] if it is intact; None if stopped before."""
         found: list[str] = []
         try:
             with contextlib.closing(_connect_read_only(self._path)) as self._connection:
@@ -140,9 +137,9 @@ class IntegrityScan:
         return found[:PROBLEMS_MAX]
 
     def stop(self) -> None:
-        """It ends at its next step; to be said again until it has, since it may be between two statements."""
+        """Stop at the next step; call it until the scan ends, since it may be between statements."""
         self._stopping.set()
-        with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed
+        with contextlib.suppress(sqlite3.ProgrammingError):  # the connection is closed
             if self._connection is not None:
                 self._connection.interrupt()
 
@@ -154,9 +151,9 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def lower_thread_priority() -> None:
-    """This thread runs, and reads the disk, when nobody else wants to: where the system can tell threads apart.
+    """Run this thread only when the machine is idle, if the system has thread priorities.
 
-    For a thread of one's own: there is no way back for it without privileges.
+    It cannot be undone without privileges, so the thread should do nothing else.
     """
     with contextlib.suppress(AttributeError, OSError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)

@@ -1,4 +1,4 @@
-"""The locks that keep others out of a database file, and the error of a start that cannot be."""
+"""File locks of a database, and StartError."""
 
 from __future__ import annotations
 
@@ -18,58 +18,67 @@ LOCK_SECONDS = 5.0
 
 
 class StartError(Exception):
-    """The database cannot be used as it is; the message says why and what to do."""
+    """The database cannot be used; the message says why and what to do."""
 
 
 def unusable_error(path: Path, error: BaseException) -> StartError:
-    """The error of a file that was not changed: what the disk says, or that the file may be damaged."""
-    said = os_errors.find_access_problem(path) or os_errors.describe_at(path, error)
-    if said:
-        return StartError(f"{path} cannot be used: {said}. Nothing was changed.")
+    """Return the error of a file that was not changed, with the system's reason if known."""
+    reason = os_errors.find_access_problem(path) or os_errors.describe_at(path, error)
+    if reason:
+        return StartError(f"{path} cannot be used: {reason}. Nothing was changed.")
     return StartError(f"{path}: {error}. Nothing was changed. If the file is damaged, put a backup in its place.")
 
 
 def damaged_error(path: Path, why: str) -> StartError:
-    """The error of a file that was looked at before anything was written."""
+    """Return the error of a file that failed its check before anything was written."""
     return StartError(f"{path} is damaged ({why}). Nothing was changed. Put a backup in its place.")
 
 
-def _get_side_path(database: Path, end: str) -> Path:
-    """A file beside the database itself, whatever link leads to it: both names mean one lock."""
+def _get_side_path(database: Path, suffix: str) -> Path:
+    """Return the path of a file beside the database.
+
+    Links are resolved, so that all names of a database share one lock.
+    """
     real = Path(os.path.realpath(database))
-    return real.with_name(real.name + end)
+    return real.with_name(real.name + suffix)
 
 
 def get_write_lock_path(database: Path) -> Path:
-    """Held for each transaction by whoever writes: the server and the commands beside it."""
+    """Return the path of the lock that a writer holds during each transaction.
+
+    Writers are the server and the commands that run beside it.
+    """
     return _get_side_path(database, ".write")
 
 
 def list_files(database: Path) -> tuple[Path, ...]:
-    """The database and what lies beside it, under their real names."""
-    return tuple(_get_side_path(database, end) for end in ("", "-wal", "-shm", ".lock", ".write"))
+    """Return the paths of the database and its side files, links resolved."""
+    return tuple(_get_side_path(database, suffix) for suffix in ("", "-wal", "-shm", ".lock", ".write"))
 
 
 def remove_files(database: Path) -> None:
-    """Remove a file that nobody has open, and what lies beside it; a link itself, not where it leads."""
-    for end in ("", "-wal", "-shm", "-journal", ".lock", ".write"):
-        database.with_name(database.name + end).unlink(missing_ok=True)
+    """Delete a database that is not open, and its side files; delete a link, not its target."""
+    for suffix in ("", "-wal", "-shm", "-journal", ".lock", ".write"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def check_hard_links(database: Path) -> None:
-    """StartError for a file that has two names (hard links): SQLite keeps a log for each, and two logs destroy it."""
+    """Raise StartError if the file has several hard links.
+
+    SQLite would keep a separate WAL for each name, which destroys the database.
+    """
     with contextlib.suppress(OSError):
-        found = os.stat(database)
-        names = found.st_nlink if stat.S_ISREG(found.st_mode) else 1
+        status = os.stat(database)
+        names = status.st_nlink if stat.S_ISREG(status.st_mode) else 1
         if names > 1:
             raise StartError(
-                f"{database} has {names} names (hard links), and under each SQLite would keep a log of its own. "
+                f"{database} has {names} names (hard links), and SQLite would keep a separate log for each. "
                 f"Find them with: find / -xdev -samefile {database}. Remove the others, or copy the file."
             )
 
 
 def check_access(database: Path) -> None:
-    """StartError unless this process may use the database and what lies beside it: SQLite would begin, and stop."""
+    """Raise StartError unless this process can use the database and its side files."""
     why = os_errors.find_creation_problem(Path(os.path.realpath(database)).parent)
     for path in (database, *list_files(database)[1:]):
         why = why or os_errors.find_access_problem(path)
@@ -112,17 +121,17 @@ def try_lock(file: Any) -> bool:
 
 
 class ServeLock:
-    """`{database}.lock`: one server for each SQLite file, held until the process ends."""
+    """The lock `{database}.lock`: one server per SQLite file, held until the process ends."""
 
     def __init__(self, database: Path) -> None:
         self._path = _get_side_path(database, ".lock")
         self._file = open_lock(self._path)
 
     def take(self) -> bool:
-        """Whether this process is now the one server of the file."""
+        """Take the lock; return False if another server holds it."""
         if not try_lock(self._file):
             return False
-        with contextlib.suppress(OSError):  # who holds the lock is only for whoever looks; a disk may be full
+        with contextlib.suppress(OSError):  # the process id is only information; the disk may be full
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), f"{os.getpid()}\n".encode())
         return True
@@ -132,7 +141,7 @@ class ServeLock:
 
 
 def is_served(database: Path) -> bool:
-    """Whether a server has this file, or just begins to."""
+    """Return whether a server has this file open, or is starting."""
     lock = _get_side_path(database, ".lock")
     if not lock.exists():
         return False

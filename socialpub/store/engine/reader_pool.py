@@ -1,8 +1,7 @@
-"""Threads that read: each with a connection of its own, for whoever has the next turn.
+"""Reader threads, each with its own connection.
 
-Whoever holds a reader keeps others from it, so reads are kept apart by what waits for them (`db.py`), and those of
-requests have a limit: a read ends with what it was given, or READ_SECONDS after it was asked for. That counts the
-waiting too, so whoever is before another in the queue is done before the other's time is over.
+A long read blocks its reader, so authentication, requests and the engine have separate pools (`database.py`), and reads
+of requests have a deadline: READ_SECONDS after they were queued, waiting included.
 """
 
 from __future__ import annotations
@@ -25,57 +24,58 @@ log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
 READ_SECONDS = 10.0
-STEPS_BETWEEN_CHECKS = (
-    100_000  # of SQLite's machine between two looks at the clock, each of which waits for the interpreter
-)
+STEPS_BETWEEN_CHECKS = 100_000  # virtual machine steps; each check needs the interpreter lock
 Monotonic = Callable[[], float]
 
-current_requester: ContextVar[ShareKey | None] = ContextVar("asker", default=None)
-"""Whose request it is that reads; None where no request does, but the engine or a command."""
+current_requester: ContextVar[ShareKey | None] = ContextVar("current_requester", default=None)
+"""The share key of the request that reads; None for the engine and commands."""
 
 
 class ReadDeadline:
-    """The end of one read: SQLite asks during a statement, and `check` before each."""
+    """The deadline of one read: checked by SQLite during a statement, and before each one."""
 
     def __init__(self, monotonic: Monotonic, until: float) -> None:
-        self._monotonic, self._until, self._over = monotonic, until, False
+        self._monotonic, self._until, self._is_over = monotonic, until, False
 
     def is_over(self) -> bool:
-        self._over = self._over or self._monotonic() >= self._until
-        return self._over
+        self._is_over = self._is_over or self._monotonic() >= self._until
+        return self._is_over
 
     def check(self) -> None:
-        """ApiError `http.deadline` once it is over."""
+        """Raise ApiError `http.deadline` after the deadline."""
         if self.is_over():
             raise rule_error("http.deadline", retry_after=BUSY_RETRY_SECONDS)
 
 
 class ReaderPool:
-    """A number of them. `waiting`: how many reads may wait for one."""
+    """A number of reader threads; `limits` bounds the queue."""
 
     def __init__(
-        self, threads: int, name: str, place: DatabaseFiles, monotonic: Monotonic, waiting: QueueLimits | None = None
+        self, threads: int, name: str, files: DatabaseFiles, monotonic: Monotonic, limits: QueueLimits | None = None
     ):
-        self._pool = FairExecutor(threads, name, waiting, ended=_close_connection, future=DbFuture)
-        self._place, self._monotonic = place, monotonic
+        self._pool = FairExecutor(threads, name, limits, ended=_close_connection, future=DbFuture)
+        self._files, self._monotonic = files, monotonic
 
     def read(self, share: ShareKey, run: Callable[[], T]) -> DbFuture[T]:
-        """Run a function on one consistent snapshot, however long it takes."""
+        """Run a function on one consistent snapshot, without a time limit."""
         return cast("DbFuture[T]", self._pool.submit_for(share, self._in_snapshot, run, None))
 
     def read_in_time(self, share: ShareKey, run: Callable[[], T]) -> DbFuture[T]:
-        """The same within READ_SECONDS from now; ApiError `http.busy` when too many wait, `http.deadline` after it."""
+        """Run a function on one consistent snapshot within READ_SECONDS.
+
+        Raise ApiError `http.busy` if too many reads wait; `http.deadline` after the deadline.
+        """
         self._pool.admit(share)
         limit = ReadDeadline(self._monotonic, self._monotonic() + READ_SECONDS)
         return cast("DbFuture[T]", self._pool.submit_for(share, self._in_snapshot, run, limit))
 
     def close(self) -> None:
-        """Finish what was asked for, then close the connections."""
+        """Finish the accepted reads, then close the connections."""
         self._pool.shutdown(wait=True)
 
     def _in_snapshot(self, run: Callable[[], T], limit: ReadDeadline | None) -> T:
         try:
-            self._place.look()
+            self._files.check()
         except DatabaseReplacedError as error:
             raise unavailable_error(REPLACED_MESSAGE) from error
         try:
@@ -100,7 +100,7 @@ def _read_in_transaction(run: Callable[[], T], limit: ReadDeadline | None) -> T:
         if limit is not None:
             _set_deadline(connection, limit)
         return run()
-    finally:  # nothing of the limit is left for the next read, nor for this one's end
+    finally:  # the limit must apply neither to the ROLLBACK nor to the next read
         _set_deadline(connection, None)
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -112,12 +112,12 @@ def _set_deadline(connection: sqlite3.Connection, limit: ReadDeadline | None) ->
 
 
 def _close_connection() -> None:
-    if proxy.obj is not None:  # else none was ever opened
+    if proxy.obj is not None:  # a connection was opened
         proxy.close()
 
 
 def _get_connection() -> sqlite3.Connection:
-    """This reader thread's connection, opened by its first read: one that fails is tried again by the next."""
+    """Return this reader thread's connection, opening it if necessary."""
     if proxy.is_closed():
         proxy.connect()
         try:

@@ -1,9 +1,8 @@
-"""Running statements whose SQL is text made once: what the hot paths do.
+"""Runs the constant statements of `store.queries`, for the hot paths.
 
-A query builder makes the same text again for every call, which costs fifty times what running it does. The texts are
-constants in `statements/`; SQLite keeps them compiled for each connection. sqlite3 gives the interpreter away at every
-row that it steps to, and has to win it back from whoever runs then: so a statement that gives or takes many rows at
-once does it as one JSON value (`json_each(?)` with `dump_json`, `json_group_array` with `load_json`).
+A query builder's text costs fifty times its execution; SQLite caches the compiled statements per connection. sqlite3
+releases the interpreter lock at every row, so statements with many rows pass them as one JSON value (`json_each(?)`
+with `dump_json`, `json_group_array` with `load_json`).
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ def execute(text: str, params: Params = ()) -> sqlite3.Cursor:
 
 
 def fetch_one(text: str, params: Params = ()) -> Any:
-    """The first row as a tuple, or None."""
+    """Return the first row as a tuple, or None."""
     cursor = execute(text, params)
     try:
         return cursor.fetchone()
     finally:
-        cursor.close()  # a statement that is not at its end keeps its snapshot, also where a value cannot be read
+        cursor.close()  # an unfinished statement would keep its snapshot
 
 
 def fetch_value(text: str, params: Params = ()) -> Any:
-    """The one value of the first row, or None."""
-    found = fetch_one(text, params)
-    return None if found is None else found[0]
+    """Return the only value of the first row, or None."""
+    row = fetch_one(text, params)
+    return None if row is None else row[0]
 
 
 def fetch_all(text: str, params: Params = ()) -> list[Any]:
-    """All rows as tuples."""
+    """Return all rows as tuples."""
     cursor = execute(text, params)
     try:
         return cursor.fetchall()
@@ -56,17 +55,17 @@ def fetch_all(text: str, params: Params = ()) -> list[Any]:
 
 
 def to_row(shape: type[R], values: Params) -> R:
-    """The columns of a table, in the order in which its type in `rows.py` names them, as that type."""
+    """Return the columns of a table as its type in `rows.py`, in the order of that type."""
     return cast(R, dict(zip(shape.__annotations__, values, strict=True)))
 
 
 def update(text: str, params: Params = ()) -> int:
-    """How many rows a writing statement has changed."""
+    """Run a writing statement; return the number of changed rows."""
     return execute(text, params).rowcount
 
 
 def insert(rows: BulkInsert, values: Sequence[SqlRow], shared: SqlRow = ()) -> int | None:
-    """Write rows in this order; the rowid of the last."""
+    """Insert rows in this order; return the rowid of the last one."""
     last = None
     for text, params in rows.calls(values, shared):
         last = execute(text, params).lastrowid
@@ -74,10 +73,10 @@ def insert(rows: BulkInsert, values: Sequence[SqlRow], shared: SqlRow = ()) -> i
 
 
 def update_all(changes: BulkUpdate, values: Sequence[SqlRow], shared: SqlRow = ()) -> int:
-    """How many of these rows a statement has changed."""
+    """Run a statement for several rows; return the number of changed rows."""
     return sum(update(text, params) for text, params in changes.calls(values, shared))
 
 
 def dump_json(rows: Any) -> str:
-    """Rows as the one parameter of a statement that reads `json_each(?)`."""
+    """Return rows as JSON, the parameter of a statement that reads `json_each(?)`."""
     return orjson.dumps(rows).decode()

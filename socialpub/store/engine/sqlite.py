@@ -1,4 +1,4 @@
-"""How a connection to the database is made, and how it is answered where one does not work."""
+"""SQLite connections, and the errors of a database that does not work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("socialpub.store")
 
 T = TypeVar("T")
 STORAGE_RETRY_SECONDS = 5
-STATEMENT_CACHE_SIZE = 512  # compiled, of each connection: more than all that the server asks
+STATEMENT_CACHE_SIZE = 512  # compiled statements per connection: more than the server has
 
 _PRAGMAS = {
     "journal_mode": "wal",
@@ -29,8 +29,8 @@ _PRAGMAS = {
     "foreign_keys": 1,
     "busy_timeout": int(LOCK_SECONDS * 1000),
     "journal_size_limit": 16 * 1024 * 1024,
-    # A checkpoint costs two fsyncs besides that of the commit. This is what the log may keep anyway, and pages that are
-    # written again and again are carried over a quarter as often as with SQLite's own 1,000. Only the writer's counts.
+    # A checkpoint costs two fsyncs more. 4,000 pages fit into the journal size limit, and pages that are written often
+    # are copied a quarter as often as with SQLite's default of 1,000. Only the writer's setting matters.
     "wal_autocheckpoint": 4000,
     "temp_store": "memory",
     "trusted_schema": 0,
@@ -49,12 +49,12 @@ class BaseModel(peewee.Model):  # type: ignore[misc]
 
     @classmethod
     def select(cls, *fields: Any) -> Any:
-        """A query of these fields, or of all: ids are told as everybody knows them, however they are kept."""
+        """Select these fields, or all; encoded ids are selected as text."""
         return super().select(*map(id_fields.select_as_id, fields or cls._meta.sorted_fields))
 
 
 class ReadLimits(threading.local):
-    """What is asked, in this thread, before each statement; it raises where no more may be read."""
+    """The check that this thread makes before each statement; it raises after the deadline."""
 
     check: Callable[[], None] | None = None
 
@@ -81,24 +81,24 @@ def make_peewee_database(path: Path) -> peewee.SqliteDatabase:
 
 
 class DbFuture(concurrent.futures.Future[T]):
-    """Result of a read or a write: `.result()` in a thread, `await` on an event loop."""
+    """The future of a read or write: `.result()` in a thread, `await` on an event loop."""
 
     def __await__(self) -> Generator[Any, None, T]:
         return asyncio.wrap_future(self).__await__()
 
 
 def failed_future(error: Exception) -> DbFuture[Any]:
-    """Result of what could not be asked for."""
+    """Return a future that has already failed."""
     future = DbFuture[Any]()
     future.set_exception(error)
     return future
 
 
 def is_storage_error(error: BaseException) -> bool:
-    """Whether it is the disk or the file (full, locked, damaged), and not a mistake in the statement or its values."""
+    """Return whether the disk or the file failed (full, locked, damaged), not the statement."""
     if isinstance(error, peewee.OperationalError | sqlite3.OperationalError):
         return True
-    exact = (peewee.DatabaseError, sqlite3.DatabaseError)  # what a damaged page raises; its subclasses are others
+    exact = (peewee.DatabaseError, sqlite3.DatabaseError)  # raised for damaged pages; its subclasses have other causes
     return type(error) in exact or isinstance(error, OSError)
 
 

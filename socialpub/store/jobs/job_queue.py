@@ -1,10 +1,10 @@
-"""Huey on the application's own database: queue, scheduler and consumer.
+"""The job queue: Huey's queue, scheduler and consumer on the application's database.
 
-Stock Huey deletes a job before it runs and loses it in a crash, so a job that must not be lost is a lease, and its row
-is its schedule (`leases.py`). What runs on a timer waits in memory: a start begins all timers again.
+Stock Huey deletes a job before it runs and loses it in a crash, so a durable job is a leased row, which is also its
+schedule (`leases.py`). Periodic tasks wait in memory: a start restarts their timers.
 
-Due jobs are waited for, not polled: one worker sleeps until the next due time, is woken by commits of what is due
-sooner, and claims all that is due and has a place in one transaction.
+Workers do not poll: one of them sleeps until the next due time, is woken by commits of jobs that are due sooner, and
+claims all due jobs with a free slot in one transaction.
 """
 
 from __future__ import annotations
@@ -27,37 +27,40 @@ from socialpub.base.runtime import Clock
 from socialpub.store.database import Database
 from socialpub.store.jobs.leases import DEFAULT_SLOTS, Claim, DueTimesReader, JobLeases
 
-RETRY_SECONDS = 30.0  # a job whose function failed rings again
+RETRY_SECONDS = 30.0  # delay of the next try after a job failed
 CLAIMS_MAX = 250  # in one transaction
-SCHEDULER_SECONDS = 5.0  # of the scheduler; well below a lease
-MEMORY_TASKS_MAX = 4  # of those in memory: a backup, the questions about versions, and two that are short
+SCHEDULER_SECONDS = 5.0  # interval of the scheduler; well below LEASE_MS
+MEMORY_TASKS_MAX = 4  # concurrent tasks in memory: a backup, the version checks, and two short ones
 STORAGE_WAIT_SECONDS = 1.0
 
 _HUEY_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - Huey's times have no zone
-_ClaimedJob = tuple[str, Claim]  # its kind, and what was claimed
+_ClaimedJob = tuple[str, Claim]  # kind and claim
 
 
 class JobQueue(JobLeases, Huey):  # type: ignore[misc]
-    """The queue. `round` is called by the scheduler's thread before it looks at what is on a timer; never raises."""
+    """The job queue.
+
+    The scheduler's thread calls `on_round` before it checks the timers; it must not raise.
+    """
 
     def __init__(self, database: Database, clock: Clock, shares: FairShareLimiter | None = None) -> None:
         JobLeases.__init__(self, database, clock, shares)
-        self.round: Callable[[], None] = lambda: None
-        self._answers: dict[str, TaskWrapper] = {}
+        self.on_round: Callable[[], None] = lambda: None
+        self._handlers: dict[str, TaskWrapper] = {}
         Huey.__init__(self, "socialpub", results=False, storage_class=_JobStorage, jobs=self)
 
     def register(
-        self, kind: str, run: Callable[[Claim], None], places: int = DEFAULT_SLOTS, times: DueTimesReader | None = None
+        self, kind: str, run: Callable[[Claim], None], slots: int = DEFAULT_SLOTS, times: DueTimesReader | None = None
     ) -> None:
-        """Name the function that answers the doorbell of `kind`, and how many of it may be at work at once."""
-        self.reserve(kind, places, times)
-        self._answers[kind] = self.task(name=kind, retries=1, retry_delay=RETRY_SECONDS)(retry_without_storage(run))
+        """Run `run` for the jobs of a kind, with at most `slots` at once."""
+        self.reserve(kind, slots, times)
+        self._handlers[kind] = self.task(name=kind, retries=1, retry_delay=RETRY_SECONDS)(retry_without_storage(run))
 
     def create_consumer(self, **options: Any) -> Any:
         return _JobConsumer(self, **options)
 
     def serialize_task(self, task: Task) -> Task:
-        """The task itself: it waits in memory."""
+        """Return the task itself: it waits in memory."""
         task.id = task.name  # in the log
         return task
 
@@ -65,21 +68,21 @@ class JobQueue(JobLeases, Huey):  # type: ignore[misc]
         if isinstance(data, Task):
             return data
         kind, claim = data
-        return self._answers[kind].task_class(args=(claim,), id=claim.key)
+        return self._handlers[kind].task_class(args=(claim,), id=claim.key)
 
     def execute(self, task: Task, timestamp: datetime | None = None) -> Any:
         try:
             return super().execute(task, timestamp)
         finally:
-            self.storage.ended(task)
+            self.storage.mark_ended(task)
 
     def add_schedule(self, task: Task) -> None:
-        """Try a task again after its delay: a leased job by its row."""
+        """Schedule the next try of a task: of a leased job in its row."""
         if not task.args:
             super().add_schedule(task)
             return
         (claim,), at_ms = task.args, self.clock.now_ms() + int(task.retry_delay * 1000)
-        self.database.write(lambda tx: self.again(tx, claim, at_ms))
+        self.database.write(lambda tx: self.reschedule(tx, claim, at_ms))
 
     def is_revoked(self, task: Task, timestamp: datetime | None = None, peek: bool = True) -> bool:
         return False  # a removed job is not in the table
@@ -88,24 +91,28 @@ class JobQueue(JobLeases, Huey):  # type: ignore[misc]
         return False  # no revocation marks are kept
 
     def stop_waiting(self) -> None:
-        self.storage.stopping = True
-        self.bell.ring()
+        self.storage.is_stopping = True
+        self.wakeup.wake()
 
     def _get_timestamp(self) -> datetime:
-        """The clock of this program, which tests move; Huey (3.5) has no public way to be given one.
+        """Return the time of this program's clock, which tests control.
 
-        By monotonic time: what only waits for a while goes on waiting that while, also where the clock was set.
+        It is monotonic, so that a changed system time does not affect waits. Huey 3.5 has no public way to set the
+        clock.
         """
         return _HUEY_EPOCH + timedelta(seconds=self.clock.monotonic())
 
 
 def retry_without_storage(run: Callable[..., Any]) -> Callable[..., None]:
-    """`run` as a task that is tried again until something can be written, without a word: the store has said it."""
+    """Return `run` as a task that is retried while the database is unavailable.
+
+    The store has logged the cause.
+    """
 
     @functools.wraps(run)
-    def task(*given: Any) -> None:
+    def task(*arguments: Any) -> None:
         try:
-            run(*given)
+            run(*arguments)
         except ApiError as error:
             if is_storage_unavailable(error):
                 raise RetryTask from error
@@ -115,7 +122,7 @@ def retry_without_storage(run: Callable[..., Any]) -> Callable[..., None]:
 
 
 class IntervalSchedule:
-    """When a periodic task is due, as Huey asks: `first` seconds after it is first asked, and then every `seconds`."""
+    """A schedule: `first` seconds after the first call, then every `seconds`."""
 
     def __init__(self, seconds: float, first: float = 0.0) -> None:
         self._step, self._first = timedelta(seconds=seconds), timedelta(seconds=first)
@@ -131,13 +138,16 @@ class IntervalSchedule:
 
 
 class _JobStorage(BaseStorage):  # type: ignore[misc]
-    """Leased jobs from their table, other tasks from memory. One worker at a time waits, and claims for all."""
+    """Takes leased jobs from their table, and other tasks from memory.
+
+    One worker at a time waits, and claims jobs for all.
+    """
 
     blocking = True
 
     def __init__(self, name: str, jobs: JobQueue) -> None:
         super().__init__(name)
-        self.jobs, self.stopping = jobs, False
+        self.jobs, self.is_stopping = jobs, False
         self._leader, self._lock = threading.Lock(), threading.Lock()
         self._ready: deque[_ClaimedJob] = deque()
         self._tasks: list[Task] = []
@@ -145,13 +155,13 @@ class _JobStorage(BaseStorage):  # type: ignore[misc]
         self._running: list[Task] = []
 
     def enqueue(self, data: Task, priority: float | None = None) -> None:
-        """Take a task of the scheduler's; a periodic one that has not ended, or is tried again, is not put twice."""
+        """Queue a task in memory; skip a periodic one that is queued, running or to be retried."""
         with self._lock:
-            there = {task.name for task in [*self._tasks, *self._running, *(task for _, task in self._later)]}
-            if isinstance(data, PeriodicTask) and data.name in there:
+            busy_names = {task.name for task in [*self._tasks, *self._running, *(task for _, task in self._later)]}
+            if isinstance(data, PeriodicTask) and data.name in busy_names:
                 return
             self._tasks.append(data)
-        self.jobs.bell.ring()
+        self.jobs.wakeup.wake()
 
     def add_to_schedule(self, data: Task, ts: datetime) -> None:
         with self._lock:
@@ -163,24 +173,24 @@ class _JobStorage(BaseStorage):  # type: ignore[misc]
             self._later = [each for each in self._later if each[0] > ts]
         return due
 
-    def ended(self, task: Task) -> None:
-        """Let the next task begin in place of this one."""
+    def mark_ended(self, task: Task) -> None:
+        """Free the slot of a finished task."""
         with self._lock:
             self._running = [each for each in self._running if each is not task]
             is_waiting = bool(self._tasks)
         if is_waiting:
-            self.jobs.bell.ring()
+            self.jobs.wakeup.wake()
 
     def dequeue(self) -> Task | _ClaimedJob | None:
-        """The next claimed job, or the next task in memory; None when the consumer stops."""
+        """Return the next claimed job or task in memory; None if the consumer stops."""
         with self._leader:
-            while not self.stopping:
+            while not self.is_stopping:
                 if self._ready:
                     return self._ready.popleft()
                 if (task := self._next_task()) is not None:
                     return task
-                self._fill()
-            while self._ready:  # claimed and never begun: the next start frees their leases
+                self._refill()
+            while self._ready:  # claimed but not started: the next start frees their leases
                 _, claim = self._ready.pop()
                 self.jobs.leave(claim)
                 self.jobs.drop(claim)
@@ -194,27 +204,30 @@ class _JobStorage(BaseStorage):  # type: ignore[misc]
             self._running.append(task)
             return task
 
-    def _fill(self) -> None:
+    def _refill(self) -> None:
         try:
-            self._look()
-        except ApiError:  # the log has it; a worker that ended here would write it down again and again
-            self.jobs.bell.wait(STORAGE_WAIT_SECONDS)
+            self._claim_due()
+        except ApiError:  # already logged; if it were raised, the worker would log it again and again
+            self.jobs.wakeup.wait(STORAGE_WAIT_SECONDS)
 
-    def _look(self) -> None:
+    def _claim_due(self) -> None:
         wanted, wait = self.jobs.due(CLAIMS_MAX)
         if not wanted:
             self.jobs.wait(wait)
             return
         self._ready.extend(self.jobs.claim(wanted))
         if not self._ready:
-            self.jobs.bell.wait(0.05)  # somebody else was faster, or nothing can be written
+            self.jobs.wakeup.wait(0.05)  # another process was faster, or the database cannot be written
 
 
 class _JobScheduler(Scheduler):  # type: ignore[misc]
-    """Huey's scheduler by the clock of this program; stock Huey looks at periodic tasks once a minute of real time."""
+    """Huey's scheduler on this program's clock.
+
+    Stock Huey checks periodic tasks once a minute of real time.
+    """
 
     def loop(self, now: datetime | None = None) -> None:
-        self.huey.round()
+        self.huey.on_round()
         for task in self.huey.read_schedule(now):
             self.huey.enqueue(task)
         if self.periodic:
@@ -228,7 +241,7 @@ class _JobConsumer(Consumer):  # type: ignore[misc]
     scheduler_class = _JobScheduler
 
     def start(self) -> None:
-        """Start the threads, and leave signals alone: they are the web server's."""
+        """Start the threads without signal handlers: the web server handles signals."""
         self.scheduler.start()
         for _, thread in self.worker_threads:
             thread.start()

@@ -1,4 +1,7 @@
-"""Lanes: the jobs of one account run one after another, with a rest between two of them where it is asked for."""
+"""Serial groups: the jobs of one account run one at a time.
+
+A group may rest for some seconds between two jobs.
+"""
 
 from __future__ import annotations
 
@@ -10,84 +13,89 @@ from socialpub.base.runtime import Clock
 from socialpub.store.jobs.worker_slots import SLEEP_SECONDS_MAX
 
 TurnCallback = Callable[[bool], None]
-"""Called when the lane is the caller's, with True, or with False when that took too long; short, and must not raise."""
+"""Called with True once the group is entered, with False after a timeout. Must be short and not raise."""
 
 
 class SerialGroups:
-    """Which lanes are in use, and which rest: one publish at a time for each account."""
+    """The busy and resting groups: one publish at a time per account.
 
-    def __init__(self, clock: Clock, left: Callable[[], None] = lambda: None) -> None:
-        self._clock, self._lock, self._left = clock, threading.Lock(), left
-        self._waiting: dict[
-            str, deque[tuple[float, TurnCallback]]
-        ] = {}  # until when each waits, in the order they came in
+    `on_free` is called when a group becomes free.
+    """
+
+    def __init__(self, clock: Clock, on_free: Callable[[], None] = lambda: None) -> None:
+        self._clock, self._lock, self._on_free = clock, threading.Lock(), on_free
+        self._waiting: dict[str, deque[tuple[float, TurnCallback]]] = {}  # (deadline, callback) in order of arrival
         self._busy: set[str] = set()
         self._rest_until: dict[str, float] = {}
 
-    def try_enter(self, lane: str, *, rested: bool = False) -> bool:
-        """Whether the lane is free, and now the caller's. `rested`: as if it had rested."""
-        with self._lock:
-            return self._enter(lane, rested=rested)
+    def try_enter(self, group: str, *, rested: bool = False) -> bool:
+        """Enter a group and return True if it is free.
 
-    def when_free(self, lane: str, seconds: float, turn: TurnCallback) -> None:
-        """Call `turn` with True once the lane is the caller's: at once, or in the thread of whoever leaves it.
-
-        Whoever comes first is next, and rests are not waited for. With False after `seconds`, or a little later: when
-        somebody looks (`tell_late`).
+        `rested` ignores its rest.
         """
         with self._lock:
-            if not self._enter(lane, rested=True):
-                until = self._clock.monotonic() + seconds
-                self._waiting.setdefault(lane, deque()).append((until, turn))
-                return
-        turn(True)
+            return self._enter(group, rested=rested)
 
-    def tell_late(self) -> None:
-        """Tell those who have waited for too long; to be called now and then."""
-        now, late = self._clock.monotonic(), list[TurnCallback]()
+    def when_free(self, group: str, seconds: float, callback: TurnCallback) -> None:
+        """Call `callback` with True once the group is entered: now, or in the leaving thread.
+
+        Callers enter in order of arrival and ignore rests. `callback` gets False after `seconds`, at the next
+        `expire_waiters`.
+        """
         with self._lock:
-            for lane, waiting in list(self._waiting.items()):
-                late += [turn for until, turn in waiting if until <= now]
+            if not self._enter(group, rested=True):
+                deadline = self._clock.monotonic() + seconds
+                self._waiting.setdefault(group, deque()).append((deadline, callback))
+                return
+        callback(True)
+
+    def expire_waiters(self) -> None:
+        """Call back, with False, the waiters whose time is over; to be called regularly."""
+        now, expired = self._clock.monotonic(), list[TurnCallback]()
+        with self._lock:
+            for group, waiting in list(self._waiting.items()):
+                expired += [callback for deadline, callback in waiting if deadline <= now]
                 rest = deque(each for each in waiting if each[0] > now)
                 if rest:
-                    self._waiting[lane] = rest
+                    self._waiting[group] = rest
                 else:
-                    del self._waiting[lane]
-        for turn in late:
-            turn(False)
+                    del self._waiting[group]
+        for callback in expired:
+            callback(False)
 
-    def _enter(self, lane: str, *, rested: bool = False) -> bool:
-        if not lane:
+    def _enter(self, group: str, *, rested: bool = False) -> bool:
+        if not group:
             return True
-        rested = rested or self._rest_until.get(lane, 0) <= self._clock.monotonic()
-        if lane in self._busy or not rested:
+        rested = rested or self._rest_until.get(group, 0) <= self._clock.monotonic()
+        if group in self._busy or not rested:
             return False
-        self._busy.add(lane)
+        self._busy.add(group)
         return True
 
-    def leave(self, lane: str, rest_seconds: float = 0) -> None:
-        if not self.give_back(lane, rest_seconds):
-            self._left()
+    def leave(self, group: str, rest_seconds: float = 0) -> None:
+        """Leave a group, which may then rest; call `on_free` unless a waiter enters it."""
+        if not self.give_back(group, rest_seconds):
+            self._on_free()
 
-    def give_back(self, lane: str, rest_seconds: float = 0) -> bool:
-        """The same for who has entered in vain, and tells nobody. Whether somebody had waited: it is theirs now."""
+    def give_back(self, group: str, rest_seconds: float = 0) -> bool:
+        """Leave a group without calling `on_free`; return whether a waiter entered it."""
         with self._lock:
-            if rest_seconds and lane:
-                self._rest_until[lane] = self._clock.monotonic() + rest_seconds
-            waiting = self._waiting.get(lane)
+            if rest_seconds and group:
+                self._rest_until[group] = self._clock.monotonic() + rest_seconds
+            waiting = self._waiting.get(group)
             if waiting is None:
-                self._busy.discard(lane)
+                self._busy.discard(group)
                 return False
-            _, turn = waiting.popleft()
+            _, callback = waiting.popleft()
             if not waiting:
-                del self._waiting[lane]
-        turn(True)
+                del self._waiting[group]
+        callback(True)
         return True
 
     def closed(self) -> tuple[set[str], float]:
-        """The lanes that cannot be entered now, and the seconds until the next one has rested (or a nap)."""
+        """Return the groups that cannot be entered now, and the seconds until the next rest ends."""
         now = self._clock.monotonic()
         with self._lock:
-            self._rest_until = {lane: until for lane, until in self._rest_until.items() if until > now}
+            self._rest_until = {group: deadline for group, deadline in self._rest_until.items() if deadline > now}
             soonest = min(self._rest_until.values(), default=now + SLEEP_SECONDS_MAX)
             return self._busy | set(self._rest_until), soonest - now

@@ -1,33 +1,36 @@
-"""How many jobs of each kind may be at work at once, and the bell that wakes the worker that waits for the next one."""
+"""Slots per job kind, and the event that wakes the worker that waits for the next due job."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
 
-SLEEP_SECONDS_MAX = 5.0  # the longest sleep: a clock that was set, or a job put by a command, is noticed after it
+SLEEP_SECONDS_MAX = 5.0  # the longest sleep, after which a set clock or a job of a command is noticed
 _NO_DEADLINE = float("inf")
 
 
 class WorkerSlots:
-    """How many jobs of each kind may be at work at once, and how many are: no kind takes the place of another."""
+    """The number of jobs of each kind that may run at once, and how many do.
+
+    No kind takes the slots of another.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._most: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._taken: dict[str, int] = defaultdict(int)
 
-    def reserve(self, kind: str, most: int) -> None:
-        """Reserve so many places for a kind."""
-        self._most[kind] = most
+    def reserve(self, kind: str, count: int) -> None:
+        """Set the number of slots of a kind."""
+        self._counts[kind] = count
 
     def free(self, kind: str) -> int:
         with self._lock:
-            return self._most[kind] - self._taken[kind]
+            return self._counts[kind] - self._taken[kind]
 
     def try_enter(self, kind: str) -> bool:
         with self._lock:
-            if kind and self._taken[kind] >= self._most[kind]:
+            if kind and self._taken[kind] >= self._counts[kind]:
                 return False
             self._taken[kind] += 1
             return True
@@ -41,24 +44,24 @@ class WakeupEvent:
     """Wakes the worker that waits for the next due job."""
 
     def __init__(self) -> None:
-        self._rung = threading.Event()
-        self._until = _NO_DEADLINE  # when whoever waits looks anyway
+        self._event = threading.Event()
+        self._until = _NO_DEADLINE  # when the waiting worker wakes up by itself
 
-    def ring(self) -> None:
-        self._rung.set()
+    def wake(self) -> None:
+        self._event.set()
 
-    def ring_for(self, at_ms: int) -> None:
-        """The same for a job that is due then: nobody is woken who looks before that anyway."""
+    def wake_for(self, at_ms: int) -> None:
+        """Wake the worker unless it wakes up by itself before `at_ms`."""
         if at_ms < self._until:
-            self._rung.set()
+            self._event.set()
 
     def wait(self, seconds: float, until_ms: float = _NO_DEADLINE) -> None:
-        """`until_ms`: what is due from then on need not ring, since it is looked for by then.
+        """Wait until woken, at most `seconds`.
 
-        While nobody waits every ring is kept, and whoever then begins to wait is woken at once: a job that was put
-        while the last look was under way is not waited over.
+        Jobs that are due at `until_ms` or later need not wake the worker. A wake-up while no worker waits is stored, so
+        that a job put during the last check is not missed.
         """
         self._until = until_ms
-        self._rung.wait(max(0.0, seconds))
+        self._event.wait(max(0.0, seconds))
         self._until = _NO_DEADLINE
-        self._rung.clear()
+        self._event.clear()

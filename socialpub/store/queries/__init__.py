@@ -1,6 +1,6 @@
-"""The SQL of the hot paths: constants with bound parameters, a file for each subject. `store/engine/sql.py` runs them.
+"""The SQL of the hot paths: constants with bound parameters, one file per subject.
 
-Here stands what is asked of the tables, and nothing of what it means. Each is explained by
-`tests/unit/store/queries/test_query_plans.py`: none walks through a table that grows. Open states are literals, since
-SQLite uses a partial index only for those.
+`store/engine/sql.py` runs them. The files contain queries only, no domain rules.
+`tests/unit/store/queries/test_query_plans.py` explains each of them: none scans a table that grows. Open states are
+literals, since SQLite uses a partial index only for those.
 """

@@ -1,7 +1,7 @@
-"""A publish request: what it names, what the log says of that, and the rows of its batch.
+"""Accepting a publish request: references, the accounts' history, rows of the batch.
 
-Rows of many values are bound one by one (`rows.py`): out of a JSON list SQLite would parse each row again for each of
-its columns.
+Rows of many values are bound one by one (`bulk.py`): from a JSON list SQLite would parse each row again for each
+column.
 """
 
 from socialpub.store import rows
@@ -38,17 +38,17 @@ def _select_references(accounts: str) -> str:
 """
 
 
-# ?1 organization, ?2 a profile to look in (or null), ?3 the profile that is named, ?4 platforms, ?5 ids. An account
-# comes with the numbers of its organization, its profile and its own.
+# ?1 organization, ?2 the profile to search (or null), ?3 the named profile, ?4 platforms, ?5 ids. An account comes with
+# its number and those of its organization and profile.
 FIND_REFERENCES = _select_references(f"{_BY_ID} UNION {_BY_PLATFORM}")
-FIND_REFERENCES_BY_ID = _select_references(_BY_ID)  # where no target names a platform
+FIND_REFERENCES_BY_ID = _select_references(_BY_ID)  # if no target names a platform
 
-# `size_bytes > 0` names the index that answers it.
+# `size_bytes > 0` makes SQLite use the index with that condition.
 SUM_MEDIA_BYTES = """
     SELECT COALESCE(SUM(size_bytes), 0) FROM media WHERE organization = ?1 AND deleted_at IS NULL AND size_bytes > 0
 """
 
-# `+`: SQLite is to go by the ids, and would read all that the organization has.
+# `+`: search by id, not through all media of the organization.
 FIND_MEDIA = f"""
     SELECT {", ".join(rows.MediaRow.__annotations__)} FROM media
     WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ? AND deleted_at IS NULL
@@ -56,9 +56,9 @@ FIND_MEDIA = f"""
 
 TOUCH_MEDIA = "UPDATE media SET used_at = ? WHERE id IN (SELECT value FROM json_each(?))"
 
-# States are named, and not those that are left out: the index of scheduled posts has their times for each state.
+# The states are listed positively: the index of scheduled posts has their times for each state.
 
-# Of an account ?1, or of all accounts of a platform ?3: when their posts since ?2 go out, and which texts they had.
+# Times and texts of the posts since ?2 of account ?1, or of all accounts of platform ?3.
 _ACCOUNT_NUMBER = select_number("account", "?1")
 _ACCOUNT_NUMBERS = "(SELECT number FROM account WHERE id = ?1 UNION ALL SELECT number FROM account WHERE platform = ?3)"
 FIND_RECENT_HISTORY = f"""
@@ -75,7 +75,7 @@ FIND_RECENT_HISTORY = f"""
     (SELECT json_group_array(text) FROM post WHERE account = {_ACCOUNT_NUMBER} AND created_at > ?2)
 """
 
-# Of each [account, text]: the newest post since ?2 with it that is out, may be, or will be.
+# For each [account, text] the newest post with it since ?2 that is, may be or will be published.
 FIND_DUPLICATES = """
     WITH sought (account, text) AS MATERIALIZED (
         SELECT (SELECT number FROM account WHERE id = value ->> 0), value ->> 1 FROM json_each(?1)
@@ -90,7 +90,7 @@ FIND_DUPLICATES = """
     )) FROM sought
 """
 
-# Posts to an account that go out after ?2 and up to ?3, as many as ?4 of each kind.
+# Posts of an account that are due after ?2 and up to ?3, at most ?4 of each kind.
 COUNT_RECENT_POSTS = f"""
     SELECT
     (SELECT count(*) FROM (
@@ -105,7 +105,7 @@ COUNT_RECENT_POSTS = f"""
     ))
 """
 
-# Of each of ?1, [id of a key, bounds of the ids of the same requests]: whether the key was used by ?2, and the same
+# For each of ?1, [id of a key, bounds of the ids of equal requests]: whether the key was used by ?2, and the equal
 # requests since ?3.
 FIND_EARLIER_REQUESTS = """
     SELECT json_group_array(json_array(
@@ -117,19 +117,19 @@ FIND_EARLIER_REQUESTS = """
         )))
     )) FROM json_each(?1) AS asked
 """
-# Those of these accounts that are there, each with all its columns.
+# The existing ones of these accounts, with all columns.
 FIND_CONNECTED_ACCOUNTS = f"""
     SELECT json_group_array(json_array(
         {", ".join(select_column("account", name) for name in rows.AccountRow.__annotations__)}
     ))
     FROM account WHERE id IN (SELECT value FROM json_each(?1)) AND disconnected_at IS NULL
 """
-# Of each of these media that is there, its organization and profile.
+# Organization and profile of the existing ones of these media.
 FIND_MEDIA_SCOPES = """
     SELECT json_group_array(json_array(id, organization, profile)) FROM media
     WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NULL
 """
-# Of an organization its tier, and when its newest post was made.
+# Tier of an organization, and creation time of its newest post.
 FIND_ORGANIZATION = """
     SELECT
         tier,
@@ -137,7 +137,7 @@ FIND_ORGANIZATION = """
     FROM organization WHERE id = ?
 """
 
-# One update decides, so that two requests cannot take the last place twice. No row: it would be more than ?4.
+# One atomic update, so that two requests cannot both take the last post of a quota. No row: it would exceed ?4.
 TAKE_QUOTA = """
     INSERT INTO usage (organization, period, posts, warned, exceeded)
     SELECT ?1, ?2, ?3, 0, 0 WHERE ?4 IS NULL OR ?3 <= ?4
@@ -149,7 +149,7 @@ FIND_USED_QUOTA = "SELECT posts FROM usage WHERE organization = ? AND period = ?
 SET_QUOTA_NOTIFIED = "UPDATE usage SET warned = 1, exceeded = ? WHERE organization = ? AND period = ?"
 FIND_TIER = "SELECT tier FROM organization WHERE id = ? AND deleted_at IS NULL"
 
-# A record of the same id that has lapsed is replaced.
+# Replaces an expired record with the same id.
 INSERT_IDEMPOTENCY = BulkInsert(
     "INSERT OR REPLACE INTO idempotency "
     "(id, organization, fingerprint, status, body, sealed, batch, created_at, ends_at)",
@@ -165,12 +165,12 @@ FIND_IDEMPOTENCY = """
 """
 SET_IDEMPOTENCY_RESPONSE = "UPDATE idempotency SET status = ?, body = ?, sealed = ? WHERE id = ? AND status IS NULL"
 
-INSERT_BATCHES = BulkInsert(  # the organization by its number
+INSERT_BATCHES = BulkInsert(  # the organization's number
     "INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1
 )
 
-# Organization, profile and account by their numbers. Shared is when it was accepted. The last that is a post's own is
-# its nonce: where there is one, its first attempt has begun.
+# Organization, profile and account are numbers. Shared: the time of acceptance. The last value of a post is its nonce:
+# with one, its first attempt has started.
 POST_COLUMNS = (
     "id",
     "organization",
@@ -195,7 +195,7 @@ INSERT_POSTS = BulkInsert(
     shared=1,
     values="{own}, {shared}, {shared}, {last} IS NOT NULL, {last} IS NOT NULL, iif({last} IS NULL, NULL, {shared})",
 )
-# Shared are the kind, and the claims and the epoch of whoever holds them from the start.
+# Shared: kind, claims, and the epoch of the server run that holds them from the start.
 INSERT_JOBS = BulkInsert("INSERT INTO job (key, lane, host, owner, visible_at, kind, claims, epoch)", own=5, shared=3)
 INSERT_AUDIT = BulkInsert(
     "INSERT INTO audit (verb, organization, key, user, subject, address, request_id, at)", own=7, shared=1

@@ -1,4 +1,4 @@
-"""Who was told that a version of a platform's API ends."""
+"""Notices about the end of a platform's API version, and the checks of the versions."""
 
 FIND_UNNOTIFIED = """
     SELECT DISTINCT organization FROM account
@@ -11,7 +11,7 @@ FIND_UNNOTIFIED = """
 
 INSERT_NOTICE = "INSERT OR IGNORE INTO version_told (organization, platform, pin, told_at) VALUES (?, ?, ?, ?)"
 
-# What the platforms say to the versions that they are asked for: a row for each platform.
+# The results of the version checks, one row per platform.
 _CHECK_COLUMNS = "platform, pin, heard, newer, next_heard, said, asked_at"
 SET_CHECK = f"INSERT OR REPLACE INTO version_asked ({_CHECK_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 FIND_CHECK = f"SELECT {_CHECK_COLUMNS} FROM version_asked WHERE platform = ?"

@@ -1,4 +1,4 @@
-"""The log of acts. Among acts of one instant the later one has the higher number."""
+"""The audit log. Among entries of one instant the later one has the higher number."""
 
 from socialpub.store.queries.id_columns import select_number
 
@@ -11,14 +11,14 @@ PAGE_OF_USER = f"SELECT {_COLUMNS} FROM audit WHERE {_IN_RANGE} AND user = ?6 {_
 PAGE_OF_USER_AND_VERBS = f"""
     SELECT {_COLUMNS} FROM audit WHERE {_IN_RANGE} AND user = ?6 AND verb IN (SELECT value FROM json_each(?7)) {_NEWEST}
 """
-# Of each verb the newest, and of all these the newest: many verbs do not make it read more than it shows of each.
+# The newest of each verb, and of these the newest: reads at most one page per verb.
 PAGE_OF_VERBS = f"""
     SELECT {_COLUMNS} FROM json_each(?6) AS wanted CROSS JOIN audit ON audit.number IN (
         SELECT number FROM audit AS each WHERE {_IN_RANGE} AND each.verb = wanted.value {_NEWEST}
     ) ORDER BY audit.at DESC, audit.number DESC LIMIT ?5
 """
 
-# Of a JSON list of ids those that are batches of the organization, each with its first post, and how many it has.
+# The ids in a JSON list that are batches of the organization, each with its first post and the number of posts.
 FIND_BATCHES = f"""
     SELECT post.batch, min(post.id), count(*) FROM json_each(?) AS asked CROSS JOIN post ON post.batch = asked.value
     WHERE +post.organization = {select_number("organization", "?")} GROUP BY post.batch

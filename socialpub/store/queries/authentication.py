@@ -1,4 +1,4 @@
-"""Who asks, and whether this server still owns the database: what stands before everything else."""
+"""Authentication of requests, and the check that this server still owns the database."""
 
 FIND_OWNER = "SELECT epoch, beat, key_id FROM instance WHERE id = 1"
 FIND_MASTER_KEY_ID = "SELECT key_id FROM instance WHERE id = 1"
@@ -7,12 +7,12 @@ FIND_KEY_BY_DIGEST = """
     SELECT id, organization, profile, last_used_at FROM api_key WHERE digest = ? AND revoked_at IS NULL
 """
 IS_KEY_VALID = "SELECT 1 FROM api_key WHERE id = ? AND revoked_at IS NULL"
-# The last value is a time: a use that was noted after it is not noted again.
+# The last value is a time: not updated if the last recorded use is later.
 TOUCH_KEY = """
     UPDATE api_key SET last_used_at = ?1 WHERE id = ?2 AND (last_used_at IS NULL OR last_used_at <= ?3)
 """
 
-# Who looks at a page, and how they like it.
+# The user of a dashboard page, with their preferences.
 FIND_DASHBOARD_SESSION = """
     SELECT organization.name, user.email, user.zone, session.zone, session.profile, session.proved_at
     FROM session JOIN user ON user.id = session.user JOIN organization ON organization.id = user.organization

@@ -1,6 +1,6 @@
-"""Subscriptions, and the order of what is told of them."""
+"""Subscriptions, and the order of their billing webhooks."""
 
-# Whether what was said of ?1 at ?4 is new: nothing later of its kind ?2 is known, nor the same, of this name ?3.
+# Whether a webhook about ?1, sent at ?4, is new: there is no later one of its kind ?2, and no equal one of name ?3.
 IS_NEW = """
     SELECT NOT EXISTS (
         SELECT 1 FROM subscription_notice

@@ -1,4 +1,4 @@
-"""What goes out on which day, and what went out."""
+"""The calendar: scheduled and created posts of each day."""
 
 from socialpub.store.queries.id_columns import select_number
 
@@ -27,6 +27,6 @@ def _select_days(owner: str) -> str:
 """
 
 
-# ?1 days [from, to), ?2 accounts, ?3 whose, ?4 how many scheduled posts of a day, ?5 how many of those made on it are
-# looked at: for each day how many are scheduled, the first of them, and what was made (a number where unscheduled).
+# ?1 days [from, to), ?2 accounts, ?3 owner, ?4 and ?5 the most scheduled and created posts to read per day. For each
+# day: the number of scheduled posts, the first of them, and the created ones (a number if unscheduled).
 DAYS_OF_ORGANIZATION, DAYS_OF_PROFILE = _select_days("organization"), _select_days("profile")

@@ -1,7 +1,6 @@
-"""What is due, and who takes it: jobs as leases."""
+"""Due jobs, and claiming them as leases."""
 
-# The first due jobs of a kind, off one end of the index by kind and time, except those of these lanes, keys, hosts and
-# owners.
+# The first due jobs of a kind, from the index by kind and time, except those of these lanes, keys, hosts and owners.
 FIND_DUE = """
     SELECT json_group_array(json_array(key, claims, lane, host, owner)) FROM (
         SELECT key, claims, lane, host, owner FROM job
@@ -11,7 +10,7 @@ FIND_DUE = """
         ORDER BY visible_at, key LIMIT ?7
     )
 """
-# Of these kinds: whether one is due, and when the next one is that is not yet.
+# Whether a job of these kinds is due, and the next due time.
 FIND_NEXT_DUE = """
     SELECT
         max(EXISTS (SELECT 1 FROM job WHERE job.kind = known.value AND job.visible_at <= ?2)),
@@ -19,7 +18,7 @@ FIND_NEXT_DUE = """
     FROM json_each(?1) AS known
 """
 
-# Of `[[key, claims], …]` those that nobody has claimed since they were seen, and their kinds.
+# Keys and kinds of the jobs in `[[key, claims], …]` that have not been claimed since they were read.
 FIND_CLAIMABLE = """
     SELECT json_group_object(job.key, job.kind) FROM json_each(?1) AS wanted
     CROSS JOIN job ON job.key = wanted.value ->> 0
@@ -30,7 +29,7 @@ CLAIM = """
 """
 RENEW_LEASES = "UPDATE job SET visible_at = ? WHERE key IN (SELECT value FROM json_each(?)) AND epoch = ?"
 
-# When posts were to go out: not `due_at`, which also says when to ask about what is being prepared.
+# When posts were due: not `due_at`, which is also the time of the next check of a prepared upload.
 FIND_POST_TIMES = """
     SELECT json_group_object(id, coalesce(next_attempt_at, scheduled_at)) FROM post
     WHERE id IN (SELECT value FROM json_each(?))

@@ -1,6 +1,7 @@
-"""Every column with sealed values: what `keys rotate` seals anew, and what is lost with a master key.
+"""The columns with encrypted values, which `keys rotate` re-encrypts.
 
-A value is `v1.<key id>.<nonce>.<ciphertext>`; the table, `bound` and the row's id are sealed in with it.
+They are lost with their master key. A value is `v1.<key id>.<nonce>.<ciphertext>`; the table, `bound` and the row's id
+are its associated data.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EncryptedColumn:
-    """One column. `lasting`: a start without its key is refused; the others are over within a day."""
+    """An encrypted column.
+
+    `lasting`: a start without its key is refused. Other values expire within a day.
+    """
 
     table: str
     column: str
     bound: str
     lasting: bool = True
-    among: str = ""  # only these rows, which an index holds
+    among: str = ""  # a condition that an index has
 
     @property
     def _where(self) -> str:
@@ -24,7 +28,7 @@ class EncryptedColumn:
 
     @property
     def keys(self) -> str:
-        """The ids of the keys that are needed."""
+        """A SELECT of the ids of the master keys in use."""
         return f"SELECT DISTINCT substr({self.column}, 4, 8) FROM {self.table} WHERE {self._where}"
 
     @property
@@ -33,12 +37,12 @@ class EncryptedColumn:
 
     @property
     def part(self) -> str:
-        """Some rows after an id, in their order: id and value."""
+        """A SELECT of some rows after an id: id and value."""
         return f"SELECT id, {self.column} FROM {self.table} WHERE {self._where} AND id > ? ORDER BY id LIMIT ?"
 
     @property
-    def anew(self) -> str:
-        """The value in place of the one that was read."""
+    def update(self) -> str:
+        """An UPDATE that replaces a value unless it has changed."""
         return f"UPDATE {self.table} SET {self.column} = ? WHERE id = ? AND {self.column} = ?"
 
 

@@ -1,4 +1,4 @@
-"""The log of events."""
+"""The event log."""
 
 from socialpub.store.queries.bulk import BulkInsert
 from socialpub.store.queries.id_columns import select_column, select_number
@@ -24,7 +24,7 @@ TYPE_NUMBERS = {
     "billing.recovered": 18,
     "webhook.disabled": 19,
 }
-"""What a row has for each type: rows keep it, so that a new type gets the next one."""
+"""The number of each type in the rows; a new type gets the next one."""
 TYPE_NAMES = {number: type_ for type_, number in TYPE_NUMBERS.items()}
 
 
@@ -44,7 +44,7 @@ DEFAULT_DATA = {
                 'willRetry', json('false'), 'nextAttemptAt', NULL""",
     "post.canceled": f"'canceledAt', {_AT}",
 }
-"""Fields after `scheduledAt` that the post's row tells, by type: an event with only these stores no data."""
+"""Fields after `scheduledAt` that the post's row implies, by type: an event with only these stores no data."""
 
 _COMMON = f"""'id', post.id, 'batchId', post.batch, 'platform', post.platform,
                 'accountId', {select_column("post", "account")}, 'profileId', {select_column("post", "profile")},
@@ -58,8 +58,7 @@ _USUAL = "".join(
     for type_, fields in DEFAULT_DATA.items()
 )
 
-# JSON of the data of `event`: stored, or built from the row of its post (`events.kept_of`). `|| ''`: within another
-# JSON function it is a text.
+# The data of `event` as JSON: stored, or built from its post's row. `|| ''` makes it a text inside JSON functions.
 FULL_DATA = f"""
     coalesce(
         event.data,
@@ -69,8 +68,8 @@ FULL_DATA = f"""
 """
 
 
-# Of each its type, the number of its post, scheduled_at, data and the number of its organization; shared is when it
-# happened. The request is that of their batch.
+# Own values: type, number of the post, scheduled_at, data, number of the organization. Shared: the time. The request is
+# that of the batch.
 INSERT_POST_EVENTS = BulkInsert(
     "INSERT INTO event (type, post, scheduled_at, data, organization, created_at)",
     own=5,
@@ -84,7 +83,7 @@ INSERT = f"""
     )), ?8)
 """
 
-# How far one page may look: the number of the last of so many events after a place, and how many these are.
+# The range of one page: the number of the last of ? events after a position, and their count.
 FIND_PAGE_REACH = f"""
     SELECT max(number), count(*) FROM (
         SELECT number FROM event
@@ -92,7 +91,7 @@ FIND_PAGE_REACH = f"""
     )
 """
 
-# Of one profile where it is named; of the types (numbers) in a JSON list, or of all where that is empty.
+# Optionally of one profile, and of the types (numbers) in a JSON list; [] means all.
 PAGE = f"""
     SELECT event.number, event.type, {FULL_DATA}, event.created_at
     FROM event LEFT JOIN post ON post.number = event.post
@@ -115,7 +114,7 @@ FIND_NEWEST = (
 )
 
 HAS_POST_ERROR = f"data IS NULL AND type IN ({TYPE_NUMBERS['post.rejected']}, {TYPE_NUMBERS['post.failed']})"
-# The events that tell the error which the row of post ?1 has now, before that gets another: from now on they have it.
+# Store the error of post ?1 in the events that take it from the post's row, before the row gets another one.
 SET_ERROR_DATA = f"""
     UPDATE event SET scheduled_at = NULL, data = (SELECT {FULL_DATA} FROM post WHERE post.number = event.post)
     WHERE post = {select_number("post", "?1")} AND {HAS_POST_ERROR}

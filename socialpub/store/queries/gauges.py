@@ -1,8 +1,8 @@
-"""What `/metrics` reads: off the ends of indexes that hold only what is open, and never further than it counts."""
+"""Counts for `/metrics`, from indexes that contain only open rows, up to COUNT_MAX."""
 
 from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN
 
-COUNT_MAX = 10_000  # counted of anything: more is told as this many
+COUNT_MAX = 10_000  # larger counts are reported as this number
 
 FIND_OLDEST_DUE = f"SELECT min({DUE_AT}) FROM post WHERE {IS_OPEN}"
 COUNT_DUE_JOBS = f"SELECT count(*) FROM (SELECT 1 FROM job WHERE kind = ?1 AND visible_at <= ?2 LIMIT {COUNT_MAX})"

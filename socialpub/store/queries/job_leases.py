@@ -1,9 +1,9 @@
-"""Jobs: leases that are held by their number of claims."""
+"""Job leases, identified by key and number of claims."""
 
 from socialpub.store.queries.bulk import BulkUpdate
 
 IS_CLAIM_VALID = "SELECT 1 FROM job WHERE key = ? AND claims = ?"
-# Of each its key and its claims.
+# Own values: key and claims.
 DELETE_CLAIMED = BulkUpdate(
     """
     DELETE FROM job WHERE key IN (

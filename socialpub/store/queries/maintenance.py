@@ -1,12 +1,12 @@
-"""What is looked for at a start, in every sweep and by periodic tasks: of rows that are open, or past their time.
+"""Queries of the start, of sweeps and of periodic tasks.
 
-Each goes off one end of an index that holds nothing else, so that it costs the same after a million posts.
+Each reads from one end of an index that contains only open or expired rows, so it costs the same after a million posts.
 """
 
 from socialpub.store.queries.id_columns import select_column, select_number
 
 _ACCOUNT_NUMBER = select_number("account", "?")
-IS_OPEN = "status IN ('queued', 'validated', 'publishing')"  # as the partial indexes of `post` have it, word for word
+IS_OPEN = "status IN ('queued', 'validated', 'publishing')"  # exactly as in the partial indexes of `post`
 DUE_AT = "coalesce(due_at, scheduled_at, created_at)"
 OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at", "created_at")
 
@@ -46,7 +46,7 @@ COUNT_IN_FLIGHT = f"""
 """
 FIND_NEWEST_POST = "SELECT max(number) FROM post"
 
-# --- Answers -------------------------------------------------------------------------------------------------------
+# --- Idempotency ----------------------------------------------------------------------------------------------------
 
 FIND_INTERRUPTED_REQUESTS = """
     SELECT batch FROM idempotency
@@ -59,16 +59,16 @@ DELETE_IDEMPOTENCY = """
     WHERE id IN (SELECT id FROM idempotency WHERE ends_at <= ? AND status IS NOT NULL ORDER BY ends_at LIMIT ?)
 """
 
-DELETE_UNACKNOWLEDGED = "DELETE FROM owed WHERE created_at <= ?"  # there are few: most are heard at once
+DELETE_UNACKNOWLEDGED = "DELETE FROM owed WHERE created_at <= ?"  # few rows: most responses arrive at once
 
-# --- Signs of life -------------------------------------------------------------------------------------------------
+# --- Heartbeat -------------------------------------------------------------------------------------------------
 
 FIND_NEWEST_EVENT = "SELECT max(number) FROM event"
 FIND_NEWEST_EVENT_TIME = "SELECT created_at FROM event WHERE number = (SELECT max(number) FROM event)"
 
-# --- What is over --------------------------------------------------------------------------------------------------
+# --- Audit log --------------------------------------------------------------------------------------------------
 
-# Organization by organization, each by its index; the last is nobody's.
+# By organization, through its index; the last statement: entries without one.
 DELETE_AUDIT = """
     DELETE FROM audit WHERE number IN (
         WITH RECURSIVE whose (id) AS (
@@ -80,7 +80,7 @@ DELETE_AUDIT = """
     )
 """
 
-# --- History, in parts: the rows after ?1 up to ?2, of those what is older than ?3 ------------------------------------
+# --- History, in parts: the rows after ?1 up to ?2 that are older than ?3 ------------------------------------
 
 FIND_EVENT_RANGE = """
     SELECT max(place), min(at) FROM (
@@ -108,7 +108,7 @@ DELETE_WEBHOOK_ATTEMPTS = (
     f"DELETE FROM webhook_attempt WHERE delivery IN (SELECT number FROM webhook_delivery WHERE {_IS_EXPIRED_DELIVERY})"
 )
 DELETE_DELIVERIES = f"DELETE FROM webhook_delivery WHERE {_IS_EXPIRED_DELIVERY}"
-# Not the newest, whose number the next would get again.
+# Not the newest event, whose number the next one would reuse.
 DELETE_EVENTS = f"""
     DELETE FROM event
     WHERE number > ?1 AND number <= ?2 AND created_at < ?3 AND number < (SELECT max(number) FROM event)

@@ -1,6 +1,6 @@
-"""Notifications as an outbox: written with what they tell of, one for each cause and its time."""
+"""Notifications as an outbox, one per cause and window of time."""
 
-# The newest of a cause, on one channel: more of the cause may join it.
+# The latest notification of a cause on a channel: further events may join it.
 FIND_NEWEST = """
     SELECT number, status, attempts, next_attempt_at, follows, window_ms, ends_at FROM notification
     WHERE channel = ? AND cause = ? ORDER BY number DESC LIMIT 1
@@ -12,7 +12,7 @@ INSERT = """
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1, ?8, ?9, ?10, 'pending', 0, ?11, ?12, ?12)
 """
 
-# Who is told of what concerns every organization.
+# The channels for notifications that concern every organization.
 FIND_ALL_CHANNELS = """
     SELECT id, organization, profile, events FROM notification_channel WHERE active AND deleted_at IS NULL
 """
@@ -20,7 +20,7 @@ FIND_ALL_CHANNELS = """
 FIND_CHANNEL = """
     SELECT id, organization, kind, secret FROM notification_channel WHERE id = ? AND active AND deleted_at IS NULL
 """
-# What is due of one channel, in the order of its times, with the names that the words need; in a pause, of one type.
+# The due notifications of a channel, in order, with the names for their texts; during a pause, of one type.
 FIND_DUE = """
     SELECT n.number, n.id, n.type, n.data, n.count, n.follows, n.attempts, n.created_at,
         coalesce(a.display_name, a.platform_account_id)
@@ -29,7 +29,7 @@ FIND_DUE = """
         AND n.number NOT IN (SELECT value FROM json_each(?5))
     ORDER BY n.next_attempt_at, n.number LIMIT ?4
 """
-# Channels that something is pending for, and when the first of it is due.
+# Channels with pending notifications, and their first due time.
 FIND_NEXT_DUE = """
     SELECT c.id, (
         SELECT min(n.next_attempt_at) FROM notification n WHERE n.channel = c.id AND n.status = 'pending'
@@ -40,7 +40,7 @@ FIND_NEXT_DUE_OF_CHANNEL = (
     "SELECT min(next_attempt_at) FROM notification WHERE channel = ? AND status = 'pending' AND next_attempt_at > ?"
 )
 
-# The end of an attempt, and what the channel shows of it.
+# The result of an attempt, also on the channel.
 RECORD_ATTEMPT = """
     UPDATE notification SET status = ?, next_attempt_at = ?, attempts = attempts + 1, last_status_code = ?,
         last_error = ?, updated_at = ?
@@ -55,7 +55,7 @@ RECORD_FAILURE = """
     WHERE id = ?4 RETURNING active
 """
 
-# The log, newest first: how far one page looks, and what of that passes the filters.
+# The log, newest first: the range of one page, and the rows in it that pass the filters.
 FIND_PAGE_REACH = """
     SELECT min(number), count(*) FROM (
         SELECT number FROM notification

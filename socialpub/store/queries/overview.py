@@ -1,5 +1,6 @@
-"""What the overview asks for: each down an index of what is in trouble, open or lately told, and no further than a page
-can show.
+"""Queries of the overview page.
+
+Each reads an index of open, failed or recent rows, and at most one page of it.
 """
 
 from socialpub.store.queries.events import TYPE_NUMBERS
@@ -21,10 +22,10 @@ def _select_failed(owner: str) -> str:
 """
 
 
-# What failed or was refused since a time, newest first.
+# Posts that failed or were rejected since a time, newest first.
 FIND_FAILED_OF_ORGANIZATION, FIND_FAILED_OF_PROFILE = _select_failed("organization"), _select_failed("profile")
 
-# Posts of which nobody knows whether they are live, oldest first.
+# Posts with an unknown outcome, oldest first.
 FIND_UNKNOWN_OUTCOMES = f"""
     SELECT {POST_COLUMNS} FROM account
     CROSS JOIN intent ON intent.account = account.number AND intent.outcome = 'unknown'
@@ -34,14 +35,14 @@ FIND_UNKNOWN_OUTCOMES = f"""
     ORDER BY post.updated_at LIMIT ?3
 """
 
-# How many open posts were due before a time, and when the first of them was.
+# The number of open posts that were due before a time, and the first due time.
 COUNT_OVERDUE = f"""
     SELECT count(*), min({DUE_AT}) FROM post
     WHERE {IS_OPEN} AND {DUE_AT} < ?3 AND +organization = {_ORGANIZATION_NUMBER}
         AND (?2 IS NULL OR +profile = {select_number("profile", "?2")})
 """
 
-# How many posts wait for an account, counted up to a bound.
+# The number of posts that wait for an account, up to a limit.
 COUNT_WAITING = f"""
     SELECT count(*) FROM (
         SELECT 1 FROM post WHERE account = {select_number("account", "?1")} AND {IS_OPEN}
@@ -53,17 +54,17 @@ FIND_QUEUED = f"""
     WHERE account = {select_number("account", "?1")} AND {IS_OPEN} AND status = 'queued' AND scheduled_at > ?2 LIMIT ?3
 """
 
-# The numbers of the posts that were published last, among the newest events.
+# The numbers of the last published posts, from the newest events.
 FIND_LAST_PUBLISHED = f"""
     SELECT post.number FROM (
         SELECT number, post, type FROM event WHERE organization = {_ORGANIZATION_NUMBER} ORDER BY number DESC LIMIT ?3
-    ) AS told CROSS JOIN post ON post.number = told.post
-    WHERE told.type = {TYPE_NUMBERS["post.published"]}
+    ) AS newest CROSS JOIN post ON post.number = newest.post
+    WHERE newest.type = {TYPE_NUMBERS["post.published"]}
         AND (?2 IS NULL OR post.profile = {select_number("profile", "?2")})
-    ORDER BY told.number DESC LIMIT ?4
+    ORDER BY newest.number DESC LIMIT ?4
 """
 
-# What a first run has done: an account connected, a key made, a post published.
+# The steps of a first run: account connected, key created, post published.
 FIND_ONBOARDING_STEPS = f"""
     SELECT
         EXISTS (SELECT 1 FROM account WHERE organization = ?1 AND disconnected_at IS NULL),

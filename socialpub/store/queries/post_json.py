@@ -1,7 +1,7 @@
-"""Posts as the API shows them, made by SQLite from row to JSON: no column of them becomes a value of Python's.
+"""Posts as API JSON, built by SQLite: no column becomes a Python value.
 
-`PostBody` and `PostDetail` say what this gives; a test holds the two together. Ids and words of our own need no
-quoting, and what is JSON in its row stays as it is.
+`PostBody` and `PostDetail` describe the result; a test compares them. Ids and enum values need no quoting, and JSON
+columns are embedded unchanged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from socialpub.store.queries.id_columns import select_column, select_number
 
 
 class _JsonExpression(NamedTuple):
-    """A JSON value as SQLite's `printf` writes it: its form, and the expressions that go into it."""
+    """A JSON value in SQLite's `printf`: its format, and the expressions for it."""
 
     form: str
     values: tuple[str, ...]
@@ -23,7 +23,7 @@ class _JsonExpression(NamedTuple):
 
 
 def _quote_word(column: str) -> _JsonExpression:
-    """An id or a word of our own."""
+    """Return an id or an enum value as a JSON string."""
     return _JsonExpression('"%s"', (column,))
 
 
@@ -32,22 +32,25 @@ def _quote_text(column: str) -> _JsonExpression:
 
 
 def _format_time(column: str) -> _JsonExpression:
-    """Epoch milliseconds as `iso` writes them."""
+    """Return epoch milliseconds in the format of `runtime.format_iso`."""
     form = '"%Y-%m-%dT%H:%M:%fZ"'
     return _JsonExpression("%s", (f"coalesce(strftime('{form}', {column} / 1000.0, 'unixepoch'), 'null')",))
 
 
 def _embed_json(column: str) -> _JsonExpression:
-    """What is JSON already, which a damaged row's may not be: then the statement fails. Nothing is null."""
+    """Return a JSON column, or null if it is empty.
+
+    The statement fails if a damaged row has invalid JSON.
+    """
     return _JsonExpression("%s", (f"iif({column} <> '', json({column}), 'null')",))
 
 
 def _build_object(fields: dict[str, _JsonExpression], *rest: _JsonExpression) -> _JsonExpression:
-    """A JSON object; `rest` follows its fields and brings its own commas."""
-    form = ",".join(f'"{name}":{made.form}' for name, made in fields.items())
+    """Return a JSON object; `rest` follows its fields and brings its own commas."""
+    form = ",".join(f'"{name}":{expression.form}' for name, expression in fields.items())
     return _JsonExpression(
-        "{" + form + "".join(made.form for made in rest) + "}",
-        tuple(value for made in (*fields.values(), *rest) for value in made.values),
+        "{" + form + "".join(expression.form for expression in rest) + "}",
+        tuple(value for expression in (*fields.values(), *rest) for value in expression.values),
     )
 
 
@@ -60,7 +63,7 @@ _ACCOUNT_FIELDS = {
 _POST_FIELDS = {
     "id": _quote_word("post.id"),
     "batchId": _quote_word("post.batch"),
-    "profileId": _quote_word("account.profile"),  # which a post has of its account
+    "profileId": _quote_word("account.profile"),  # of its account
     "accountId": _quote_word("account.id"),
     "account": _build_object(_ACCOUNT_FIELDS),
     "platform": _quote_word("post.platform"),
@@ -79,7 +82,7 @@ _POST_FIELDS = {
 }
 _ERROR_FIELD = _JsonExpression(
     "%s", ("iif(post.error <> '', ',\"error\":' || json(post.error), '')",)
-)  # only where there is one
+)  # only if present
 _COMMENT_FIELDS = {
     "text": _quote_text("post.first_comment"),
     "uri": _quote_text("post.first_comment_uri"),
@@ -109,7 +112,7 @@ _BODY, _DETAIL = _build_object(_POST_FIELDS, _ERROR_FIELD), _build_object(_POST_
 
 # --- One post ----------------------------------------------------------------------------------------------------
 
-# Of one profile where it is named.
+# Optionally of one profile.
 FIND_DETAIL = f"""
     SELECT {_DETAIL.sql} FROM post CROSS JOIN account ON account.number = post.account
     WHERE post.id = ?1 AND post.organization = {select_number("organization", "?2")}
@@ -118,7 +121,7 @@ FIND_DETAIL = f"""
 
 # --- The post log ------------------------------------------------------------------------------------------------
 
-# The posts with these numbers (a JSON list), in its order.
+# The posts with the numbers in a JSON list, in its order.
 FIND_BY_NUMBERS = f"""
     SELECT group_concat({_BODY.sql}) FROM json_each(?) AS hit
     CROSS JOIN post ON post.number = hit.value CROSS JOIN account ON account.number = post.account
@@ -141,7 +144,7 @@ def _select_page(owner: str) -> str:
 """
 
 
-# Whose, after and below which place, how many: the posts, whether there are more, and the place of the last.
+# Owner, bounds of the positions, count: the posts, whether there are more, and the last position.
 PAGE_OF_ORGANIZATION, PAGE_OF_PROFILE = _select_page("organization"), _select_page("profile")
 
 HAS_PROFILE = "SELECT 1 FROM profile WHERE id = ?1 AND organization = ?2 AND deleted_at IS NULL"

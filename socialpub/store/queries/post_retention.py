@@ -1,11 +1,14 @@
-"""Posts past their time, and what only they needed: found off the oldest end of each table, deleted by their keys."""
+"""Deletion of old posts and the rows that only they needed.
+
+They are found from the oldest end of each table, and deleted by their keys.
+"""
 
 from socialpub.store.queries.id_columns import select_number
 from socialpub.store.queries.maintenance import IS_OPEN
 
-# --- Posts -----------------------------------------------------------------------------------------------------------
+# --- Posts ----------------------------------------------------------------------------------------------------------
 
-# The posts (numbers) that old events belong to: of the first ?2 events there are; and how old the newest of those is.
+# The posts (numbers) of the first ?2 events, and the time of the newest of these events.
 FIND_OLD_EVENTS = """
     SELECT json_group_array(DISTINCT post) FILTER (WHERE post IS NOT NULL AND at < ?1), max(at), count(*) FROM (
         SELECT post, created_at AS at FROM event WHERE number > 0 ORDER BY number LIMIT ?2
@@ -16,8 +19,8 @@ FIND_POST_RANGE = """
         SELECT number AS place, created_at AS at FROM post WHERE number > ? ORDER BY number LIMIT ?
     )
 """
-# Of a batch that stays: one of its posts is younger than ?1, open, not known to be out or not, told of by an event that
-# is still there (?2, JSON), or the newest of all, whose number the next would get again.
+# A batch stays if one of its posts is newer than ?1, open, has an unknown outcome, has an event (?2, JSON), or is the
+# newest of all, whose number the next post would reuse.
 _IS_RETAINED = f"""
     EXISTS (
         SELECT 1 FROM post AS other WHERE other.batch = post.batch AND (
@@ -37,7 +40,7 @@ FIND_EXPIRED_BATCHES = f"""
     SELECT batch, count(*) FROM post WHERE number > ?3 AND number <= ?4 AND NOT ({_IS_RETAINED})
     GROUP BY batch ORDER BY min(number)
 """
-# Of the batches in ?3 (JSON), which may have changed meanwhile.
+# Of the batches in ?3 (JSON), which may have changed since.
 FIND_EXPIRED_POSTS = f"""
     SELECT json_group_array(post.number), json_group_array(DISTINCT post.batch)
     FROM json_each(?3) AS asked CROSS JOIN post ON post.batch = asked.value WHERE NOT ({_IS_RETAINED})
@@ -48,9 +51,9 @@ DELETE_INTENTS = f"DELETE FROM intent WHERE post IN {_LISTED}"
 DELETE_POSTS = f"DELETE FROM post WHERE number IN {_LISTED}"
 DELETE_BATCHES = f"DELETE FROM batch WHERE id IN {_LISTED}"
 
-# --- Media -----------------------------------------------------------------------------------------------------------
+# --- Media ----------------------------------------------------------------------------------------------------------
 
-# That were deleted before ?3, after a place: only posts from before then can name them, and of those few are left.
+# Media deleted before ?3, after a position: only older posts can refer to them, and few of these are left.
 FIND_DELETED_MEDIA = """
     SELECT deleted_at, rowid FROM media
     WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at < ?3

@@ -1,4 +1,4 @@
-"""Publishing one post: what a run takes, what it is about to send, and what became of it."""
+"""Publishing one post: claim, attempt, intents and outcome."""
 
 from socialpub.store import rows
 from socialpub.store.queries import webhooks
@@ -7,11 +7,11 @@ from socialpub.store.queries.id_columns import select_column, select_id, select_
 
 
 def _list_columns(shape: type, table: str = "") -> str:
-    """What a row has: the columns themselves, or, of a table, what is read of them."""
+    """Return the columns of a row type; with a table, the expressions that select them."""
     return ", ".join(select_column(table, name) if table else name for name in shape.__annotations__)
 
 
-# --- The claim -------------------------------------------------------------------------------------------------------
+# --- The claim ------------------------------------------------------------------------------------------------------
 
 # The post, its account, the request that made it, and the number of its organization.
 _CLAIMED_COLUMNS = f"""
@@ -19,21 +19,21 @@ _CLAIMED_COLUMNS = f"""
     batch.request_id, post.organization
 """
 _JOINS = "CROSS JOIN account ON account.number = post.account CROSS JOIN batch ON batch.id = post.batch"
-# Of each [key, claims] of a JSON list that stands.
+# Of each valid [key, claims] in a JSON list.
 FIND_CLAIMED_POSTS = f"""
     SELECT json_group_array(json_array({_CLAIMED_COLUMNS})) FROM json_each(?) AS claim
     CROSS JOIN job ON job.key = claim.value ->> 0 AND job.claims = claim.value ->> 1
     CROSS JOIN post ON post.id = job.key {_JOINS}
 """
 _POST_NUMBER = select_number("post", "?")
-INSERT_ATTEMPTS = BulkInsert(  # of each its id, its post's number and its own; shared is when they begin
+INSERT_ATTEMPTS = BulkInsert(  # own: id, number of the post, number; shared: the start
     "INSERT INTO attempt (id, post, number, started_at)", own=3, shared=1
 )
 RECORD_ATTEMPT = f"""
     UPDATE attempt SET finished_at = ?, succeeded = ?, error_code = ?, error_message = ?, platform_response = ?
     WHERE post = {_POST_NUMBER} AND number = ?
 """
-# Of each its post and its number; shared is when they were over.
+# Own values: post and number. Shared: the end.
 RECORD_SUCCESSFUL_ATTEMPTS = BulkUpdate(
     f"""
     UPDATE attempt SET finished_at = ?1, succeeded = 1, error_code = NULL, error_message = NULL,
@@ -45,7 +45,7 @@ RECORD_SUCCESSFUL_ATTEMPTS = BulkUpdate(
 )
 MAY_HAVE_SENT = f"SELECT 1 FROM intent WHERE post = {_POST_NUMBER} AND (outcome IS NULL OR outcome = 'ok') LIMIT 1"
 
-# --- Intents ---------------------------------------------------------------------------------------------------------
+# --- Intents --------------------------------------------------------------------------------------------------------
 
 _SELECT_INTENT = f"SELECT {_list_columns(rows.IntentRow, 'intent')} FROM intent"
 FIND_INTENTS = f"{_SELECT_INTENT} WHERE intent.post = {_POST_NUMBER} AND intent.attempt = ? ORDER BY intent.number"
@@ -67,8 +67,7 @@ INSERT_INTENT = f"""
     FROM post WHERE id = ?1
     RETURNING id, number
 """
-# Those of posts that begin with them: of each the number of its post, of its account and the plan; shared are the
-# attempt, the step, the epoch and the time.
+# The first intents of posts. Own values: numbers of post and account, plan. Shared: attempt, step, epoch, time.
 INSERT_FIRST_INTENTS = BulkInsert(
     f"INSERT INTO intent ({_list_columns(rows.IntentRow)})",
     own=3,
@@ -79,8 +78,7 @@ IS_REMOTE_BOUND = f"SELECT 1 FROM intent WHERE account = {select_number('account
 RECORD_OUTCOME = """
     UPDATE intent SET outcome = ?, settled_at = ?, remote = ?, result = ? WHERE id = ? AND outcome IS NULL
 """
-# The ends of intents whose posts are published with them. Of each its id and what is kept of the platform's name for
-# the post; shared is when.
+# The outcomes of intents whose posts are published. Own values: id and hash of the remote id. Shared: the time.
 RECORD_PUBLISHED = BulkUpdate(
     """
     UPDATE intent SET outcome = 'ok', settled_at = ?1, remote = own.column2, result = NULL, plan = ''
@@ -92,7 +90,7 @@ RECORD_PUBLISHED = BulkUpdate(
 FIND_WARNINGS = "SELECT warnings FROM post WHERE id = ?"
 SET_WARNINGS = "UPDATE post SET warnings = ? WHERE id = ?"
 
-# --- Ends ------------------------------------------------------------------------------------------------------------
+# --- Outcomes -------------------------------------------------------------------------------------------------------
 
 FIND_REQUEST_ID = "SELECT request_id FROM batch WHERE id = ?"
 CLEAR_ATTENTION = """
@@ -102,14 +100,14 @@ CLEAR_ATTENTION = """
 SET_DUE_AT = "UPDATE post SET due_at = ? WHERE id = ?"
 SET_PROGRESS = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST_COLUMNS = _list_columns(rows.PostRow, "post")
-# Who is told of what became of a post: read where its row is changed anyway.
+# The receivers of a post's events, read together with the update of its row.
 RECEIVERS_JSON = f"""(
     SELECT json_group_array(json_array(id, profile, events, is_channel))
     FROM ({webhooks.select_receivers(select_id("organization", "post.organization"))})
 )"""
 NO_RECEIVERS_JSON = "'[]'"
 
-# --- What was lost ---------------------------------------------------------------------------------------------------
+# --- Lost responses -------------------------------------------------------------------------------------------------
 
 _SELECT_SAME_PLAN = f"""
     SELECT 1 FROM intent
@@ -122,7 +120,7 @@ FIND_UNSETTLED_DUPLICATE = f"""
     LIMIT 1
 """
 
-# --- Batches ---------------------------------------------------------------------------------------------------------
+# --- Batches --------------------------------------------------------------------------------------------------------
 
 IS_OPEN = "status IN ('queued', 'validated', 'publishing')"
 IS_BATCH_FINISHED = f"SELECT NOT EXISTS (SELECT 1 FROM post WHERE batch = ? AND {IS_OPEN})"

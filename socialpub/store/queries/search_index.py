@@ -1,17 +1,17 @@
-"""The index of the posts' texts."""
+"""The search index of the posts' texts."""
 
 from socialpub.store.queries.id_columns import select_column
 
-# A text as it is searched: where `lower` gives its fold, `text_fold` is empty (`folding.fold_of`).
+# The folded text: if `lower` gives it, `text_fold` is empty (`casefold.fold_for_storage`).
 FOLDED_TEXT = "CASE post.text_fold WHEN '' THEN lower(post.text) ELSE post.text_fold END"
 
 SET_DISORDER = "UPDATE post_search_order SET disorder = max(disorder, ?)"
 
-# --- What is filed ---------------------------------------------------------------------------------------------------
+# --- Indexed posts --------------------------------------------------------------------------------------------------
 
 FIND_PROGRESS = "SELECT texts, coalesce((SELECT max(number) FROM post), 0) FROM post_search_filed"
 
-# What of a post is filed; the index has to be told it again when the post goes.
+# The indexed columns of a post; FTS5 needs the same values to delete its entry.
 _INDEXED_COLUMNS = (
     f"number, {FOLDED_TEXT}, substr({select_column('post', 'organization')}, -3), "
     f"substr({select_column('post', 'profile')}, -3), substr(platform, 1, 3)"
@@ -21,7 +21,7 @@ INSERT_POSTS = f"""
     INSERT INTO post_search (rowid, fold, organization, profile, platform)
     SELECT {_INDEXED_COLUMNS} FROM post WHERE number > ?1 AND number <= ?2 ORDER BY number
 """
-# Of those in a JSON list.
+# The posts in a JSON list of numbers.
 DELETE_POSTS = f"""
     INSERT INTO post_search (post_search, rowid, fold, organization, profile, platform)
     SELECT 'delete', {_INDEXED_COLUMNS} FROM post

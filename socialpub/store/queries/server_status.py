@@ -1,10 +1,11 @@
-"""What `socialpub status` reads: off the ends of indexes that hold only what is open or in trouble, and never further
-than it counts.
+"""Queries of `socialpub status`.
+
+They read from indexes that contain only open or failed rows, up to COUNT_MAX.
 """
 
 from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN
 
-COUNT_MAX = 1000  # counted of anything: more is told as this many
+COUNT_MAX = 1000  # larger counts are reported as this number
 ACCOUNT_NAME = "coalesce(account.display_name, account.platform_account_id)"
 
 FIND_NEXT_DUE = f"""
@@ -13,30 +14,30 @@ FIND_NEXT_DUE = f"""
     WHERE {IS_OPEN.replace("status", "post.status")} AND {DUE_AT.replace("created_at", "post.created_at")} > ?1
     ORDER BY {DUE_AT.replace("created_at", "post.created_at")} LIMIT ?2
 """
-# How many posts that have not begun were due before a time, and when the first of them was.
+# The number of posts that have not started and were due before a time, and the first due time.
 COUNT_OVERDUE = f"""
     SELECT count(*), min(due) FROM (
         SELECT {DUE_AT} AS due FROM post
         WHERE {IS_OPEN} AND {DUE_AT} < ?1 AND status IN ('queued', 'validated') ORDER BY {DUE_AT} LIMIT {COUNT_MAX}
     )
 """
-# How many are on their way, of those that are due first: before a time.
+# The number of posts being published, of those due before a time.
 COUNT_PUBLISHING = f"""
     SELECT coalesce(sum(status = 'publishing'), 0) FROM (
         SELECT status FROM post WHERE {IS_OPEN} AND {DUE_AT} < ?1 ORDER BY {DUE_AT} LIMIT {COUNT_MAX}
     )
 """
-# What failed or was refused since a time, by its cause: how many there are, and the newest of them.
+# Failed and rejected posts since a time, by cause: their number and the newest one.
 FIND_FAILURES = f"""
-    SELECT told.platform, {ACCOUNT_NAME}, told.code, told.rule, count(*), told.id, max(told.updated_at) FROM (
+    SELECT failed.platform, {ACCOUNT_NAME}, failed.code, failed.rule, count(*), failed.id, max(failed.updated_at) FROM (
         SELECT post.id, post.platform, post.account, post.updated_at,
             coalesce(json_extract(post.error, '$.code'), '') AS code,
             coalesce(json_extract(post.error, '$.rule'), '') AS rule
         FROM organization CROSS JOIN post
         WHERE post.organization = organization.number AND post.status IN ('failed', 'rejected') AND post.updated_at > ?1
         LIMIT {COUNT_MAX}
-    ) AS told CROSS JOIN account ON account.number = told.account
-    GROUP BY told.account, told.code, told.rule ORDER BY count(*) DESC LIMIT ?2
+    ) AS failed CROSS JOIN account ON account.number = failed.account
+    GROUP BY failed.account, failed.code, failed.rule ORDER BY count(*) DESC LIMIT ?2
 """
 COUNT_UNKNOWN_OUTCOMES = f"""
     SELECT count(*) FROM (

@@ -1,11 +1,14 @@
-"""Endpoints, and deliveries as an outbox: written with the event, taken by endpoint in the order of their times."""
+"""Webhook endpoints, and deliveries as an outbox.
+
+Deliveries are written with their event, and taken by endpoint in the order of their due times.
+"""
 
 from socialpub.store.queries.events import FULL_DATA
 
 
-# For whom an event is: the endpoints and channels of its organization (or profile) that want its type.
+# The receivers of an event: endpoints and channels of its organization (or profile) that want its type.
 def select_receivers(organization: str) -> str:
-    """Whom the organization that a parameter names has told to be told."""
+    """Return the subquery of the endpoints and channels of an organization, a parameter."""
     return f"""
     SELECT id, profile, events, 0 AS is_channel FROM webhook_endpoint
     WHERE organization = {organization} AND active AND deleted_at IS NULL
@@ -26,7 +29,7 @@ INSERT_DELIVERIES = """
     FROM json_each(?)
 """
 
-# What is due of one endpoint, but for the numbers ?4, in the order of its times, with all that a call needs: as JSON.
+# The due deliveries of an endpoint except the numbers ?4, in order, with all data of a call, as JSON.
 FIND_DUE = f"""
     SELECT json_group_array(json_array(
         d.number, d.id, d.type, d.post, d.tries, event.number, d.organization, {FULL_DATA},
@@ -41,7 +44,7 @@ FIND_DUE = f"""
     LEFT JOIN batch ON batch.id = post.batch
 """
 
-# Endpoints that something is pending for, and when the first of it is due.
+# Endpoints with pending deliveries, and their first due time.
 FIND_NEXT_DUE = """
     SELECT e.id, (
         SELECT min(d.next_attempt_at) FROM webhook_delivery d WHERE d.endpoint = e.id AND d.status = 'pending'
@@ -58,15 +61,15 @@ FIND_ENDPOINT = """
     WHERE id = ? AND active AND deleted_at IS NULL
 """
 
-# The ends of attempts at what goes to one endpoint: their deliveries, the attempts themselves, and what it shows.
-# Of a JSON list of [number, status, next attempt, status code, error, attempts]; + so that each is found by its number.
+# The results of attempts for one endpoint: deliveries, attempts, and the endpoint's status.
+# From a JSON list of [number, status, next attempt, status code, error, attempts]; `+`: search by number.
 RECORD_RESULTS = """
-    UPDATE webhook_delivery SET status = told.value ->> 1, next_attempt_at = told.value ->> 2,
-        attempts = attempts + (told.value ->> 5),
-        tries = tries + 1, last_status_code = told.value ->> 3, last_error = told.value ->> 4, updated_at = ?1
-    FROM json_each(?2) AS told WHERE number = told.value ->> 0 AND +status = 'pending'
+    UPDATE webhook_delivery SET status = result.value ->> 1, next_attempt_at = result.value ->> 2,
+        attempts = attempts + (result.value ->> 5),
+        tries = tries + 1, last_status_code = result.value ->> 3, last_error = result.value ->> 4, updated_at = ?1
+    FROM json_each(?2) AS result WHERE number = result.value ->> 0 AND +status = 'pending'
 """
-# Of a JSON list of [id, delivery, start, duration, status code, error, answer].
+# From a JSON list of [id, delivery, start, duration, status code, error, response].
 INSERT_ATTEMPTS = """
     INSERT INTO webhook_attempt (id, delivery, started_at, duration_ms, status_code, error, response_body)
     SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6
@@ -78,18 +81,18 @@ RECORD_SUCCESS = """
         previous_accepted = previous_accepted + ?
     WHERE id = ?
 """
-# Whether every delivery since ?3 or longer has failed.
+# Returns whether every delivery since ?3 or longer has failed.
 RECORD_FAILURE = """
     UPDATE webhook_endpoint SET last_failure_reason = ?1, failing_since = coalesce(failing_since, ?2)
     WHERE id = ?4 RETURNING failing_since <= ?3
 """
-# Nothing where it was off already.
+# No row if it was disabled already.
 DISABLE_ENDPOINT = """
     UPDATE webhook_endpoint SET active = 0, last_failure_reason = ?1, updated_at = ?2
     WHERE id = ?3 AND active RETURNING organization, profile, description
 """
 
-# The log, newest first: how far one page looks, and what of that passes the filters.
+# The log, newest first: the range of one page, and the rows in it that pass the filters.
 FIND_PAGE_REACH = """
     SELECT min(number), count(*) FROM (
         SELECT number FROM webhook_delivery
@@ -117,7 +120,7 @@ FIND_ATTEMPTS = """
     WHERE delivery = ? ORDER BY started_at, id
 """
 
-# Once more, with all attempts: one, or what an endpoint has in a state since a time.
+# Resend with all attempts: one delivery, or those of an endpoint in a state since a time.
 RESEND = """
     UPDATE webhook_delivery SET status = 'pending', tries = 0, next_attempt_at = ?1, updated_at = ?1
     WHERE id = ?2 AND status <> 'pending'

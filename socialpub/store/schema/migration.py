@@ -1,4 +1,4 @@
-"""Bringing a database file to the newest schema."""
+"""Migrates a database file to the latest schema."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ log = logging.getLogger("socialpub.store")
 
 
 def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[str]]:
-    """Bring the file to the newest schema: (name of the newest migration before, after, those applied now).
+    """Apply the missing migrations.
 
-    A file that has data is copied first, and `keep` such copies are kept (`upgrade_backup.py`); 0: it is not. Each
-    file of `migrations/` is applied in one transaction with its record. StartError for a file that is no
-    database, is damaged, or was written by a newer socialpub.
+    Return the newest migration before and after, and the applied ones. A file with data is copied first, and `keep`
+    such copies are kept (`upgrade_backup.py`); 0: no copy. Each file of `migrations/` is applied in one transaction
+    with its record. Raise StartError for a file that is no database, is damaged, or was written by a newer socialpub.
     """
     with contextlib.closing(open_lock(get_write_lock_path(path))) as lock, hold(lock):
         database = make_peewee_database(path)
@@ -49,19 +49,22 @@ def migrate(path: Path, *, keep: int = 0) -> tuple[str | None, str | None, list[
 
 
 def count_missing(path: Path) -> int:
-    """How many migrations the file does not have yet; nothing is changed. StartError as of `migrate`."""
+    """Return the number of missing migrations; raise StartError as `migrate` does."""
     return count_migrations(path)[1]
 
 
 def count_migrations(path: Path) -> tuple[int, int]:
-    """How many migrations the file has, and how many it lacks; nothing is changed. StartError as of `migrate`."""
+    """Return the numbers of applied and missing migrations, without changes.
+
+    Raise StartError as `migrate` does.
+    """
     database = make_peewee_database(path)
     try:
         database.connect()
         runner = Runner(database, str(find_shipped_directory("migrations")))
         _refuse_newer(path, runner)
-        lacking = [migration.applied is None for migration in runner.status()]
-        return lacking.count(False), lacking.count(True)
+        missing = [migration.applied is None for migration in runner.status()]
+        return missing.count(False), missing.count(True)
     except (peewee.DatabaseError, sqlite3.DatabaseError, OSError) as error:
         raise unusable_error(path, error) from error
     finally:

@@ -30,11 +30,11 @@ from socialpub.store.jobs.leases import Job
 from socialpub.store.queries import events
 from socialpub.store.queries.id_columns import select_column
 
-if TYPE_CHECKING:  # `rows.py` is written from this file
+if TYPE_CHECKING:  # `rows.py` is generated from this file
     from socialpub.store import rows
 
 R = TypeVar("R", covariant=True)
-COLUMN_WORDS = {  # columns that hold one of some words
+COLUMN_WORDS = {  # columns with a fixed set of values
     "AccountStatus": ("active", "expiring", "revoked"),
     "MediaKind": ("image", "video"),
     "DeliveryStatus": ("pending", "succeeded", "failed"),
@@ -43,47 +43,47 @@ COLUMN_WORDS = {  # columns that hold one of some words
 
 
 class HasRowType(Protocol[R]):
-    """A model that declares the type of its rows, from which `rows.py` is written."""
+    """A model that declares the type of its rows; `rows.py` is generated from it."""
 
     @property
     def row(self) -> type[R]: ...
 
 
 def reference_to(model: type[BaseModel], name: str, **options: Any) -> ForeignKeyField:
-    """A column that holds another row's id; reading it gives the id and never runs a query."""
+    """Return a foreign key column whose value is the id; reading it runs no query."""
     return ForeignKeyField(model, column_name=name, lazy_load=False, **({"index": False, "field": "id"} | options))
 
 
 def number_reference_to(model: type[BaseModel], name: str) -> SurrogateKeyField:
-    """A column that holds another row's number; it is given and told as the id."""
+    """Return a column that stores another row's number, and whose value is that row's id."""
     return SurrogateKeyField(model, column_name=name, field="number", lazy_load=False, index=False)
 
 
 class Instance(BaseModel):
-    """One row: which server run owns the file (`epoch`), and whether publishing is paused."""
+    """The only row: the server run that owns the file, and whether publishing is paused."""
 
     row: ClassVar[type[rows.InstanceRow]]
     id = IntegerField(primary_key=True)
-    uid = TextField(default="")  # of this database, whatever file it is in; a copy that is resumed gets its own
+    uid = TextField(default="")  # of this database, in any file; a copy gets its own when it is resumed
     epoch = IntegerField(default=0)
-    beat = IntegerField(default=0)  # counted up at each start, after changes, and hourly; with `mark` also in
-    mark = TextField(default="")  # {data_dir}/instance.state and outside it, which tells a copied or restored file
+    beat = IntegerField(default=0)  # incremented at each start, after changes, and hourly; with `mark` also in
+    mark = TextField(default="")  # {data_dir}/instance.state and outside it, to detect copied or restored files
     paused = TextField(null=True)  # why; null: publishing
-    moved = TextField(null=True)  # JSON: it is to run elsewhere from now on, as `socialpub move` left it
+    moved = TextField(null=True)  # JSON: set by `socialpub move`; the server now runs elsewhere
     seen_at = BigIntegerField(default=0)
-    key_id = TextField(null=True)  # of the master key that seals
-    client_key = TextField(null=True)  # sealed: what this server signs with where it is an OAuth client by its address
-    signing_key = TextField(null=True)  # sealed: what cursors and addresses of media are signed with
+    key_id = TextField(null=True)  # of the master key that encrypts
+    client_key = TextField(null=True)  # encrypted: the key of this server as an OAuth client with a client metadata URL
+    signing_key = TextField(null=True)  # encrypted: the key that signs cursors and media URLs
 
 
 class Organization(BaseModel):
     row: ClassVar[type[rows.OrganizationRow]]
-    number = AutoField()  # what rows of which there are many call it
+    number = AutoField()  # the reference in large tables
     id = TextField(unique=True)
     name = TextField()
     tier = TextField(default="self_host")
     created_at = BigIntegerField()
-    deleted_at = BigIntegerField(null=True)  # its rows stay for the record, until retention removes them
+    deleted_at = BigIntegerField(null=True)  # its rows stay until retention deletes them
 
 
 class Profile(BaseModel):
@@ -108,31 +108,31 @@ class User(BaseModel):
     email = TextField(unique=True)
     role = TextField()  # owner, admin, member
     password = TextField(null=True)  # argon2id
-    totp = TextField(null=True)  # the sealed secret of the app that makes their codes; null: the password is enough
-    totp_step = BigIntegerField(default=0)  # of the last code that was taken
-    zone = TextField(null=True)  # the time zone that they chose; null: that of the browser, which its session knows
+    totp = TextField(null=True)  # encrypted TOTP secret; null: no second factor
+    totp_step = BigIntegerField(default=0)  # of the last accepted code
+    zone = TextField(null=True)  # the chosen time zone; null: the browser's, stored in the session
     created_at = BigIntegerField()
 
 
 class Session(BaseModel):
-    """A signed-in browser. The id is the SHA-256 of the cookie's value."""
+    """A signed-in browser; the id is the SHA-256 of the cookie's value."""
 
     id = TextField(primary_key=True)
     user = reference_to(User, "user", index=True)
-    profile = reference_to(Profile, "profile", null=True)  # whose things the pages show; null: everybody's
+    profile = reference_to(Profile, "profile", null=True)  # the profile that the pages show; null: all
     csrf = TextField()
-    address = TextField(default="")  # where it signed in from
-    agent = TextField(default="")  # what the browser calls itself
+    address = TextField(default="")  # the client address at sign-in
+    agent = TextField(default="")  # User-Agent
     zone = TextField(null=True)  # of the browser
-    proved_at = BigIntegerField(default=0)  # when the password was last given
-    kept = TextField(null=True)  # JSON: the form that was on its way when the session before ended
+    proved_at = BigIntegerField(default=0)  # when the password was last confirmed
+    kept = TextField(null=True)  # JSON: the form that was sent when the previous session had expired
     created_at = BigIntegerField()
     seen_at = BigIntegerField()
     ends_at = BigIntegerField(index=True)
 
 
 class Device(BaseModel):
-    """A browser that has signed in before. The id is the SHA-256 of its cookie's value."""
+    """A browser that has signed in before; the id is the SHA-256 of its cookie's value."""
 
     id = TextField(primary_key=True)
     user = reference_to(User, "user", index=True)
@@ -141,14 +141,14 @@ class Device(BaseModel):
 
 
 class RecoveryCode(BaseModel):
-    """In place of an app's code, once; the id is the SHA-256 of its user and the code."""
+    """A one-time replacement of a TOTP code; the id is the SHA-256 of its user and the code."""
 
     id = TextField(primary_key=True)
     user = reference_to(User, "user", index=True)
 
 
 class Invitation(BaseModel):
-    """Somebody may become a member, by a link that works once; `digest` is the SHA-256 of its token."""
+    """An invitation to become a member, a one-time link; `digest` is the SHA-256 of its token."""
 
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
@@ -161,7 +161,7 @@ class Invitation(BaseModel):
 
 
 class RemovedUser(BaseModel):
-    """Somebody who was removed: a name for what they did, for as long as that is remembered."""
+    """The name of a removed user, for the audit log, as long as that has entries of them."""
 
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
@@ -173,7 +173,7 @@ class RemovedUser(BaseModel):
 
 
 class ApiKey(BaseModel):
-    """A key's record; `digest` is the SHA-256 of the key, the key itself is nowhere."""
+    """An API key; `digest` is its SHA-256, and the key itself is not stored."""
 
     row: ClassVar[type[rows.ApiKeyRow]]
     id = TextField(primary_key=True)
@@ -189,7 +189,7 @@ class ApiKey(BaseModel):
 
 
 class Account(BaseModel):
-    """A connected account. `secret` is sealed tokens; null once disconnected."""
+    """A connected account; `secret` is its encrypted tokens, null once disconnected."""
 
     row: ClassVar[type[rows.AccountRow]]
     number = AutoField()
@@ -202,16 +202,16 @@ class Account(BaseModel):
     status = TextField(default="active", choices=COLUMN_WORDS["AccountStatus"])
     secret = TextField(null=True)
     token_expires_at = BigIntegerField(null=True)
-    renewed_at = BigIntegerField(null=True)  # when the tokens came
-    ends_at = BigIntegerField(null=True)  # by then the owner has to connect again; null: the tokens renew themselves
-    renewal_at = BigIntegerField(null=True)  # a refresh was begun then, and its end is not known
+    renewed_at = BigIntegerField(null=True)  # when the tokens were issued
+    ends_at = BigIntegerField(null=True)  # when the owner must reconnect; null: never, the tokens are refreshed
+    renewal_at = BigIntegerField(null=True)  # start of a refresh whose outcome is unknown
     extra = TextField(default="{}")
-    attention = TextField(null=True)  # JSON {code, message, at}: what the platform refuses, though the token is good
-    renewals = TextField(null=True)  # JSON: when the last renewals were asked for
-    renewal_refused_at = BigIntegerField(null=True)  # when one was refused as if the app's own credentials were wrong
-    renewing = TextField(null=True)  # the run that is asking for new tokens now, which nobody else does meanwhile
-    renewing_until = BigIntegerField(null=True)  # for so long: a run that has died keeps nobody waiting for ever
-    revoked_reason = TextField(null=True)  # why its authorization is over, while it is
+    attention = TextField(null=True)  # JSON {code, message, at}: a refusal although the token is valid
+    renewals = TextField(null=True)  # JSON: the times of the last refreshes
+    renewal_refused_at = BigIntegerField(null=True)  # when a refresh was refused as if the app's credentials were wrong
+    renewing = TextField(null=True)  # the run that refreshes the tokens now, exclusively
+    renewing_until = BigIntegerField(null=True)  # when that lock expires, in case the run has died
+    revoked_reason = TextField(null=True)  # why its authorization ended, while it has
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
     disconnected_at = BigIntegerField(null=True)
@@ -224,21 +224,21 @@ class Account(BaseModel):
 
 
 class PlatformApp(BaseModel):
-    """The app that this server is registered as at a platform, typed in by an owner. The id is the platform's name."""
+    """The app registered at a platform, entered by an owner; the id is the platform's name."""
 
     row: ClassVar[type[rows.PlatformAppRow]]
     id = TextField(primary_key=True)
     client_id = TextField()
-    secret = TextField()  # sealed
-    known_at = BigIntegerField(null=True)  # when the platform last said that it knows the app; null: it has not
+    secret = TextField()  # encrypted
+    known_at = BigIntegerField(null=True)  # when the platform last confirmed the app; null: never
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
 
 
 class ConnectAttempt(BaseModel):
-    """An account about to be connected. The id is the SHA-256 of the state that the platform sends back.
+    """A connection in progress; the id is the SHA-256 of the OAuth state.
 
-    `session` is the SHA-256 of the session's CSRF token; `choices` are sealed accounts, of which the owner picks.
+    `session` is the SHA-256 of the session's CSRF token; `choices` are encrypted accounts, of which the owner picks.
     """
 
     row: ClassVar[type[rows.ConnectAttemptRow]]
@@ -247,7 +247,7 @@ class ConnectAttempt(BaseModel):
     organization = reference_to(Organization, "organization")
     profile = reference_to(Profile, "profile")
     platform = TextField()
-    secret = TextField()  # sealed: the PKCE verifier and what else the exchange needs
+    secret = TextField()  # encrypted: the PKCE verifier and other data of the token exchange
     used_at = BigIntegerField(null=True)
     choices = TextField(null=True)
     created_at = BigIntegerField()
@@ -255,7 +255,10 @@ class ConnectAttempt(BaseModel):
 
 
 class Media(BaseModel):
-    """A stored file's record; the bytes are `{data_dir}/media/{2 characters}/{sha256}`, shared by equal files."""
+    """A stored file.
+
+    The bytes are in `{data_dir}/media/{2 characters}/{sha256}`, shared by equal files.
+    """
 
     row: ClassVar[type[rows.MediaRow]]
     id = TextField(primary_key=True)
@@ -276,7 +279,7 @@ class Media(BaseModel):
     has_audio = BooleanField(null=True)
     alt_text = TextField(null=True)
     created_at = BigIntegerField()
-    used_at = BigIntegerField(default=0)  # when a post needed it last, or is to
+    used_at = BigIntegerField(default=0)  # when a post last used it, or will
     deleted_at = BigIntegerField(null=True)
 
     class Meta:
@@ -286,7 +289,7 @@ class Media(BaseModel):
 Media.add_index(Media.index(Media.used_at, name="media_used").where(SQL("deleted_at IS NULL")))
 Media.add_index(Media.index(Media.size_bytes, name="media_kept").where(SQL("deleted_at IS NULL")))
 Media.add_index(Media.index(Media.deleted_at, name="media_gone").where(SQL("deleted_at IS NOT NULL")))
-Media.add_index(  # `size_bytes > 0` keeps SQLite from taking it for asset ids of an organization
+Media.add_index(  # `size_bytes > 0` keeps SQLite from using it to find ids of an organization
     Media.index(Media.organization, Media.size_bytes, name="media_held").where(
         SQL("deleted_at IS NULL AND size_bytes > 0")
     )
@@ -306,10 +309,10 @@ class Batch(BaseModel):
 
 
 class Post(BaseModel):
-    """One target of one batch: the public row of the post log, and what publishing it needs."""
+    """One target of a batch: the public row of the post log, and the data to publish it."""
 
     row: ClassVar[type[rows.PostRow]]
-    number = AutoField()  # in the order of the commits: the searchable text is filed under it (`search.py`)
+    number = AutoField()  # in the order of the commits; the rowid of the search index (`search.py`)
     id = TextField(unique=True)
     organization = number_reference_to(Organization, "organization")
     profile = number_reference_to(Profile, "profile")
@@ -319,13 +322,13 @@ class Post(BaseModel):
     position = IntegerField()
     status = TextField(choices=COLUMN_WORDS["PostStatus"])
     text = TextField()
-    text_fold = TextField()  # for searching (`folding.fold`); empty where `lower(text)` is that
-    media = TextField()  # the items as mediaRefs shows them
+    text_fold = TextField()  # for searching (`casefold.fold`); "" if equal to `lower(text)`
+    media = TextField()  # the items as in mediaRefs
     options = TextField()
     first_comment = TextField(null=True)
     scheduled_at = BigIntegerField(null=True)
     next_attempt_at = BigIntegerField(null=True)
-    due_at = BigIntegerField(null=True)  # of the newest attempt, where that is neither scheduled_at nor created_at
+    due_at = BigIntegerField(null=True)  # of the latest attempt, if neither scheduled_at nor created_at
     published_at = BigIntegerField(null=True)
     platform_uri = TextField(null=True)
     platform_cid = TextField(null=True)
@@ -335,16 +338,16 @@ class Post(BaseModel):
     error = TextField(null=True)
     error_code = TextField(null=True)
     warnings = TextField(default="[]")
-    attempts = IntegerField(default=0)  # begun so far
-    tries = IntegerField(default=0)  # of them, since a person last asked for it
-    draft_at = BigIntegerField(null=True)  # minted at the first claim, with draft_nonce: what the platform's keys are
-    draft_nonce = BigIntegerField(null=True)  # made of, the same in every attempt
-    saved = TextField(null=True)  # what `prepare` wants back
+    attempts = IntegerField(default=0)  # started so far
+    tries = IntegerField(default=0)  # of them, since the last manual retry
+    draft_at = BigIntegerField(null=True)  # set at the first claim, with draft_nonce: the platform's keys are
+    draft_nonce = BigIntegerField(null=True)  # made of them, the same ones in every attempt
+    saved = TextField(null=True)  # state that `prepare` gets back
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
 
     class Meta:
-        # Where the log's order is asked for, every one has the number after the time: SQLite adds it to each entry.
+        # Each index continues with the rowid (`number`), so it also gives the order of the post log.
         indexes = (
             (("organization", "created_at"), False),
             (("profile", "created_at"), False),
@@ -356,7 +359,7 @@ class Post(BaseModel):
         )
 
 
-for _owner in (Post.organization, Post.profile):  # the post log probes one of them for each combination of a filter
+for _owner in (Post.organization, Post.profile):  # the post log probes one per combination of filters
     Post.add_index(
         Post.index(
             _owner,
@@ -372,7 +375,7 @@ for _owner in (Post.organization, Post.profile):  # the post log probes one of t
             SQL("status IN ('failed', 'rejected')")
         )
     )
-# SQLite takes these for a statement that has the same condition in the same words (`statements/sweeps.py`).
+# SQLite uses these only for statements with the identical condition (`queries/maintenance.py`).
 _IS_OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
 Post.add_index(
     Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_IS_OPEN)
@@ -386,11 +389,11 @@ Post.add_index(
 
 
 class Attempt(BaseModel):
-    """One run of the publishing protocol for a post, as GET /v1/posts/{id} shows it."""
+    """One run of the publishing protocol for a post, as in GET /v1/posts/{id}."""
 
     row: ClassVar[type[rows.AttemptRow]]
-    place = AutoField()  # in the order of their beginnings
-    id = UuidField()  # which is shown, and nobody asks for
+    place = AutoField()  # in the order of their starts
+    id = UuidField()  # shown, but never looked up
     post = number_reference_to(Post, "post")
     number = IntegerField()
     started_at = BigIntegerField()
@@ -405,32 +408,32 @@ class Attempt(BaseModel):
 
 
 class Intent(BaseModel):
-    """What was about to be sent, written before it was: append-only but for its outcome.
+    """A send to a platform, recorded before it happens; append-only except for its outcome.
 
-    At most one open intent for a post and step; one remote post belongs to one intent of its account.
+    At most one open intent per post and step; a remote post belongs to one intent of its account.
     """
 
     row: ClassVar[type[rows.IntentRow]]
     id = AutoField()
     post = number_reference_to(Post, "post")
-    attempt = IntegerField()  # the number of that attempt of the post
+    attempt = IntegerField()  # the number of the post's attempt
     account = number_reference_to(Account, "account")
     step = TextField()  # publish, comment
     number = IntegerField()
-    plan = TextField()  # JSON; emptied once its post is published
+    plan = TextField()  # JSON; "" once its post is published
     epoch = IntegerField()
     intent_at = BigIntegerField()
-    sent_at = BigIntegerField(null=True)  # of the newest send
+    sent_at = BigIntegerField(null=True)  # of the latest send
     sends = IntegerField(default=0)
     looks = IntegerField(default=0)
-    answered = BooleanField(default=False)  # every send so far got an answer, only not a clear one
-    refusal = TextField(null=True)  # the error that it ends with once looking has shown that nothing is there
+    answered = BooleanField(default=False)  # every send so far got a response, but an ambiguous one
+    refusal = TextField(null=True)  # the error to end with if a look-up finds no post
     outcome = TextField(null=True)  # null: open
-    remote = BigIntegerField(null=True)  # the remote post, by the hash of its id (`intents.remote_of`)
+    remote = BigIntegerField(null=True)  # the hash of the remote post's id
     result = TextField(null=True)
     evidence = TextField(null=True)
     settled_at = BigIntegerField(null=True)
-    settled_by = TextField(null=True)  # a person's decision
+    settled_by = TextField(null=True)  # the user who settled it
 
     class Meta:
         indexes = ((("post", "step", "number"), True),)
@@ -444,7 +447,7 @@ Intent.add_index(Intent.index(Intent.account, name="intent_unknown").where(SQL("
 
 
 class EventTypeField(IntegerField):  # type: ignore[misc]
-    """A type of event, of which the row has the number."""
+    """The type of an event, stored as its number."""
 
     def db_value(self, value: str) -> int:
         return events.TYPE_NUMBERS[value]
@@ -454,21 +457,21 @@ class EventTypeField(IntegerField):  # type: ignore[misc]
 
 
 class Event(BaseModel):
-    """What happened, in the order in which it was committed; webhooks and /v1/events read it.
+    """An event in the order of the commits, for webhooks and /v1/events.
 
-    There are two of each post and more: what their post and its batch tell, or the row's number and time, is not kept.
+    There are at least two per post, so data that its post, its batch or this row's other columns imply are not stored.
     """
 
-    number = AutoField()  # with the time and the organization its id (`eventlog.id_of`)
+    number = AutoField()  # gives the id, with the time and the organization
     organization = reference_to(Organization, "organization", field="number")
     profile = reference_to(Profile, "profile", null=True)
     type = EventTypeField()
-    # Its number. Whose profile it is then, and that column is empty. No reference, for which all events are read when a
-    # post goes.
+    # The number of its post; `profile` is then null, as the post implies it. No foreign key: deleting a post would scan
+    # all events.
     post = BigIntegerField(null=True)
-    scheduled_at = BigIntegerField(null=True)  # when its post was to go out, where that is told and `data` is empty
-    data = TextField(null=True)  # JSON; null where the row of its post tells it (`events.kept_of`)
-    request_id = TextField(null=True)  # of a post's event, where that is not the one that made its batch
+    scheduled_at = BigIntegerField(null=True)  # of its post, for types with that field, if `data` is null
+    data = TextField(null=True)  # JSON; null if the post's row implies it
+    request_id = TextField(null=True)  # of a post's event, if not the request of its batch
     created_at = BigIntegerField()
 
     class Meta:
@@ -479,20 +482,20 @@ Event.add_index(Event.index(Event.post, name="event_error").where(SQL(events.HAS
 
 
 class WebhookEndpoint(BaseModel):
-    """An address that events are sent to. `secret` and the one before it are sealed."""
+    """A URL that events are sent to; `secret` and the previous one are encrypted."""
 
     row: ClassVar[type[rows.WebhookEndpointRow]]
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
     profile = reference_to(Profile, "profile", null=True)
     url = TextField()
-    events = TextField(default="[]")  # JSON: the types that are sent; none named: all
+    events = TextField(default="[]")  # JSON: the types to send; []: all
     description = TextField(null=True)
     active = BooleanField(default=True)
     secret = TextField()
     previous_secret = TextField(null=True)
-    previous_until = BigIntegerField(null=True)  # it signs too, until then
-    # Deliveries that were refused with the newer secret and accepted with that one.
+    previous_until = BigIntegerField(null=True)  # until then the previous secret signs, too
+    # Deliveries that were refused with the new secret and accepted with the previous one.
     previous_accepted = IntegerField(default=0)
     failing_since = BigIntegerField(null=True)  # every delivery since then has failed
     last_delivery_at = BigIntegerField(null=True)
@@ -503,7 +506,7 @@ class WebhookEndpoint(BaseModel):
 
 
 class WebhookDelivery(BaseModel):
-    """One event on its way to one endpoint: written with the event, delivered from here."""
+    """An outbox entry: one event for one endpoint, written together with the event."""
 
     number = AutoField()
     id = TextField(unique=True)
@@ -512,10 +515,10 @@ class WebhookDelivery(BaseModel):
     profile = reference_to(Profile, "profile", null=True)
     event = reference_to(Event, "event", field="number", index=True)
     type = TextField()
-    post = TextField(null=True)  # of one post they go out in order, while none is tried again
+    post = TextField(null=True)  # a post's deliveries go out in order, unless one is retried
     status = TextField(default="pending", choices=COLUMN_WORDS["DeliveryStatus"])
     attempts = IntegerField(default=0)
-    tries = IntegerField(default=0)  # of them, since it was last asked for
+    tries = IntegerField(default=0)  # of them, since the last manual resend
     next_attempt_at = BigIntegerField(null=True)
     last_status_code = IntegerField(null=True)
     last_error = TextField(null=True)
@@ -534,7 +537,7 @@ WebhookDelivery.add_index(
 
 
 class WebhookAttempt(BaseModel):
-    """One call to an endpoint and what it answered."""
+    """One call of an endpoint, and its response."""
 
     id = TextField(primary_key=True)
     delivery = reference_to(WebhookDelivery, "delivery", field="number", index=True)
@@ -546,7 +549,7 @@ class WebhookAttempt(BaseModel):
 
 
 class NotificationChannel(BaseModel):
-    """Where people of an organization are told. `secret` says where, sealed; `shown` what of that may be seen."""
+    """A channel for notifications: `secret` is its encrypted target, `shown` the visible part."""
 
     row: ClassVar[type[rows.NotificationChannelRow]]
     id = TextField(primary_key=True)
@@ -554,7 +557,7 @@ class NotificationChannel(BaseModel):
     profile = reference_to(Profile, "profile", null=True)
     kind = TextField()
     shown = TextField()  # JSON
-    events = TextField(default="[]")  # JSON: the types that are told; none named: those that need somebody
+    events = TextField(default="[]")  # JSON: the types to send; []: those that need attention
     description = TextField(null=True)
     active = BooleanField(default=True)
     secret = TextField()
@@ -567,7 +570,7 @@ class NotificationChannel(BaseModel):
 
 
 class Notification(BaseModel):
-    """A message to people about one cause: written with what has happened, sent from here."""
+    """An outbox entry: a message to people about one cause, written together with the event."""
 
     number = AutoField()
     id = TextField(unique=True)
@@ -575,12 +578,12 @@ class Notification(BaseModel):
     organization = reference_to(Organization, "organization")
     profile = reference_to(Profile, "profile", null=True)
     type = TextField()
-    cause = TextField()  # what several have in common, so that one message tells of them
-    data = TextField()  # JSON: of the first of them
-    count = IntegerField(default=1)  # how many they are
-    follows = BooleanField(default=False)  # a message about this cause went before
+    cause = TextField()  # events of one cause share a message
+    data = TextField()  # JSON: of the first event
+    count = IntegerField(default=1)  # of events
+    follows = BooleanField(default=False)  # a message about this cause was sent before
     window_ms = BigIntegerField()
-    ends_at = BigIntegerField()  # until then, more of the cause is told in one message that follows
+    ends_at = BigIntegerField()  # until then, further events of the cause are collected for one later message
     status = TextField(default="pending", choices=COLUMN_WORDS["DeliveryStatus"])
     attempts = IntegerField(default=0)
     next_attempt_at = BigIntegerField(null=True)
@@ -601,7 +604,7 @@ Notification.add_index(
 
 
 class IdempotencyRecord(BaseModel):
-    """An Idempotency-Key and the answer it replays; `id` is the SHA-256 of its whole scope."""
+    """An Idempotency-Key and the response to replay; the id is the SHA-256 of its scope."""
 
     row: ClassVar[type[rows.IdempotencyRecordRow]]
     id = TextField(primary_key=True)
@@ -627,9 +630,9 @@ IdempotencyRecord.add_index(
 
 
 class UnacknowledgedRequest(BaseModel):
-    """A request without an Idempotency-Key that was accepted, and whose answer may not have been heard."""
+    """An accepted request without an Idempotency-Key whose response may not have arrived."""
 
-    id = TextField(primary_key=True)  # what all equal requests have in common, the run that took it, and its number
+    id = TextField(primary_key=True)  # the hash of the request, the server run, and a number
     batch = TextField()
     created_at = BigIntegerField()
 
@@ -639,7 +642,7 @@ class UnacknowledgedRequest(BaseModel):
 
 
 class Usage(BaseModel):
-    """Posts accepted in a calendar month, and which notices have gone out."""
+    """The posts accepted in a calendar month, and the notices sent."""
 
     organization = reference_to(Organization, "organization")
     period = TextField()  # YYYY-MM, UTC
@@ -652,7 +655,7 @@ class Usage(BaseModel):
 
 
 class Subscription(BaseModel):
-    """What somebody pays for at Lemon Squeezy, whose id it has."""
+    """A subscription at Lemon Squeezy; the id is Lemon Squeezy's."""
 
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
@@ -664,10 +667,13 @@ class Subscription(BaseModel):
 
 
 class BillingWebhook(BaseModel):
-    """The newest notice of one name about a subscription: `said_at` is by the sender's clock."""
+    """The latest billing webhook of one name for a subscription.
+
+    `said_at` is the sender's time.
+    """
 
     organization = reference_to(Organization, "organization")
-    subscription = TextField()  # its payments may be told of before it is
+    subscription = TextField()  # no foreign key: webhooks about payments may arrive before its own
     kind = TextField()  # subscription, invoice: each has its own order
     name = TextField()
     said_at = BigIntegerField()
@@ -678,7 +684,7 @@ class BillingWebhook(BaseModel):
 
 
 class VersionNotice(BaseModel):
-    """That an organization was told of the end of a version of a platform's API: once, however long ago."""
+    """A notice to an organization about the end of an API version, sent only once."""
 
     organization = reference_to(Organization, "organization")
     platform = TextField()
@@ -691,7 +697,7 @@ class VersionNotice(BaseModel):
 
 
 class VersionCheck(BaseModel):
-    """What a platform last said to the pinned version of its API, and to the next one: one row for each platform."""
+    """A platform's last response to its pinned API version and the next one."""
 
     platform = TextField(primary_key=True)
     pin = TextField()
@@ -706,7 +712,10 @@ class VersionCheck(BaseModel):
 
 
 class AuditEntry(BaseModel):
-    """Who did what, on what, when and from where; ids without references, for it outlasts what it tells of."""
+    """An action of a user, key or command: on which object, when and from where.
+
+    Without foreign keys, as it outlasts the objects.
+    """
 
     number = AutoField()
     at = BigIntegerField()
@@ -729,39 +738,39 @@ AuditEntry.add_index(
     )
 )
 
-# --- Rows by their id -------------------------------------------------------------------------------------------
+# --- Finding rows -------------------------------------------------------------------------------------------
 
 
 def find_row(model: HasRowType[R], id: object) -> R | None:
-    """The row with this id, or None: what `.dicts().first()` gives.
+    """Return the row with this id, or None.
 
-    That builds its SQL anew each time, which takes a hundred times as long as running it.
+    peewee's `.dicts().first()` builds its SQL for each call, which takes a hundred times as long as running it.
     """
     table = cast(Any, model)
     sql, fields = _select_by_id(table)
-    found = table._meta.database.execute_sql(sql, (table._meta.fields["id"].db_value(id),)).fetchone()
-    if found is None:
+    record = table._meta.database.execute_sql(sql, (table._meta.fields["id"].db_value(id),)).fetchone()
+    if record is None:
         return None
-    return cast(R, {field.name: field.python_value(value) for field, value in zip(fields, found, strict=True)})
+    return cast(R, {field.name: field.python_value(value) for field, value in zip(fields, record, strict=True)})
 
 
 def get_row(model: HasRowType[R], id: object) -> R:
-    """The same of a row that is there; `model.DoesNotExist` where it is not."""
-    found = find_row(model, id)
-    if found is None:
+    """Return the row with this id; raise `model.DoesNotExist` if there is none."""
+    record = find_row(model, id)
+    if record is None:
         table = cast(Any, model)
         raise table.DoesNotExist(f"{table._meta.table_name} has no row {id}")
-    return found
+    return record
 
 
 def find_rows(model: HasRowType[R], *conditions: Any, order: Any = None) -> list[R]:
-    """The rows for which all the conditions hold, whole."""
+    """Return the rows that meet all conditions."""
     query = cast(Any, model).select().where(*conditions)
     return list((query if order is None else query.order_by(order)).dicts())
 
 
 def find_row_where(model: HasRowType[R], *conditions: Any) -> R | None:
-    """The one such row, or None."""
+    """Return the only row that meets all conditions, or None."""
     return cast("R | None", cast(Any, model).select().where(*conditions).dicts().first())
 
 
@@ -811,14 +820,14 @@ TABLES = (
 
 
 def check_columns(path: Path) -> None:
-    """StartError unless every table of the migrated file has its columns.
+    """Raise StartError unless every table of the migrated file has its columns.
 
-    A bit that flips in the schema's own text renames a column; SQLite's checks find nothing wrong with that.
+    A flipped bit in the schema's text renames a column, which SQLite's checks do not detect.
     """
     try:
         with contextlib.closing(sqlite3.connect(path)) as connection:
             why = next((why for table in TABLES if (why := _find_missing_column(connection, table._meta))), "")
-    except sqlite3.DatabaseError as error:  # also for a name that is no text any more
+    except sqlite3.DatabaseError as error:  # also for a name that is no longer valid text
         why = f"its schema cannot be read: {error}"
     if why:
         raise StartError(f"{path} is damaged ({why}). Put a backup in its place.")
@@ -826,6 +835,6 @@ def check_columns(path: Path) -> None:
 
 def _find_missing_column(connection: sqlite3.Connection, table: Any) -> str:
     name = table.table_name
-    there = {row[1] for row in connection.execute(f"PRAGMA table_info('{name}')")}
-    missing = sorted({field.column_name for field in table.sorted_fields} - there)
+    columns = {row[1] for row in connection.execute(f"PRAGMA table_info('{name}')")}
+    missing = sorted({field.column_name for field in table.sorted_fields} - columns)
     return f"table {name} has no column {missing[0]}" if missing else ""

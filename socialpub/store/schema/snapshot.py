@@ -1,7 +1,7 @@
-"""Reading a database of any schema, also one that is not migrated yet, and a consistent copy of it in a file.
+"""Reads from a database of any schema, also an outdated one, and consistent copies.
 
-`Database` needs the newest schema. What a start or a backup has to know of an older file is read here, by the tables
-and columns that the file has.
+`Database` needs the latest schema. A start or a backup reads older files here, by the tables and columns that they
+have.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _MEDIA_HASHES = "SELECT DISTINCT sha256 FROM media WHERE deleted_at IS NULL"
 
 
 class SnapshotSource(Protocol):
-    """Runs a function with a connection that sees one consistent snapshot, and returns its result."""
+    """Calls a function with a connection that sees one consistent snapshot."""
 
     def __call__(self, run: Callable[[sqlite3.Connection], T]) -> T: ...
 
 
 def from_server(database: Database) -> SnapshotSource:
-    """The open database of this process."""
+    """Return a source on the open database of this process."""
 
     def read(run: Callable[[sqlite3.Connection], T]) -> T:
         return database.read(lambda: run(proxy.connection())).result()
@@ -41,11 +41,14 @@ def from_server(database: Database) -> SnapshotSource:
 
 
 def from_file(path: Path) -> SnapshotSource:
-    """A database file of any schema, beside a running server or without one. StartError where it cannot be read."""
+    """Return a source on a database file of any schema, with or without a running server.
+
+    The source raises StartError if the file cannot be read.
+    """
 
     def read(run: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            with _open(path, "rw") as connection:  # what leaves last takes the log and its index away
+            with _open(path, "rw") as connection:  # rw: the last connection must delete `-wal` and `-shm`
                 connection.execute("PRAGMA query_only = 1")
                 connection.execute("BEGIN")
                 return run(connection)
@@ -58,19 +61,19 @@ def from_file(path: Path) -> SnapshotSource:
 
 
 def find_media_hashes(connection: sqlite3.Connection) -> set[str]:
-    """The hashes of the files that the database needs."""
+    """Return the hashes of the media files that the database needs."""
     return {row[0] for row in connection.execute(_MEDIA_HASHES)}
 
 
 def find_required_keys(connection: sqlite3.Connection) -> set[str]:
-    """The ids of the master keys that something lasting was sealed with."""
-    found = set[str]()
+    """Return the ids of the master keys with which lasting secrets are encrypted."""
+    keys = set[str]()
     if _has_column(connection, "instance", "key_id"):
-        found |= {row[0] for row in connection.execute(encrypted_columns.FIND_MASTER_KEY_ID)}
+        keys |= {row[0] for row in connection.execute(encrypted_columns.FIND_MASTER_KEY_ID)}
     for each in encrypted_columns.ENCRYPTED_COLUMNS:
         if each.lasting and _has_column(connection, each.table, each.column):
-            found |= {row[0] for row in connection.execute(each.keys)}
-    return {key for key in found if key}
+            keys |= {row[0] for row in connection.execute(each.keys)}
+    return {key for key in keys if key}
 
 
 def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
@@ -78,18 +81,18 @@ def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool
 
 
 def read_media_hashes(path: Path) -> set[str]:
-    """`find_media_hashes` of a file that nobody has open."""
+    """Return `find_media_hashes` of a file that is not open."""
     with _open(path, "ro") as connection:
         return find_media_hashes(connection)
 
 
-def copy(connection: sqlite3.Connection, target: Path, told: ProgressCallback) -> None:
-    """What a connection sees, as a file that begins paused wherever it is opened."""
-    upgrade_backup.copy(connection, target, told)
+def copy(connection: sqlite3.Connection, target: Path, report: ProgressCallback) -> None:
+    """Copy the snapshot of a connection to a file, which starts paused."""
+    upgrade_backup.copy(connection, target, report)
 
 
 def read_newest_migration(path: Path) -> str:
-    """The schema of a database file that nobody has open; sqlite3.Error for what is no such file."""
+    """Return the schema of a file that is not open; raise sqlite3.Error for other files."""
     with _open(path, "ro") as connection:
         return str(connection.execute("SELECT max(name) FROM schema_migration").fetchone()[0])
 

@@ -1,7 +1,7 @@
-"""The database as it was before an upgrade: a copy beside it, looked through before anything is changed.
+"""Copies of the database from before an upgrade, checked before anything is changed.
 
-It is named after the first migration that it does not have. Wherever it is opened it begins paused: what it calls
-queued may have been published since. `docs/running.md` says how it is put back.
+A copy is named after the first migration that it lacks. It starts paused wherever it is opened, since its queued posts
+may have been published since. `docs/running.md` explains how to restore it.
 """
 
 from __future__ import annotations
@@ -22,58 +22,58 @@ from socialpub.store.engine.locks import StartError, list_files, remove_files, u
 
 log = logging.getLogger("socialpub.store")
 
-PAGES = 2048  # copied between two reports
+PAGES = 2048  # copied between two progress reports
 SPARE_BYTES = 16 * 1024 * 1024
 ProgressCallback = Callable[[int, int], None]
-"""How much of how much has been done."""
+"""Called with the numbers of pages that are done, and in total."""
 
 
-def copy(source: sqlite3.Connection, target: Path, told: ProgressCallback = lambda done, total: None) -> None:
-    """What a connection sees, as a file that begins paused wherever it is opened."""
+def copy(source: sqlite3.Connection, target: Path, report: ProgressCallback = lambda done, total: None) -> None:
+    """Copy the snapshot of a connection to a file, which starts paused."""
     private_files.create_if_missing(target)
-    with contextlib.closing(sqlite3.connect(target)) as fresh:
-        source.backup(fresh, pages=PAGES, progress=lambda _, left, total: told(total - left, total))
-        fresh.execute("PRAGMA journal_mode = delete")
-        fresh.execute("UPDATE instance SET paused = 'restored', moved = NULL")  # a copy was not moved on purpose
-        fresh.commit()
+    with contextlib.closing(sqlite3.connect(target)) as copied:
+        source.backup(copied, pages=PAGES, progress=lambda _, left, total: report(total - left, total))
+        copied.execute("PRAGMA journal_mode = delete")
+        copied.execute("UPDATE instance SET paused = 'restored', moved = NULL")  # a copy is not the moved server
+        copied.commit()
 
 
 def checkpoint(path: Path) -> None:
-    """A file that nobody has open, without a log beside it."""
+    """Checkpoint a file that is not open, and remove its WAL."""
     with contextlib.closing(sqlite3.connect(path)) as found:
         found.execute("PRAGMA journal_mode = delete")
 
 
-def create(database: Path, first: str, most: int) -> None:
-    """Copy the database before its first missing migration is applied, and keep so many such copies.
+def create(database: Path, first: str, limit: int) -> None:
+    """Copy the database before its first missing migration is applied; keep `limit` copies.
 
-    StartError, and nothing is left of it, when there is no room for it or the copy is damaged. An upgrade that was cut
-    short and goes on has its copy already.
+    Raise StartError, and leave no file, if there is no space or the copy is damaged. An interrupted upgrade that
+    continues has its copy already.
     """
     real = Path(os.path.realpath(database))
-    place = _get_path(real, first)
+    target = _get_path(real, first)
     if (now := _read_progress(real)) and any(
-        _read_progress(kept) == now for kept in _list_copies(real) if kept < place
+        _read_progress(other) == now for other in _list_copies(real) if other < target
     ):
         return
     _check_space(real)
-    log.info("%s is copied to %s before it is brought to the newest schema", database, place)
-    part = real.with_name(f".{place.name}.part")
+    log.info("copying %s to %s before the schema is upgraded", database, target)
+    part = real.with_name(f".{target.name}.part")
     try:
         _make_copy(real, part)
         directories.sync(real.parent)
         fault_injection.hit("upgrade.copied")
-        os.replace(part, place)
+        os.replace(part, target)
         directories.sync(real.parent)
     except (sqlite3.Error, OSError) as error:
-        raise unusable_error(place, error) from error
+        raise unusable_error(target, error) from error
     finally:
         remove_files(part)
-    _delete_oldest(real, most)
+    _delete_oldest(real, limit)
 
 
 def remove_leftovers(database: Path) -> None:
-    """Remove what killed upgrades left of their copies, whichever they were; the writer lock is held."""
+    """Delete unfinished copies of killed upgrades; the caller holds the writer lock."""
     real = Path(os.path.realpath(database))
     for left in real.parent.glob(f".{real.stem}-before-[0-9][0-9][0-9][0-9]_*{real.suffix}.part*"):
         left.unlink(missing_ok=True)
@@ -84,25 +84,28 @@ def _get_path(real: Path, first: str) -> Path:
 
 
 def _list_copies(real: Path) -> list[Path]:
-    """The copies that are there, the oldest schema first."""
+    """Return the existing copies, the oldest schema first."""
     return sorted(real.parent.glob(f"{real.stem}-before-[0-9][0-9][0-9][0-9]_*{real.suffix}"))
 
 
 def _read_progress(path: Path) -> object:
-    """How far the servers on a file have come; none: None. What a server has written to since has another."""
+    """Return how far the servers on a file have come; None if none ran.
+
+    It changes with each server run that writes to the file.
+    """
     with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as found:
         return found.execute("SELECT epoch, beat, mark, seen_at FROM instance").fetchone()
 
 
 def _check_space(real: Path) -> None:
-    """A copy, and as much again: a migration may write most of the file anew."""
+    """Check the space for the copy and as much again: a migration may rewrite most of the file."""
     needed = 2 * sum(path.stat().st_size for path in list_files(real)[:2] if path.exists()) + SPARE_BYTES
     free = shutil.disk_usage(real.parent).free
     if free < needed:
         raise StartError(
-            f"{real} is to be brought to a newer schema, and a copy of it is made first. Both need "
+            f"{real} needs a schema upgrade, and is copied first. Copy and upgrade need "
             f"{_format_megabytes(needed)}, and {real.parent} has {_format_megabytes(free)} left. Nothing was changed. "
-            "Make room, or make a backup with the former version and set backup.before_upgrade = 0."
+            "Free some space, or make a backup with the previous version and set backup.before_upgrade = 0."
         )
 
 
@@ -111,7 +114,7 @@ def _format_megabytes(size: int) -> str:
 
 
 def _make_copy(real: Path, part: Path) -> None:
-    """A whole copy, on the disk; StartError for one that is not."""
+    """Make a complete and synced copy; raise StartError if it is not intact."""
     remove_files(part)
     with contextlib.closing(sqlite3.connect(real)) as source:
         copy(source, part)
@@ -122,7 +125,7 @@ def _make_copy(real: Path, part: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _delete_oldest(real: Path, most: int) -> None:
-    for path in _list_copies(real)[:-most]:
+def _delete_oldest(real: Path, limit: int) -> None:
+    for path in _list_copies(real)[:-limit]:
         path.unlink(missing_ok=True)
-        log.info("%s was removed: there are %d newer ones", path, most)
+        log.info("deleted the old copy %s; the %d newest copies stay", path, limit)

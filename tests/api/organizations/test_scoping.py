@@ -84,7 +84,7 @@ def delivery(world: RequestCast, person: Person) -> str:
     service, ends = world.server.service, {"status": "failed", "next_attempt_at": None}
     for _ in range(2):  # nothing more is begun; then what was under way has told of itself
         service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
-        assert wait_for(lambda: not service.executors.delivering.busy, 30)
+        assert wait_for(lambda: not service.executors.delivering.is_busy, 30)
     return found
 
 

@@ -67,7 +67,7 @@ def test_lists_in_the_environment_are_json(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_list_in_the_environment_that_is_no_json_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOCIALPUB_WEBHOOKS__ALLOWED_HOSTS", '["n8n"]')
     monkeypatch.setenv(f"SOCIALPUB_{name}", "10.0.0.1")
-    with pytest.raises(ConfigError, match=rf"^SOCIALPUB_{name} in the environment: lists and tables are JSON, and"):
+    with pytest.raises(ConfigError, match=rf"^SOCIALPUB_{name} in the environment: lists and tables must be"):
         config.load()
 
 

@@ -63,7 +63,7 @@ def test_the_certificate_must_be_that_of_the_host_and_trusted(tmp_path: Path, se
             smtp._load_ssl_context.cache_clear()
             handed = hand(server(room.port, security, ca_file=room.ca_file if trusted else "", login=True))
         assert (handed.error, handed.kind, handed.final) == (
-            "No secure connection to the mail server came about.",
+            "The TLS connection to the mail server failed.",
             "smtp_tls",
             False,
         )
@@ -96,7 +96,7 @@ def test_a_refusal_of_the_message_is_final_when_the_server_says_so(
     with running_mail_server(tmp_path) as room:
         room.refusal = {who: said}
         handed = hand(server(room.port))
-    assert (handed.code, handed.said, handed.final) == (int(said[:3]), said[4:], final)
+    assert (handed.code, handed.reply, handed.final) == (int(said[:3]), said[4:], final)
     assert handed.kind == f"smtp_{said[0]}xx"
     assert room.got == []
 

@@ -43,7 +43,7 @@ def send(service: AppContext, to: str, message: Message, reference: str) -> Call
         build_message(service, to, message, reference),
         deadline=settings.webhooks.timeout,
     )
-    response = redaction.remove_secrets(submission.said, (settings.smtp.password,))[:RESPONSE_BYTES_MAX]
+    response = redaction.remove_secrets(submission.reply, (settings.smtp.password,))[:RESPONSE_BYTES_MAX]
     return CallResult(submission.code, submission.error, submission.kind, submission.final, response or None)
 
 

@@ -148,7 +148,7 @@ def test_the_order_has_the_known_one_first_and_the_families_by_turns(addresses: 
     known = data.draw(st.sampled_from(addresses)) if addresses else ""
     if known:
         reached.remember("host", 443, addresses, known)
-    found = reached.ordered("host", 443, addresses)
+    found = reached.sort("host", 443, addresses)
     assert found[:1] == ([known] if known else [])
     assert len(found) == len(set(found)) == min(len(addresses), network.ADDRESSES_MAX)
     assert set(found) <= set(addresses)
@@ -164,8 +164,8 @@ def test_so_many_names_are_remembered_and_no_more() -> None:
     for number in range(network.REMEMBERED_MAX + 10):
         reached.remember(f"host{number}", 443, ["192.0.2.1", "192.0.2.2"], "192.0.2.2")
     assert len(reached._addresses) == network.REMEMBERED_MAX
-    assert reached.ordered("host0", 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"
+    assert reached.sort("host0", 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"
     newest = f"host{network.REMEMBERED_MAX + 9}"
-    assert reached.ordered(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.2"
+    assert reached.sort(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.2"
     reached.remember(newest, 443, ["192.0.2.1", "192.0.2.2"], "192.0.2.1")
-    assert reached.ordered(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"
+    assert reached.sort(newest, 443, ["192.0.2.1", "192.0.2.2"])[0] == "192.0.2.1"

@@ -30,7 +30,7 @@ def test_the_kind_of_the_nearest_mount_decides(kind: str, is_network: bool, poin
     said = find_network_problem(Path("/srv/data"), table)
     assert (said is not None) == is_network
     if said:
-        assert said.startswith(f"/srv/data lies on a network file system ({kind}): SQLite's locks do not hold there")
+        assert said.startswith(f"/srv/data is on a network file system ({kind}): SQLite's locks do not work there")
 
 
 def test_a_mount_over_another_decides_and_one_beside_it_does_not() -> None:
@@ -66,7 +66,7 @@ def test_a_start_warns_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.WARNING)
     close_context(start_service(settings, HostIdentity(mounts=list_mounts(line(str(tmp_path), "nfs4")))))
     assert [each.message for each in caplog.records if "network" in each.message] == [
-        f"{tmp_path} lies on a network file system (nfs4): SQLite's locks do not hold there, and the database may be "
+        f"{tmp_path} is on a network file system (nfs4): SQLite's locks do not work there, and the database may be "
         "damaged. Keep it on a local disk."
     ]
     caplog.clear()

@@ -79,7 +79,7 @@ def test_nothing_is_left_of_a_closed_database(database: Database, path: Path) ->
 
 def test_organization_with_a_slow_inline_read_uses_threads_for_a_while(database: Database, path: Path) -> None:
     clock = MovableClock()
-    inline = InlineReader(path, database.place, clock.monotonic, slow=-1.0)  # so every read is long
+    inline = InlineReader(path, database.files, clock.monotonic, slow=-1.0)  # so every read is long
     assert inline.read("a", lambda: sql.fetch_value("SELECT 1")) == 1
     with pytest.raises(ReadTooLongError):
         inline.read("a", lambda: sql.fetch_value("SELECT 1"))
