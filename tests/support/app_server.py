@@ -390,7 +390,7 @@ class AppServer:
     def skip(self, seconds: float) -> None:
         """Time passes; whoever waits for a due time looks again."""
         self.clock.skip(seconds)
-        self.service.jobs.bell.ring()
+        self.service.jobs.wakeup.wake()
         self.service.wake_deliveries([])
 
     @contextlib.contextmanager

@@ -54,7 +54,7 @@ def main(folder: str, origin: str, handle: str, password: str) -> None:
     engine.start()
     batch = asyncio.run(_schedule(service, *_furnish(service, handle, password)))
     clock.ahead = HOUR
-    service.jobs.bell.ring()
+    service.jobs.wakeup.wake()
     (result,) = asyncio.run(_ended(service, batch))["results"]
     engine.stop()
     close_context(service)

@@ -310,7 +310,7 @@ def run_cancel_job(service: AppContext, claim: Claim, stopping: Callable[[], boo
     posts = service.read(lambda: _exclude_remote(_select_cancelable(account, int(at)))).result()
     for start in range(0, len(posts), CANCEL_BATCH):
         if stopping():
-            service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms)).result()
+            service.write(lambda tx: service.jobs.reschedule(tx, claim, service.now_ms)).result()
             return
         part = posts[start : start + CANCEL_BATCH]
         service.write(

@@ -75,7 +75,7 @@ class BackgroundEngine:
         self.fetched.adopt()
         gate.is_file_doubtful = lambda: self.integrity_check.holds
         self.integrity_check.on_result = gate.update_now
-        jobs.paused, jobs.round = gate.list_held_kinds, self._heartbeat.run_round
+        jobs.paused, jobs.on_round = gate.list_held_kinds, self._heartbeat.run_round
         self.periodic.register()
         gate.start()
         self._workers.start()

@@ -43,7 +43,7 @@ class JobRunner:
         if self._consumer:
             self._consumer.shutdown_timeout = min(seconds, JOIN_SECONDS)
             self._consumer.stop(graceful=True)
-        self._jobs.until_none_held(deadline - clock.monotonic())
+        self._jobs.wait_until_idle(deadline - clock.monotonic())
 
     def publish_now(self, claims: Sequence[Claim], taken: immediate_batch.ClaimedPosts) -> None:
         """Publish the posts of an immediate batch in parallel, those of one account in sequence."""

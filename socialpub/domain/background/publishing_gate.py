@@ -95,7 +95,7 @@ class PublishingGate:
             self.update()
         except ApiError:
             log.warning("the database cannot be read; its pause state is applied when it can")
-        self._service.jobs.bell.ring()
+        self._service.jobs.wakeup.wake()
 
     def apply_clock_steps(self) -> None:
         """Shorten the delays of waiting jobs if the clock was set back."""
@@ -103,12 +103,12 @@ class PublishingGate:
         if self._behind:
             recovery.shorten_delays(self._service, self._behind)
             self._behind = 0
-            self._service.jobs.bell.ring()
+            self._service.jobs.wakeup.wake()
 
     def _run_fail_overdue(self) -> None:
         recovery.fail_overdue(self._service)
         self._is_failing_overdue = False
-        self._service.jobs.bell.ring()
+        self._service.jobs.wakeup.wake()
 
     def _update(self) -> None:
         now: str | None = self._service.read(instance.get_pause_reason).result()

@@ -218,7 +218,7 @@ def complete_response(service: AppContext, claim: Claim) -> None:
             service.jobs.finish(tx, claim)
         else:
             age = service.now_ms - Batch.select(Batch.created_at).where(Batch.id == batch).scalar()
-            service.jobs.again(tx, claim, service.now_ms + max(COMPLETION_MS, min(age // 10, COMPLETION_MAX_MS)))
+            service.jobs.reschedule(tx, claim, service.now_ms + max(COMPLETION_MS, min(age // 10, COMPLETION_MAX_MS)))
 
     service.write(finish).result()
 

@@ -281,7 +281,7 @@ class AppContext:
 
     async def pace_reads(self, organization: str) -> None:
         """Space the reads of an organization while posts are published, which get CPU time first."""
-        if self.jobs.busy:
+        if self.jobs.is_busy:
             seconds = self.admission.reads.wait(organization, self.runtime.clock.monotonic())
             if seconds > 0:
                 await asyncio.sleep(seconds)

@@ -72,4 +72,4 @@ def _execute(service: AppContext, fetched: library.BatchMediaCache, snapshot: Ru
 
 def reschedule(service: AppContext, claim: Claim) -> None:
     """Reschedule a failed run, to continue as its rows say."""
-    service.write(lambda tx: service.jobs.again(tx, claim, service.now_ms + RETRY_MS))
+    service.write(lambda tx: service.jobs.reschedule(tx, claim, service.now_ms + RETRY_MS))

@@ -53,14 +53,14 @@ class ImmediateStart:
         pools = {upstreams.choose_executor(self.service, share) for share in shares}
         if all(pool.has_room(len(jobs)) for pool in pools):
             groups = dict.fromkeys(work.lane for work in jobs)
-            self._groups = {group for group in groups if self.service.jobs.lanes.try_enter(group, rested=True)}
+            self._groups = {group for group in groups if self.service.jobs.groups.try_enter(group, rested=True)}
         first = {work.lane: work.key for work in reversed(jobs) if work.lane in self._groups}
         self.nonces = {key: run.generate_nonce(self.service) for key in first.values()}
 
     def release(self) -> None:
         """Release the serial groups; the batch was not accepted."""
         for group in self._groups:
-            self.service.jobs.lanes.leave(group)
+            self.service.jobs.groups.leave(group)
 
 
 def claim_posts(
@@ -108,7 +108,7 @@ class AccountSequence:
         if claim.key in self._taken:
             self._execute(claim, self._taken[claim.key])
         else:
-            self._service.jobs.lanes.when_free(
+            self._service.jobs.groups.when_free(
                 claim.lane, GROUP_WAIT_SECONDS, functools.partial(self._claim_when_free, claim)
             )
 
@@ -118,7 +118,7 @@ class AccountSequence:
             claimed = self._service.write_together(run.claim_together, (self._service, claim))
             claimed.add_done_callback(functools.partial(self._handle_claim, claim))
             return
-        returned = self._service.write(lambda tx: self._service.jobs.again(tx, claim, self._service.now_ms))
+        returned = self._service.write(lambda tx: self._service.jobs.reschedule(tx, claim, self._service.now_ms))
         returned.add_done_callback(functools.partial(self._handle_returned, claim))
 
     def _handle_claim(self, claim: Claim, claimed: Future[RunSnapshot | None]) -> None:
@@ -138,7 +138,7 @@ class AccountSequence:
 
     def _finish(self, claim: Claim, sent: bool = False) -> None:
         """Release the target's group and claim, and continue."""
-        self._service.jobs.lanes.leave(claim.lane)
+        self._service.jobs.groups.leave(claim.lane)
         self._service.jobs.drop(claim)
         self._next()
 

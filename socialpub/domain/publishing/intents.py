@@ -228,7 +228,7 @@ def record_lookup(
     inserted = {"answer": said, "look": json.loads(encode_capped(evidence, RESPONSE_MAX // 4))} if said else evidence
     changed = _update(tx, intent, looks=intent["looks"] + 1, evidence=encode_capped(inserted))
     if next_at is not None:
-        service.jobs.again(tx, snapshot.claim, next_at)
+        service.jobs.reschedule(tx, snapshot.claim, next_at)
     return changed
 
 

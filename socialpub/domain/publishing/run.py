@@ -340,7 +340,7 @@ class _PublishRun:
                 recorded = self._record_ambiguity(intent, step)
                 self._execute_step(recorded, AmbiguityRecorded(self.up.is_revoked()))
             case WaitUntil():
-                self._write(lambda tx: self.service.jobs.again(tx, self.snapshot.claim, step.at))
+                self._write(lambda tx: self.service.jobs.reschedule(tx, self.snapshot.claim, step.at))
             case LookUpRemotePost():
                 found = self._look_up(intent)  # may reveal that the account is revoked
                 self._execute_step(intent, LookupAnswered(found, self.up.is_revoked()))

@@ -327,7 +327,7 @@ def save_progress(
         close(service, tx, intent, ACCEPTED)
     at = service.now_ms + int(found.seconds * 1000)
     sql.execute(publish_runs.SET_PROGRESS, (json.dumps(found.saved), at, snapshot.post["id"]))
-    service.jobs.again(tx, snapshot.claim, at)
+    service.jobs.reschedule(tx, snapshot.claim, at)
 
 
 def postpone(service: AppContext, tx: Tx, snapshot: RunSnapshot, seconds: float) -> None:
@@ -335,7 +335,7 @@ def postpone(service: AppContext, tx: Tx, snapshot: RunSnapshot, seconds: float)
     check_claim(service, snapshot)
     at = service.now_ms + int(seconds * 1000)
     sql.execute(publish_runs.SET_DUE_AT, (at, snapshot.post["id"]))
-    service.jobs.again(tx, snapshot.claim, at)
+    service.jobs.reschedule(tx, snapshot.claim, at)
 
 
 def record_failure(
@@ -367,7 +367,7 @@ def record_failure(
         at = service.now_ms + wait
         columns |= {"next_attempt_at": at, "due_at": at, "tries": tries}
         post_states.apply(service, tx, "wait", post["id"], request_id=snapshot.request_id, **columns)
-        service.jobs.again(tx, snapshot.claim, at)
+        service.jobs.reschedule(tx, snapshot.claim, at)
         return
     name = "reject" if ERRORS[error.code].post_status == "rejected" else "fail"
     post_states.apply(service, tx, name, post["id"], request_id=snapshot.request_id, **columns)

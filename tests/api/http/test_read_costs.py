@@ -127,7 +127,7 @@ def test_a_tag_opens_nothing(world: RequestCast) -> None:
 def test_reads_keep_to_a_pace_while_posts_go_out(world: RequestCast) -> None:
     service, claim = world.server.service, Claim("a post", 1, "publish", ShareKey())
     asked = lambda: service.admission.reads._next.get(world.alice.organization)  # noqa: E731
-    assert wait_for(lambda: not service.jobs.busy, 30)
+    assert wait_for(lambda: not service.jobs.is_busy, 30)
     assert world.alice.api.get("/v1/posts").status_code == 200
     assert asked() is None
     service.jobs.hold(claim)

@@ -37,9 +37,10 @@ def nested():
 answers = ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000]
 allowed = [lambda: json.loads("[" * 900 + "]" * 900), lambda: redaction.redact_json(json.loads("[" * 300 + "]" * 300))]
 endless = [lambda text=text: json.loads(text) for text in answers]
-endless += [lambda: json.dumps(nested()), lambda: redaction.redact_json(nested()), lambda:
-Nested.model_validate(nested())] endless += [lambda: sorts(0), lambda: maps(0), lambda: partly(0), lambda:
-repr(Endless())] crew, over, told = ElasticThreadPool("deep"), threading.Event(), []
+endless += [lambda: json.dumps(nested()), lambda: redaction.redact_json(nested())]
+endless += [lambda: Nested.model_validate(nested())]
+endless += [lambda: sorts(0), lambda: maps(0), lambda: partly(0), lambda: repr(Endless())]
+crew, over, told = ElasticThreadPool("deep"), threading.Event(), []
 
 def work():
     for run in allowed:

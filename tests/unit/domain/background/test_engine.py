@@ -53,7 +53,7 @@ def hold(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def go_on(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server.service.jobs, "paused", server.engine.gate.list_held_kinds)
-    server.service.jobs.bell.ring()
+    server.service.jobs.wakeup.wake()
 
 
 def backlog(server: AppServer, kind: str) -> None:

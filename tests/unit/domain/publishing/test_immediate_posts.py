@@ -50,7 +50,7 @@ def test_account_ended_by_acceptance_is_not_sent_to(
     assert [type_ for type_, _ in server.events(row["id"])] == ["post.validated", "post.rejected"]
     while server.service.jobs.held():
         sleep_briefly()
-    assert wait_for(lambda: server.service.jobs.lanes.try_enter(alice.bluesky, rested=True), 30)
+    assert wait_for(lambda: server.service.jobs.groups.try_enter(alice.bluesky, rested=True), 30)
 
 
 CONTENTS: tuple[dict[str, Any], ...] = (
@@ -89,7 +89,7 @@ def test_what_begins_with_its_acceptance_is_known_as_its_rows_are(
     for number in range(2):  # the second time the accounts are known
         body = fields | {"text": f"{content['text']} {number}", "targets": targets}
         alice.api.publish(body).raise_for_status()
-        while server.service.jobs.held() or server.service.jobs.lanes.closed()[0]:
+        while server.service.jobs.held() or server.service.jobs.groups.closed()[0]:
             sleep_briefly()
     assert len(seen) == 2 * len(targets)
     for one, other in seen:
@@ -143,14 +143,14 @@ def test_a_result_that_cannot_be_written_is_written_as_soon_as_it_can(
     assert len(server.lab.lab.ledger.posts()) == 1
     while service.jobs.held():
         sleep_briefly()
-    assert wait_for(lambda: service.jobs.lanes.try_enter(alice.bluesky, rested=True), 30)
+    assert wait_for(lambda: service.jobs.groups.try_enter(alice.bluesky, rested=True), 30)
 
 
 @pytest.mark.parametrize("is_due", [False, True])
 def test_the_lane_is_left_once_the_result_is_on_the_disk(is_due: bool, server: AppServer, alice: Person) -> None:
     """Not before: what is sent next on the account finds what was sent before it. No thread waits for that."""
     service, entered = server.service, list[bool]()
-    write_together, lanes, crew = service.write_together, service.jobs.lanes, service.executors.upstream_pool
+    write_together, lanes, crew = service.write_together, service.jobs.groups, service.executors.upstream_pool
 
     def hold(tx: Tx) -> None:
         while len(crew._idle) < crew.threads:  # whoever has sent it has nothing to do any more

@@ -122,7 +122,7 @@ def test_a_lost_claim_gives_no_job_back(server: AppServer, taken: RunSnapshot) -
     """A run that has nothing to do but wait."""
     service, late = server.service, replace(taken.claim, claims=taken.claim.claims - 1)
     with unchanged(server):
-        assert not service.write(lambda tx: service.jobs.again(tx, late, service.now_ms)).result()
+        assert not service.write(lambda tx: service.jobs.reschedule(tx, late, service.now_ms)).result()
 
 
 def test_every_function_that_writes_for_a_run_is_in_the_table() -> None:

@@ -333,7 +333,7 @@ def test_a_batch_that_was_not_accepted_keeps_no_account(server: ProtocolServer) 
     fault_injection.plan("now.before_commit=raise@1")
     with server.alice.api.expecting_failure():
         assert server.alice.api.publish({"text": "refused", "targets": [{"accountId": account}]}).status_code == 500
-    assert server.service.jobs.lanes.closed()[0] == set()
+    assert server.service.jobs.groups.closed()[0] == set()
     done = server.alice.api.publish({"text": "accepted", "targets": [{"accountId": account}]})
     assert done.json()["status"] == "published"
     assert (server.ledger("refused"), len(server.ledger("accepted"))) == ([], 1)

@@ -89,7 +89,7 @@ class World:
         """The server's clock is set."""
         if when == "running":
             self.server.clock.set_ahead(seconds)
-            self.server.service.jobs.bell.ring()
+            self.server.service.jobs.wakeup.wake()
             return
         self.server.stop()
         self.server.clock.set_ahead(seconds)

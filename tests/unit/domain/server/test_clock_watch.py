@@ -65,7 +65,7 @@ def test_a_clock_that_is_set_ahead_posts_nothing_until_it_is_put_right(
 ) -> None:
     post = schedule(server, alice, 600)
     wall.set_ahead(jump)
-    server.service.jobs.bell.ring()
+    server.service.jobs.wakeup.wake()
     assert wait_for(lambda: paused(server) == "clock", 10)
     assert wait_for(lambda: asked(server, 2), 10)  # and the platform did not agree
     assert (paused(server), status(server, post)) == ("clock", "queued")

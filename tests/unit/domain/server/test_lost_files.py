@@ -123,7 +123,7 @@ def test_nothing_is_acknowledged_any_more(
     server.skip(3601)
     assert not wait_for(server.lab.lab.ledger.posts, 0.6)  # nothing is sent whose intent cannot be written
     [line] = said(caplog)
-    assert "while the server has it open: nothing more is accepted or published" in line
+    assert "while the server has it open: nothing is accepted or published" in line
     assert not [record for record in caplog.records if record.exc_info]
 
 

@@ -450,7 +450,7 @@ def test_a_file_whose_rows_name_rows_that_are_not_there_is_damaged(path: Path) -
         connection.execute("PRAGMA foreign_keys = 0")
         columns = "id, organization, name, slug, created_at, updated_at"
         connection.execute(f"INSERT INTO profile ({columns}) VALUES ('p', 'lost', 'P', 'p', 0, 0)")
-    with pytest.raises(StartError, match="a row of profile names a row of organization that is not there"):
+    with pytest.raises(StartError, match="a row of profile refers to a missing row of organization"):
         db.check_integrity(path)
 
 

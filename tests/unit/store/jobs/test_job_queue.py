@@ -76,11 +76,11 @@ def test_a_rollback_leaves_neither_row_nor_job(ring: Ring) -> None:
 
 
 def test_a_commit_that_fails_leaves_no_job_and_wakes_nobody(ring: Ring) -> None:
-    ring.jobs.bell.wait(0)
+    ring.jobs.wakeup.wait(0)
     fault_injection.plan("db.commit=enospc")
     with pytest.raises(ApiError):
         ring.put("post")
-    assert not ring.jobs.bell._rung.is_set()
+    assert not ring.jobs.wakeup._event.is_set()
     fault_injection.plan("")
     assert ring.rows() == []
 
@@ -150,7 +150,7 @@ def test_job_claimed_and_released_since_it_was_seen_is_not_claimed(ring: Ring) -
     ring.put("post")
     wanted, _ = ring.jobs.due(10)
     ((_, claim),) = ring.jobs.claim(wanted)
-    ring.write(lambda tx: ring.jobs.again(tx, claim, ring.clock.ms))
+    ring.write(lambda tx: ring.jobs.reschedule(tx, claim, ring.clock.ms))
     ring.jobs.leave(claim)
     assert ring.jobs.claim(wanted) == []
     assert [again.claims for again in ring.claim()] == [2]
@@ -174,7 +174,7 @@ def test_a_lost_claim_neither_ends_nor_moves_the_job(ring: Ring) -> None:
     [claim] = ring.claim()
     ring.put("post", ring.clock.ms + 7)
     assert ring.write(lambda tx: ring.jobs.finish(tx, claim)) is False
-    assert ring.write(lambda tx: ring.jobs.again(tx, claim, 0)) is False
+    assert ring.write(lambda tx: ring.jobs.reschedule(tx, claim, 0)) is False
     assert [(row["claims"], row["visible_at"]) for row in ring.rows()] == [(2, ring.clock.ms + 7)]
 
 
@@ -192,7 +192,7 @@ def test_finishing_deletes_and_giving_back_rings_later(ring: Ring) -> None:
         if claim.key == "done":
             assert ring.write(lambda tx, claim=claim: ring.jobs.finish(tx, claim))
         else:
-            assert ring.write(lambda tx, claim=claim: ring.jobs.again(tx, claim, ring.clock.ms + 500))
+            assert ring.write(lambda tx, claim=claim: ring.jobs.reschedule(tx, claim, ring.clock.ms + 500))
     assert ring.jobs.held() == []
     assert ring.claim() == []
     ring.clock.ms += 500
@@ -254,7 +254,7 @@ def test_one_job_of_a_lane_at_a_time(ring: Ring) -> None:
     first = ring.claim()
     assert [claim.key for claim in first] == ["a1", "b1", "none1", "none2"]
     assert ring.claim() == []
-    ring.jobs.lanes.leave("a")
+    ring.jobs.groups.leave("a")
     assert [claim.key for claim in ring.claim()] == ["a2"]
 
 
@@ -262,7 +262,7 @@ def test_a_lane_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
     ring.put("a1", lane="a")
     ring.claim()
     ring.put("a2", lane="a")
-    ring.jobs.lanes.leave("a", 2.0)
+    ring.jobs.groups.leave("a", 2.0)
     assert ring.jobs.due(10) == ([], 2.0)
     ring.clock.ms += 1999
     assert ring.claim() == []
@@ -271,7 +271,7 @@ def test_a_lane_that_rests_is_closed_until_it_has_rested(ring: Ring) -> None:
 
 
 def test_a_turn_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> None:
-    lanes, told = ring.jobs.lanes, list[bool]()
+    lanes, told = ring.jobs.groups, list[bool]()
     assert lanes.try_enter("a")
     assert not lanes.try_enter("a")
     lanes.when_free("a", 120, told.append)
@@ -285,7 +285,7 @@ def test_a_turn_waits_for_a_lane_in_use_but_not_for_its_rest(ring: Ring) -> None
 
 
 def test_waiters_for_a_serial_group_proceed_in_order_and_see_no_other(ring: Ring) -> None:
-    lanes, told = ring.jobs.lanes, list[str]()
+    lanes, told = ring.jobs.groups, list[str]()
     assert lanes.try_enter("a")
     assert lanes.try_enter("b")
     for name in ("first", "second"):
@@ -303,7 +303,7 @@ def test_waiters_for_a_serial_group_proceed_in_order_and_see_no_other(ring: Ring
 
 
 def test_waiter_for_a_serial_group_times_out_and_leaves_the_queue(ring: Ring) -> None:
-    lanes, told = ring.jobs.lanes, list[str]()
+    lanes, told = ring.jobs.groups, list[str]()
     assert lanes.try_enter("a")
     lanes.when_free("a", 10, lambda is_in: told.append(f"early {is_in}"))
     lanes.when_free("a", 20, lambda is_in: told.append(f"late {is_in}"))
@@ -334,7 +334,7 @@ def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
     woken = threading.Event()
 
     def wait() -> None:
-        ring.jobs.bell.wait(30)
+        ring.jobs.wakeup.wait(30)
         woken.set()
 
     thread = threading.Thread(target=wait)
@@ -345,7 +345,7 @@ def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
 
 
 def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None:
-    bell, until = ring.jobs.bell, ring.clock.ms + 30_000
+    bell, until = ring.jobs.wakeup, ring.clock.ms + 30_000
     bell.wait(0)
     waiter = threading.Thread(target=bell.wait, args=(30, until))
     waiter.start()
@@ -353,14 +353,14 @@ def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None
         sleep_briefly()
     for ahead in (30_000, 60_000, 86_400_000):
         ring.put("post", ring.clock.ms + ahead)
-        assert not bell._rung.is_set()
+        assert not bell._event.is_set()
     ring.put("post", until - 1)
     waiter.join(5)
     assert not waiter.is_alive()
 
 
 def test_due_job_wakes_a_waiter_from_before_the_clock_was_set(ring: Ring) -> None:
-    bell, until = ring.jobs.bell, ring.clock.ms + 5000
+    bell, until = ring.jobs.wakeup, ring.clock.ms + 5000
     bell.wait(0)
     waiter = threading.Thread(target=bell.wait, args=(30, until))
     waiter.start()
@@ -376,7 +376,7 @@ def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -
     found, wait = ring.jobs.due(1)
     assert (found, wait) == ([], SLEEP_SECONDS_MAX)
     ring.put("post", ring.clock.ms + 1000)  # after the look, and before the wait
-    waiter = threading.Thread(target=ring.jobs.bell.wait, args=(30, ring.clock.ms + wait * 1000))
+    waiter = threading.Thread(target=ring.jobs.wakeup.wait, args=(30, ring.clock.ms + wait * 1000))
     waiter.start()
     waiter.join(5)
     assert not waiter.is_alive()
@@ -436,8 +436,8 @@ def test_what_is_put_for_later_makes_nobody_look(running: Ring) -> None:
         return due(limit)
 
     running.jobs.due = counted  # type: ignore[method-assign]
-    running.jobs.bell.ring()
-    while not looks or running.jobs.bell._until == float("inf"):
+    running.jobs.wakeup.wake()
+    while not looks or running.jobs.wakeup._until == float("inf"):
         sleep_briefly()
     before = len(looks)
     for number in range(50):
@@ -474,7 +474,7 @@ def test_workers_go_on_after_the_database_could_not_be_written(running: Ring) ->
     running.put("job", running.clock.ms + 1, kind="answer")
     fault_injection.plan("db.commit=enospc@1-3")
     running.clock.ms += 1
-    running.jobs.bell.ring()
+    running.jobs.wakeup.wake()
     assert done.wait(15)
     assert running.rows() == []
 
@@ -497,19 +497,19 @@ def test_a_job_whose_function_fails_rings_again_and_is_written_down(
         while running.rows()[0]["visible_at"] != running.clock.ms + RETRY_SECONDS * 1000:
             sleep_briefly()
         running.clock.ms += int(RETRY_SECONDS * 1000)
-        running.jobs.bell.ring()
+        running.jobs.wakeup.wake()
     assert "Unhandled exception in task job." in caplog.text
 
 
 def test_claimed_unstarted_jobs_are_released_when_the_consumer_stops(ring: Ring) -> None:
     for key in ("a", "b"):
         ring.put(key, lane=key)
-    ring.jobs.storage._fill()
+    ring.jobs.storage._refill()
     assert len(ring.jobs.held()) == 2
     ring.jobs.stop_waiting()
     assert ring.jobs.storage.dequeue() is None
     assert ring.jobs.held() == []
-    assert ring.jobs.lanes.closed()[0] == set()
+    assert ring.jobs.groups.closed()[0] == set()
 
 
 # --- Shares ---

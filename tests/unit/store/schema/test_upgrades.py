@@ -171,7 +171,7 @@ def test_so_many_copies_are_kept(
     for number in range(1, earlier_databases.newest_version()):
         migration.migrate(lived(made(number, tmp_path / "socialpub.db"), number), keep=1)
     assert copies(tmp_path) == [name_of(earlier_databases.newest_version())]
-    assert sum("was deleted: there are 1 newer ones" in line for line in caplog.messages) == 1
+    assert sum("the 1 newest copies stay" in line for line in caplog.messages) == 1
 
 
 def lived(path: Path, beat: int) -> Path:
@@ -215,8 +215,8 @@ def test_without_room_for_a_copy_nothing_is_begun(
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=17_000_000))
     with pytest.raises(StartError) as refused:
         migration.migrate(path, keep=2)
-    assert "a copy of it is made first. Both need 18 MB, and" in str(refused.value)
-    assert "has 17 MB left. Nothing was changed. Make room, or" in str(refused.value)
+    assert "and is copied first. Copy and upgrade need 18 MB, and" in str(refused.value)
+    assert "has 17 MB left. Nothing was changed. Free some space, or" in str(refused.value)
     assert path.read_bytes() == before
     assert copies(tmp_path) == []
     monkeypatch.undo()
