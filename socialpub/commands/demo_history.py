@@ -101,7 +101,7 @@ class DemoHistory:
         self._wake()
 
     def _wake(self) -> None:
-        self.service.jobs.bell.ring()
+        self.service.jobs.wakeup.wake()
         self.service.wake_deliveries([])
 
     def _post(self, scene: Scene, due_ms: int | None) -> dict[str, Any]:
