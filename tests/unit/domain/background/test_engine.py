@@ -124,7 +124,7 @@ def test_due_post_gets_a_slot_while_another_kind_fills_its_own(
 def test_claiming_goes_through_the_index_of_kind_and_time(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever waits for later, or is of another kind, is not looked at; nothing is sorted."""
     jobs, me = server.service.jobs, list[int]()
-    jobs.shares.narrow = lambda: {"silent": 0}
+    jobs.shares.host_limits = lambda: {"silent": 0}
     plans: list[list[str]] = []
 
     def told(asked: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,7 +141,7 @@ def test_claiming_goes_through_the_index_of_kind_and_time(server: AppServer, mon
         with monkeypatch.context() as watched:
             watched.setattr(proxy.obj, "execute_sql", told(proxy.obj.execute_sql))
             watched.setattr(sql, "execute", told(sql.execute))
-            jobs._looking(1, dict.fromkeys(NAMES, 3), {"lane"})()
+            jobs._build_read(1, dict.fromkeys(NAMES, 3), {"lane"})()
             jobs._times["publish"](["post"])
 
     server.service.read(plan).result()
