@@ -214,66 +214,66 @@ class OAuthServer:
 
     def authorize(self, call: Call) -> FakeResponse:
         """Redirect to the client at once, or show the consent page."""
-        asked = fields(call)
-        problem = self._problem(asked)
+        params = fields(call)
+        problem = self._problem(params)
         if problem:
             return build_page(f"<h1>This cannot be approved</h1><p>{html.escape(problem)}</p>", 400)
         if self.consent.mode == "form" and call.method == "GET":
-            return build_page(self._form(call.path, asked))
-        pressed = asked.get("decision", "deny" if self.consent.mode == "deny" else "allow")
-        return self._back(asked, self._denied() if pressed != "allow" else self._approved(asked, call))
+            return build_page(self._form(call.path, params))
+        pressed = params.get("decision", "deny" if self.consent.mode == "deny" else "allow")
+        return self._back(params, self._denied() if pressed != "allow" else self._approved(params, call))
 
-    def _problem(self, asked: Mapping[str, str]) -> str:
+    def _problem(self, params: Mapping[str, str]) -> str:
         """Return an error that must be shown instead of redirecting to an untrusted URL, or ""."""
-        if asked.get(self.quirks.client_id_name) != self.client_id:
+        if params.get(self.quirks.client_id_name) != self.client_id:
             return f"{self.quirks.client_id_name} is not that of a registered app"
-        uri = asked.get("redirect_uri", "")
+        uri = params.get("redirect_uri", "")
         if not uri or (self.redirect_uris and uri not in self.redirect_uris):
             return "redirect_uri is not registered"
-        if asked.get("response_type") != "code":
+        if params.get("response_type") != "code":
             return "response_type is not code"
-        if self.quirks.pkce and (asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge")):
+        if self.quirks.pkce and (params.get("code_challenge_method") != "S256" or not params.get("code_challenge")):
             return "code_challenge is required, with the method S256"
-        if asked.get("config_id", "") and asked["config_id"] not in self.configurations:
+        if params.get("config_id", "") and params["config_id"] not in self.configurations:
             return "config_id is not that of a configuration of this app"
         return "" if any(True for _ in self.accounts()) else "there is no account yet"
 
-    def _scopes(self, asked: Mapping[str, str]) -> list[str]:
-        if asked.get("config_id"):
-            return list(self.configurations[asked["config_id"]])
-        return asked.get("scope", "").replace(",", " ").split()
+    def _scopes(self, params: Mapping[str, str]) -> list[str]:
+        if params.get("config_id"):
+            return list(self.configurations[params["config_id"]])
+        return params.get("scope", "").replace(",", " ").split()
 
-    def _approved(self, asked: Mapping[str, str], call: Call) -> dict[str, str]:
-        ticked = frozenset(values_of(call, "ticked")) if "decision" in asked else None
-        wanted = self._scopes(asked)
+    def _approved(self, params: Mapping[str, str], call: Call) -> dict[str, str]:
+        ticked = frozenset(values_of(call, "ticked")) if "decision" in params else None
+        wanted = self._scopes(params)
         scopes = tuple(
             scope for scope in wanted if scope not in self.consent.without and (ticked is None or scope in ticked)
         )
-        account = asked.get("account") or self.consent.account or list(self.accounts())[-1]
+        account = params.get("account") or self.consent.account or list(self.accounts())[-1]
         code = self._new("code")
         now = self._now()
         self._codes[code] = _Code(
             Grant(account, scopes),
             now,
             now + self.quirks.code_seconds,
-            redirect_uri=asked["redirect_uri"],
-            challenge=asked.get("code_challenge", ""),
+            redirect_uri=params["redirect_uri"],
+            challenge=params.get("code_challenge", ""),
         )
         return {"code": code} | ({"scopes": ",".join(scopes)} if self.quirks.scopes_in_callback else {})
 
     def _denied(self) -> dict[str, str]:
         return dict(self.quirks.denial)
 
-    def _back(self, asked: Mapping[str, str], params: Mapping[str, str]) -> FakeResponse:
-        uri = asked["redirect_uri"]
-        query = urlencode({**params, "state": asked.get("state", "")}, quote_via=quote)
+    def _back(self, params: Mapping[str, str], response_params: Mapping[str, str]) -> FakeResponse:
+        uri = params["redirect_uri"]
+        query = urlencode({**response_params, "state": params.get("state", "")}, quote_via=quote)
         fragment = f"#{self.quirks.fragment}" if self.quirks.fragment else ""
         location = f"{uri}{'&' if '?' in uri else '?'}{query}{fragment}"
         return FakeResponse(302, headers={"location": location, "cache-control": "no-store"})
 
-    def _form(self, path: str, asked: Mapping[str, str], chosen: str | None = None) -> str:
-        hidden = "".join(_input("hidden", name, value) for name, value in asked.items())
-        scopes = self._scopes(asked)
+    def _form(self, path: str, params: Mapping[str, str], chosen: str | None = None) -> str:
+        hidden = "".join(_input("hidden", name, value) for name, value in params.items())
+        scopes = self._scopes(params)
         ticks = "".join(
             f"<p><label>{_input('checkbox', 'ticked', scope, checked=scope not in self.consent.without)} "
             f"{html.escape(scope)}</label></p>"
@@ -296,43 +296,43 @@ class OAuthServer:
 
     def token(self, call: Call) -> FakeResponse:
         """Handle the token endpoint's grants."""
-        asked = fields(call)
-        self.authenticate(call, asked)
-        if self.quirks.app_tokens and asked.get("grant_type") == "client_credentials":
+        params = fields(call)
+        self.authenticate(call, params)
+        if self.quirks.app_tokens and params.get("grant_type") == "client_credentials":
             return self.app_token()
         grants = {"authorization_code": self._exchange, "refresh_token": self._rotate}
         # Graph's endpoint treats a missing grant_type as a code.
-        run = grants.get(asked.get("grant_type", "authorization_code"))
+        run = grants.get(params.get("grant_type", "authorization_code"))
         if run is None:
             raise self._refuse("unsupported_grant_type", "The grant type is not supported.")
-        return self.quirks.issued(run(asked))
+        return self.quirks.issued(run(params))
 
     def app_token(self) -> FakeResponse:
         """Issue a token of the app alone, which gives no access here."""
         return FakeResponse(200, {"access_token": self._new("app"), "token_type": "bearer", "expires_in": 7200})
 
-    def authenticate(self, call: Call, asked: Mapping[str, str]) -> None:
+    def authenticate(self, call: Call, params: Mapping[str, str]) -> None:
         """Check the app's id and secret, sent the way this platform requires."""
-        sent = (asked.get(self.quirks.client_id_name, ""), asked.get("client_secret", ""))
+        sent = (params.get(self.quirks.client_id_name, ""), params.get("client_secret", ""))
         if self.quirks.basic:
             sent = basic(call)
         if sent != (self.client_id, self.client_secret):
             raise self._refuse("invalid_client", "Client authentication failed.")
 
-    def _exchange(self, asked: Mapping[str, str]) -> IssuedTokens:
-        code = self._codes.get(asked.get("code", ""))
+    def _exchange(self, params: Mapping[str, str]) -> IssuedTokens:
+        code = self._codes.get(params.get("code", ""))
         if code is None or code.used or self._over(code):
             raise self._refuse("invalid_grant", "The code is invalid, expired or was used before.")
-        if asked.get("redirect_uri") != code.redirect_uri:
+        if params.get("redirect_uri") != code.redirect_uri:
             raise self._refuse("invalid_grant", "The redirect_uri is not the one that the code was asked for.")
-        if code.challenge and _challenge(asked.get("code_verifier", "")) != code.challenge:
+        if code.challenge and _challenge(params.get("code_verifier", "")) != code.challenge:
             raise self._refuse("invalid_grant", "The code_verifier does not match the code_challenge.")
         code.used = True
         return self._issue(code.grant, self.quirks.access_seconds, first=True)
 
-    def _rotate(self, asked: Mapping[str, str]) -> IssuedTokens:
+    def _rotate(self, params: Mapping[str, str]) -> IssuedTokens:
         refreshing = self.quirks.refreshing
-        token = self._refresh.get(asked.get("refresh_token", ""))
+        token = self._refresh.get(params.get("refresh_token", ""))
         if token is not None and token.used and refreshing == "fatal":
             token.grant.ended = True
         dead = token is None or token.used or token.grant.ended or not token.grant.renewable or self._over(token)
@@ -341,15 +341,15 @@ class OAuthServer:
         if refreshing == "same":
             issue = self._issue(token.grant, self.quirks.access_seconds, first=False, with_refresh=False)
             left = token.ends_at - self._now() if token.ends_at is not None else None
-            return IssuedTokens(**{**vars(issue), "refresh": asked["refresh_token"], "refresh_expires_in": left})
+            return IssuedTokens(**{**vars(issue), "refresh": params["refresh_token"], "refresh_expires_in": left})
         token.used = True
         return self._issue(token.grant, self.quirks.access_seconds, first=False)
 
     def revoke(self, call: Call) -> FakeResponse:
         """Revoke the grant of a token; an unknown token is no error (RFC 7009, 2.2)."""
-        asked = fields(call)
-        self.authenticate(call, asked)
-        secret = asked.get("token", "")
+        params = fields(call)
+        self.authenticate(call, params)
+        secret = params.get("token", "")
         found = self._access.get(secret) or self._refresh.get(secret)
         if found is not None:
             found.grant.ended = True

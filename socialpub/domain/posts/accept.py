@@ -151,7 +151,7 @@ def _read_request(who: Actor, request: PublishRequest, repeats: Sequence[_Reques
 def _resolve_targets(who: Actor, request: PublishRequest, lookup: request_lookup.RequestLookup) -> list[ResolvedTarget]:
     if lookup.paused and request.scheduled_at is None:
         raise rule_error("service.paused", retry_after=PAUSED_RETRY_SECONDS)
-    return resolve(who.service, request, lookup.named)
+    return resolve(who.service, request, lookup.rows)
 
 
 def _check_repeats(service: AppContext, repeats: Sequence[_RequestIdentity]) -> None:
@@ -293,8 +293,8 @@ def _build_saved_ref(ref: RawMediaRef, profile: str, media: Mapping[InlineMedia,
     inline = _inline_key(ref, profile)
     if inline is None:
         return ref
-    named = {"kind": ref["kind"], "mediaId": media[inline]}
-    return named | ({"altText": ref["altText"]} if "altText" in ref else {})
+    saved = {"kind": ref["kind"], "mediaId": media[inline]}
+    return saved | ({"altText": ref["altText"]} if "altText" in ref else {})
 
 
 # --- The transaction -------------------------------------------------------------------------------------------------
@@ -397,9 +397,9 @@ def _recheck(
     """
     _check_independent(plans)
     _check_repeats(service, [(plan.who.key, plan.pending) for plan in plans if plan.name])
-    named = {target.resolved.account["id"] for target in _iter_targets(plans)}
-    accounts = request_lookup.load_connected(named)
-    if len(accounts) < len(named):
+    account_ids = {target.resolved.account["id"] for target in _iter_targets(plans)}
+    accounts = request_lookup.load_connected(account_ids)
+    if len(accounts) < len(account_ids):
         raise ApiError("not_found", "An account of this batch was disconnected in the meantime.")
     media = request_lookup.load_media_owners({asset for plan in plans for asset in plan.assets})
     by_organization: dict[str, list[BatchPlan]] = {}

@@ -156,13 +156,13 @@ def _build_summaries(rows: Iterable[Sequence[Any]]) -> list[PostSummary]:
 
 def _group_failures(examples: Iterable[PostSummary]) -> list[FailureGroup]:
     """Group failures by cause, newest first."""
-    found: dict[tuple[str, ...], FailureGroup] = {}
+    groups: dict[tuple[str, ...], FailureGroup] = {}
     for post in examples:
         code, rule = post.error.get("code", ""), post.error.get("rule", "")
-        named = (post.account, post.status, code, rule)
-        cause = found.setdefault(named, FailureGroup(post.account, post.platform, post.status, code, rule, post))
-        cause.add(post)
-    return list(found.values())
+        key = (post.account, post.status, code, rule)
+        group = groups.setdefault(key, FailureGroup(post.account, post.platform, post.status, code, rule, post))
+        group.add(post)
+    return list(groups.values())
 
 
 def retry_all(tx: Tx, who: Actor, account: str, code: str, rule: str) -> ActionResult:
@@ -220,5 +220,5 @@ def _load_next(service: AppContext, scope: Scope) -> Any:
 
 def _load_published(scope: Scope) -> Any:
     numbers = sql.fetch_all(overview.FIND_LAST_PUBLISHED, (scope.organization, scope.profile, EVENTS_MAX, EXAMPLES_MAX))
-    named = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([number for (number,) in numbers]),))
-    return sql.load_json(f"[{named or ''}]")
+    posts = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([number for (number,) in numbers]),))
+    return sql.load_json(f"[{posts or ''}]")

@@ -89,10 +89,10 @@ def parse_row(row: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
 
 def _find_account(row: InputRow, find: Callable[[str], AccountRow]) -> AccountRow:
     """Find the account by any of its ids or names; another server knows only some of them."""
-    named = row.get("account")
-    names = [row.get("accountId"), named] if isinstance(named, str) else [row.get("accountId")]
-    if isinstance(named, Mapping):
-        names += [named.get("id"), named.get("platformAccountId")]
+    account_field = row.get("account")
+    names = [row.get("accountId"), account_field] if isinstance(account_field, str) else [row.get("accountId")]
+    if isinstance(account_field, Mapping):
+        names += [account_field.get("id"), account_field.get("platformAccountId")]
     wanted = list(dict.fromkeys(name for name in names if isinstance(name, str)))
     if not wanted:
         raise _field_error("account", "Every line names an account: its id, or what it is called.")

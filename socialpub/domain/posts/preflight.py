@@ -441,7 +441,7 @@ def _read_targets(
     service: AppContext, scope: Scope, request: ValidateRequest
 ) -> tuple[list[ResolvedTarget], list[tuple[PublishWarning, ...]], PostHistory]:
     """Read targets and their history from one snapshot."""
-    targets = resolve(service, request, look_up(service, scope, request).named)
+    targets = resolve(service, request, look_up(service, scope, request).rows)
     history = load_history(service, targets, request.scheduled_at)
     if should_refuse_duplicates(service, request):
         check_duplicates(targets, history.before)

@@ -24,7 +24,7 @@ class RequestLookup(NamedTuple):
     """Rows named by a request, pause state and quota usage."""
 
     paused: bool
-    named: ReferencedRows
+    rows: ReferencedRows
     usage: quotas.QuotaUsage
 
 
@@ -35,8 +35,8 @@ def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> Reque
     platforms = {target.platform for target in request.targets if target.account_id is None}
     statement = acceptance.FIND_REFERENCES if platforms else acceptance.FIND_REFERENCES_BY_ID
     names = (scope.organization, profile, request.profile_id, _encode_names(platforms), _encode_names(ids))
-    paused, has_profile, named, tier = sql.fetch_one(statement, names)
-    connected = {row["id"]: build_candidate(row) for row in map(_build_account, sql.load_json(named))}
+    paused, has_profile, account_rows, tier = sql.fetch_one(statement, names)
+    connected = {row["id"]: build_candidate(row) for row in map(_build_account, sql.load_json(account_rows))}
     media = library.load_all(scope, collect_media_ids(request))
     usage = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
     return RequestLookup(bool(paused), ReferencedRows(connected, bool(has_profile), media), usage)

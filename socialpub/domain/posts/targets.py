@@ -159,15 +159,17 @@ def build_candidate(row: accounts.KeyedAccountColumns) -> TargetCandidate:
     )
 
 
-def resolve(service: AppContext, request: PublishRequest, named: ReferencedRows) -> list[ResolvedTarget]:
+def resolve(service: AppContext, request: PublishRequest, rows: ReferencedRows) -> list[ResolvedTarget]:
     """Resolve the targets to accounts and content, in request order."""
-    if request.profile_id is not None and not named.profile:
+    if request.profile_id is not None and not rows.profile:
         raise profiles.build_not_found()
-    found = [_find_candidates(named.accounts, target) for target in request.targets]
-    if not _is_resolved(request.targets, found):
-        _check_resolution(request.targets, [[each.row for each in candidates] for candidates in found])
+    candidates = [_find_candidates(rows.accounts, target) for target in request.targets]
+    if not _is_resolved(request.targets, candidates):
+        _check_resolution(request.targets, [[each.row for each in found] for found in candidates])
     shared = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
-    return [_build_target(service, named.media, request, index, each[0], shared) for index, each in enumerate(found)]
+    return [
+        _build_target(service, rows.media, request, index, each[0], shared) for index, each in enumerate(candidates)
+    ]
 
 
 def collect_media_ids(request: PublishRequest) -> set[str]:
@@ -179,8 +181,8 @@ def collect_media_ids(request: PublishRequest) -> set[str]:
 
 def _find_candidates(connected: Mapping[str, TargetCandidate], target: Target) -> list[TargetCandidate]:
     if target.account_id is not None:
-        named = connected.get(target.account_id)
-        return [] if named is None else [named]
+        candidate = connected.get(target.account_id)
+        return [] if candidate is None else [candidate]
     return [each for each in connected.values() if each.row["platform"] == target.platform]
 
 

@@ -134,18 +134,18 @@ class Clients:
 
     # --- Authentication ---
 
-    def authenticate(self, client: Client, asked: Mapping[str, str], issuer: str) -> str:
+    def authenticate(self, client: Client, params: Mapping[str, str], issuer: str) -> str:
         """Authenticate a client; return the thumbprint of its signing key, or "" for a public one.
 
         Raises ClientError if authentication fails.
         """
         if not client.is_confidential:
             return ""
-        assertion = asked.get("client_assertion")
+        assertion = params.get("client_assertion")
         if not assertion:
             said = 'client authentication method "private_key_jwt" required a "client_assertion"'
             raise ClientError("invalid_request", said)
-        if asked.get("client_assertion_type") != ASSERTION:
+        if params.get("client_assertion_type") != ASSERTION:
             raise ClientError("invalid_client", "Unsupported client_assertion_type")
         try:
             header, claims, jwk = _verify_assertion(client, assertion)

@@ -59,7 +59,7 @@ class SessionBinding:
 class PushedRequest:
     """Pushed request, waiting for the account's owner."""
 
-    asked: Mapping[str, str]
+    params: Mapping[str, str]
     binding: SessionBinding
     ends_at: int
     lives: int | None  # lifetime of its session in seconds
@@ -162,28 +162,28 @@ class AuthorizationServer(OAuthServer):
         """Store an authorization request that the browser will name (RFC 9126)."""
         return self._answered(call, self._push)
 
-    def _push(self, call: Call, asked: dict[str, str]) -> FakeResponse:
-        client, signer, key = self._caller(call, asked)
-        asked = client.default_redirect | asked
-        self._check(client, asked)
+    def _push(self, call: Call, params: dict[str, str]) -> FakeResponse:
+        client, signer, key = self._caller(call, params)
+        params = client.default_redirect | params
+        self._check(client, params)
         now = self._now()
         name = _PREFIX + hashlib.sha256(self._new("request").encode()).hexdigest()[:32]
         lives = None if client.is_confidential else _PUBLIC_SECONDS
-        self._pushed[name] = PushedRequest(asked, SessionBinding(client.id, signer, key), now + PAR_SECONDS, lives)
+        self._pushed[name] = PushedRequest(params, SessionBinding(client.id, signer, key), now + PAR_SECONDS, lives)
         return FakeResponse(201, {"request_uri": name, "expires_in": PAR_SECONDS - 1}, _PRIVATE, "application/json")
 
-    def _check(self, client: Client, asked: Mapping[str, str]) -> None:
-        scopes, uri, kind = asked.get("scope", "").split(), asked.get("redirect_uri", ""), asked.get("response_type")
+    def _check(self, client: Client, params: Mapping[str, str]) -> None:
+        scopes, uri, kind = params.get("scope", "").split(), params.get("redirect_uri", ""), params.get("response_type")
         undeclared = " ".join(scope for scope in scopes if scope not in client.scopes)
-        hint = asked.get("login_hint", "")
+        hint = params.get("login_hint", "")
         refusals = (
             (kind != "code", "unsupported_response_type", f'Unsupported response_type "{kind}"'),
             (undeclared, "invalid_scope", f'Scope "{undeclared}" is not declared in the client metadata'),
             (not client.is_redirect_uri(uri), "invalid_request", f"Invalid redirect_uri {uri}"),
-            (not asked.get("code_challenge"), "invalid_request", "Use of PKCE is required"),
+            (not params.get("code_challenge"), "invalid_request", "Use of PKCE is required"),
             ("atproto" not in scopes, "invalid_scope", 'The "atproto" scope is required'),
             (
-                asked.get("code_challenge_method") != "S256",
+                params.get("code_challenge_method") != "S256",
                 "invalid_request",
                 'atproto requires use of "S256" code_challenge_method',
             ),
@@ -200,20 +200,20 @@ class AuthorizationServer(OAuthServer):
         pushed = self._pushed.get(name)
         if pushed is None or pushed.ends_at <= self._now() or pushed.binding.client != sent.get("client_id"):
             return build_page("<h1>This cannot be approved</h1><p>Unknown request_uri</p>", 400)
-        hinted = self.owner_of(pushed.asked.get("login_hint", ""))
+        hinted = self.owner_of(pushed.params.get("login_hint", ""))
         if self.consent.mode == "form" and call.method == "GET":
-            shown = {"client_id": pushed.binding.client, "request_uri": name, "scope": pushed.asked["scope"]}
+            shown = {"client_id": pushed.binding.client, "request_uri": name, "scope": pushed.params["scope"]}
             return build_page(self._form(call.path, shown, hinted))
         del self._pushed[name]
         pressed = sent.get("decision", "deny" if self.consent.mode == "deny" else "allow")
         params = self._denied() if pressed != "allow" else self._allowed(pushed, sent, hinted, call)
-        return self._back(pushed.asked, {"iss": call.origin, **params})
+        return self._back(pushed.params, {"iss": call.origin, **params})
 
     def _allowed(self, pushed: PushedRequest, sent: Mapping[str, str], hinted: str, call: Call) -> dict[str, str]:
         chosen = {name: sent[name] for name in ("decision", "account") if name in sent}
         if "account" not in chosen and self.consent.account is None and hinted:
             chosen["account"] = hinted
-        params = self._approved({**pushed.asked, **chosen}, call)
+        params = self._approved({**pushed.params, **chosen}, call)
         grant = self._codes[params["code"]].grant
         grant.binding = replace(pushed.binding, ends_at=pushed.lives and self._now() + pushed.lives)
         if "atproto" not in grant.scopes:
@@ -226,15 +226,15 @@ class AuthorizationServer(OAuthServer):
     def token(self, call: Call) -> FakeResponse:
         return self._answered(call, self._token)
 
-    def _token(self, call: Call, asked: dict[str, str]) -> FakeResponse:
-        client, signer, key = self._caller(call, asked)
+    def _token(self, call: Call, params: dict[str, str]) -> FakeResponse:
+        client, signer, key = self._caller(call, params)
         if not key:
             raise ProofError("DPoP proof required")
         runs = {"authorization_code": self._by_code, "refresh_token": self._by_refresh}
-        run = runs.get(asked.get("grant_type", ""))
+        run = runs.get(params.get("grant_type", ""))
         if run is None:
             raise self._refuse("invalid_grant", "Invalid request payload")
-        grant = run(asked)
+        grant = run(params)
         binding = cast(SessionBinding, grant.binding)
         problem = binding.problem(client, signer, key)
         if problem:
@@ -242,22 +242,22 @@ class AuthorizationServer(OAuthServer):
             raise self._refuse("invalid_grant", problem)
         grant.binding = replace(binding, key=key)
         self._access = {name: token for name, token in self._access.items() if token.grant is not grant}
-        issue = self._issue(grant, self.quirks.access_seconds, first=asked["grant_type"] == "authorization_code")
+        issue = self._issue(grant, self.quirks.access_seconds, first=params["grant_type"] == "authorization_code")
         return self.quirks.issued(replace(issue, expires_in=(issue.expires_in or 1) - 1))
 
-    def _by_code(self, asked: Mapping[str, str]) -> Grant:
-        text = asked.get("code", "")
+    def _by_code(self, params: Mapping[str, str]) -> Grant:
+        text = params.get("code", "")
         code = self._codes.pop(text, None)
         if text in self._spent:
             self._spent[text].ended = True
         if code is None:
             raise self._refuse("invalid_grant", "Invalid code")
         self._spent[text] = code.grant
-        verifier = asked.get("code_verifier", "")
+        verifier = params.get("code_verifier", "")
         refusals = (
             (self._over(code), "This code has expired"),
             (
-                asked.get("redirect_uri") != code.redirect_uri,
+                params.get("redirect_uri") != code.redirect_uri,
                 "The redirect_uri parameter must match the one used in the authorization request",
             ),
             (not verifier, "code_verifier is required"),
@@ -271,9 +271,9 @@ class AuthorizationServer(OAuthServer):
         self._challenges.add(code.challenge)
         return code.grant
 
-    def _by_refresh(self, asked: Mapping[str, str]) -> Grant:
+    def _by_refresh(self, params: Mapping[str, str]) -> Grant:
         """Return the session of a refresh token. A second use of the token ends the session."""
-        text = asked.get("refresh_token", "")
+        text = params.get("refresh_token", "")
         token, spent = self._refresh.pop(text, None), self._spent.get(text)
         if spent is not None and not spent.ended:
             spent.ended = True
@@ -290,15 +290,15 @@ class AuthorizationServer(OAuthServer):
     def revoke(self, call: Call) -> FakeResponse:
         return self._answered(call, self._revoke)
 
-    def _revoke(self, call: Call, asked: dict[str, str]) -> FakeResponse:
+    def _revoke(self, call: Call, params: dict[str, str]) -> FakeResponse:
         """Revoke the session of a token; succeeds for any token, as the reference server does."""
-        text = asked.get("token", "")
+        text = params.get("token", "")
         found, done = (
             self._access.get(text) or self._refresh.get(text),
             FakeResponse(200, {}, _PRIVATE, "application/json"),
         )
         try:
-            caller = self._caller(call, asked)
+            caller = self._caller(call, params)
         except ClientError:
             return done
         if found is not None and not cast(SessionBinding, found.grant.binding).problem(*caller):
@@ -342,11 +342,11 @@ class AuthorizationServer(OAuthServer):
             answer = refusal(error.name, error.said)
         return replace(answer, headers={**answer.headers, "dpop-nonce": self.proofs.nonce()})
 
-    def _caller(self, call: Call, asked: Mapping[str, str]) -> tuple[Client, str, str]:
+    def _caller(self, call: Call, params: Mapping[str, str]) -> tuple[Client, str, str]:
         """Return (client, thumbprint of its signing key, thumbprint of the call's DPoP key)."""
-        name = asked.get("client_id", "")
+        name = params.get("client_id", "")
         if not name:
             raise ClientError("invalid_client", "Client credentials missing")
         key = self.proofs.check(call)
         client = self.clients.get(name, call.fetched)
-        return client, self.clients.authenticate(client, asked, call.origin), key
+        return client, self.clients.authenticate(client, params, call.origin), key
