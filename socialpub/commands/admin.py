@@ -66,10 +66,10 @@ def open_database(options: CommandOptions) -> Iterator[AppContext]:
 
 def make_actor(options: CommandOptions, service: AppContext) -> Actor:
     """Return the operator as actor, within the organization named by the command, if any."""
-    who = make_operator(options, service)
+    actor = make_operator(options, service)
     if not hasattr(options, "org"):
-        return who
-    return who.within(service.read(lambda: name_lookup.find_organization(options.org)).result())
+        return actor
+    return actor.within(service.read(lambda: name_lookup.find_organization(options.org)).result())
 
 
 def make_operator(options: CommandOptions, service: AppContext) -> Actor:
@@ -119,8 +119,8 @@ def org_rename(options: CommandOptions) -> ActionBody:
     request = parse_object(OrganizationRequest, {"name": options.name})
     with open_database(options) as service:
         organization = service.read(lambda: name_lookup.find_organization(options.id)).result()
-        who = make_operator(options, service).within(organization)
-        return actions.perform_sync(who, profiles.rename_organization, request)
+        actor = make_operator(options, service).within(organization)
+        return actions.perform_sync(actor, profiles.rename_organization, request)
 
 
 def org_delete(options: CommandOptions) -> ActionBody:
@@ -190,15 +190,15 @@ def _profile(row: ProfileRow) -> ActionBody:
 
 def key_create(options: CommandOptions) -> ActionBody:
     with open_database(options) as service:
-        who = make_actor(options, service)
-        profile = options.profile and service.read(lambda: _profile_in(who, options.profile)).result()
+        actor = make_actor(options, service)
+        profile = options.profile and service.read(lambda: _profile_in(actor, options.profile)).result()
         given = {"name": options.name} | ({"profileId": profile} if profile else {})
         request = parse_object(KeyRequest, given)
-        return actions.perform_sync(who, api_keys.create, request, label="test" if options.test else "live")
+        return actions.perform_sync(actor, api_keys.create, request, label="test" if options.test else "live")
 
 
-def _profile_in(who: Actor, profile: str) -> str:
-    return name_lookup.find_profile(who.scope.organization, profile)["id"]
+def _profile_in(actor: Actor, profile: str) -> str:
+    return name_lookup.find_profile(actor.scope.organization, profile)["id"]
 
 
 def key_revoke(options: CommandOptions) -> ActionBody:
@@ -241,15 +241,15 @@ def user_set_password(options: CommandOptions) -> ActionBody:
     """Set a user's password, which ends their sessions; return `{id, email, role}`."""
     hash_ = users.hash_password(_read_secret("Password", new=True))
     with open_database(options) as service:
-        row, who = _find_user(options, service)
-        return actions.perform_sync(who, users.set_password, row["email"], hash_)
+        row, actor = _find_user(options, service)
+        return actions.perform_sync(actor, users.set_password, row["email"], hash_)
 
 
 def user_reset_totp(options: CommandOptions) -> ActionBody:
     """Turn off a user's second factor; return `{id, email}`."""
     with open_database(options) as service:
-        row, who = _find_user(options, service)
-        return actions.perform_sync(who, totp.reset, row["email"])
+        row, actor = _find_user(options, service)
+        return actions.perform_sync(actor, totp.reset, row["email"])
 
 
 def _find_user(options: CommandOptions, service: AppContext) -> tuple[UserRow, Actor]:
@@ -328,8 +328,8 @@ def account_disconnect(options: CommandOptions) -> ActionBody:
         row = service.read(lambda: _account(options)).result()
         waiting = service.read(lambda: accounts.count_queued(service, Scope(row["organization"]), row["id"])).result()
         _confirm(options, _describe_disconnect(row, waiting, keep=not options.cancel))
-        who = make_operator(options, service).within(row["organization"])
-        return actions.perform_sync(who, connect.disconnect, row["id"], keep=not options.cancel)
+        actor = make_operator(options, service).within(row["organization"])
+        return actions.perform_sync(actor, connect.disconnect, row["id"], keep=not options.cancel)
 
 
 def _describe_disconnect(row: AccountRow, waiting: int, *, keep: bool) -> str:
@@ -374,8 +374,8 @@ def _store_account(
 ) -> ActionBody:
     row = service.read(lambda: _find_profile(options)).result()
     offer = LoginResult(row["id"], (OfferedAccount(identity, tokens),))
-    who = make_operator(options, service).within(row["organization"])
-    return actions.perform_sync(who, connect.store_result, options.platform, offer)
+    actor = make_operator(options, service).within(row["organization"])
+    return actions.perform_sync(actor, connect.store_result, options.platform, offer)
 
 
 def _find_profile(options: CommandOptions) -> ProfileRow:

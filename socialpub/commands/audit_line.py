@@ -29,15 +29,15 @@ _LOGGED_FIELDS = (
 )
 
 
-def write(act: str, result: Mapping[str, Any], settings: str) -> None:
+def write(action: str, result: Mapping[str, Any], settings: str) -> None:
     """Write the audit line in a server log format. `settings`: file they were read from."""
-    what = ", ".join(f"{name} {result[name]}" for name in _LOGGED_FIELDS if result.get(name) is not None)
+    fields = ", ".join(f"{name} {result[name]}" for name in _LOGGED_FIELDS if result.get(name) is not None)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(redaction.TextLogFormatter(_FORMAT))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
-        log.info("%s: %s, by command of %s, settings read from %s", act, what, _find_user(), settings)
+        log.info("%s: %s, by command of %s, settings read from %s", action, fields, _find_user(), settings)
     finally:
         log.removeHandler(handler)
 

@@ -167,49 +167,51 @@ def create_sample_data(service: AppContext, lab: simulator_server.SimulatorThrea
     accounts shows the simulator's consent page, as at a platform.
     """
     login = {"email": EMAIL, "password": service.runtime.entropy(8).hex()}
-    who = build_operator(service, "command demo")
-    organization = actions.perform_sync(who, profiles.create_organization, OrganizationRequest(name="Café Nord"))["id"]
-    here = who.within(str(organization))
-    profile = service.read(lambda: connect.choose_profile(here.scope, None)).result()
-    actions.perform_sync(here, profiles.rename, profile, ProfileRequest(name="Café"))
-    key = actions.perform_sync(here, api_keys.create, KeyRequest(name="demo", profileId=profile))["key"]
-    actions.perform_sync(here, users.create, EMAIL, "owner", users.hash_password(login["password"]))
-    connected = [_connect(here, lab, name, profile) for name in platforms.CONNECTORS]
+    operator = build_operator(service, "command demo")
+    organization = actions.perform_sync(operator, profiles.create_organization, OrganizationRequest(name="Café Nord"))[
+        "id"
+    ]
+    actor = operator.within(str(organization))
+    profile = service.read(lambda: connect.choose_profile(actor.scope, None)).result()
+    actions.perform_sync(actor, profiles.rename, profile, ProfileRequest(name="Café"))
+    key = actions.perform_sync(actor, api_keys.create, KeyRequest(name="demo", profileId=profile))["key"]
+    actions.perform_sync(actor, users.create, EMAIL, "owner", users.hash_password(login["password"]))
+    connected = [_connect(actor, lab, name, profile) for name in platforms.CONNECTORS]
     for fake in lab.lab.fakes.values():
         if (server := find_server(fake)) is not None:
             server.consent.mode = "form"
     return {"url": service.base_url, "login": login, "key": key, "accounts": connected}
 
 
-def _connect(who: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> ActionBody:
+def _connect(actor: Actor, lab: simulator_server.SimulatorThread, name: str, profile: str) -> ActionBody:
     made = lab.lab.add_account(name, handle="demo.test", displayName="Café Nord")
-    return connect_account(who, name, profile, find_credentials(who.service, name, made))
+    return connect_account(actor, name, profile, find_credentials(actor.service, name, made))
 
 
-def connect_account(who: Actor, name: str, profile: str, found: tuple[AccountIdentity, Tokens]) -> ActionBody:
+def connect_account(actor: Actor, name: str, profile: str, found: tuple[AccountIdentity, Tokens]) -> ActionBody:
     """Connect an account."""
-    return actions.perform_sync(who, connect.store_result, name, LoginResult(profile, (OfferedAccount(*found),)))
+    return actions.perform_sync(actor, connect.store_result, name, LoginResult(profile, (OfferedAccount(*found),)))
 
 
 def _create_second_profile(service: AppContext, lab: simulator_server.SimulatorThread, shown: dict[str, Any]) -> str:
     """Create a second profile with accounts that have problems; return its key."""
     organization = service.read(lambda: profiles.list_organizations()[0]["id"]).result()
-    here = build_operator(service, "command demo").within(str(organization))
-    profile = str(actions.perform_sync(here, profiles.create, ProfileRequest(name="Bakery"))["id"])
+    actor = build_operator(service, "command demo").within(str(organization))
+    profile = str(actions.perform_sync(actor, profiles.create, ProfileRequest(name="Bakery"))["id"])
     for number, second in enumerate(BAKERY):
         handle = f"nord-bakery-{number}.test"
         made = lab.lab.add_account(second.platform, handle=handle, displayName=second.name)
         identity, tokens = find_credentials(service, second.platform, made)
         if second.ends == "soon":
             tokens = replace(tokens, refresh=None, expires_at_ms=service.now_ms + ENDS_MS)
-        connect_account(here, second.platform, profile, (identity, tokens))
+        connect_account(actor, second.platform, profile, (identity, tokens))
         if second.ends == "revoked":
             lab.lab.end_tokens(second.platform, handle, refresh=True)  # the login's too, which would refresh the Page's
     actions.perform_sync(
-        here, users.create, "mira@example.com", "member", users.hash_password(service.runtime.entropy(8).hex())
+        actor, users.create, "mira@example.com", "member", users.hash_password(service.runtime.entropy(8).hex())
     )
     return str(
-        actions.perform_sync(here, api_keys.create, KeyRequest(name="The bakery's website", profileId=profile))["key"]
+        actions.perform_sync(actor, api_keys.create, KeyRequest(name="The bakery's website", profileId=profile))["key"]
     )
 
 
@@ -240,9 +242,9 @@ def _targets(shown: dict[str, Any], media: str) -> list[dict[str, str]]:
 
 
 def _picture() -> bytes:
-    into = io.BytesIO()
-    Image.new("RGB", (64, 64), (58, 110, 165)).save(into, "JPEG", quality=50, optimize=True)
-    return into.getvalue()
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 64), (58, 110, 165)).save(buffer, "JPEG", quality=50, optimize=True)
+    return buffer.getvalue()
 
 
 def _write_bodies(folder: Path, shown: dict[str, Any], lab_url: str) -> None:
@@ -268,8 +270,8 @@ def _describe_outcomes(batch: dict[str, Any]) -> list[str]:
 
 
 def _describe_result(result: dict[str, Any]) -> str:
-    why = result.get("error", {}).get("message") or result.get("url") or ""
-    return f", {why}" if why else ""
+    detail = result.get("error", {}).get("message") or result.get("url") or ""
+    return f", {detail}" if detail else ""
 
 
 def _print_instructions(options: CommandOptions, shown: dict[str, Any], lab_url: str, folder: Path) -> None:

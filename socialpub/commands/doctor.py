@@ -145,8 +145,8 @@ def _version(check: api_versions.VersionCheckResult) -> DoctorCheck:
     newer = f"; version {check.newer} is available" if check.newer and check.next_verdict == "good" else ""
     if check.verdict == "ended":
         use = f" or set platforms.{check.platform}.api_version to {check.newer}" if newer else ""
-        said = f"{label} no longer serves version {check.pin} of its API ({check.reason}, {when}){newer}"
-        return DoctorCheck(f"{label} version", False, said, f"Install a newer socialpub{use}.")
+        message = f"{label} no longer serves version {check.pin} of its API ({check.reason}, {when}){newer}"
+        return DoctorCheck(f"{label} version", False, message, f"Install a newer socialpub{use}.")
     result = "works" if check.verdict == "good" else "could not be checked"
     return DoctorCheck(
         f"{label} version", True, f"version {check.pin} of its API {result} ({check.reason}, {when}){newer}"
@@ -176,8 +176,8 @@ def _disk(settings: Settings) -> Iterator[DoctorCheck]:
 
 def _file_system(settings: Settings) -> Iterator[DoctorCheck]:
     """Warn of directories on a network file system."""
-    for said in find_network_paths(settings, identify_host()):
-        yield DoctorCheck("file system", True, said, "Move the data to a disk of this machine: socialpub move")
+    for problem in find_network_paths(settings, identify_host()):
+        yield DoctorCheck("file system", True, problem, "Move the data to a disk of this machine: socialpub move")
 
 
 # --- Network checks ------------------------------------------------------------------------------------------------

@@ -196,8 +196,8 @@ def bring(options: CommandOptions) -> Json:
     """
     file: Path = options.file
     with _open_locked(file) as raw, open_database(options) as service:
-        who, report = make_actor(options, service), ImportReport(str(file))
-        asyncio.run(_Import(who, file, raw, report, make_progress(options)).run(options))
+        actor, report = make_actor(options, service), ImportReport(str(file))
+        asyncio.run(_Import(actor, file, raw, report, make_progress(options)).run(options))
     options.exit_code = FAILED if report.invalid and not options.skip_invalid else 0
     if options.json:
         return report.body()
@@ -226,14 +226,14 @@ class _Import:
 
     def __init__(
         self,
-        who: Actor,
+        actor: Actor,
         file: Path,
         raw: BinaryIO,
         report: ImportReport,
         show_progress: Callable[[str, int, int], None],
     ) -> None:
-        self._who, self._file, self._raw, self._report, self._show_progress = who, file, raw, report, show_progress
-        self._find = post_import.make_account_finder(who)
+        self._actor, self._file, self._raw, self._report, self._show_progress = actor, file, raw, report, show_progress
+        self._find = post_import.make_account_finder(actor)
         self._size = file.stat().st_size
         self._bad: set[int] = set()  # lines refused by the check
         self._in_step: set[Any] = set()  # posts of the current step: a file may repeat one
@@ -285,17 +285,17 @@ class _Import:
             self._report.refuse(number, post_import.list_problems(error, account))
 
     async def _is_imported(self, wanted: post_import.ImportedPost) -> bool:
-        return await self._who.service.read(lambda: post_import.is_existing(wanted))
+        return await self._actor.service.read(lambda: post_import.is_existing(wanted))
 
     async def _check(self, number: int, wanted: post_import.ImportedPost) -> None:
-        self._report.warn(number, map(_read_warning, await post_import.check(self._who, wanted)))
+        self._report.warn(number, map(_read_warning, await post_import.check(self._actor, wanted)))
 
     async def _write(self, number: int, wanted: post_import.ImportedPost) -> None:
         if wanted.identity in self._in_step:
             self._report.there += 1
             return
         self._in_step.add(wanted.identity)
-        await post_import.accept_post(self._who, wanted)
+        await post_import.accept_post(self._actor, wanted)
         self._report.imported += 1
 
 

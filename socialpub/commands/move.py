@@ -20,11 +20,11 @@ def move(options: CommandOptions) -> dict[str, Any]:
     path = find_database(settings)
     check_schema(path)
     with hold_server_lock(settings), open_database(options) as service:
-        who = make_actor(options, service)
+        actor = make_actor(options, service)
         if options.back:
-            done = actions.perform_sync(who, recovery.cancel_handover)
+            done = actions.perform_sync(actor, recovery.cancel_handover)
             return {"database": str(path), "was": done["was"], "next": "socialpub serve"}
-        done = actions.perform_sync(who, recovery.hand_over)
+        done = actions.perform_sync(actor, recovery.hand_over)
         return {"database": str(path), **done, "next": _NEXT.format(folder=settings.data_dir)}
 
 
