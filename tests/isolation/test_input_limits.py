@@ -438,8 +438,8 @@ def test_a_budget_has_a_share_for_each_and_an_end() -> None:
             budget.take(whose, count)
         assert (error.value.code, error.value.retry_after) == (code, 5)
     budget.take("b", 40)
-    budget.give("a", 60)
-    budget.give("b", 40)
+    budget.release("a", 60)
+    budget.release("b", 40)
     assert budget.used == 0
 
 

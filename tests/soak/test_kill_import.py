@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.commands.import_export import AT_ONCE
+from socialpub.commands.import_export import BATCH_LINES
 from tests.support.app_server import format_instant
 from tests.support.soak.killable_command import FAR_FUTURE, run_killable
 from tests.support.soak.soak_world import SoakWorld, running_world, wait_for
 
 pytestmark = pytest.mark.slow
-LINES = 3 * AT_ONCE + 5
+LINES = 3 * BATCH_LINES + 5
 PASSES = 4  # of a step: the file is gone through twice
 STEPS = (
     *(f"import.step@{number}" for number in range(1, 2 * PASSES + 1)),
