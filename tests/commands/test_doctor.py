@@ -90,7 +90,7 @@ def _no_media(folder: Path) -> None:
     [
         (_newer, "database", "was written by a newer socialpub"),
         (_damaged, "database", "is damaged"),
-        (_paused, "publishing", "Publishing is paused (restored): socialpub resume --after-restore shows"),
+        (_paused, "publishing", "Publishing is paused (restored). Run socialpub resume --after-restore to list"),
         (_no_media, "data folder", "the media folder is not a folder"),
     ],
 )

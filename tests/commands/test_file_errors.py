@@ -114,7 +114,7 @@ def test_a_database_that_was_there_is_not_made_anew(run: RunCommand, used: Path,
     """An empty one would answer 401 to everybody, as if they had never been there."""
     (used / "instance.state").write_text('{"beat": 3, "mark": "x"}')
     (used / "socialpub.db").unlink()
-    says(run(*command), "socialpub.db does not exist", "backup", "instance.state")
+    says(run(*command), "socialpub.db is missing", "backup", "instance.state")
     assert not (used / "socialpub.db").exists()
     (used / "instance.state").unlink()
     assert run(*CREATE).code == 0
