@@ -68,10 +68,7 @@ class FairShareLimiter:
         self._owners: dict[str, int] = defaultdict(int)
 
     def try_enter(self, share: ShareKey, *, anyway: bool = False) -> bool:
-        """Take a slot; return False if the share is used up.
-
-        `anyway` ignores `host_limits`.
-        """
+        """Take a slot; return False if the share is used up. `anyway` ignores `host_limits`."""
         host_limits = _NO_HOST_LIMITS if anyway else self.host_limits()
         with self._lock:
             if self._is_full(share.host, host_limits) or self._is_sated(share.owner):
@@ -240,10 +237,7 @@ class FairExecutor(concurrent.futures.Executor):
             return not self._waiting and 2 * (self._running + count) <= self._shares.slots
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more tasks.
-
-        `cancel_futures` also cancels the queued ones.
-        """
+        """Accept no more tasks. `cancel_futures` also cancels the queued ones."""
         with self._changed:
             self._closed = True
             while cancel_futures and self._waiting:

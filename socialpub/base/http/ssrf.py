@@ -87,10 +87,7 @@ NO_ALLOWED_HOSTS = AllowedHosts()
 
 
 def parse_allowed_hosts(entries: Iterable[str]) -> AllowedHosts:
-    """Return the hosts and networks in a list.
-
-    Raise ValueError for an entry that is neither.
-    """
+    """Return the hosts and networks in a list. Raise ValueError for an entry that is neither."""
     hosts, networks = set(), []
     for entry in entries:
         text = entry.strip().lower().rstrip(".")

@@ -45,7 +45,7 @@ _abandoned_connections: list[sqlite3.Connection] = []  # open until the process 
 
 
 class FencedError(Exception):
-    """Another server has taken over this database; this process must not write."""
+    """Another server took over this database; this process must not write."""
 
 
 class Tx:
@@ -55,7 +55,7 @@ class Tx:
         self._callbacks: list[Callable[[], None]] = []
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Run `callback` in the writer thread after the commit; it must be short and must not raise."""
+        """Run `callback` in the writer thread after the commit. It must be short and not raise."""
         self._callbacks.append(callback)
 
     def run_callbacks(self) -> None:
@@ -74,10 +74,7 @@ The order of kinds within a transaction is undefined: a write that needs another
 
 
 class _PendingWrite(Generic[T]):
-    """A queued write.
-
-    With `kind` and `value`, it may be grouped with others of its kind.
-    """
+    """A queued write. With `kind` and `value`, it may be grouped with others of its kind."""
 
     def __init__(self, run: Callable[[Tx], T], owner: str, kind: GroupWrite | None = None, value: Any = None) -> None:
         self.run, self.owner, self.tx = run, owner, Tx()

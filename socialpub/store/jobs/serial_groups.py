@@ -29,10 +29,7 @@ class SerialGroups:
         self._rest_until: dict[str, float] = {}
 
     def try_enter(self, group: str, *, rested: bool = False) -> bool:
-        """Enter a group and return True if it is free.
-
-        `rested` ignores its rest.
-        """
+        """Enter a group and return True if it is free. `rested` ignores its rest."""
         with self._lock:
             return self._enter(group, rested=rested)
 
