@@ -9,6 +9,7 @@ from typing import Any
 from sanic import HTTPResponse
 from sanic.config import Config
 from sanic.exceptions import RequestCancelled
+from sanic.response import BaseHTTPResponse
 
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext, limit_concurrency
@@ -91,9 +92,17 @@ def _make_options_handler(names: list[str]) -> SanicHandler:
 
 
 def _add_middleware(app: ServerApp, service: AppContext) -> None:
-    middleware = Middleware(service)
-    app.register_middleware(middleware.on_request, "request")
-    app.register_middleware(middleware.on_response, "response")
+    app.ctx.middleware = Middleware(service)
+    app.register_middleware(_on_request, "request")
+    app.register_middleware(_on_response, "response")
+
+
+def _on_request(request: ServerRequest) -> None:
+    request.app.ctx.middleware.on_request(request)
+
+
+def _on_response(request: ServerRequest, response: BaseHTTPResponse) -> None:
+    request.app.ctx.middleware.on_response(request, response)
 
 
 def _add_error_handler(app: ServerApp, service: AppContext) -> None:

@@ -1,5 +1,6 @@
-"""Simulators of the tests start in less time: what Sanic computes from the paths of the same routes is computed once in
-a process. The handlers are each simulator's own.
+"""Start the servers and simulators of tests in less time: Sanic computes the same routes once in a process.
+
+The handlers of a simulator are its own.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ from typing import Any
 
 import sanic.mixins.routes
 import sanic.router
+from sanic import Sanic
 from sanic_routing import route, router
 from sanic_routing.utils import parts_to_path, path_to_parts
+
+from socialpub.web import app
+from socialpub.web.http.sanic_overrides import ServerApp
 
 
 def cache_routes() -> None:
     """From now on."""
+    _share_app_routes()
     # The finder of routes is compiled by way of its syntax tree, which is read by nobody (and which Python 3.11 may not
     # build in two threads at once).
     vars(router)["ast"] = SimpleNamespace(parse=str, unparse=str, fix_missing_locations=str)
@@ -27,6 +33,20 @@ def cache_routes() -> None:
     router.BaseRouter._generate_tree = lambda self: None  # type: ignore[method-assign]  # `_render` does, when it has to
     router.BaseRouter._render = _render  # type: ignore[method-assign]
     route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
+
+
+def _share_app_routes() -> None:
+    """Add the routes of the program once: their handlers and middleware find the server by the request."""
+    add_routes, routers = vars(app)["_add_routes"], list[sanic.router.Router]()
+
+    def add_once(server: ServerApp) -> None:
+        if not routers:
+            add_routes(server)
+            routers.append(server.router)
+        server.router = routers[0]
+
+    vars(app)["_add_routes"] = add_once
+    Sanic.test_mode = True  # a router that is final may be made final again
 
 
 _finders: dict[Any, tuple[Any, Any, str]] = {}
