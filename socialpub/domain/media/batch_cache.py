@@ -135,7 +135,7 @@ class BatchMediaCache:
     def _get_or_make(self, batch: str, name: str, make: Callable[[Path], str | None]) -> tuple[Path, MediaFacts]:
         with self._guard:
             entry = self._entries[batch].setdefault(name, _CachedMedia())
-        path = self._folder.of(batch) / name
+        path = self._folder.get_path(batch) / name
         with entry.lock:
             if entry.error and self._has_just_failed(entry):
                 raise entry.error

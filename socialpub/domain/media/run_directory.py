@@ -26,7 +26,7 @@ class RunDirectory:
         self._guard = threading.Lock()
         self._lock: int | None = None  # file descriptor
 
-    def of(self, name: str) -> Path:
+    def get_path(self, name: str) -> Path:
         """Return the path of an item's directory, existing or not."""
         return self._home / name
 
@@ -34,15 +34,15 @@ class RunDirectory:
         with self._guard:
             if self._lock is None or not self._home.is_dir():
                 self._release()
-                self._lock = self._take()
-            private_files.make_folder(self.of(name))
-        return self.of(name)
+                self._lock = self._acquire()
+            private_files.make_folder(self.get_path(name))
+        return self.get_path(name)
 
     def names(self) -> list[str]:
         return _list_directories(self._home)
 
     def drop(self, name: str) -> None:
-        shutil.rmtree(self.of(name), ignore_errors=True)
+        shutil.rmtree(self.get_path(name), ignore_errors=True)
         with self._guard:
             if self._lock is not None and not self.names():
                 _remove_if_empty(self._home)
@@ -53,14 +53,14 @@ class RunDirectory:
         for name in _list_directories(self._root):
             if name.startswith(RUN_PREFIX) and name != self._home.name:
                 with contextlib.suppress(FileNotFoundError):  # that run has just ended and left nothing
-                    self._inherit(self._root / name)
+                    self._take_over(self._root / name)
 
     def close(self) -> None:
         """Release the lock; the next run may take over the rest."""
         with self._guard:
             self._release()
 
-    def _take(self) -> int:
+    def _acquire(self) -> int:
         while True:
             private_files.make_folder(self._home)
             with contextlib.suppress(FileNotFoundError):  # removed as the empty directory of an ended run
@@ -75,7 +75,7 @@ class RunDirectory:
             os.close(self._lock)
             self._lock = None
 
-    def _inherit(self, home: Path) -> None:
+    def _take_over(self, home: Path) -> None:
         lock = os.open(home, os.O_RDONLY)
         try:
             if try_lock(lock):
@@ -86,11 +86,11 @@ class RunDirectory:
             os.close(lock)
 
     def _move(self, folder: Path) -> None:
-        mine = self.make(folder.name)
-        if os.listdir(mine):
+        target = self.make(folder.name)
+        if os.listdir(target):
             shutil.rmtree(folder)
         else:
-            folder.rename(mine)
+            folder.rename(target)
 
 
 def _list_directories(place: Path) -> list[str]:
