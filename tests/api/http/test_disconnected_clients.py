@@ -47,7 +47,7 @@ def test_an_error_that_comes_as_its_client_goes_is_nobodys_trouble() -> None:
             raise ApiError("not_found")
 
         route = SimpleNamespace(constant=False, handler=handler)
-        call: Any = SimpleNamespace(route=route, cdisconnect=lambda: None, disconnect=lambda: lost.append("lost"))
+        call: Any = SimpleNamespace(route=route, close=lambda: None, disconnect=lambda: lost.append("lost"))
         waits = loop.create_task(pipeline._handle_in_task(call))
         await asyncio.sleep(0)
         goes_on.set_result(None)
