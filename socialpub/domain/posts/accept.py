@@ -413,7 +413,7 @@ def _recheck(
 
 
 def _check_independent(plans: Sequence[BatchPlan]) -> None:
-    """Raise DependentRequestsError if two requests are the same: only the first may be accepted."""
+    """Raise DependentRequestsError if two requests are the same."""
     if len(plans) > 1:
         names = [plan.name for plan in plans if plan.name is not None]
         if len(set(names)) < len(names):
@@ -502,7 +502,7 @@ _EMPTY_ROW = dict.fromkeys(PostRow.__annotations__)  # in column order
 
 
 def _build_post_row(row: SqlRow, account: AccountRow, number: int, now: int) -> PostRow:
-    """Build the full post row that `acceptance.INSERT_POSTS` creates for a post published at once."""
+    """Build the row that `acceptance.INSERT_POSTS` creates for an immediate post."""
     own = dict(zip(acceptance.POST_COLUMNS, row, strict=True))
     its = {"number": number, "account": account["id"]}
     its |= {"organization": account["organization"], "profile": account["profile"]}

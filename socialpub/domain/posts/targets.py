@@ -83,7 +83,7 @@ def _check_schema(request: PublishRequest, inline: library.InlineFiles) -> None:
 
 
 def _is_complete(request: PublishRequest) -> bool:
-    """Return whether `list_publish_issues`, which needs the request as sent, would find nothing."""
+    """Return whether `list_publish_issues` (for requests as sent) would find nothing."""
     for target in request.targets:  # no generator: runs for each request
         if target.account_id is None and target.platform is None:
             return False

@@ -107,7 +107,7 @@ class CompareEarlierSends:
 
 @dataclass(frozen=True)
 class RecordAmbiguity:
-    """Record the ambiguous response if it is informative (`is_informative`), and settle by lookup.
+    """Record the ambiguous response if `is_informative`, and settle by lookup.
 
     `is_answered`: no call of this intent is in flight. `refused`: the refusal stands if nothing is found.
     """

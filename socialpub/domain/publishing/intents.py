@@ -88,7 +88,7 @@ def check_claim(service: AppContext, snapshot: RunSnapshot) -> None:
 
 
 def check_same_plan(intent: IntentRow) -> None:
-    """Raise RemotePostTakenError if a post found by content may belong to an intent with the same plan."""
+    """Raise RemotePostTakenError if another intent has the same plan."""
     since, until = intent["intent_at"] - SAME_PLAN_WINDOW_MS, intent["intent_at"] + SAME_PLAN_WINDOW_MS
     if sql.fetch_one(
         publish_runs.FIND_UNSETTLED_DUPLICATE, (intent["account"], intent["plan"], intent["id"], since, until)
@@ -287,7 +287,7 @@ def _update(tx: Tx, intent: IntentRow, **columns: Unpack[IntentChange]) -> Inten
 
 
 def close(service: AppContext, tx: Tx, intent: IntentRow, outcome: str, published: Published | None = None) -> None:
-    """Settle an open intent, binding `published`. Raises RemotePostTakenError if bound elsewhere."""
+    """Settle an open intent, binding `published`. Raises RemotePostTakenError."""
     row, remote = (
         published and json.dumps(_encode_published(published)),
         published and hash_remote_id(published.remote_id),
@@ -308,7 +308,7 @@ def close_published(service: AppContext, tx: Tx, settled: Sequence[tuple[IntentR
 
 @contextlib.contextmanager
 def _check_not_taken() -> Iterator[None]:
-    """Raise RemotePostTakenError if a remote post is already bound to another intent of the account."""
+    """Raise RemotePostTakenError if a remote post is already bound."""
     try:
         yield
     except sqlite3.IntegrityError as error:

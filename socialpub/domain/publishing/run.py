@@ -108,7 +108,7 @@ def claim_posts(
     claims: Sequence[Claim],
     inserted: Mapping[str, transactions.InsertedPost] | None = None,
 ) -> list[RunSnapshot | None]:
-    """Claim posts; record their plans at once where known. `inserted`: inserted as claimed here."""
+    """Claim posts; record known plans at once. `inserted`: inserted as claimed."""
     taken = (
         transactions.claim_posts(service, tx, claims)
         if inserted is None
