@@ -242,7 +242,7 @@ def record_ambiguity(
     is_answered: bool,
     refused: bool,
 ) -> IntentRow:
-    """Record an ambiguous response. `is_answered`: no call is in flight. `refused`: it was a refusal."""
+    """Record an ambiguous response. `is_answered`: no call in flight. `refused`: a refusal."""
     check_claim(service, snapshot)
     refusal = json.dumps({name: getattr(error, name) for name in REFUSAL_FIELDS}, default=str) if refused else None
     response = json.loads(encode_capped(error.platform_response, RESPONSE_MAX // 2))
