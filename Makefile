@@ -50,6 +50,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m socialpub config example | diff -u socialpub.toml.example -
 	$(BIN)/python .ci/rows.py | diff -u socialpub/store/rows.py -
+	$(BIN)/python .ci/names.py
 
 fix: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,3 +1,3 @@
-"""socialpub: one piece of content, up to 25 social accounts, published once, on time, with proof."""
+"""socialpub: publish one piece of content to up to 25 social accounts, once and on time."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m socialpub` is the same program as the `socialpub` command, and what the one-file binary runs."""
+"""Entry point of `python -m socialpub` and of the one-file binary."""
 
 import sys
 from typing import NoReturn
@@ -7,7 +7,7 @@ from socialpub.base.system import pyinstaller
 
 
 def begin() -> NoReturn:
-    """Run the program, or, in a process of the binary that opens a media file, only what that takes."""
+    """Run the command line, or the media reader where the binary was started for that."""
     if pyinstaller.is_binary():
         pyinstaller.enable_packed_imports()
         if sys.argv[1:2] == [pyinstaller.READ_MEDIA_ARGUMENT]:
