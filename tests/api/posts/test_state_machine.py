@@ -193,7 +193,8 @@ class Machine(RuleBasedStateMachine):
         """Wait until the server has done what the model does at once."""
         self.model.run()
         deadline = time.monotonic() + PATIENCE
-        while (self.server.service.is_busy() or self._seen() != self._modeled()) and time.monotonic() < deadline:
+        # First the state, then whether the server is at rest: it may begin between the two.
+        while (self._seen() != self._modeled() or self.server.service.is_busy()) and time.monotonic() < deadline:
             sleep_briefly()
         self._set(self.model.mood)
 
