@@ -120,7 +120,7 @@ def test_300_posts_to_a_hanging_platform_wait_alone_and_go_out_later(hanging: Ha
         f" went out in {took:.1f} s, at most {at_once} at once, two of one account at least {min(spaced):.2f} s apart"
     )
     tell("\n".join(report.lines()))
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert report.statuses == {"published": ACCOUNTS * EACH + OTHERS}
     assert not slowest
     # Its share of the workers, those that took one more before enough calls had ended, and the tries after that.

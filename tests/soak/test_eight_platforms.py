@@ -38,7 +38,7 @@ def test_random_kills_lose_and_double_nothing_on_eight_platforms(tmp_path: Path,
     kills, each = configured_count("eight_kills", 200), configured_count("eight_posts", 40)
     result = run_random_kills(tmp_path, new_seed(), kills, each, on=EIGHT, shapes=WITH_FILMS, minute=MINUTE)
     tell(result.table("random SIGKILLs on eight platforms, upstream faults on 14 % of calls"))
-    assert result.report.whole
+    assert result.report.whole, "\n".join(result.report.lines())
     assert result.report.posts == 8 * each
     assert set(result.report.unknown_of) <= MAY_BE_UNKNOWN
 
@@ -89,6 +89,6 @@ def _killed(
         report = check_invariants(world, journal)
     tell(f"kills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
     tell("\n".join(report.lines()))
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert [point for point in points if kills.lacks(point)] == []
     return report

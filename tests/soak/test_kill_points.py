@@ -69,6 +69,6 @@ def _killed(
         report = check_invariants(world, journal)
     tell(f"kills at named points ({name}): seed {seed}, {time.monotonic() - began:.0f} s\n  {kills.shown()}")
     tell("\n".join(report.lines()))
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert {point: kills.at(point) for point in points if kills.at(point) < KILLS} == {}
     return report

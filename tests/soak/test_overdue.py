@@ -48,7 +48,7 @@ def test_ten_thousand_overdue_posts_are_published_once(tmp_path: Path, tell: Rep
         spaced = _closest(world)
     tell(f"{POSTS} overdue: port {opened:.2f} s, drained in {took:.0f} s, {probe}, closest {spaced:.2f} s")
     tell("\n".join(report.lines()))
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert report.statuses["published"] == POSTS + probe.scheduled
     assert opened <= PORT_SECONDS * probe.pressure or not TIMED
     assert probe.p99 < P99_MS * probe.pressure or not TIMED
@@ -64,7 +64,7 @@ def test_ten_thousand_posts_beyond_the_grace_time_fail_with_events(tmp_path: Pat
         told = world.happened(type="post.failed")
         posted = len(world.lab.ledger())
     tell(f"{POSTS} beyond the grace time: port {opened:.2f} s, told in {took:.0f} s, {probe}")
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert (rules, len(told), posted) == (POSTS, POSTS, probe.scheduled)
     shown = json.loads(told[0].data)
     assert (shown["error"]["rule"], shown["willRetry"]) == ("schedule.overdue", False)

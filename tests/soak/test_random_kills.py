@@ -18,7 +18,7 @@ def test_random_kills_lose_and_double_nothing(tmp_path: Path, tell: ReportLine) 
         tmp_path, new_seed(), kills=configured_count("kills", 200), each=configured_count("posts", 250)
     )
     tell(result.table("random SIGKILLs, upstream faults on 14 % of calls"))
-    assert result.report.whole
+    assert result.report.whole, "\n".join(result.report.lines())
     assert result.report.posts == 3 * configured_count("posts", 250)
     assert set(result.report.by_platform) == {"bluesky", "crate", "plain"}
 

@@ -55,7 +55,7 @@ def test_a_hundred_orderly_stops(tmp_path: Path, tell: ReportLine) -> None:
     tell("\n".join(report.lines()))
     assert codes == [0] * STOPS
     assert max(took) <= LIMIT
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert not report.unknown
 
 

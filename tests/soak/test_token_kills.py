@@ -91,7 +91,7 @@ def test_kills_while_tokens_are_renewed_break_no_account_in_silence(tmp_path: Pa
     tell(f"kills while tokens are renewed: seed {seed}, {len(kills)} kills, {time.monotonic() - began:.0f} s")
     tell("\n".join([*toll.lines(), *report.lines()]))
     assert (toll.silent, toll.needless) == ([], [])
-    assert report.whole
+    assert report.whole, "\n".join(report.lines())
     assert {point: counts[point] for point in POINTS if counts[point] < KILLS} == {}
 
 
