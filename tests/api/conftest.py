@@ -1,3 +1,5 @@
+"""Fixture of the API tests: one server for the bad-input corpus of a module."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

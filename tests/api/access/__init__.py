@@ -1,0 +1,1 @@
+"""Tests of actions, the audit log, log lines and cache invalidation."""

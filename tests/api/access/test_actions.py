@@ -1,4 +1,4 @@
-"""An action is one act, whoever asks for it: the API and a page take the same, refuse the same and leave the same.
+"""The API and the dashboard accept, refuse and record an action alike.
 
 The commands: tests/commands/test_actions.py.
 """

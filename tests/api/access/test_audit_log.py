@@ -1,4 +1,4 @@
-"""A row for each act of a person, a key or the operator, in the transaction of the act, and never a secret in it."""
+"""Audit log: one row per act, written in its transaction, kept for a year by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change that another process writes (a command beside the server) counts for the next request."""
+"""Changes written by another process take effect at the next request."""
 
 from __future__ import annotations
 

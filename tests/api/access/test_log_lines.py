@@ -1,4 +1,4 @@
-"""One line in the log for every outcome of a post and every act of a person or key, and never a secret in it."""
+"""Server log: one line per post outcome and per act, without secrets."""
 
 from __future__ import annotations
 

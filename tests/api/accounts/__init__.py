@@ -1,0 +1,1 @@
+"""Tests of connecting platform accounts and of their sessions."""

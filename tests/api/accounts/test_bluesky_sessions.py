@@ -1,4 +1,4 @@
-"""Sessions at Bluesky's fake: what a reconnect replaces is ended, and an account that comes back works again."""
+"""Bluesky sessions: ended upstream when a reconnect replaces them, kept otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bluesky by OAuth at its fake: what an account that was connected so does, and how its session ends."""
+"""Bluesky OAuth: bound tokens, renewals, nonces, reconnects and revocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting through pages: signing in on the way leads back to what was asked for, and choices can be made again."""
+"""Connect pages: return after sign-in, and repeatable choice of accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every block of code of the documentation is executed as it stands, with the reader's own key and account."""
+"""Code blocks of the documentation, executed with a real key and account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The docs pages: an entry for every row of every table, no dead link, nothing foreign, nothing executed."""
+"""Documentation pages: complete entries, working links, escaped input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every type of event from its cause to a receiver: the row, the delivery, and data of the shape that is declared."""
+"""Every event type, from its cause to the webhook receiver, in its declared shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET /v1/events: everything that happened, in order, once, to whoever may see it."""
+"""GET /v1/events: order, pagination, filters, cursors and scoping."""
 
 from __future__ import annotations
 

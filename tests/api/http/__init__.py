@@ -1,0 +1,1 @@
+"""Tests of HTTP itself: framing, limits, errors, idempotency, start and stop."""

@@ -1,4 +1,4 @@
-"""A server with one thread for calls."""
+"""Fixture of the HTTP tests: a server with one thread for calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The bad-input corpus: bytes, JSON, texts, times, ids and headers that programs get wrong.
+"""Bad-input corpus: malformed bytes, JSON, texts, times, ids and headers.
 
-Every request is answered: below 500, with the envelope when it is refused (`kit.check_answer`), nothing is written for
-a refused one, and the server goes on.
+Every request is answered: below 500, with the envelope when it is refused (`kit.check_answer`). A refused request
+writes nothing, and the server goes on.
 """
 
 from __future__ import annotations

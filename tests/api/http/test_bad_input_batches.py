@@ -1,4 +1,4 @@
-"""The bad-input corpus by tables: every shape of target with every mode, items that are none, URLs nobody calls."""
+"""Bad-input corpus: invalid targets, modes, items and URLs of a batch."""
 
 from __future__ import annotations
 

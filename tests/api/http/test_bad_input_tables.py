@@ -1,4 +1,4 @@
-"""The bad-input corpus by tables: every odd value in every place.
+"""Bad-input corpus: every odd value in every place of a request.
 
 Targets and media are in `test_bad_input_batches.py`.
 """

@@ -1,4 +1,4 @@
-"""Clients that go away before they are answered: a line in the log, no trouble, and no wait for anybody else."""
+"""Clients that disconnect before the response leave one log line and no error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What holds for every route, whatever it does: methods, headers, and who is refused. One server answers all of it,
-since none of these requests leaves anything behind.
+"""Rules for every route: methods, HEAD, headers, and documented refusals.
+
+One server answers all of it, since none of these requests leaves anything behind.
 """
 
 from __future__ import annotations

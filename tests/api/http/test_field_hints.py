@@ -1,4 +1,4 @@
-"""Field names that people bring from other tools: each is refused with what it is called here.
+"""Field names of other tools are refused with a hint at the right name.
 
 Following a hint never publishes earlier than was asked for.
 """

@@ -1,4 +1,4 @@
-"""What lists are narrowed by, what one resource is narrowed by, and what an empty value means."""
+"""Query filters of lists and single resources, and empty filter values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request framing by RFC 9112, compared with llhttp and h11 over streams of generated requests."""
+"""Request framing by RFC 9112, compared with llhttp and h11 on generated streams."""
 
 from __future__ import annotations
 

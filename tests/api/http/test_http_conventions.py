@@ -1,4 +1,4 @@
-"""The conventions of HTTP: HEAD, OPTIONS, wrong methods, unknown addresses, sizes, ids, and what a browser gets."""
+"""HTTP conventions: unknown addresses, body sizes, request ids, traces, timeouts."""
 
 from __future__ import annotations
 

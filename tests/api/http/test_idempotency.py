@@ -1,4 +1,4 @@
-"""Idempotency-Key on every write: one execution, byte-equal replays, and a free key after every refusal."""
+"""Idempotency-Key: one execution, exact replays, and a free key after a refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line break is one character, however it is written and whichever door a text enters by: it is kept and sent as LF.
+"""Line breaks count as one character and are stored and sent as LF.
 
 Browsers send each line break of a form as CRLF; programs send CRLF, CR or LF.
 """

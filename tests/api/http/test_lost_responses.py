@@ -1,4 +1,4 @@
-"""A request whose answer nobody heard, sent again, joins its batch; answers that were heard are never joined."""
+"""A repeated request joins the batch whose response never arrived."""
 
 from __future__ import annotations
 

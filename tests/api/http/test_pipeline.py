@@ -1,4 +1,4 @@
-"""What stands around every handler: little, and the head of an answer is what it was made of."""
+"""Request pipeline: tasks of reads and writes, response headers, pipelined bodies."""
 
 from __future__ import annotations
 

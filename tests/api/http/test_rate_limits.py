@@ -1,4 +1,4 @@
-"""How often and how much: sliding windows with their headers, failed logins by address, the monthly quota."""
+"""Rate limits, failed logins by address, and the monthly quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a GET costs: counted, since times depend on the machine."""
+"""Cost of a GET, counted in statements; revoked keys; and ETags."""
 
 from __future__ import annotations
 

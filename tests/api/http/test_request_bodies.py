@@ -1,4 +1,4 @@
-"""Request bodies as some clients write them: with a byte order mark before JSON, or packed."""
+"""Request bodies with a byte order mark or a content encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer shows may be sent back: every writable field of every PATCH, as it was read, null included."""
+"""Every writable field of a PATCH accepts the value that a GET returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schema failures: every issue is listed, `rule` is the path of the first, and a misspelt field names its neighbour."""
+"""Schema errors: every issue listed, and a close name for a misspelt field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stop ends every wait, also that of a request whose media do not come; and what was answered is sent."""
+"""Shutdown: a waiting validation is answered, and a response in progress is sent."""
 
 from __future__ import annotations
 

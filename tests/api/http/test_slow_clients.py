@@ -1,4 +1,4 @@
-"""Clients that send a byte now and then: they are cut off in time, whatever part of a request they draw out."""
+"""Clients that send byte by byte are cut off in time, in headers and bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the server starts: nobody is served before it owns its database and has looked at what the run before left."""
+"""Startup order: the port opens when the engine has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not settled when the request stops waiting is no failure: whoever hears of one sends it again."""
+"""Requests that end before their posts do: 202, waiting preferences, later results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People sign in through pages; their session reads the API, manages keys and profiles, and ends when they leave."""
+"""Sign-in, session cookies, password hashing, and sign-out."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Tests of media: uploads, fetched URLs, variants and costs."""

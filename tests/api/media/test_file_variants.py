@@ -1,4 +1,4 @@
-"""One question about a file, asked of upload, validation and all eight platforms' preparations: one answer."""
+"""A file accepted at upload can be published on all eight platforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/v1/media and the public addresses of what is stored there."""
+"""Media API: uploads, scopes, deletion, public URLs, and cleanup of orphaned files."""
 
 from __future__ import annotations
 

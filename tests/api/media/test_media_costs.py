@@ -1,4 +1,4 @@
-"""What media may cost the server: memory and time, measured on a server of its own."""
+"""Memory and time that large or hostile media files cost the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Media on their way to a platform: by URL, inline, stored; and what the deep rules make of them."""
+"""Media of posts by URL, inline or stored, and deep checks of their content."""
 
 from __future__ import annotations
 

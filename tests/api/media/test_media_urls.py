@@ -1,4 +1,4 @@
-"""Media by URL: what an address may look like, and what is said of one that answers with something else."""
+"""Media URLs: accepted addresses, and errors that name the content received."""
 
 from __future__ import annotations
 

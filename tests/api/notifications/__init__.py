@@ -1,0 +1,1 @@
+"""Tests of notification channels and their messages."""

@@ -1,4 +1,4 @@
-"""Channels that are asked for wrongly: refused, and nothing is written."""
+"""Invalid notification channels are refused, and nothing is written."""
 
 from __future__ import annotations
 

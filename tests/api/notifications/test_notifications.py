@@ -1,4 +1,4 @@
-"""People are told: on which channel, in whose form, what, and how often."""
+"""Notifications: channels, message forms, grouping and frequency."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Tests of the OpenAPI document against the server."""

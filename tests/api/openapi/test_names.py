@@ -1,4 +1,4 @@
-"""Names and types of the OpenAPI document, as generators of clients need them: distinct, and the same in both ways."""
+"""OpenAPI names and types suit client generators: distinct and consistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document holds for what the server really answers: status, headers, content type and body."""
+"""Server responses match the OpenAPI document: status, headers, type and body."""
 
 from __future__ import annotations
 

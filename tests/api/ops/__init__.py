@@ -1,0 +1,1 @@
+"""Tests for operators: metrics, readiness and tracing."""

@@ -1,4 +1,4 @@
-"""GET /metrics: what Prometheus is told, and who is told it."""
+"""GET /metrics: Prometheus values, and access by address or token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk, a folder or a key that fails under a running server: told in one sentence, known to readyz, and forgotten."""
+"""Readiness: failing disks, folders and keys of a running server are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces: one for a request, its attempts and their calls; none where no collector is named, and nothing upstream."""
+"""Traces of requests and attempts, sent to a collector only when configured."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Tests of organizations: scoping, billing, deletion and shared writes."""

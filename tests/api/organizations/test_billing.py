@@ -1,4 +1,4 @@
-"""Subscriptions at Lemon Squeezy: what a notice changes and tells, and all that must change nothing."""
+"""Subscriptions by Lemon Squeezy notices: replays, order, forgery and tiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deleted organization: nothing of it comes in, goes out or is told any more, and no other organization notices."""
+"""Deleted organization: no more requests, posts or events, and others unaffected."""
 
 from __future__ import annotations
 

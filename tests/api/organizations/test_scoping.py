@@ -1,4 +1,4 @@
-"""Whose is it: what the scope does not hold is 404, and looks like what nobody has. Who may: keys, sessions, nobody."""
+"""Scopes of keys and sessions: resources outside them look like unknown ids."""
 
 from __future__ import annotations
 

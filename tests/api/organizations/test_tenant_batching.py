@@ -1,4 +1,4 @@
-"""What is written together for two organizations and two profiles: each row belongs to whom it is about."""
+"""Rows written in one batch for several organizations keep their owners."""
 
 from __future__ import annotations
 

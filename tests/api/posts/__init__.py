@@ -1,0 +1,1 @@
+"""Tests of posts: acceptance, scheduling, publishing, results and concurrency."""

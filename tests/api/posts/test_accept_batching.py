@@ -1,4 +1,4 @@
-"""Requests that come together are written together: a slow disk is waited for once for all of them."""
+"""Requests accepted at the same time share one commit."""
 
 from __future__ import annotations
 

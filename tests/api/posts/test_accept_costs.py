@@ -1,4 +1,4 @@
-"""What accepting a post asks of the database, in counts: they say the same on every machine, however busy."""
+"""Database cost of accepting a post, counted in statements and transactions."""
 
 from __future__ import annotations
 

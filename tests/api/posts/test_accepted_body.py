@@ -1,4 +1,4 @@
-"""The answer to a batch that is just accepted is made from memory: it says what the rows say."""
+"""Response to an accepted batch, built in memory, equals its database rows."""
 
 from __future__ import annotations
 

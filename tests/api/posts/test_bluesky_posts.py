@@ -1,4 +1,4 @@
-"""What comes in for Bluesky and what becomes public there, through the front door."""
+"""Bluesky posts through the API: byte order marks, replies and animations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people ask of one post at the same moment has one story: answers, row, events and platform tell the same."""
+"""Concurrent changes of one post: responses, row, events and platform agree."""
 
 from __future__ import annotations
 

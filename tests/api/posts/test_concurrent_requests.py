@@ -1,4 +1,4 @@
-"""50 requests at once on the same post, key and account: every one answered, and the rows agree with the answers."""
+"""50 concurrent requests on one post, key and account: rows agree with responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row whose bytes the disk has changed, which no check of the file sees: nothing that is no JSON is answered."""
+"""A damaged row is refused as a storage error and never returned as it is."""
 
 from __future__ import annotations
 

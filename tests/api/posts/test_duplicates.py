@@ -1,4 +1,4 @@
-"""The same text on the same account: warned of, or refused where the server or the request asks for that."""
+"""Duplicate texts on one account: a warning, or refused where configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why did it not go out at 3 a.m.? The log alone says so, whatever the reason was."""
+"""The log alone explains why a post, delivery or sign-in failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of a link, from the page behind it to the record at the platform."""
+"""Link cards, from the linked page to the record on the platform."""
 
 from __future__ import annotations
 

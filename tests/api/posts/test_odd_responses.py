@@ -1,4 +1,7 @@
-"""The answer to the publishing call of each platform in every odd way: the post is published, or what REPLIES says."""
+"""Odd responses to the publishing call of each platform lose no published post.
+
+`REPLIES` lists the responses after which a post ends otherwise than published.
+"""
 
 from __future__ import annotations
 

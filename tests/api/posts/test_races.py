@@ -1,4 +1,4 @@
-"""Races and clocks, against the real time: slow, and only run by `make test-slow`."""
+"""Races and clocks in real time; slow, and run only by `make test-slow`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""socialpub and a real Bluesky server: passwords and OAuth, what a post becomes there, and that nothing comes twice."""
+"""Publishing to a real Bluesky server: passwords, OAuth, and no duplicate records."""
 
 from __future__ import annotations
 

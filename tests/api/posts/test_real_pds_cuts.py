@@ -1,4 +1,4 @@
-"""Random cuts between this server and a real Bluesky server: each post is there once, as it was meant, and known to be.
+"""Random connection cuts to a real Bluesky server: each post is published once.
 
 Texts and cards begin with byte order marks, hold emoji, tags and mentions; posts have images, cards, comments, and
 answer each other. A post whose cut came before anything was public is tried again, as its owner would.

@@ -1,4 +1,4 @@
-"""What the server remembers of an account's posts says what the log says, whatever becomes of them."""
+"""Cache of an account's recent posts agrees with the post log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer of an immediate batch: 200 whatever became of it, and per target a result that says all that is known."""
+"""Response of an immediate batch: 200 with one result per target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every rule of the service: the request that triggers it, and the exact answer. A rule without a case fails here."""
+"""Table of service rules: a request that breaks each rule, and its exact error.
+
+A rule without a case fails here.
+"""
 
 from __future__ import annotations
 

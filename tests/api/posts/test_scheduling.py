@@ -1,4 +1,4 @@
-"""Scheduled posts: accepted, moved, canceled, published at their time, tried again, kept over a restart."""
+"""Scheduled posts: accepted, moved, canceled, retried, and kept over a restart."""
 
 from __future__ import annotations
 

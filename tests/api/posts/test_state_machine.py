@@ -1,4 +1,4 @@
-"""Random sequences of what people, time and platforms do, through the front door, against the model."""
+"""Random sequences of requests, time and platform replies, checked against the model."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every state of a post × every move of the table: what is allowed moves the row, and nothing else touches it.
+"""State transitions of a post: every state with every move.
 
-What is allowed stands here a second time, so that a slip in the table is seen.
+The allowed moves are listed here a second time, so that a slip in the table is seen.
 """
 
 from __future__ import annotations

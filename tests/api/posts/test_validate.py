@@ -1,4 +1,4 @@
-"""POST /v1/posts/validate: the same checks as publishing, target by target; nothing is published or stored."""
+"""POST /v1/posts/validate: publishing checks per target, without publishing."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Tests of webhooks: endpoints, signatures, deliveries and receivers."""

@@ -1,4 +1,4 @@
-"""What deliveries cost the database: what ends together is written down together, and says no less for it."""
+"""Database cost of webhook deliveries: results that end together share a transaction."""
 
 from __future__ import annotations
 

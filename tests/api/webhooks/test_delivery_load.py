@@ -1,4 +1,4 @@
-"""Many deliveries: a receiver that is down for an hour, one that hangs among others, and more than fits at once."""
+"""Webhook deliveries under load: slots, an hour's outage, a hanging endpoint."""
 
 from __future__ import annotations
 

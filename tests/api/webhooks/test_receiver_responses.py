@@ -1,4 +1,4 @@
-"""A receiver's status decides: whatever its body is, a 2xx is one delivery, and what it asks for is waited for."""
+"""Receiver responses: any 2xx ends a delivery, and Retry-After delays the next attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses where events are not sent: none is taken at registration, and none is called by a delivery."""
+"""Refused webhook addresses: neither registered nor called by a delivery or sample."""
 
 from __future__ import annotations
 

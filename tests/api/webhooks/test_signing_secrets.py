@@ -1,4 +1,4 @@
-"""Between two signing secrets, and at the end of a receiver: what is sent, counted, shown and told."""
+"""Rotation of webhook signing secrets, and receivers that answer 410."""
 
 from __future__ import annotations
 

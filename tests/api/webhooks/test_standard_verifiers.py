@@ -1,4 +1,4 @@
-"""Signatures of deliveries, checked by verifiers that were not written here."""
+"""Webhook signatures, checked by gidgethub and standardwebhooks."""
 
 from __future__ import annotations
 

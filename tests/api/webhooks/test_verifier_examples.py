@@ -1,4 +1,4 @@
-"""The verifiers that /docs/events shows, each run by its own interpreter on deliveries as they came."""
+"""Verifier examples of /docs/events, each run by its own interpreter."""
 
 from __future__ import annotations
 

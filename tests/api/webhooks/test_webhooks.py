@@ -1,4 +1,4 @@
-"""Webhooks: endpoints, what they are sent, what becomes of it, and delivering again."""
+"""Webhook endpoints: event types, delivery, retries, redelivery and disabling."""
 
 from __future__ import annotations
 
