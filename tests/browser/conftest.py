@@ -1,4 +1,4 @@
-"""One browser a file, and somebody in front of it who connects accounts."""
+"""Fixtures of the browser tests: one browser per file, and a signed-in user."""
 
 from __future__ import annotations
 

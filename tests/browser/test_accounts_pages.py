@@ -1,4 +1,4 @@
-"""Accounts in a real browser: into the second profile, one account's page, lost and connected again, boards."""
+"""Account pages in a browser: connecting, reconnecting, default boards, keyboard use."""
 
 from __future__ import annotations
 

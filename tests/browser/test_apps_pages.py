@@ -1,4 +1,4 @@
-"""The apps of platforms in a real browser: from nothing to a connected account by clicks alone."""
+"""Platform app pages in a browser: entering, using and removing an app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composing in a real browser: from the first letter to a published post by clicks, by keyboard alone, on a phone."""
+"""Compose page in a browser: publishing by mouse, by keyboard, without scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting in a real browser: over the start page to the platform's own consent, and back."""
+"""Connect pages in a browser: the platform's consent page and the way back."""
 
 from __future__ import annotations
 

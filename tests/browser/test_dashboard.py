@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: the overview's answers by clicks, forms that survive, tabs that do not quarrel."""
+"""Dashboard in a browser: overview actions, forms kept over sign-in, several tabs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The docs in a real browser: they fit a phone, can be read in light and dark and by keyboard, and ask nobody else."""
+"""Documentation in a browser: screen width, contrast, keyboard, no foreign requests."""
 
 from __future__ import annotations
 

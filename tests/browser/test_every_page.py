@@ -1,4 +1,4 @@
-"""Every page of the route table, in a server that was lived in: nobody is kept out of anything."""
+"""Accessibility and keyboard use of every page in the route table."""
 
 from __future__ import annotations
 

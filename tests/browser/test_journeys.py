@@ -1,4 +1,4 @@
-"""Whole ways through the dashboard by clicks: from nothing to a first post, and what happens to a team in a week."""
+"""User journeys by clicks: first published post, reconnection, failures, pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page where names and texts are very long words: nothing of it is out of sight."""
+"""Very long words in names and texts stay inside every page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members and their sessions in a real browser: invited, joined, seeing less, signed out from elsewhere."""
+"""Members and sessions in a browser: invitations, roles, second factor, audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Posts in a real browser: found, moved, canceled, tried again and settled by clicks, and looked at on every screen."""
+"""Post pages in a browser: search, moving, canceling, retrying, and the calendar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first owner in a real browser: from the set-up link to a key, every page looked at on the way."""
+"""First owner in a browser: set-up link, sign-in, first API key."""
 
 from __future__ import annotations
 

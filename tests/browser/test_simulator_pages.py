@@ -1,4 +1,4 @@
-"""The simulator's own pages: what arrived, its pages to link to, and what its platforms ask people."""
+"""Simulator pages in a browser: received posts, and pages to link to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks and notification channels in a real browser: made, tried and looked at by clicks, delivered again."""
+"""Webhook, media and notification pages in a browser, with redelivery by clicks."""
 
 from __future__ import annotations
 

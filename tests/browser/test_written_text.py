@@ -1,4 +1,4 @@
-"""What users and platforms have written, on pages in a real browser: it stands there as text, and nothing runs."""
+"""Texts of users and platforms appear as text in a browser, and no script runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running commands: in this process, and as a process of their own."""
+"""Fixtures that run commands: in this process, and as separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's acts are the acts of the API: commands refuse the same, and leave a row like everybody's."""
+"""Operator commands and the API refuse the same names and record the same audit rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""org, profile, key, account, migrate: what they answer, what they refuse, and their exit codes."""
+"""Administration commands: org, profile, key, account, migrate, and their exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""backup, verify, restore: one file with everything, made beside a running server, and put back paused."""
+"""backup, verify, restore: one complete file, made beside a running server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a line is typed: unseen secrets, the nearest word, what a shell completes, and how soon help is there."""
+"""Command-line input: hidden passwords, spelling hints, shell completion, help."""
 
 from __future__ import annotations
 

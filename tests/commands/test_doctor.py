@@ -1,4 +1,4 @@
-"""doctor: each thing that a server needs, seen to be right and seen to be wrong; nothing is changed."""
+"""`doctor` reports each fault in settings, database and platforms, and changes nothing."""
 
 from __future__ import annotations
 

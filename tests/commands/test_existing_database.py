@@ -1,4 +1,4 @@
-"""Administration on a file that is there: it neither migrates nor looks through it, nor joins an older server."""
+"""Administration commands on an existing database: no migration and no full scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`export` and `import`: what is written, what is refused by its line, and that nothing is there twice."""
+"""`export` and `import`: content, errors by line, and no duplicate posts."""
 
 from __future__ import annotations
 

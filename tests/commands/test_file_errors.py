@@ -1,4 +1,4 @@
-"""Files and disks that stand in the way, at the start and while a server runs: one sentence, never a traceback."""
+"""Errors from files and disks at start: one sentence, never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files are their owner's alone: made so, closed where they are found open, refused where they are somebody else's."""
+"""File permissions: private when created, closed when open, refused when foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start brings along: every module takes its time and its memory, whether it is used or not."""
+"""Modules that a start imports: unused packages stay out of the process."""
 
 from __future__ import annotations
 

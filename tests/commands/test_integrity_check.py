@@ -1,5 +1,7 @@
-"""A start looks at the same little whatever the size of the file, and all of a file that may be damaged is looked at
-in the background: what it finds is told, and damage pauses publishing.
+"""Integrity check: short at start, complete in the background after damage or a kill.
+
+A start reads the same amount for a file of any size. A file that may be damaged is checked completely in the
+background: its faults are reported, and damage pauses publishing.
 """
 
 from __future__ import annotations

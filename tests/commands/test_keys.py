@@ -1,4 +1,4 @@
-"""keys rotate, keys forget: a new master key beside a running server, and a start without a lost one."""
+"""`keys rotate` and `keys forget`: a new master key, and a start without a lost one."""
 
 from __future__ import annotations
 

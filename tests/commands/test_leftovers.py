@@ -1,4 +1,4 @@
-"""What a killed command leaves beside a backup is removed by the next command on that folder, whatever its name."""
+"""Files left by a killed backup, restore, export or upgrade are removed later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database holds, by command: organizations, users, accounts; and whose id may be left out."""
+"""Commands that list organizations, users and accounts; the optional organization id."""
 
 from __future__ import annotations
 

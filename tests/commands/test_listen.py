@@ -1,4 +1,4 @@
-"""`socialpub listen` and `socialpub trigger` against a real server, which they know by URL and key alone."""
+"""`socialpub listen` and `socialpub trigger` against a real server, by URL and key."""
 
 from __future__ import annotations
 

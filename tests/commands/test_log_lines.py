@@ -1,4 +1,4 @@
-"""Every command that changes something leaves one line of it on standard error; the others leave none."""
+"""Commands that change something log one line on standard error; others log none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands say to people: sentences, the same in `status` and `doctor`, and commands that work."""
+"""Messages of commands: sentences that agree in `status`, `doctor` and the demo."""
 
 from __future__ import annotations
 

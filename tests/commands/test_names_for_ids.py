@@ -1,4 +1,4 @@
-"""Names in place of ids, what one thing is shown as, and how an account is disconnected by command."""
+"""Names in place of ids on the command line, and `account disconnect`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process ends well while its threads are at work."""
+"""Processes exit cleanly while their threads are running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""serve, demo and simulator as processes: what they say, one server for a file, commands beside it, signals."""
+"""serve, demo and simulator as processes: output, one server per file, signals."""
 
 from __future__ import annotations
 

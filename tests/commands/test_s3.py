@@ -1,4 +1,4 @@
-"""Backups in a bucket: sent, listed, verified, restored, thinned out; and what goes wrong, in words."""
+"""Backups in an S3 bucket: upload, listing, verification, restore, retention, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command on a database of another schema: it migrates, works, or says in one sentence what to do."""
+"""Every command on an older or newer database schema: it works or says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""500 clients that send a byte a second, at a server in a process of its own: everybody else is served meanwhile."""
+"""500 slow clients at a server process are cut off, and others are served meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as spreadsheets write them are imported: every separator, encoding, line end, quoting and spelling."""
+"""Import of spreadsheet files: separators, encodings, line ends, quoting, names."""
 
 from __future__ import annotations
 

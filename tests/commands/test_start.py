@@ -1,4 +1,4 @@
-"""What stands in the way of a start is named, ends with 1, and nothing is made worse."""
+"""Faults that prevent a start: each is named, and existing data stays unchanged."""
 
 from __future__ import annotations
 

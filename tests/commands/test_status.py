@@ -1,4 +1,4 @@
-"""`status`: what is due, late, failing and paused, beside a server or without one; its exit code says health."""
+"""`status`: due, late, failed and paused work, and an exit code for health."""
 
 from __future__ import annotations
 

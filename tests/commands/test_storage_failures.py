@@ -1,6 +1,6 @@
-"""Files and disks that a server's user may not use, at the start and while it runs: the exact words, and the way back.
+"""Storage errors of a service user, at start and while running, and the recovery.
 
-Root may use everything: these processes are root's without that right, and as anybody else they are one's own.
+Root may use everything: these processes are root's without that right, and as another user they are the test's own.
 """
 
 from __future__ import annotations

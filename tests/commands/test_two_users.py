@@ -1,4 +1,4 @@
-"""Commands of root on the data of a service that runs as another user: each file stays one that the service can use."""
+"""Commands run by root leave the files of the service user usable."""
 
 from __future__ import annotations
 

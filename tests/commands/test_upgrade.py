@@ -1,4 +1,4 @@
-"""An upgrade by the commands of docs/running.md, and the way back."""
+"""Upgrade by the commands of docs/running.md, and return to the version before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The accounts in the browser: what is wrong with one comes with its remedy, and none is lost by one click."""
+"""Account pages: status, connecting, disconnecting, reconnecting, and roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The apps of platforms in the browser: typed in, used at once, checked where that can be, and never shown again."""
+"""Platform app pages: credentials are entered, checked, used at once, never shown."""
 
 from __future__ import annotations
 

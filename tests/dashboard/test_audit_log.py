@@ -1,4 +1,4 @@
-"""The log of acts: every act of people and keys with who, what, when and from where, found by person, kind and day."""
+"""Audit log page: acts of people, keys and the operator, filtered by person and day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calendar: which post stands on which day, on whose clock, and what it costs."""
+"""Calendar page: posts by day in the reader's time zone, moving, and page cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compose: what is written in one form is checked and published as the API does it, once, and nothing typed is lost."""
+"""Compose page: checks and publishes as the API does, once, and keeps the input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of the dashboard: the way around, the profile one is in, the clock on one's wall, errors with a way on."""
+"""Layout of the dashboard: navigation, current profile, time zones, errors, notices."""
 
 from __future__ import annotations
 

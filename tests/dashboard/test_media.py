@@ -1,4 +1,4 @@
-"""The page of media: which files stand there, whose, and letting go of one."""
+"""Media page: list of files, their texts, and deletion."""
 
 from __future__ import annotations
 

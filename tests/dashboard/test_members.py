@@ -1,4 +1,4 @@
-"""Members: invited by a link that works once, seeing what their role lets them see, and gone at once when removed."""
+"""Members: one-time invitation links, roles, and removal with immediate effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of notification channels: each kind added in its own words, tried, looked at, changed and let go of."""
+"""Notification channel pages: adding, testing, changing and deleting each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The organization in the browser: renamed by who manages it, deleted by an owner who has typed its name."""
+"""Organization page: renaming, and deletion by an owner who types its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The overview: what needs somebody's eyes, with what can be done about it; it tells of now, and costs little."""
+"""Overview page: first steps, posts and accounts that need a decision, and pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of posts: the log with its filters, one post, and what people do to it."""
+"""Post pages: the filtered log, one post, and moving, canceling, retrying, settling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""API keys and profiles in the browser: nothing is destroyed by one click, and nothing is done twice by a reload."""
+"""API key and profile pages: confirmation, password checks, forms kept over sign-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about the server: versions and their ends, what waits, backups, room; no organization sees another's."""
+"""System page: queue, database size, backups, and platform versions."""
 
 from __future__ import annotations
 

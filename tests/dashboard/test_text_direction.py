@@ -1,4 +1,4 @@
-"""A person's text runs in its own direction: what holds it has `dir="auto"`, on every page, wherever it was written."""
+"""Users' texts have `dir="auto"` on every page that shows them."""
 
 from __future__ import annotations
 

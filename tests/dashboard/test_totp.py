@@ -1,4 +1,4 @@
-"""The second factor: set up with a code, asked for at every sign-in, each code once, and turned off with proof."""
+"""Two-factor sign-in: setup, one-time codes, recovery codes, and turning it off."""
 
 from __future__ import annotations
 

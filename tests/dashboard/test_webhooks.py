@@ -1,4 +1,4 @@
-"""The pages of webhooks: endpoints, secrets that are shown once, samples, deliveries, and delivering again."""
+"""Webhook pages: endpoints, secrets shown once, samples, and redelivery."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Slow tests under load, kills, faults and power loss."""

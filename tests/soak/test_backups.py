@@ -1,4 +1,4 @@
-"""Backups under load: each holds every write that was acknowledged before it began. Killed ones: all or nothing."""
+"""Backups under load hold every acknowledged write; a killed backup is all or nothing."""
 
 from __future__ import annotations
 

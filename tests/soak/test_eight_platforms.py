@@ -1,4 +1,4 @@
-"""The kill soak over the eight platforms and their fakes: nothing lost, nothing doubled, wherever the server dies."""
+"""Random kills on eight platforms: no post is lost or published twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL while events are delivered: each event reaches its receiver, under the same id and as the same bytes."""
+"""SIGKILL during webhook delivery: no event is lost, and ids and bytes stay equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL around the one call that opens and delivers a draft of photos on TikTok: no post becomes two drafts."""
+"""SIGKILL around the delivery of a TikTok photo draft: never a second draft."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at every step of `import`, beside a server and alone: done again it goes on, nothing lost or doubled."""
+"""SIGKILL at every step of `import`: a second run completes it without duplicates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL while people are told: of what happened nothing is missing in what they are told, nothing counts twice."""
+"""SIGKILL while notifications are sent: none is missing, and none counts twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at each named point, at least twenty times: whatever was acknowledged is published once or told truly."""
+"""SIGKILL at each named kill point: acknowledged posts end once, and truthfully."""
 
 from __future__ import annotations
 

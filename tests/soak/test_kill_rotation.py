@@ -1,4 +1,4 @@
-"""SIGKILL at every step of `keys rotate`, beside a server that publishes: it goes on, and nothing is lost."""
+"""SIGKILL at every step of `keys rotate` and `keys forget`: both can be continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A start with ten thousand overdue posts: the port answers, the API stays quick, every post ends as it should."""
+"""Start with ten thousand overdue posts: each is published once or fails with events."""
 
 from __future__ import annotations
 

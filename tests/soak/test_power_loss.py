@@ -1,4 +1,4 @@
-"""What was acknowledged is on the disk: the order of syncs and answers, and what a power cut leaves at any moment."""
+"""Power loss at any moment: acknowledged posts are on disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database from before a hundred publishes is put back: nothing is posted again until somebody has looked."""
+"""Restored old database: publishing stays paused until `resume --after-restore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduled post goes out at its time: none early, and late by less than two seconds."""
+"""Scheduled posts are published at their time: never early, under two seconds late."""
 
 from __future__ import annotations
 

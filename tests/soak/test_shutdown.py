@@ -1,4 +1,4 @@
-"""SIGTERM with work in flight: an orderly end in time, every waiting request answered, and nothing lost or doubled."""
+"""SIGTERM with work in flight: an orderly stop, and every waiting request answered."""
 
 from __future__ import annotations
 

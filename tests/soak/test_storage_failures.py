@@ -1,4 +1,4 @@
-"""Disks and files that fail under a real server: full, damaged, read-only, taken, without its keys."""
+"""Storage failures under a real server: full disk, damage, stale logs, second server."""
 
 from __future__ import annotations
 

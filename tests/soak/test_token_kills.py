@@ -1,9 +1,9 @@
-"""SIGKILL at each step of a renewal, on every platform whose refresh token changes: no account is broken in silence.
+"""SIGKILL at each step of a token renewal: no account breaks without notice.
 
-Each kill has an account of its own, whose access token has ended, and a post that needs a new one. Half of the ends
-are known here beforehand, the others only the platform's answer to the post tells.
-Where the platform renewed and nobody could write its answer down, a refresh token that works once is lost: then the
-account has to be told of. Everywhere else, and wherever an old token has its grace, nothing may be lost at all.
+The platforms are those whose refresh token changes. Each kill has its account, whose access token has ended, and a post
+that needs a new one. Half of the ends are known here beforehand, the others only by the platform's answer to the post.
+Where the platform renewed and the answer could not be written down, a refresh token that works once is lost: then the
+account has to be reported. Everywhere else, and wherever an old token has its grace, nothing may be lost at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""SIGKILL at every statement of an upgrade: the next start goes on, and nothing is lost."""
+"""SIGKILL at every statement of an upgrade: the next start completes it."""
 
 from __future__ import annotations
 

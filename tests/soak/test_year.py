@@ -1,7 +1,7 @@
-"""A year in minutes, on clocks that the test moves: posts each day, tokens and versions that end, backups, retention.
+"""A simulated year of daily posts, token and version ends, backups and retention.
 
-SOAK_YEAR_POSTS: posts a day, in five platforms' shares. The file and the memory level off: the last quarter has what
-the one before had. Every post is out once, and whatever needs a person has said so.
+The test moves the clocks. SOAK_YEAR_POSTS: posts a day, in five platforms' shares. The file and the memory level off:
+the last quarter has what the one before had. Every post is out once, and each need for a person is reported.
 """
 
 from __future__ import annotations
