@@ -1,4 +1,4 @@
-"""Refusals of Meta and X that concern an account, and their effect on it."""
+"""Refusals by Meta and X that concern an account, and their expected effect on it."""
 
 from __future__ import annotations
 

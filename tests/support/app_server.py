@@ -1,5 +1,7 @@
-"""What tests through HTTP share: a clock that a test moves, a server on a fresh database, and clients that check every
-answer against the contract (`check_response`)."""
+"""Server on a fresh database, movable clock and API clients for tests through HTTP.
+
+The clients check every response against the OpenAPI contract (`check_response`).
+"""
 
 from __future__ import annotations
 

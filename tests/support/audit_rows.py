@@ -1,4 +1,4 @@
-"""Rows of the audit log."""
+"""Queries for rows of the audit log."""
 
 from __future__ import annotations
 

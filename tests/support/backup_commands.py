@@ -1,4 +1,4 @@
-"""Runs backup commands, and makes the posts and files that they save."""
+"""Runner of backup commands, and the posts and files that the backups contain."""
 
 from __future__ import annotations
 

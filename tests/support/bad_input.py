@@ -1,4 +1,4 @@
-"""What holds for each request of the bad-input corpus.
+"""Checks on each request of the bad-input corpus.
 
 Refused with the envelope (`Api` looks), nothing written and nothing called upstream, and the same answer when it is
 sent again.

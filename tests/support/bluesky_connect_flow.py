@@ -1,4 +1,4 @@
-"""Connecting Bluesky by OAuth to a server at a public address."""
+"""Bluesky OAuth connect flow against a server with a public address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fake and a real authorization server of Bluesky are both asked, by the name of the case."""
+"""Bluesky OAuth cases run against both the fake and a real authorization server, by name."""
 
 from __future__ import annotations
 

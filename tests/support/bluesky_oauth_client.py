@@ -1,4 +1,4 @@
-"""A client of the fake Bluesky's OAuth, which a test can make send anything."""
+"""OAuth client for the fake Bluesky that can also send malformed requests."""
 
 from __future__ import annotations
 

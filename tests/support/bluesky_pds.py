@@ -1,4 +1,4 @@
-"""A real Bluesky server (@atproto/pds) on loopback, and an account's owner in front of its pages.
+"""Real Bluesky server (@atproto/pds) on loopback, and its account owner in a browser.
 
 It is started by ../shared/tools/pds-start.sh, which installs it on its first run. Documents of an address that stands
 nowhere are found elsewhere (`stands_at`), as a DNS would have it: by a fetch of the server's own that the script loads.

@@ -1,4 +1,4 @@
-"""Alice at the fake Bluesky, as a client sees her."""
+"""Client for the fake Bluesky, logged in as its user Alice."""
 
 from __future__ import annotations
 

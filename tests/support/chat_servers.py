@@ -1,4 +1,4 @@
-"""Chats and push services on loopback: each takes what its documentation says that it takes, and nothing else."""
+"""Loopback fakes of Slack, Discord, Telegram and ntfy that accept only documented calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of this checkout to change, and what runs in it."""
+"""Modifiable copy of this checkout, and commands run inside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Organizations, users and accounts made by commands, and the audit rows of these."""
+"""Organizations, users and accounts created by CLI commands, and their audit rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs commands in this process or as processes, and returns their results."""
+"""Runner of CLI commands, in this process or as subprocesses, with their results."""
 
 from __future__ import annotations
 

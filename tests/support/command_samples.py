@@ -1,4 +1,4 @@
-"""One line for each command, for tests of what all commands have in common: on any database, though with no result."""
+"""Sample command line for every CLI command, for tests of their common behavior."""
 
 from __future__ import annotations
 

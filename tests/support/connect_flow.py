@@ -1,4 +1,4 @@
-"""A server with every platform that a fake stands in for, and a browser that is signed in to it."""
+"""Server with every fake platform, and a signed-in browser, for OAuth connect tests."""
 
 from __future__ import annotations
 

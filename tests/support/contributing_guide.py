@@ -1,4 +1,4 @@
-"""The recipes of docs/CONTRIBUTING.md."""
+"""Text of docs/CONTRIBUTING.md, and values of hidden form fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen to a data folder between two starts: copies, restores, moves, new machines."""
+"""Changes to a data folder between two starts: copies, restores, moves, new machines."""
 
 from __future__ import annotations
 

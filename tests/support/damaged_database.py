@@ -1,4 +1,4 @@
-"""Database files that are large, or damaged in one place."""
+"""Large database files, and damage at one place of a file."""
 
 from __future__ import annotations
 

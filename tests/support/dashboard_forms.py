@@ -1,4 +1,4 @@
-"""Forms of the dashboard, and what their pages show."""
+"""Submission of dashboard forms, and parsers of the resulting pages."""
 
 from __future__ import annotations
 

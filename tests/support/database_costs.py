@@ -1,4 +1,4 @@
-"""What a server in this process asks of its database: statements, steps, transactions, threads, and texts made anew.
+"""Counter of server database work: statements, rows, commits, thread handoffs, built SQL.
 
     def test_…(counting: Counting, server: Server, alice: Person) -> None:   # `counting` stands before `server`
         alice.api.publish(…)                                                 # once, so that all is warm

@@ -1,4 +1,4 @@
-"""Databases as earlier versions leave them, and the program as a later version: with migrations of tests after its own.
+"""Databases of earlier schema versions, and a program with additional test migrations.
 
 There is one migration so far, so upgrading is proven with those of `tests/support/migrations/`. The rows of a database
 are made from its schema: a table or a column that comes later needs no line here, unless it has a value of its own.

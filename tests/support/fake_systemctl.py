@@ -1,4 +1,4 @@
-"""A stand-in for `systemctl` and `journalctl` where no systemd runs: what docs/running.md asks of them, and no more.
+"""Fake `systemctl` and `journalctl` for docs/running.md on machines without systemd.
 
 Of the unit it does ExecStart, Environment, WorkingDirectory, StateDirectory, UMask, LoadCredential and SetCredential,
 as a system user that stands for the one of DynamicUser. Its sandbox is not done here: `systemd-analyze` reads that.

@@ -1,4 +1,4 @@
-"""A proxy that cuts: between a client and an HTTP server, it loses, delays, breaks and forges answers by a seed.
+"""HTTP proxy that drops, delays, corrupts and forges responses, driven by a seed.
 
 Each request is read whole; then it either passes, or one of `CUTS` befalls it. `LIMIT`: no request is cut more often in
 a row, so that whoever asks often enough gets an answer.

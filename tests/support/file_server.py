@@ -1,4 +1,4 @@
-"""A server that media are fetched from."""
+"""HTTP server for media that posts reference by URL."""
 
 from __future__ import annotations
 

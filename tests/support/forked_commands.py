@@ -1,5 +1,7 @@
-"""Commands as processes of their own, forked from one that has imported the program: importing it anew takes half a
-second of a processor each time, and that they can do so is seen by the tests that start a new interpreter.
+"""CLI commands as processes forked from one that has already imported the program.
+
+Importing takes half a second of a processor each time; starting without a fork is covered by the tests that start a new
+interpreter.
 
 Run as a program (`python -m tests.support.forked_commands DESCRIPTOR`) this is that process: over a socket it is asked
 for one command after the other.

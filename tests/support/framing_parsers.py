@@ -1,4 +1,4 @@
-"""The two readers that request framing is compared with: llhttp (httptools) and h11. Each reads one request."""
+"""Reference HTTP parsers for request framing: llhttp (httptools) and h11, one request each."""
 
 from __future__ import annotations
 

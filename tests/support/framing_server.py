@@ -1,4 +1,4 @@
-"""An application on the real server that keeps each request as it was read, and says where it has stopped reading."""
+"""Application on the real server that records each parsed request and the parse position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request streams for the framing tests: valid requests by the grammar of RFC 9112, then mutated. Seeded."""
+"""Seeded generator of request streams: valid by RFC 9112, then mutated."""
 
 from __future__ import annotations
 

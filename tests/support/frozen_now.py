@@ -1,4 +1,4 @@
-"""The current time as code without a clock reads it."""
+"""Frozen current time for code that does not take a clock."""
 
 from __future__ import annotations
 

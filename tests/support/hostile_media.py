@@ -1,4 +1,4 @@
-"""Files that strangers might send: hostile ones and decompression bombs, each with the rule that refuses it.
+"""Hostile media files and decompression bombs, each with the rule that refuses it.
 
 Made when asked for, by name: `FILES[name]()`; nothing here is larger than a few megabytes.
 """

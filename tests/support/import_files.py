@@ -1,4 +1,4 @@
-"""Files of posts for `socialpub import`, and what `export` writes."""
+"""Input files for `socialpub import`, and runners of import and export."""
 
 from __future__ import annotations
 

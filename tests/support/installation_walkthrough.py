@@ -1,4 +1,4 @@
-"""From nothing to a published post, by the commands that docs/running.md gives, however socialpub was installed.
+"""Installation check: the commands of docs/running.md up to a first published post.
 
 The platform is the bundled simulator, run by the same installation.
 """

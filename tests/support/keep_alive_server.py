@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that answers, closes or resets its connections as a test wants."""
+"""Loopback HTTP server that answers, closes or resets its connections on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lemon Squeezy as tests need it: notices in its shape, signed with the secret that the server is given."""
+"""Lemon Squeezy webhook payloads, signed with the server's secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mail server on loopback, spoken to in real SMTP: it keeps what it is handed, and refuses as a test wants."""
+"""Loopback SMTP server that stores received messages and refuses on demand."""
 
 from __future__ import annotations
 

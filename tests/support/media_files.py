@@ -1,4 +1,4 @@
-"""Media files made in code: small good ones of every kind, and what they are built of."""
+"""Small valid media files of every format, built in code from their parts."""
 
 from __future__ import annotations
 

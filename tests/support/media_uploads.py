@@ -1,4 +1,4 @@
-"""Uploads, and the files that the server stores."""
+"""Media uploads over HTTP, and the files in the server's media storage."""
 
 from __future__ import annotations
 

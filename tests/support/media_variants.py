@@ -1,4 +1,4 @@
-"""Media files as encoders, cameras, editors and broken copies write them: 200 and more, each with what is to be said.
+"""Over 200 image and video variants of encoders, cameras and editors, with verdicts.
 
 Made of a few whole files and the changes that can be made to each format. `is_whole`: all pixels are there, so that the
 file is accepted by everything that reads it; otherwise it is refused when it is uploaded, with `why` in the message.

@@ -1,4 +1,4 @@
-"""Inviting and joining members through the dashboard."""
+"""Invitation and joining of organization members through the dashboard."""
 
 from __future__ import annotations
 

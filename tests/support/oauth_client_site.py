@@ -1,4 +1,4 @@
-"""A confidential client of Bluesky's OAuth: its documents on a server of its own, and the key that signs for it."""
+"""Confidential Bluesky OAuth client: its metadata documents on a server, and its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An authorization server in memory, and a client that calls it and keeps what was sent."""
+"""In-memory OAuth authorization server, and a client that records the requests sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses that say 2xx in every odd way: one table, whatever server answers in them.
+"""Table of malformed or unusual 2xx responses that any test server can send.
 
 A server calls `OddResponse.say` with the response that it means; what of its body reaches a careful client is
 `OddResponse.delivers`.

@@ -1,4 +1,4 @@
-"""The OpenAPI document, and lookups in it."""
+"""OpenAPI document of the API, and lookups of responses, schemas and errors in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that responses match the OpenAPI document."""
+"""Validation of HTTP responses against the OpenAPI document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages parsed into links, ids and texts."""
+"""HTML pages parsed into links, ids and texts, and a crawler over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports that nobody else takes by chance: thousands of connections of other tests are given any that is free."""
+"""Free TCP ports outside the range that the kernel assigns to other connections."""
 
 from __future__ import annotations
 

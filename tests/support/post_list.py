@@ -1,4 +1,4 @@
-"""Fills and reads the list of posts over HTTP."""
+"""Rows for the post list, and readers of its pages over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What socialpub promises about the posts of one account, in a hundred lines: no database, no queue, no threads.
+"""Reference model of one account's posts: no database, queue or threads.
 
 The platform is one with idempotent keys. Time stands unless it is moved, and what is due is done at once.
 """

@@ -1,4 +1,4 @@
-"""Posts with a given outcome."""
+"""Posts in a given state (failed, unknown, due, queued), and stored media."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows for the post log, written as accepting a batch does, but by the thousand and with any status."""
+"""Bulk insertion of post rows with any status, for tests of the post log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modules of the program, parsed."""
+"""Syntax trees of the program's modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server in this process with the three send classes: Bluesky (key), crate (container), plain (no key)."""
+"""In-process server with the three send classes: idempotency key, container, no key."""
 
 from __future__ import annotations
 

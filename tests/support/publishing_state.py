@@ -1,4 +1,4 @@
-"""Schedules a post, and reads whether publishing is paused and the server ready."""
+"""Scheduling of a post, and queries for its status, the publishing pause and readiness."""
 
 from __future__ import annotations
 

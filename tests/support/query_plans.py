@@ -1,4 +1,4 @@
-"""Every statement that a run of tests made the server run, explained: none may walk through a table that grows.
+"""Recorder of all server SQL, and check that no query plan scans a growing table.
 
 What is asked is explained on empty databases whose statistics are made up: those that a real one has (none, nobody runs
 ANALYZE there), and those of a million posts, in one organization and in many. So a plan that is only good by the

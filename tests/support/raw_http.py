@@ -1,4 +1,4 @@
-"""Requests that no HTTP library sends, over a socket of our own."""
+"""Raw socket HTTP client for requests that no library sends."""
 
 from __future__ import annotations
 

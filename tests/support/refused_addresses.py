@@ -1,4 +1,4 @@
-"""Addresses and spellings of addresses that outbound calls refuse."""
+"""IP addresses and URL spellings that the SSRF guard refuses."""
 
 from __future__ import annotations
 

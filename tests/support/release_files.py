@@ -1,4 +1,4 @@
-"""Parts of a release: modules of its scripts, pinned versions, the base image."""
+"""Release programs of .ci as modules, pinned dependency versions, and the base image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The type of the fixture that reports what a test measured."""
+"""Type of the pytest fixture that reports measured values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables of requests use: everybody at once, and the shortest request that publishes."""
+"""Server with three users and their Bluesky accounts, and builders of publish requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A relay between the server and a platform's double, which repeats its response to one call in an odd way."""
+"""Relay in front of a fake platform that rewrites one response into an odd one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A concrete address for each route."""
+"""Concrete URL path for each route."""
 
 from __future__ import annotations
 

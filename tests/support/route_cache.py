@@ -1,4 +1,4 @@
-"""Start the servers and simulators of tests in less time: Sanic computes the same routes once in a process.
+"""Cache of compiled Sanic routes that speeds up server and simulator starts.
 
 The handlers of a simulator are its own.
 """

@@ -1,5 +1,6 @@
-"""docs/running.md line by line, on a machine of its own: run by `tests/project/test_running_page.py` as root, in a
-copy of this machine's root that nothing outlives, with a network of its own.
+"""Line-by-line execution of docs/running.md as root in a throwaway root file system.
+
+`tests/project/test_running_page.py` runs it in a copy of this machine's root, with a network of its own.
 
 Every block of commands of the page is in EXECUTED, in the order of the page, or in LEFT_OUT with the reason.
 """

@@ -1,4 +1,4 @@
-"""A store that speaks S3 on loopback and checks every signature, by botocore's own signer: ours is minio's."""
+"""Loopback S3 store that verifies every request signature with botocore's signer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads which master keys the secrets of a database are sealed with."""
+"""Query for the master keys that seal a database's secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No secret in the clear: what every server of the tests was given or could have seen, and where it must not be.
+"""Leak detector: secrets of every test server, searched in logs, answers and database.
 
 A watch lasts from a server's start to its end. Secrets are what the server sealed (tokens, the keys behind them, the
 verifiers of logins), the secrets of its apps, the keys of its people, and whatever the simulator ever gives out. They

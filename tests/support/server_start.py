@@ -1,4 +1,4 @@
-"""Starts of `socialpub serve` that must fail."""
+"""Failing starts of `socialpub serve`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads settings from a file, the environment and the command line."""
+"""Settings loaded from a file, the environment and the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users who sign in through the pages."""
+"""Users, and their sign-in through the dashboard pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that sends its request a byte at a time."""
+"""HTTP client that sends its request one byte at a time."""
 
 from __future__ import annotations
 

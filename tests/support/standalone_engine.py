@@ -1,4 +1,4 @@
-"""The engine as a process of its own, without a web server: a post is scheduled, its time comes, and it goes out.
+"""Publishing engine as a process without a web server, for one scheduled post.
 
 Run with a folder, a Bluesky server's address, a handle and an app password; prints what became of the post.
 """

@@ -1,4 +1,4 @@
-"""Events as the database has them, told as everybody knows them: with ids in place of numbers."""
+"""Stored events decoded from the database, with public ids in place of row numbers."""
 
 from __future__ import annotations
 

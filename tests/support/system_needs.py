@@ -1,4 +1,4 @@
-"""Skips tests that need rights or tools of the system."""
+"""Skips for tests that need system rights or tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One law over many rows, as one test: it costs nothing to collect, and says of every failing row what is wrong."""
+"""Check of one property over many rows in a single test, with every failing row reported."""
 
 from __future__ import annotations
 

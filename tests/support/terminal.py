@@ -1,4 +1,4 @@
-"""Commands at a pseudo-terminal."""
+"""CLI commands at a pseudo-terminal."""
 
 from __future__ import annotations
 

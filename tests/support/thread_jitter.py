@@ -1,4 +1,4 @@
-"""Threads that come late: what happens on a busy machine once in a thousand runs happens in each.
+"""Random delays between threads (`JITTER=0.1 make test`) that expose race conditions.
 
     JITTER=0.1 make test
 

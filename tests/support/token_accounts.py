@@ -1,4 +1,4 @@
-"""Accounts of every platform at their fakes, with a clock that a test moves: for what becomes of their tokens."""
+"""Connected accounts of every fake platform and a movable clock, for token expiry tests."""
 
 from __future__ import annotations
 

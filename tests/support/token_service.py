@@ -1,4 +1,4 @@
-"""A service with one account, whose tokens come from an authorization server in memory."""
+"""Token refresh service with one account and an in-memory authorization server."""
 
 from __future__ import annotations
 

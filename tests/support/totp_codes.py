@@ -1,4 +1,4 @@
-"""Codes of the second factor."""
+"""TOTP codes of the second factor."""
 
 from __future__ import annotations
 

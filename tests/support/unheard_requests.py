@@ -1,4 +1,4 @@
-"""Requests whose client leaves, and a server whose threads are busy."""
+"""Requests whose client disconnects, and servers whose threads are busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds upstream calls until so many are under way."""
+"""Gate that holds upstream calls until a given number is in flight."""
 
 from __future__ import annotations
 

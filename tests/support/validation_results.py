@@ -1,4 +1,4 @@
-"""Results of POST /v1/posts/validate."""
+"""Parsers of results of POST /v1/posts/validate."""
 
 from __future__ import annotations
 

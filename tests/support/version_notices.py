@@ -1,4 +1,4 @@
-"""Events about the end of a platform's API version."""
+"""Query for events about the end of a platform's API version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registering webhook endpoints, and looking at what became of their deliveries."""
+"""Registration of webhook endpoints, and queries for their deliveries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback: it keeps what it gets, and answers as a test wants."""
+"""Loopback webhook receiver that records calls and answers as configured."""
 
 from __future__ import annotations
 

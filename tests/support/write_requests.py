@@ -1,4 +1,4 @@
-"""How a route that writes is asked, told beside its tests: the tests of authority take something away meanwhile."""
+"""Example requests for every route that writes, for authorization tests."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests by room of the program; folders mirror socialpub/."""
+"""Unit tests; the folders mirror socialpub/."""

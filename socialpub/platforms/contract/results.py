@@ -1,4 +1,4 @@
-"""Results of connector functions."""
+"""Return types of connectors: publish and lookup outcomes, accounts, boards, warnings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Preflight: a platform's rules on a draft, the rule catalog, and further warnings.
 
-    findings(platform, site, draft, account)      errors of one target, in rule order
-    catalogue(platforms)                          all rules by id
-    warning(code, detail)                         a warning that belongs to no rule
+    find_violations(platform, site, draft, account)    errors and warnings of one target, in rule order
+    build_catalogue(platforms)                         all rules by id
+    build_warning(code, detail)                        a warning that belongs to no rule
 
 Rules are built from `checks` (texts, options, media kinds) and `media_checks` (facts of the bytes).
 """

@@ -1,1 +1,1 @@
-"""Chromium, page checks, screenshots, and servers to look at."""
+"""Headless Chromium, page checks, screenshots, and servers prepared for browser tests."""

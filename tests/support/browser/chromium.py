@@ -1,4 +1,4 @@
-"""A headless chromium, driven by Playwright: open a page, look at it, ask it."""
+"""Headless Chromium driven by Playwright: open a page, query it, evaluate JavaScript."""
 
 from __future__ import annotations
 

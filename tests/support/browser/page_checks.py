@@ -1,4 +1,4 @@
-"""What a page is asked in the browser: each expression gives the list of what is wrong with it."""
+"""JavaScript expressions that list layout and accessibility defects of a page."""
 
 from __future__ import annotations
 

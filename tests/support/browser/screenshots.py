@@ -1,4 +1,4 @@
-"""`make screenshots`: every page of the route table, in every state of a server, light and dark, wide and on a phone.
+"""`make screenshots`: every dashboard page in every server state, theme and screen width.
 
 A page without a placeholder has its picture as soon as it has its line in the table; one with a placeholder that is not
 in `PARTS` yet makes `tests/project/test_screenshots.py` fail.

@@ -1,4 +1,4 @@
-"""Servers to be looked at in every state: empty, lived in, and full of words that do not break."""
+"""Servers in the states for browser tests: empty, full of data, or with overlong words."""
 
 from __future__ import annotations
 

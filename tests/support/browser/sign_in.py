@@ -1,4 +1,4 @@
-"""A signed-in browser tab on one page."""
+"""Signed-in browser tab on a given page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of every page of a server, in a browser."""
+"""Browser checks run over every page of a server."""
 
 from __future__ import annotations
 

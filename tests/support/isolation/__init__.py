@@ -1,1 +1,1 @@
-"""Attackers, and how their effect on others is measured."""
+"""Attack clients, and measurement of their effect on other organizations."""

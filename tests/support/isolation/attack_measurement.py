@@ -1,5 +1,4 @@
-"""One organization that goes on with its work while another attacks: what it waited, how late its posts were, and what
-memory the server took, before, during and after."""
+"""Latency, post delay and server memory of one organization while another attacks."""
 
 from __future__ import annotations
 

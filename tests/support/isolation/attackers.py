@@ -1,5 +1,6 @@
-"""Attackers in a process of their own: `python -m tests.support.isolation.attackers ROW < JSON`, against loopback
-alone.
+"""Attack clients in a process of their own, against loopback only.
+
+    python -m tests.support.isolation.attackers ROW < JSON
 
 They read `{"url", "key", "accounts", "seconds"}`, attack for so many seconds, and print what they sent and saw.
 They are nicer than the server: they stand for other machines, which would not take its processors.

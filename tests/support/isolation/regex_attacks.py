@@ -1,4 +1,4 @@
-"""Every pattern of the source, found by reading it, and the texts on which a pattern may take too long.
+"""Finder of every regex in the source, and generator of its worst-case input texts.
 
 A pattern that goes back is slow on one part of it repeated many times, behind a beginning that leads there and before
 an end that fits nothing. Those texts are made from the pattern's own parse tree: one character of each kind that the

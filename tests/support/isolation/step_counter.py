@@ -1,5 +1,6 @@
-"""What a text costs, counted and not timed: steps of a matcher that goes back as the real one does, executed lines, and
-the characters that methods of strings go over. The same everywhere, on any machine.
+"""Deterministic cost counter: regex backtracking steps, executed lines, string scans.
+
+The counts are the same on any machine; nothing is timed.
 
 `counted_modules` gives modules patterns that count. They find what the real ones find, which the tests compare.
 """

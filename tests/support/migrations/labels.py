@@ -1,4 +1,4 @@
-"""A new table filled from an old one, a new column, and an index: in the one transaction that the runner begins."""
+"""Sample migration: a table filled from another, a new column, an index; one transaction."""
 
 
 def up(migrator, db):

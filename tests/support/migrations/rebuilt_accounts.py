@@ -1,4 +1,4 @@
-"""A table that others refer to, with a new column in its middle: written again in parts.
+"""Sample migration that rebuilds a referenced table to insert a column, in batches.
 
 SQLite drops such a table only while foreign keys are off, which is set outside of a transaction. So this migration
 begins its own, and finds out whether it was done before.

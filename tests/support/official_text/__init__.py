@@ -1,0 +1,1 @@
+"""Text parsing results of the platforms' official libraries, and sample texts for them."""

@@ -1,4 +1,4 @@
-"""What the platforms' own libraries find in texts: recorded in `golden.json`, or asked afresh with node.
+"""Recorder and loader of official libraries' text parsing results (`golden.json`).
 
     python -m tests.support.official_text.recordings     # writes golden.json; needs node, npm and the package registry
 

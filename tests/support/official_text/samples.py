@@ -1,4 +1,4 @@
-"""Texts in many scripts, made by a seed, to be read by ours and by the platforms' own libraries."""
+"""Seeded generator of sample texts in many scripts, with links, tags and mentions."""
 
 from __future__ import annotations
 

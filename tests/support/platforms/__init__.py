@@ -1,1 +1,1 @@
-"""Scripted and live platforms, and drafts for the rules' tests."""
+"""Scripted and live fake platforms, calls per platform, and drafts for rule tests."""

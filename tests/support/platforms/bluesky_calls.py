@@ -1,4 +1,4 @@
-"""What the Bluesky tests share: one account with a session, and what is called for it."""
+"""Bluesky account with a session, and builders of its expected XRPC calls and answers."""
 
 from __future__ import annotations
 

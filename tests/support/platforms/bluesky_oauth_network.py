@@ -1,4 +1,4 @@
-"""A network of its own for Bluesky's OAuth: one account, its server (PDS) and its authorization server, in memory.
+"""In-memory network for Bluesky OAuth: an account, its PDS and authorization server.
 
 It checks every signature, nonce and binding as the reference server does (recorded from PDS 0.5.35), and answers in its
 words. It is a transport: nothing goes over a wire.

@@ -1,4 +1,4 @@
-"""Media items that carry their bytes."""
+"""Media items with inline bytes."""
 
 from __future__ import annotations
 

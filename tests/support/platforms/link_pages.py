@@ -1,4 +1,4 @@
-"""A page on the other end of a link, as `linkcard.fetch` downloads it."""
+"""Web page behind a link, in the form that `linkcard.fetch` downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of LinkedIn share: a line to an account, what is called over it, and answers."""
+"""LinkedIn test account, drafts, expected API calls and their answers."""
 
 from __future__ import annotations
 

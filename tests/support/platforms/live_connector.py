@@ -1,4 +1,4 @@
-"""A connector over a real socket against its platform's fake, whose ledger is the only truth about what was posted."""
+"""Connector over a real socket to its platform's fake, with the fake's ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For every deep row: facts that pass it, at its boundary with its tolerance, and facts just past it."""
+"""Media facts at and just past the limit of every rule that checks file contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of Meta's three platforms share: refusals, media, and lines to an account."""
+"""Test accounts, media and refusals for Facebook, Instagram and Threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alice's line to Pinterest, and its refusals."""
+"""Pinterest test account, and its API refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulator's faults in the one public call leave, alike on every platform."""
+"""Expected effect of each simulator fault on the one public call, for every platform."""
 
 from socialpub.base.errors import Outcome
 

@@ -1,4 +1,4 @@
-"""For every cheap row: drafts that pass it, at its boundary, and drafts that break it, just past it."""
+"""Drafts at and just past the limit of every rule that needs no file contents."""
 
 from __future__ import annotations
 

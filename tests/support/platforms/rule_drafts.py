@@ -1,4 +1,4 @@
-"""Drafts for the rows' tests: a scene is one target as preflight sees it."""
+"""Drafts, media facts and preflight scenes for tests of platform rules."""
 
 from __future__ import annotations
 

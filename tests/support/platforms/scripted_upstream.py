@@ -1,4 +1,4 @@
-"""A platform in a test: a transport that knows every call to come, whole and in order, and refuses everything else."""
+"""Scripted HTTP transport: expects exact calls in order and refuses all others."""
 
 from __future__ import annotations
 

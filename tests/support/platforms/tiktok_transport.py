@@ -1,4 +1,4 @@
-"""A transport for tests of TikTok: the bytes of files are counted as they stream by."""
+"""TikTok test transport that counts streamed file bytes."""
 
 from __future__ import annotations
 

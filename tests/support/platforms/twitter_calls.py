@@ -1,4 +1,4 @@
-"""Alice's line to X, and what is called over it."""
+"""X test account, drafts, expected API calls and their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The labels of the WHATWG Encoding Standard (encoding.spec.whatwg.org), and titles in each of its encodings."""
+"""Labels of the WHATWG Encoding Standard, and page titles in each encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that publish, schedule, move and cancel, repeat what was not answered, and write down what was."""
+"""Soak clients that publish, schedule and cancel, retry, and journal acknowledged answers."""
 
 from __future__ import annotations
 

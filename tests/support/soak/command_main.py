@@ -1,4 +1,4 @@
-"""Any command of the program, in a process that knows the platforms of the tests too."""
+"""CLI command runner for subprocesses, with the test-only platforms registered."""
 
 from __future__ import annotations
 

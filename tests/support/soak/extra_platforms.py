@@ -1,4 +1,4 @@
-"""Two platforms that exist only for tests: `crate` publishes through containers, `plain` has no key at all.
+"""Test-only platforms: `crate` publishes through containers, `plain` has no key.
 
 Each is a fake for the simulator and a connector for the program, as small as its class allows. `register()` puts both
 into the tables of this process; the package never sees them otherwise.

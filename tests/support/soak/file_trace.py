@@ -1,4 +1,4 @@
-"""What a server did to its files, recorded call by call, and the files that a power cut could have left."""
+"""Recorder of a server's file system calls, and the file states after a power cut."""
 
 from __future__ import annotations
 

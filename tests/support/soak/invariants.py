@@ -1,4 +1,7 @@
-"""The checker of every soak: ledger × client journal × database. It reports every broken invariant with its rows."""
+"""Invariant checker of all soaks over ledger, client journal and database.
+
+It reports every broken invariant with its rows.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that are killed at a named point."""
+"""CLI commands killed at a named point."""
 
 from __future__ import annotations
 

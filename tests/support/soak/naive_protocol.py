@@ -1,4 +1,4 @@
-"""The protocol of a usual at-least-once worker in place of ours: after a crash or an unclear answer it sends again.
+"""Naive at-least-once publishing protocol that resends after crashes: a negative control.
 
 Runs with it must break the invariants; if they did not, the harness would prove nothing.
 """

@@ -1,4 +1,4 @@
-"""What is posted: nothing but words in the classes of the tests; on the eight platforms each kind that has its own way.
+"""Post contents for soaks: plain text on test platforms, each post kind on the eight real.
 
 The files are uploaded once a world. A video whose words stay behind (TikTok's inbox takes none) is a file of its own
 for each post, so that the ledger can tell whose it is.

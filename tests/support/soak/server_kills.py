@@ -1,4 +1,4 @@
-"""Killing a server again and again while clients and upstream faults go on: at random moments, or at named points."""
+"""Repeated server kills under load and upstream faults: at random or at named points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts servers for the soaks: one process that has imported everything and forks one server for each line it reads.
+"""Fork server of the soaks: forks one configured `serve` process per line of JSON.
 
 A line is JSON:
 `{"arguments": [...], "faults": "...", "victims": [...], "victim": FILE, "naive": bool, "deadline": seconds,

@@ -1,4 +1,4 @@
-"""The simulator in its own process, with the two platforms of the tests: prints its addresses as JSON, then serves."""
+"""Simulator process with the test-only platforms; prints its addresses as JSON."""
 
 from __future__ import annotations
 

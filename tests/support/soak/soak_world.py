@@ -1,4 +1,4 @@
-"""One soak's world: the simulator and the server as processes of their own, and the hand that starts and kills them."""
+"""Soak environment: simulator and server processes, and functions to start and kill them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upgrades that are killed at every statement: each in a process of its own, forked from this one.
+"""Database upgrades killed at every SQL statement, each in a forked process.
 
 Says on standard output, as JSON, how many statements an upgrade takes, how many kills there were, and each of them
 after which the database did not say what it said before.

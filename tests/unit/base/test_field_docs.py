@@ -1,4 +1,4 @@
-"""What is said of fields stands below them in the source, and goes along where there are no sources."""
+"""Field documentation from docstrings below fields, also without source files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids are UUIDs of version 7 that rise, and their texts say the same number."""
+"""UUIDv7 id generation (monotonic, prefixed) and its base62 text encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON by the fast encoder is what Python's own makes of it, and whatever has to be said can be."""
+"""JSON codec: the fast encoder matches Python's own, including odd numbers and types."""
 
 from __future__ import annotations
 

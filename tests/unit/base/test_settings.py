@@ -1,4 +1,4 @@
-"""Settings: file, environment and command line; what is wrong is named, what is secret is not shown."""
+"""Settings from file, environment and command line: precedence, errors, hidden secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handing a message to a mail server: to the right one, in time, and with no password for anybody else."""
+"""SMTP client: delivery, TLS and certificates, login, refusals, timeouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the tests that hold a connector against its platform's fake."""
+"""Fixtures for tests of connectors against their platform's fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts in twenty-five scripts are read as the platforms' own libraries read them: facets, links, cashtags, length.
+"""Text parsing against the platforms' official libraries, in twenty-five scripts.
 
 One difference is meant: all punctuation that closes a sentence or a quotation stays out of a link on Bluesky, where the
 library leaves out one ASCII character.

@@ -1,4 +1,4 @@
-"""Responses without a readable body at every platform: a list is not empty, a refusal is one, and so is a success."""
+"""Connector behavior on responses with an unreadable body, for every platform."""
 
 from __future__ import annotations
 

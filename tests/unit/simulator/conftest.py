@@ -1,4 +1,4 @@
-"""A simulator with Alice at Bluesky, and a client that is logged in as her."""
+"""Fixtures of the simulator with Bluesky user Alice, and a client logged in as her."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content ids: known ones of a real server, and the law that the order of keys does not matter."""
+"""DAG-CBOR encoding and content ids (CIDs) of the fake Bluesky."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake Bluesky's rate limits, with the numbers of the recorded answers."""
+"""Rate limits of the fake Bluesky, with the numbers of recorded answers."""
 
 from __future__ import annotations
 

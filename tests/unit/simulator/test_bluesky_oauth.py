@@ -1,4 +1,4 @@
-"""The fake Bluesky's OAuth: what of a proof and a token it refuses, what owners decide, and how sessions end."""
+"""OAuth of the fake Bluesky: DPoP proofs, nonces, consent, codes, session end."""
 
 from __future__ import annotations
 

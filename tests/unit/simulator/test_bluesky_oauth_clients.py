@@ -1,4 +1,4 @@
-"""The fake Bluesky's OAuth: whom it takes for a client, and by what a client is known."""
+"""OAuth clients of the fake Bluesky: loopback and confidential, metadata, assertions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake Bluesky's OAuth beside a real server, asked the same: what is refused, and in which words."""
+"""OAuth refusals of the fake Bluesky compared with a real server's."""
 
 from __future__ import annotations
 

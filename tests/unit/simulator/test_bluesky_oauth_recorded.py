@@ -1,4 +1,4 @@
-"""The fake Bluesky's OAuth answers as the real server did: the same dance, step by step, against what was recorded."""
+"""OAuth flow of the fake Bluesky against recorded answers of a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake Bluesky's records and blobs. The messages were compared with a real @atproto/pds 0.5.35."""
+"""Records and blobs of the fake Bluesky; messages as in a real @atproto/pds 0.5.35."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake Bluesky's sessions: what expires when, what a refresh gives, and who an account is."""
+"""Sessions of the fake Bluesky: token lifetimes, refresh, access rights."""
 
 from __future__ import annotations
 

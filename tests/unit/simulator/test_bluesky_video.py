@@ -1,4 +1,4 @@
-"""The video service of the fake Bluesky: who may upload, what becomes of a video, and its blob in a post."""
+"""Video service of the fake Bluesky: upload permission, processing jobs, blobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every fake platform of the catalogue keeps to."""
+"""Common properties of every fake platform in the simulator's catalogue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The control app: the page that shows what arrived, the lab's JSON, and pages for link cards."""
+"""Control app of the simulator: ledger page, lab JSON API, pages for link cards."""
 
 from __future__ import annotations
 

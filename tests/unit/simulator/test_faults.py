@@ -1,4 +1,4 @@
-"""Every scripted fault, as a real HTTP client sees it, and whether the post became public."""
+"""Scripted faults of the simulator, seen by an HTTP client, and their effect on the post."""
 
 from __future__ import annotations
 

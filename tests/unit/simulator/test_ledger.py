@@ -1,4 +1,4 @@
-"""The ledger: append-only, countable from any thread, and a file that another process can read."""
+"""Ledger of the simulator: append-only, thread-safe, readable as a file."""
 
 from __future__ import annotations
 

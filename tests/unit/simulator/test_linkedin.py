@@ -1,4 +1,4 @@
-"""The fake LinkedIn, as its own documentation describes the real one."""
+"""Fake LinkedIn API, checked against LinkedIn's documentation."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Media download by a fake platform from a URL in a post."""
+
 from __future__ import annotations
 
 import asyncio

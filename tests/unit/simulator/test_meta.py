@@ -1,4 +1,4 @@
-"""Meta's three fakes as any client sees them."""
+"""Fake Facebook, Instagram and Threads APIs."""
 
 from __future__ import annotations
 

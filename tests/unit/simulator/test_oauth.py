@@ -1,4 +1,4 @@
-"""The authorization server of fake platforms: it refuses what a real one refuses."""
+"""OAuth authorization server of the fake platforms: consent, codes, refresh, revocation."""
 
 from __future__ import annotations
 

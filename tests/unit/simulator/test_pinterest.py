@@ -1,4 +1,4 @@
-"""The fake Pinterest as any client sees it."""
+"""Fake Pinterest API: pins, boards, video uploads, login."""
 
 from __future__ import annotations
 

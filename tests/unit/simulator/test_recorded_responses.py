@@ -1,4 +1,4 @@
-"""The fake Bluesky answers as a real server did: the recorded cases of @atproto/pds 0.5.35, replayed in their order."""
+"""Fake Bluesky answers against recorded cases of @atproto/pds 0.5.35, in order."""
 
 from __future__ import annotations
 

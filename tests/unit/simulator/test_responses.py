@@ -1,4 +1,4 @@
-"""What the simulator sends, byte for byte."""
+"""HTTP responses of the simulator byte for byte, pipelining and keep-alive."""
 
 from __future__ import annotations
 

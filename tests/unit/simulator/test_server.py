@@ -1,4 +1,4 @@
-"""Starting and stopping the simulator: in a thread, and as a process of its own."""
+"""Start and stop of the simulator, in a thread and as a process."""
 
 from __future__ import annotations
 

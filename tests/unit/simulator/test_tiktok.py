@@ -1,4 +1,4 @@
-"""The fake TikTok as any client sees it."""
+"""Fake TikTok API: chunked video uploads, photo drafts, limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fake X as any client sees it."""
+"""Fake X API: tokens, posts, media uploads, rate limits."""
 
 from __future__ import annotations
 

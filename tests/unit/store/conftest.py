@@ -1,4 +1,4 @@
-"""A database on a fresh file, migrated and open."""
+"""Fixtures of a migrated, open database on a fresh file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `counting` counts, on statements whose cost is known."""
+"""Self-test of the database work counter (`counting`) on statements of known cost."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Self-test of table checks: every failing row is reported."""
+
 from __future__ import annotations
 
 import pytest

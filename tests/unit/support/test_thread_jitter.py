@@ -1,4 +1,4 @@
-"""What comes late under `JITTER`, and how late."""
+"""Self-test of thread jitter: frequency and length of the delays."""
 
 from __future__ import annotations
 

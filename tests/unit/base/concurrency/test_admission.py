@@ -1,4 +1,4 @@
-"""Admission: an owner with few requests proceeds before one with many, and no request waits for ever."""
+"""Fair admission of requests by owner: order, limits, cancellation, no starvation."""
 
 from __future__ import annotations
 

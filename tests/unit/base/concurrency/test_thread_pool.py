@@ -1,4 +1,4 @@
-"""Threads that come with the work and go after it, and whose stacks hold every recursion that Python ends."""
+"""Growing and shrinking thread pool, with stacks large enough for deep recursion."""
 
 from __future__ import annotations
 

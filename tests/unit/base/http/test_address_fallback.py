@@ -1,4 +1,4 @@
-"""A name with several addresses: a dead or silent one holds up nothing, and the one that answers is remembered."""
+"""Address fallback (Happy Eyeballs) for host names with dead, silent or slow addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client against real sockets on loopback that misbehave; names resolve as the test says."""
+"""Outbound HTTP client against misbehaving servers: deadlines, size caps, SSRF, redirects."""
 
 from __future__ import annotations
 

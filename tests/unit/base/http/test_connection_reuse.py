@@ -1,4 +1,4 @@
-"""Connections between calls, over real sockets: kept, and never to anybody's harm."""
+"""Keep-alive connections of the outbound HTTP client: reuse, closing, safe repeats."""
 
 from __future__ import annotations
 

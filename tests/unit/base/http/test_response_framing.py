@@ -1,4 +1,4 @@
-"""What is an answer and where it ends, in whatever pieces it comes; and what goes out is one request."""
+"""Framing of HTTP/1.1 responses and validity of outgoing requests."""
 
 from __future__ import annotations
 

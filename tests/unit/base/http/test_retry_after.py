@@ -1,4 +1,4 @@
-"""When an upstream may be called again: every form of the header, and nothing that is none."""
+"""Parsing of the Retry-After header: seconds, dates, invalid values, clock offset."""
 
 from __future__ import annotations
 

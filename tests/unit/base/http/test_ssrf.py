@@ -1,4 +1,4 @@
-"""Which addresses and spellings the guard lets through. The table: Smokescreen's and Svix's cases, and our own."""
+"""SSRF guard: refused and allowed IP addresses, and odd URL spellings."""
 
 from __future__ import annotations
 

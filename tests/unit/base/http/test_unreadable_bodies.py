@@ -1,4 +1,4 @@
-"""What a response is worth whose body cannot be read: its status and headers, and what was read."""
+"""Responses with an unreadable body: status and headers kept, partial body, reason."""
 
 from __future__ import annotations
 

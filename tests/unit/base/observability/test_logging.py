@@ -1,4 +1,4 @@
-"""The log behind the back of whoever speaks: nobody waits for its reader, nothing is lost untold."""
+"""Asynchronous log writer: order, bounded queue, dropped-line count, JSON format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink of the log, and what is kept of a platform's words: no secret, no line that somebody else wrote."""
+"""Redaction of secrets and line breaks in log output and upstream messages."""
 
 from __future__ import annotations
 

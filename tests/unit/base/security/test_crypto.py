@@ -1,4 +1,4 @@
-"""What is sealed opens as it was, in its own place, with its own key, and in no other way."""
+"""Sealing of secrets with the master key: nonces, tampering, bound context, wrong keys."""
 
 from __future__ import annotations
 

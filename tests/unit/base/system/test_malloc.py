@@ -1,4 +1,4 @@
-"""Memory that was freed goes back to the machine."""
+"""Return of freed heap memory to the operating system (malloc_trim)."""
 
 from __future__ import annotations
 

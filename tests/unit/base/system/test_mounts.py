@@ -1,4 +1,4 @@
-"""Whether the data lie on a network file system, by a mount table that the test owns."""
+"""Detection and warning of a data folder on a network file system, from the mount table."""
 
 from __future__ import annotations
 

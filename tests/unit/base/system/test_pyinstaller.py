@@ -1,4 +1,4 @@
-"""What the one-file binary unpacks only when it is needed."""
+"""Lazy unpacking of libraries in the one-file PyInstaller binary."""
 
 from __future__ import annotations
 

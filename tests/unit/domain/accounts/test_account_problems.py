@@ -1,4 +1,4 @@
-"""A platform refuses an account something, though its token is good: the post is over, the account is not."""
+"""Platform refusals that concern an account: failed post, account problem or revocation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting accounts by OAuth, for each platform that does: what must work, and whatever else may come back."""
+"""OAuth connection of accounts on each platform: success, states, scopes, leaked secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting Bluesky by OAuth, through HTTP: with a handle, where this server stands on a public address."""
+"""Bluesky OAuth connection through HTTP: by handle, client documents, renewal, restore."""
 
 from __future__ import annotations
 

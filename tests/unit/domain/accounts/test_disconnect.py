@@ -1,4 +1,4 @@
-"""Choices, credentials, disconnecting, and boards."""
+"""Account choice, credential login, disconnection, and boards."""
 
 from __future__ import annotations
 

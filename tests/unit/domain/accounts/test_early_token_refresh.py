@@ -1,4 +1,4 @@
-"""Tokens kept alive ahead of time, and the warning where only their owner can do it."""
+"""Token refresh ahead of expiry, retry intervals, and expiry warnings to the owner."""
 
 from __future__ import annotations
 

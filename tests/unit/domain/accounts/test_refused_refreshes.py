@@ -1,4 +1,4 @@
-"""A renewal that is refused: whose fault it is, and how often it is asked for."""
+"""Refused token refreshes: fault of account or operator, revocation, rate limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets in the clear: that the tests' watch sees those of every platform, and that no platform brings them there."""
+"""Secret leaks into log, answers, events or database, for every platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renewing tokens: one call at a time, nothing lost in any step, and only a refusal ends an account."""
+"""Token refresh: single flight, crash safety, stored tokens, revocation on refusal only."""
 
 from __future__ import annotations
 

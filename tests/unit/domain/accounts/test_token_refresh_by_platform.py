@@ -1,4 +1,4 @@
-"""Every platform, and all that can happen to a renewal: one table says what is to become of it.
+"""Token refresh outcomes per platform, in one table: expiry, refusal, lost responses.
 
 Time is moved by hand; posts go in and are read through the API. Processes are really killed in
 tests/soak/test_token_kills.py.

@@ -1,4 +1,4 @@
-"""Tokens while posts go out, and processes that are killed while they renew: against the fake Bluesky over HTTP."""
+"""Token refresh during publishing and process kills, against the fake Bluesky."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daily question to each platform: whether it answers the version that is called, and the next one already."""
+"""Daily check of each platform's API version, in use and next, with its notices."""
 
 from __future__ import annotations
 

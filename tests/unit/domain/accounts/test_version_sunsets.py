@@ -1,4 +1,4 @@
-"""The end of a version of a platform's API: told 90 days ahead, once, to whoever has an account there."""
+"""Notice of an API version's end: once, 90 days ahead, to organizations with accounts."""
 
 from __future__ import annotations
 

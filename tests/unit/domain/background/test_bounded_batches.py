@@ -1,4 +1,4 @@
-"""Work of any size goes in slices: no transaction grows with what there is to do."""
+"""Bounded transactions of background work: disconnects, kept answers, search indexing."""
 
 from __future__ import annotations
 

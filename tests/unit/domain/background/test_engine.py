@@ -1,4 +1,4 @@
-"""The engine: it needs no web server, and no kind of job waits for another."""
+"""Publishing engine without a web server, and fair job claims across job kinds."""
 
 from __future__ import annotations
 

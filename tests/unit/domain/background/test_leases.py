@@ -1,4 +1,4 @@
-"""Leases of what is under way are renewed, so that no other run takes it meanwhile."""
+"""Renewal of job leases during sends, and their release at a start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people were told is forgotten after its time; what is still to be told is not."""
+"""Deletion of old notifications, delivered ones only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a timer is Huey's: by the clock of the server, tried again when it fails, and never twice at once."""
+"""Periodic tasks on Huey: intervals by the server clock, retries, no overlap."""
 
 from __future__ import annotations
 

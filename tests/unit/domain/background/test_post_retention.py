@@ -1,4 +1,4 @@
-"""Posts past their time go with all that hangs on them; never what somebody has still to decide or to hear of."""
+"""Deletion of old posts with their dependent rows, and the posts that are exempt."""
 
 from __future__ import annotations
 

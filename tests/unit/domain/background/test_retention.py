@@ -1,4 +1,4 @@
-"""History past its time is forgotten in small parts, and never what may still be asked for."""
+"""Deletion of old history in small batches: events, attempts, answers."""
 
 from __future__ import annotations
 

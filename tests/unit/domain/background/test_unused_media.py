@@ -1,4 +1,4 @@
-"""Media that nothing needs any more go by themselves; never what a post still needs, however old it is."""
+"""Deletion of media that no post needs any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries and their calls are forgotten with their events; what is still to be made never is."""
+"""Deletion of webhook deliveries and calls with their events, pending ones exempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event stores its data as JSON or, where the row of its post tells it, none; it is read byte for byte as told."""
+"""Compact storage of event data, and its byte-for-byte reconstruction from post rows."""
 
 from __future__ import annotations
 

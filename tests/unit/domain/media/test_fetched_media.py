@@ -1,4 +1,4 @@
-"""Fetched media belong to the run that fetched them: another run takes over what a dead one left, and nothing else."""
+"""Ownership of fetched media files by run: sweeps, and takeover after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as they are in the world: judged by their pixels, and readable to the cleaner when they are to the probe."""
+"""Media probe and metadata cleaner on real-world file variants and damaged files."""
 
 from __future__ import annotations
 

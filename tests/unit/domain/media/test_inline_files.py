@@ -1,4 +1,4 @@
-"""Files in a request: each goes to the disk, and the hash of its bytes stands in its place."""
+"""Inline base64 files in a request, streamed to disk and replaced by their hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files are: sniffed in the server, measured by a process of its own that nothing may overwhelm."""
+"""Media type detection and measurement in a sandboxed process, on hostile files."""
 
 from __future__ import annotations
 

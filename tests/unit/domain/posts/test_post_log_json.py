@@ -1,4 +1,4 @@
-"""What SQLite makes of a row is what the API says of it, to the byte: the shapes of `PostBody` and `PostDetail`."""
+"""Post JSON built by SQLite, compared with `PostBody` and `PostDetail` byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The post log's query gives what reading every row would give, by either plan; and no plan reads every row."""
+"""Post log SQL: results equal to a full scan, by either plan, without scanning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The post log by account and by the time that posts are scheduled for: what it gives, in which order, by which way.
+"""Post log by account and by scheduled time: order, bounds, cursors.
 
 What every combination of filters gives is compared with reading every row.
 """

@@ -1,4 +1,4 @@
-"""Text search of GET /v1/posts: a substring of what a reader sees, in any case and any normalization form."""
+"""Text search of GET /v1/posts: substrings in any case and Unicode normalization form."""
 
 from __future__ import annotations
 

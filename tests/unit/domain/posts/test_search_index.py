@@ -1,4 +1,4 @@
-"""The search's index holds what the posts say: filed behind them, for posts that were there before, and again."""
+"""Trigram search index of posts: deferred indexing, rebuild, deletion, clock set back."""
 
 from __future__ import annotations
 

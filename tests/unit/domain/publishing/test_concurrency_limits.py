@@ -1,4 +1,4 @@
-"""How much may be under way at once, and what it costs while it is not: counted, through the front door."""
+"""Limits of concurrent publishing: file descriptors, threads, claims per transaction."""
 
 from __future__ import annotations
 

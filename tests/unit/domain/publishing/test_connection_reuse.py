@@ -1,4 +1,4 @@
-"""How often a platform is connected to: once for many posts, not once for each call."""
+"""Reuse of platform connections across posts of an account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocol's decisions: every combination of answer, send class, intent and time has one step, and the right one.
+"""Decision table of the publishing protocol: next step per answer, class, intent and time.
 
 `ROWS` says the table a second time, as conditions of which exactly one may hold; the laws say what must never happen,
 whatever the table; and a platform that loses and delays is walked through step by step.

@@ -1,4 +1,4 @@
-"""The first comment is a step of its own: whatever happens to it, the post is there once, the comment at most once."""
+"""First comment as a separate step: faults, refusals, restarts, no duplicates."""
 
 from __future__ import annotations
 

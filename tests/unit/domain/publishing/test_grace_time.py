@@ -1,4 +1,4 @@
-"""Late posts: the grace time holds at every claim, and counts from the newest thing that was asked of the post."""
+"""Grace time of late posts, checked at every claim: retries, moved posts, suspensions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What begins with its acceptance, and what stands in its way by then."""
+"""Immediate posts claimed at acceptance: revoked accounts, new tokens, unwritable results."""
 
 from __future__ import annotations
 

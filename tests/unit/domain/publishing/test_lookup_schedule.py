@@ -1,4 +1,4 @@
-"""When to look and what not finding it proves: the arithmetic, at its boundaries."""
+"""Schedule of lookups after a lost response, and the proof of absence."""
 
 from __future__ import annotations
 

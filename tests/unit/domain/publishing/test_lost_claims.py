@@ -1,4 +1,4 @@
-"""A run that lost its claim writes nothing: every function that writes what became of a run, in one table."""
+"""No writes by a run that lost its claim, for every function that writes results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is planned with the claim is what `prepare` plans, and only where `prepare` asks nobody."""
+"""Publish plans made together with the claim, equal to those of `prepare`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A platform that says that it has a post already: whose post that is, found by looking, and never another post's."""
+"""Duplicate refusals by a platform: lookup of the existing post and its owner."""
 
 from __future__ import annotations
 

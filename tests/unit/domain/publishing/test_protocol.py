@@ -1,4 +1,4 @@
-"""The publishing protocol over HTTP: every fault of the simulator on the one public call, in all three classes."""
+"""Publishing protocol over HTTP: every simulator fault, in all three send classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to publish: statements, texts made anew, threads that are waited for, and commits, on any machine."""
+"""Database cost of publishing: statements, built SQL, thread handoffs and commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person is told when a platform refuses an account."""
+"""Error messages for account refusals: platform advice kept, length capped."""
 
 from __future__ import annotations
 

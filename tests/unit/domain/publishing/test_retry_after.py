@@ -1,4 +1,4 @@
-"""For how long a platform asks to be left alone: told for immediate posts, for boards and for connecting."""
+"""Retry-After in answers about throttled posts, boards and account connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A revoked account's platform is not called any more: what was sent before ends at once, with what is known of it."""
+"""Posts of a revoked account: no further calls, and the outcome of earlier sends."""
 
 from __future__ import annotations
 

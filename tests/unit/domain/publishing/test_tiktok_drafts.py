@@ -1,5 +1,4 @@
-"""Photos on TikTok: one call without a key that names a draft, and from its name on only questions, whenever the
-process dies."""
+"""TikTok photo drafts: one keyless call, then status lookups only, across crashes."""
 
 from __future__ import annotations
 

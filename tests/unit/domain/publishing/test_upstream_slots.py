@@ -1,4 +1,4 @@
-"""What a response tells of its upstream: one whose body never ends holds a slot as long as no response."""
+"""Circuit breaker of platform calls: silent platforms, and bodies that never end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What many posts write at one time is written together: with the same statements, and each as if it were alone."""
+"""Batched writes of concurrent posts: shared statements, independent results."""
 
 from __future__ import annotations
 

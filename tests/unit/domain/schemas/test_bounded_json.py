@@ -1,4 +1,4 @@
-"""The JSON of a body: what comes out is what stands there, and never more than some thousand values of it."""
+"""JSON request parser: limits on values and depth, duplicate names, error positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the request shapes: instants, and what stands across a publish request's fields."""
+"""Properties of request models: ISO 8601 instants, and cross-field validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clock set by -10 h, -1 h, +1 h and +10 h, at a start and while running: nothing early, lost or stuck.
+"""Clock steps of ±1 h and ±10 h at a start and while running: no early, lost or stuck post.
 
 The platforms' clock (the lab's) is the true one.
 """

@@ -1,4 +1,4 @@
-"""Clocks that were set: nothing goes out early, and it goes on once a platform's own clock (the lab's) agrees."""
+"""Clock jump detection: publishing pause, and resume on agreement with platform clocks."""
 
 from __future__ import annotations
 

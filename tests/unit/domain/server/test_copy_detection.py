@@ -1,4 +1,4 @@
-"""What starts paused as a copy of the database, and what does not: each row of the table in docs/promises.md."""
+"""Detection of a copied database at a start, by the table in docs/promises.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database's files removed, replaced or written over under a running server: nothing is acknowledged any more."""
+"""Database files removed, replaced or overwritten under a running server."""
 
 from __future__ import annotations
 

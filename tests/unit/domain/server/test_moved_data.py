@@ -1,4 +1,4 @@
-"""`socialpub move`, and the table of docs/running.md: what pauses and what does not, each row with its words."""
+"""`socialpub move`, and the table of pauses after a move in docs/running.md."""
 
 from __future__ import annotations
 

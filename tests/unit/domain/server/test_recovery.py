@@ -1,4 +1,4 @@
-"""What a start finds and what a sweep finds; copies of the database; clocks that were set; two servers on one file."""
+"""Recovery at a start: lost jobs, overdue posts, database copies, pauses."""
 
 from __future__ import annotations
 

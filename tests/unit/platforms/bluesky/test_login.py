@@ -1,3 +1,5 @@
+"""Bluesky app-password login: handle resolution, sessions, refresh, logout."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The OAuth dance of Bluesky against servers that check what the reference server checks."""
+"""Bluesky OAuth client: metadata, PAR, DPoP nonces, code exchange, refresh."""
 
 from __future__ import annotations
 

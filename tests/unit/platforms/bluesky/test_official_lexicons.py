@@ -1,4 +1,4 @@
-"""What we write and how we sort answers, held against the official lexicons and the recordings of a real server."""
+"""Bluesky records and answers against the official lexicons and real recordings."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Preparation of Bluesky posts: record plan, mentions, image uploads, link card."""
+
 from __future__ import annotations
 
 import io

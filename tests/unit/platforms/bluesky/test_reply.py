@@ -1,4 +1,4 @@
-"""A reply goes into the thread that its parent names, or nowhere."""
+"""Bluesky replies: resolution of parent and thread root, and refusals."""
 
 from __future__ import annotations
 

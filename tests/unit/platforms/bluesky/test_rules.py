@@ -1,3 +1,5 @@
+"""Preflight rules of Bluesky: limits, language tags, AT URIs."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Sending and lookup of Bluesky records, error mapping, first comment."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Facets of Bluesky posts: links, mentions, tags, byte offsets, and the link card's URL."""
+
 from __future__ import annotations
 
 import pytest

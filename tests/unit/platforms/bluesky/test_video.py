@@ -1,3 +1,5 @@
+"""Bluesky video upload: service tokens, job polling, limits, direct upload."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The connector over a real socket against the fake Bluesky, whose ledger is the only truth about what was posted."""
+"""Bluesky connector over a real socket against the fake Bluesky and its ledger."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Bounded, thread-safe notes of a connector."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,5 @@
+"""Per-platform post options: validation, round trip, match with the specification."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""Preflight rule cases of all platforms: passing and breaking drafts, order, warnings."""
+
 from __future__ import annotations
 
 import sys

@@ -1,3 +1,5 @@
+"""Rule catalogue and platform table: ids, texts and sources match the specification."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Facebook connector: calls for posts, photos and videos, lookups, Page login."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What becomes of a post on Facebook after the public call, from a request over HTTP: videos, refusals, odd answers."""
+"""Facebook publishing over HTTP after the public call: videos, refusals, lost responses."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Instagram connector: containers, carousels, publish call, lookups, refusals."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""A page's words arrive exact, whatever its encoding and however it is named; what means nothing is never published."""
+"""Character encoding of web pages for link cards: headers, BOM, meta tags, WHATWG labels."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Lossless removal of image metadata: JPEG, PNG, WebP, GIF."""
+
 from __future__ import annotations
 
 import io

@@ -1,4 +1,4 @@
-"""What a page says of itself: its words by a parser of HTML, wherever they stand, and the first picture that serves."""
+"""Link card extraction from HTML: title, description and first usable image."""
 
 from __future__ import annotations
 

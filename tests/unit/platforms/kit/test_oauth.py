@@ -1,4 +1,4 @@
-"""The dance that every platform's row drives: what is sent, what is read, and whose fault a refusal is."""
+"""Shared OAuth client of the platforms: authorize URL, code exchange, refresh, revocation."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Text measures and scanners: graphemes, bytes, UTF-16 units, hashtags, mentions, links."""
+
 from __future__ import annotations
 
 import pytest

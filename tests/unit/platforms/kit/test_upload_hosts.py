@@ -1,4 +1,4 @@
-"""Hosts that take bytes under a signed address are shown no token: what they refuse is never the account's."""
+"""Upload hosts with signed URLs: their 401 never revokes the account."""
 
 from __future__ import annotations
 

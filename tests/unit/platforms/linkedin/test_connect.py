@@ -1,4 +1,4 @@
-"""Connecting LinkedIn: the accounts that a login offers, renewing and ending them; by calls and at the simulator."""
+"""LinkedIn login: offered members and pages, scopes, token refresh, disconnection."""
 
 from __future__ import annotations
 

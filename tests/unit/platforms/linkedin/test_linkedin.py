@@ -1,4 +1,4 @@
-"""LinkedIn's calls, whole: what is sent for every kind of content, and what every answer comes to."""
+"""LinkedIn connector: exact calls for each post kind, answers, uploads, lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LinkedIn from a request over HTTP to what became public at the simulator."""
+"""LinkedIn publishing, from an HTTP request to the public post at the simulator."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""Shared Meta code: error mapping, hosts, scopes, app proof, text comparison."""
+
 from __future__ import annotations
 
 import hmac

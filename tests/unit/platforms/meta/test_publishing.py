@@ -1,4 +1,4 @@
-"""Facebook, Instagram and Threads from a request over HTTP to what became public at the simulator."""
+"""Facebook, Instagram and Threads publishing, from HTTP request to simulator post."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three connectors over real sockets against their fakes, whose ledger is the only truth about what was posted."""
+"""Facebook, Instagram and Threads connectors over real sockets against their fakes."""
 
 from __future__ import annotations
 

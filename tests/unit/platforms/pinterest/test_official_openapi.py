@@ -1,4 +1,4 @@
-"""What the connector sends and what the fake answers, held against Pinterest's official description."""
+"""Pinterest connector and fake against Pinterest's official OpenAPI description."""
 
 from __future__ import annotations
 

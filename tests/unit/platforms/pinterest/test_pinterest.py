@@ -1,4 +1,4 @@
-"""Pinterest's connector: every kind of pin with its exact calls, every answer, every look."""
+"""Pinterest connector: exact calls for each pin kind, answers, uploads, lookups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pinterest from a request over HTTP to what became public at the simulator."""
+"""Pinterest publishing, from an HTTP request to the public pin at the simulator."""
 
 from __future__ import annotations
 

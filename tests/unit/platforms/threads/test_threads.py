@@ -1,3 +1,5 @@
+"""Threads connector: containers, quota, publish call, lookups, login."""
+
 from __future__ import annotations
 
 from typing import Any

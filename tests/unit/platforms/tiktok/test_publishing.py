@@ -1,4 +1,4 @@
-"""TikTok from a request over HTTP to the draft in the creator's inbox at the simulator."""
+"""TikTok publishing, from an HTTP request to the draft in the simulator's inbox."""
 
 from __future__ import annotations
 

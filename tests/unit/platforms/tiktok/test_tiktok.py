@@ -1,4 +1,4 @@
-"""TikTok's connector, call by call: what is sent, what an answer means, what is kept between calls."""
+"""TikTok connector: chunked uploads, drafts, answers, status lookups, login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X from a request over HTTP to what became public at the simulator."""
+"""X publishing, from an HTTP request to the public post at the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How X counts: own cases, which run everywhere, and twitter-text's conformance files."""
+"""Weighted text length on X: own cases and twitter-text's conformance vectors."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""X connector: media uploads, post calls, answers, lookups, login."""
+
 from __future__ import annotations
 
 import tracemalloc

@@ -1,4 +1,4 @@
-"""The connector of X over real sockets against its fake, whose ledger is the only truth about what was posted.
+"""X connector over real sockets against the fake X and its ledger.
 
 What reached the fake is held against X's own OpenAPI description where that is at hand.
 """

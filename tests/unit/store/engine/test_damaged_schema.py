@@ -1,4 +1,4 @@
-"""A schema whose own text has a flipped bit, with which SQLite's checks find nothing wrong."""
+"""Detection of a bit flip in the schema text that SQLite's own checks miss."""
 
 from __future__ import annotations
 

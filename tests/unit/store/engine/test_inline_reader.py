@@ -1,4 +1,4 @@
-"""What is read on the loop itself is small; what is not, or is not well, is left to a reader thread."""
+"""Inline reads on the event loop: time limit, and fallback to a reader thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of requests have a limit and a bound; nothing of one is left for the next on its connection."""
+"""Reader connection pool: time limits, bounded queue, no state left on connections."""
 
 from __future__ import annotations
 

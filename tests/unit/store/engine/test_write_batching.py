@@ -1,4 +1,4 @@
-"""Writes of a kind that come together are done in one go; where that fails, each by itself."""
+"""Batching of concurrent writes of one kind, with individual fallback on failure."""
 
 from __future__ import annotations
 

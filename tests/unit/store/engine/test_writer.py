@@ -1,4 +1,4 @@
-"""The writer: one transaction for whatever waits, each write on its own, an answer only for what is on the disk."""
+"""Database writer: group commit, savepoint per write, durable answers, disk failures."""
 
 from __future__ import annotations
 

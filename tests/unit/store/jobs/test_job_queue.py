@@ -1,4 +1,4 @@
-"""Leased jobs: part of the caller's transaction, claimed once, renewed while held, lost when taken over."""
+"""Leased job queue: transactional insert, single claim, renewal, takeover, pauses."""
 
 from __future__ import annotations
 

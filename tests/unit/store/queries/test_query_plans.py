@@ -1,4 +1,4 @@
-"""The check of plans itself: what it calls a walk, what not, and that it is fed with what the server runs.
+"""Query plan check itself: detected table scans, and its feed of recorded statements.
 
 `tests/support/query_plans.py` looks at every statement of a run when the run ends.
 """

@@ -1,4 +1,4 @@
-"""Migrations: whole or not at all wherever they are interrupted, and a newer file is refused."""
+"""Atomic migrations under interruption, and refusal of a newer file."""
 
 from __future__ import annotations
 

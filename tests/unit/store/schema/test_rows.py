@@ -1,4 +1,4 @@
-"""A row by its id is the row that peewee gives."""
+"""Rows read by id, compared with peewee's."""
 
 from __future__ import annotations
 

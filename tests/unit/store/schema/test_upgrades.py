@@ -1,4 +1,4 @@
-"""From every schema, with data in it, to the newest; and the way back."""
+"""Upgrades from every schema version with data, and the backup copy beside the file."""
 
 from __future__ import annotations
 
