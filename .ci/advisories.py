@@ -1,5 +1,7 @@
-"""The locked packages against a database of known vulnerabilities that is kept as files, in OSV's form: a zip (PyPI's
-`all.zip`) or a folder with an advisory in each `.json` or `.yaml` (a clone of github.com/pypa/advisory-database).
+"""Check the locked packages against a local database of known vulnerabilities.
+
+The database is in OSV's form: a zip (PyPI's `all.zip`) or a folder with an advisory in each `.json` or `.yaml` (a clone
+of github.com/pypa/advisory-database).
 
     python .ci/advisories.py DATABASE LOCK…
 

@@ -1,5 +1,6 @@
-"""A release in dist/{version}: wheel, source, binary, what they are made of and were tested with, and their checksums;
-`make release`.
+"""Build a release in dist/{version}; `make release`.
+
+It has the wheel, the source, the binary, what they are made of and were tested with, and their checksums.
 
     python .ci/release.py [--check]
 

@@ -1,5 +1,6 @@
-"""What a release is made of, as a CycloneDX document: every package of the lock file, with the hashes of its files and
-what it needs.
+"""Write the CycloneDX bill of materials of a release.
+
+It has every package of the lock file, with the hashes of its files and what it needs.
 
     python .ci/sbom.py VERSION TIME LOCK > socialpub.cdx.json
 

@@ -1,1 +1,4 @@
-"""Measurements, run by `make bench`. They decide nothing about a commit; tests assert query plans in their place."""
+"""Benchmarks, run by `make bench`.
+
+They decide nothing about a commit; tests assert query plans in their place.
+"""

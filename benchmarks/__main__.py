@@ -1,4 +1,6 @@
-"""`python -m benchmarks`: measurements through the front door; the exit code is 1 when a `must` is missed.
+"""Run the benchmarks: `python -m benchmarks`.
+
+They measure servers by requests; the exit code is 1 when a `must` is missed.
 
 --only names rows (`benchmarks/goals.py`); and `post_list` and `search_index`, which ask the post log's queries and the
 search index in this process and are not part of a whole run. With --checkout the requests are sent to other checkouts

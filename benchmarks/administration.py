@@ -1,7 +1,8 @@
-"""Administration by the code of any checkout: `python furnish.py < JSON`, with that checkout first on the path.
+"""Administration commands by the code of any checkout: `python administration.py < JSON`.
 
-It reads a list of `[arguments, standard input]` and prints a list of what the commands answered. They share a process,
-a parser and an open database: for each of a thousand accounts a start would cost more than the command.
+That checkout is first on the path. The script reads a list of `[arguments, standard input]` and prints a list of what
+the commands answered. They share a process, a parser and an open database: for each of a thousand accounts a start
+would cost more than the command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The yardstick: a Sanic server that does nothing but answer. `python -m benchmarks.bare_server PORT`.
+"""Baseline HTTP server: a bare Sanic application with the event loop of socialpub.
 
-It runs on the same event loop as socialpub. `/posts` parses a body by the same model, `/bytes/N` sends so many bytes
-that lie ready, `/json` makes a small answer.
+`python -m benchmarks.bare_server PORT`. `/posts` parses a body by the same model, `/bytes/N` sends so many bytes that
+lie ready, `/json` makes a small answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages of the dashboard through the front door, as somebody sees them who is signed in: one after another."""
+"""Benchmark of dashboard pages: a signed-in user's requests, one after another."""
 
 from __future__ import annotations
 

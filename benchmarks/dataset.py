@@ -1,8 +1,10 @@
-"""A database full of posts with their history, made once for each size and schema and kept in a folder.
+"""Benchmark database: posts with their history, kept in a folder.
+
+It is made once for each size and schema.
 
 The posts are unkind on purpose: words that only one profile, one status or the oldest posts have, templates that all
-posts share, texts of one letter, filter values that no post has. Beside each stands what the program writes when it
-has done with it: its batch, an attempt, an intent, events; beside what is still to come, its job.
+posts share, texts of one letter, filter values that no post has. Beside each are the rows that the program writes when
+it has done with it: its batch, an attempt, an intent, events; beside what is still to come, its job.
 
 `python -m benchmarks.dataset ROWS` makes it, and says where.
 """

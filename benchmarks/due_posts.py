@@ -1,4 +1,4 @@
-"""Posts that are due at once: how late the platform had them, by the platform's own clock."""
+"""Benchmark of due posts: delay until the platform has them, by its own clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured, and the numbers that it has to reach: the one table of them."""
+"""Benchmark goals: the one table of measurements and the numbers to reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that does nothing: how fast it is there, and what it costs to have."""
+"""Benchmark of an idle server: start time, memory, CPU and reads; program and file sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Immediate posts one after another: how much longer than the platform itself a post takes."""
+"""Benchmark of immediate posts: latency added to the platform's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client for loads that have an end: so many posts, over so many kept connections."""
+"""Load client: a fixed number of posts over a fixed number of kept connections."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""GET /v1/posts at a million posts: every combination of filters, first and hundredth page, and searches.
+"""Benchmark of GET /v1/posts at a million posts: filters, deep pages and searches.
 
-Two processes hold the large and the small database and are measured in turns, so that the ratio tells how the cost
-grows with the rows whatever else the machine does.
+Every combination of filters is measured, on the first and the hundredth page. Two processes hold the large and the
+small database and are measured in turns, so that the ratio tells how the cost grows with the rows on any machine,
+busy or not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process, and processes of our own."""
+"""Child processes of a benchmark, and their CPU time and memory by the kernel."""
 
 from __future__ import annotations
 

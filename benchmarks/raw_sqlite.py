@@ -1,5 +1,6 @@
-"""The other yardstick: sqlite3 alone, durable, writing the rows of a scheduled batch. `python -m
-benchmarks.raw_sqlite`.
+"""Baseline database: sqlite3 alone writes the rows of a scheduled batch, durably.
+
+`python -m benchmarks.raw_sqlite`.
 """
 
 from __future__ import annotations

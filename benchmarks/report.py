@@ -1,4 +1,4 @@
-"""What a run found: a table for the terminal, and a page with plots that is kept beside this module."""
+"""Benchmark report: a table for the terminal, and a page with plots."""
 
 from __future__ import annotations
 

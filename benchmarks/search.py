@@ -1,4 +1,4 @@
-"""Searching through the front door: every text of the post log's measurement, one request after another."""
+"""Benchmark of post searches by HTTP: every text, one request after another."""
 
 from __future__ import annotations
 

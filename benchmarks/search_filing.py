@@ -1,4 +1,4 @@
-"""What the search costs: posts filed behind their acceptance, as a periodic task does it."""
+"""Benchmark of the search index: time to file one accepted post."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes that a run needs: the simulator, a bare Sanic server, and socialpub of one or more checkouts."""
+"""Processes of a run: the simulator, a bare Sanic server, and socialpub checkouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A slow disk: posts that are accepted at the same time share its syncs."""
+"""Benchmark on a slow disk: posts accepted at the same time share its syncs."""
 
 from __future__ import annotations
 

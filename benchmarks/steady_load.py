@@ -1,4 +1,4 @@
-"""Minutes of steady load: what a server holds must not grow."""
+"""Benchmark of steady load: memory, threads and descriptors must not grow in minutes."""
 
 from __future__ import annotations
 

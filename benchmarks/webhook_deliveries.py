@@ -1,4 +1,4 @@
-"""Deliveries a second to one receiver: what was delivered before goes out once more, as after a silence of its own."""
+"""Benchmark of webhook deliveries: redeliveries per second to one receiver."""
 
 from __future__ import annotations
 

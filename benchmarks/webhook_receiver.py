@@ -1,8 +1,7 @@
-"""A receiver of webhooks: `python -m benchmarks.webhook_receiver PORT`. It answers 204, at once or, under /slow, after
-100 ms.
+"""Webhook receiver of the benchmarks: `python -m benchmarks.webhook_receiver PORT`.
 
-GET /count is how many calls it has answered since its start. It parses nothing but where a request ends, so that it is
-not what is measured.
+It answers 204, at once or, under /slow, after 100 ms. GET /count is how many calls it has answered since its start. It
+parses nothing but where a request ends, so that it is not what is measured.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Tests of organizations' isolation: attacks, fair shares, limits, hostile input."""

@@ -1,4 +1,4 @@
-"""The table of attacks in the promises: each attack has its row, and holds."""
+"""Attack table of docs/promises.md: every attack has its row, and every row holds."""
 
 from __future__ import annotations
 

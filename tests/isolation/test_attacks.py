@@ -1,6 +1,9 @@
-"""One organization (or nobody) attacks, another publishes, uploads, lists and has a post due every second: it hardly
-notices. Each row of the table is one attack; `WALLS_SECONDS` is how long each goes on, and with `WALLS_TABLE=put` each
-row is written into docs/promises.md."""
+"""Attacks by one organization have little effect on the requests of another.
+
+One organization, or a caller without a key, attacks; another publishes, uploads, lists and has a post due every second.
+Each row of the table is one attack; `WALLS_SECONDS` is how long each goes on, and with `WALLS_TABLE=put` each row is
+written into docs/promises.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that somebody keeps: others do not notice, and whoever asks for more than may wait is told so at once."""
+"""Work that occupies threads: refused beyond its owner's share, without delaying others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A platform that hangs keeps only its own posts: places, who may ask it again and when, and what waits meanwhile."""
+"""Fair shares of a thread pool, and the circuit breaker for a hanging platform."""
 
 from __future__ import annotations
 

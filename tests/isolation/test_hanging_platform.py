@@ -1,4 +1,4 @@
-"""A platform that hangs while 300 posts are due, and then answers: others are on time, its own go out once, slowly."""
+"""A hanging platform with 300 due posts delays only its own posts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Generated hostile requests, over every route, as everybody, in every content type: each is answered, with no 5xx, and
-no answer is larger than what was asked for."""
+"""Generated hostile requests on every route: an answer to each, and never a 5xx.
+
+They are sent as every kind of caller, in every content type. No answer is larger than what was asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request's lists, maps, names and texts are counted before anything is done with what they hold."""
+"""Limits on lists, maps, names and texts apply before their content is processed."""
 
 from __future__ import annotations
 

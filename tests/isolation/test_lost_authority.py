@@ -1,4 +1,4 @@
-"""Whoever asks is looked at again in the transaction that writes: what was taken away meanwhile writes nothing."""
+"""Permissions are checked again in the transaction that writes."""
 
 from __future__ import annotations
 

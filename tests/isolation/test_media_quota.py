@@ -1,4 +1,4 @@
-"""What the media of one organization may take: counted in the transaction that makes an asset, given back by delete."""
+"""Media quota of an organization: counted with each new asset, returned by deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guessing passwords: it is slow for who guesses, and shuts nobody out who has signed in before."""
+"""Password guessing is slowed down and locks out no user who has signed in before."""
 
 from __future__ import annotations
 

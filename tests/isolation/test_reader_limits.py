@@ -1,4 +1,4 @@
-"""Whoever reads long keeps nobody else: keys are looked up, posts go out, and a read ends with its time."""
+"""Long reads delay neither key look-ups nor posts, and end at their deadline."""
 
 from __future__ import annotations
 

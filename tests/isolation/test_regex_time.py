@@ -1,8 +1,8 @@
-"""No pattern of the source takes long, whatever text is made for it: `re` and `regex` hold the interpreter meanwhile.
+"""Regular expressions of the source take linear time on any text.
 
-The patterns are found by reading the source (`regex_attacks.py`), so that a new one is tested without a line here.
-What is timed is the processor's time of this thread. A pattern that is linear takes milliseconds; one that takes
-quadratic time takes many seconds, and is seen at a fraction of the size.
+`re` and `regex` hold the interpreter meanwhile. The patterns are found by reading the source (`regex_attacks.py`), so
+that a new one is tested without a line here. What is timed is the processor's time of this thread. A pattern that is
+linear takes milliseconds; one that takes quadratic time takes many seconds, and is seen at a fraction of the size.
 """
 
 from __future__ import annotations

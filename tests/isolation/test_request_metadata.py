@@ -1,4 +1,4 @@
-"""What a request says of itself before anybody is asked who it is: address, host, cookies, and how much it sends."""
+"""Request metadata read before authentication: address, host, cookies and body size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What everybody shares: the descriptors that connections take, and the pages that are the same for all."""
+"""Resources shared by all callers: connection descriptors and cached pages."""
 
 from __future__ import annotations
 

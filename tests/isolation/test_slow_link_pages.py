@@ -1,4 +1,4 @@
-"""A page that is made to be slow costs a link card no more than another, and never holds the interpreter for long.
+"""Hostile pages behind a link never hold the interpreter or slow its card down.
 
 CPU time is measured, so that other work on the machine counts for little. The bounds are many times what is usual.
 """

@@ -1,7 +1,7 @@
-"""No text, however hostile, takes quadratic time: eight times the text takes about eight times the steps, never 64.
+"""Text processing never takes quadratic time in the length of a text.
 
-Steps are counted (`steps.py`). A pattern that goes back over a bounded stretch grows steeply up to that bound, so what
-looks steep is looked at again with longer texts.
+Eight times the text takes about eight times the steps, never 64. Steps are counted (`steps.py`). A pattern that goes
+back over a bounded stretch grows steeply up to that bound, so what looks steep is looked at again with longer texts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The binary and the wheel, each built once in a run."""
+"""Fixtures of the binary and the wheel, each built once in a run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Every act has its words: a page that acts has a line in `web/dashboard/parts/audit_labels.py`, so that the log of
-acts tells of it.
+"""Every route that acts has a label for the audit log page.
+
+The labels are in `web/dashboard/parts/audit_labels.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One owner for every action, as the source shows it: who begins transactions, looks at roles, and is handed `tx`."""
+"""Source rules for actions: places that begin transactions, check roles or take `tx`."""
 
 from __future__ import annotations
 

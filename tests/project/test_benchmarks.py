@@ -1,4 +1,4 @@
-"""The database that measurements are made on is one that the program could have written."""
+"""Benchmark database: rows that the program could have written."""
 
 from __future__ import annotations
 

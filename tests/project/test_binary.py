@@ -1,4 +1,4 @@
-"""The one file that `make binary` builds: it needs nothing but glibc, and leaves nothing behind."""
+"""Binary of `make binary`: size, contents, commands, and a run without Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What keeps `make test` true on a machine that is busy: no test but the slow ones measures time or waits for it."""
+"""Quick tests neither read the machine's clock nor sleep.
+
+They would fail on a machine that is busy. Only the slow tests measure time.
+"""
 
 from __future__ import annotations
 

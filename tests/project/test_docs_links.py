@@ -1,4 +1,4 @@
-"""The links between the pages of this repository lead to files and headings that exist."""
+"""Links between the repository's documents lead to existing files and headings."""
 
 from __future__ import annotations
 

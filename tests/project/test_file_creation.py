@@ -1,4 +1,7 @@
-"""Files and folders are created in one module, which makes them private and gives them the right owner."""
+"""Only one module creates files and folders.
+
+It makes them private and gives them the right owner.
+"""
 
 from __future__ import annotations
 

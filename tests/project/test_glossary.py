@@ -1,4 +1,4 @@
-"""The glossary and the code: each term is defined where the glossary says, and has no second name in the program."""
+"""Glossary terms are defined where the glossary says, and have no second name."""
 
 from __future__ import annotations
 

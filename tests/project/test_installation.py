@@ -1,5 +1,7 @@
-"""Every way of installing that docs/running.md gives, from nothing to a published post (the binary's own:
-tests/project/test_binary.py)."""
+"""Installation by every way that docs/running.md gives, up to a published post.
+
+The binary has its tests in tests/project/test_binary.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that others send is read by one function, which lets no number through that is not finite."""
+"""Foreign JSON is parsed by one function, which refuses numbers that are not finite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ninth platform, made in a copy of this checkout exactly as docs/CONTRIBUTING.md says, and what works then."""
+"""A ninth platform, made in a copy of this checkout exactly as docs/CONTRIBUTING.md says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/running.md gives to operators works: proxies in front of a real server, the unit, the page's own words."""
+"""Proxies, systemd unit, commands and file names of docs/running.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of the locked packages: a finding fails, a database that cannot be asked is told; what scanners need."""
+"""Package audit, hash-locked installation, and the scanner for committed keys."""
 
 from __future__ import annotations
 

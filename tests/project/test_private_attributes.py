@@ -1,4 +1,4 @@
-"""Libraries are used through their public interface: what is private in one is touched in one file, which says why."""
+"""Private attributes of a library are used in one file, which says why."""
 
 from __future__ import annotations
 

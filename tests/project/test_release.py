@@ -1,4 +1,4 @@
-"""`make release`: what it refuses, what it builds, and what that says it is made of."""
+"""`make release`: refusals, contents, bill of materials and constraints."""
 
 from __future__ import annotations
 

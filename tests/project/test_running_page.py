@@ -1,4 +1,4 @@
-"""docs/running.md is executed line by line as root, with the service as another user, on a machine of its own."""
+"""docs/running.md, executed line by line as root with a separate service user."""
 
 from __future__ import annotations
 

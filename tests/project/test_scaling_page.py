@@ -1,4 +1,7 @@
-"""The commands of docs/scaling.md, executed: a copy by Litestream or from a backup takes over from a killed server."""
+"""docs/scaling.md, executed: a copy takes over from a killed server.
+
+The copy is made by Litestream or from a backup.
+"""
 
 from __future__ import annotations
 

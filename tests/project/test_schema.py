@@ -1,4 +1,4 @@
-"""The migrated schema and the models are the same, read back from SQLite; migrations are numbered without gaps."""
+"""Migrated schema equals the models, and migrations are numbered without gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page of the route table has a picture, or a reason for having none."""
+"""Every page of the route table has a screenshot or a reason for having none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of docs/security.md: every row names tests that exist."""
+"""Table of docs/security.md: every row names tests that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting says what it is for, is read by the program, and is given by a test."""
+"""Every setting has a description, is read by the program and is given by a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the source as a whole promises: who may name a platform, where time and chance come from, which ids exist."""
+"""Source rules: platform names, clocks, random numbers, HTTP calls, rule ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every query of an organization's rows names whose they are, or is known to work on a row that was found that way."""
+"""Queries of an organization's rows are restricted to that organization."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the type checker finds, shown by one run of it over what is wrong.
+"""mypy finds wrong keys and types in response bodies and database rows.
 
-A dict that is sent has its keys, all of them. A row has its table's columns: a misspelt one, another table's, one that
-may be null and a wrong change are found.
+One run checks all examples. A dict that is sent has its keys, all of them. A row has its table's columns: a misspelt
+one, another table's, one that may be null and a wrong change are found.
 """
 
 from __future__ import annotations

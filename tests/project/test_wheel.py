@@ -1,4 +1,4 @@
-"""The built wheel: everything it needs is inside, and it works from another directory."""
+"""Built wheel: complete contents, and commands that work from another directory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Odd responses to the publishing call of each platform lose no published post.
 
-`REPLIES` lists the responses after which a post ends otherwise than published.
+Each post is published, or ends as `REPLIES` of the platform's module says.
 """
 
 from __future__ import annotations

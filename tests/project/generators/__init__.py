@@ -1,0 +1,1 @@
+"""Tests of clients generated from the OpenAPI document."""

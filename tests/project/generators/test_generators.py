@@ -1,6 +1,7 @@
-"""Clients that others' generators make of the OpenAPI document: each compiles, and makes ten calls to a server.
+"""Generated OpenAPI clients compile, and make ten calls to a server.
 
-The tools come from PyPI and npm, in the versions of the files beside this one, into a temporary folder.
+The typescript-fetch client is only compiled. The tools come from PyPI and npm, in the versions of the files beside this
+one, into a temporary folder.
 """
 
 from __future__ import annotations
