@@ -1,4 +1,4 @@
-"""Check the names and the prose: unique class names, plain module names, docstrings, and counted words.
+"""Check names and docstrings: unique classes, module names, first lines, counted words.
 
 Run by `make lint`. Exits with 1 and one line for each fault.
 """

@@ -1,4 +1,4 @@
-"""File permissions: private when created, closed when open, refused when foreign."""
+"""File permissions: private when made, restricted when found open, refused when foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at each named kill point: acknowledged posts end once, and truthfully."""
+"""SIGKILL at each named kill point: acknowledged posts are published once or reported."""
 
 from __future__ import annotations
 
