@@ -1,4 +1,4 @@
-"""Refusals by Meta and X that concern an account, and their expected effect on it."""
+"""Upstream refusals that concern an account (token, permission), as simulator faults."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks on each request of the bad-input corpus.
 
-Refused with the envelope (`Api` looks), nothing written and nothing called upstream, and the same answer when it is
-sent again.
+Each is refused with the error envelope (checked by `ApiClient`), writes nothing, calls no platform, and gets the same
+answer when repeated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Real Bluesky server (@atproto/pds) on loopback, and its account owner in a browser.
 
-It is started by ../shared/tools/pds-start.sh, which installs it on its first run. Documents of an address that stands
-nowhere are found elsewhere (`stands_at`), as a DNS would have it: by a fetch of the server's own that the script loads.
+../shared/tools/pds-start.sh starts it, and installs it on the first run. `stands_at` redirects the server's requests
+for a fictional origin to a local one, by a replaced `fetch` that the script loads.
 """
 
 from __future__ import annotations

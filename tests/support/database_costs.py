@@ -1,14 +1,14 @@
 """Counter of server database work: statements, rows, commits, thread handoffs, built SQL.
 
-    def test_…(counting: Counting, server: Server, alice: Person) -> None:   # `counting` stands before `server`
-        alice.api.publish(…)                                                 # once, so that all is warm
+    def test_…(counting: DatabaseCounter, server: AppServer, alice: Person) -> None:   # `counting` before `server`
+        alice.api.publish(…)                                                           # warm up
         with counting.while_() as done:
             alice.api.publish(…)
         assert done.asked.writes == 1, done
 
-`done.asked` is what requests have caused, `done.unasked` what the engine did meanwhile by itself. A step is what SQLite
-does at once, one for each statement and one more for each row that it gives; sqlite3 gives the interpreter away at
-each. What begins and ends a transaction comes after what was done in it.
+`done.asked` is work caused by requests, `done.unasked` the engine's own work in the meantime. `steps` counts one per
+statement and one per row: sqlite3 releases the GIL at each. Statements that begin and end a transaction are listed
+after those within it.
 """
 
 from __future__ import annotations

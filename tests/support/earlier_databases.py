@@ -1,7 +1,7 @@
 """Databases of earlier schema versions, and a program with additional test migrations.
 
-There is one migration so far, so upgrading is proven with those of `tests/support/migrations/`. The rows of a database
-are made from its schema: a table or a column that comes later needs no line here, unless it has a value of its own.
+The program has one migration so far, so upgrades are tested with those of `tests/support/migrations/`. Rows are
+generated from the schema: a new table or column needs no line here unless it requires a special value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fake `systemctl` and `journalctl` for docs/running.md on machines without systemd.
 
-Of the unit it does ExecStart, Environment, WorkingDirectory, StateDirectory, UMask, LoadCredential and SetCredential,
-as a system user that stands for the one of DynamicUser. Its sandbox is not done here: `systemd-analyze` reads that.
+It supports ExecStart, Environment, WorkingDirectory, StateDirectory, UMask, LoadCredential and SetCredential of a unit,
+and runs it as a system user in place of DynamicUser. It has no sandbox: `systemd-analyze` checks those settings.
 """
 
 from __future__ import annotations

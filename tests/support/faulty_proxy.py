@@ -1,7 +1,7 @@
 """HTTP proxy that drops, delays, corrupts and forges responses, driven by a seed.
 
-Each request is read whole; then it either passes, or one of `CUTS` befalls it. `LIMIT`: no request is cut more often in
-a row, so that whoever asks often enough gets an answer.
+It reads each request whole, then forwards it or applies one of `CUTS`. At most `LIMIT` requests in a row are cut, so
+that a client that retries gets an answer.
 """
 
 from __future__ import annotations

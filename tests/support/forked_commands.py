@@ -1,10 +1,7 @@
 """CLI commands as processes forked from one that has already imported the program.
 
-Importing takes half a second of a processor each time; starting without a fork is covered by the tests that start a new
-interpreter.
-
-Run as a program (`python -m tests.support.forked_commands DESCRIPTOR`) this is that process: over a socket it is asked
-for one command after the other.
+Importing takes half a second of CPU time; other tests cover commands in a new interpreter. Run as a program (`python -m
+tests.support.forked_commands DESCRIPTOR`), this module is the fork server, with one request per command over a socket.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frozen current time for code that does not take a clock."""
+"""Synchronous executor that runs submitted work at once, for deterministic tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Hostile media files and decompression bombs, each with the rule that refuses it.
 
-Made when asked for, by name: `FILES[name]()`; nothing here is larger than a few megabytes.
+`FILES` maps names to functions that build the files on demand; none is larger than a few megabytes.
 """
 
 from __future__ import annotations

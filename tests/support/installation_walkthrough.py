@@ -1,6 +1,6 @@
 """Installation check: the commands of docs/running.md up to a first published post.
 
-The platform is the bundled simulator, run by the same installation.
+The platform is the bundled simulator, run from the same installation.
 """
 
 from __future__ import annotations

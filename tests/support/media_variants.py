@@ -1,7 +1,7 @@
-"""Over 200 image and video variants of encoders, cameras and editors, with verdicts.
+"""Image and video files as over 200 variants of encoders and cameras, with verdicts.
 
-Made of a few whole files and the changes that can be made to each format. `is_whole`: all pixels are there, so that the
-file is accepted by everything that reads it; otherwise it is refused when it is uploaded, with `why` in the message.
+They combine a few complete files with possible changes of each format. `is_whole` files have all pixels and must be
+accepted everywhere; the upload must refuse all others, with `why` in the message.
 """
 
 from __future__ import annotations

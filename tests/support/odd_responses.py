@@ -1,7 +1,7 @@
 """Table of malformed or unusual 2xx responses that any test server can send.
 
-A server calls `OddResponse.say` with the response that it means; what of its body reaches a careful client is
-`OddResponse.delivers`.
+A server passes the intended response to `OddResponse.say`. `OddResponse.delivers` is the part of the body that a
+careful client can use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reference model of one account's posts: no database, queue or threads.
 
-The platform is one with idempotent keys. Time stands unless it is moved, and what is due is done at once.
+The model's platform has idempotency keys. The clock moves only on request, and due work is done at once.
 """
 
 from __future__ import annotations

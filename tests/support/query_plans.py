@@ -1,8 +1,8 @@
 """Recorder of all server SQL, and check that no query plan scans a growing table.
 
-What is asked is explained on empty databases whose statistics are made up: those that a real one has (none, nobody runs
-ANALYZE there), and those of a million posts, in one organization and in many. So a plan that is only good by the
-planner's luck is seen too. `conftest.py` collects the statements of each process and looks at them at its end.
+EXPLAIN QUERY PLAN runs on empty databases with three sets of statistics: none (as on a real server, which never runs
+ANALYZE), a million posts of one organization, and a million posts of many. This also finds plans that are good only by
+chance. `conftest.py` collects the statements of each process and checks them at its end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cache of compiled Sanic routes that speeds up server and simulator starts.
 
-The handlers of a simulator are its own.
+Servers share routes and handlers; each simulator has handlers of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Line-by-line execution of docs/running.md as root in a throwaway root file system.
 
-`tests/project/test_running_page.py` runs it in a copy of this machine's root, with a network of its own.
-
-Every block of commands of the page is in EXECUTED, in the order of the page, or in LEFT_OUT with the reason.
+`tests/project/test_running_page.py` runs it in a copy of this machine's root, with a network of its own. Every command
+block of the page is executed, in page order, or listed in LEFT_OUT with the reason.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Leak detector: secrets of every test server, searched in logs, answers and database.
 
-A watch lasts from a server's start to its end. Secrets are what the server sealed (tokens, the keys behind them, the
-verifiers of logins), the secrets of its apps, the keys of its people, and whatever the simulator ever gives out. They
-may stand in no line of the log, no answer, and nowhere in the database, which is what a backup copies.
+It runs from a server's start to its end. Secrets are all values that the server seals (tokens, keys, login verifiers),
+app secrets, API keys, and all credentials that the simulator issues. None may appear in a log line, in an answer, or in
+plain text in the database, which backups copy.
 """
 
 from __future__ import annotations

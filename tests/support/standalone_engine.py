@@ -1,6 +1,6 @@
 """Publishing engine as a process without a web server, for one scheduled post.
 
-Run with a folder, a Bluesky server's address, a handle and an app password; prints what became of the post.
+Arguments: a folder, a Bluesky server's URL, a handle and an app password. Prints the outcome of the post.
 """
 
 from __future__ import annotations

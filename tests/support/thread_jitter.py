@@ -1,10 +1,8 @@
 """Random delays between threads (`JITTER=0.1 make test`) that expose race conditions.
 
-    JITTER=0.1 make test
-
-Of the calls at the seams between threads, and between a test and its server, so many are late: mostly by a few
-milliseconds, now and then by as much as a machine with other things to do takes. Nothing may depend on that. A test
-that fails so counts what is not its own, or takes what was asked for as done.
+That fraction of the calls between threads, and between a test and its server, is delayed: mostly by a few milliseconds,
+occasionally by as much as on a busy machine. A test that fails only with jitter depends on timing: it counts work of
+others, or takes requested work for completed.
 """
 
 from __future__ import annotations

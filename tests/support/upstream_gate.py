@@ -1,4 +1,4 @@
-"""Gate that holds upstream calls until a given number is in flight."""
+"""Gate on the database writer that opens when a given number of writes is queued."""
 
 from __future__ import annotations
 

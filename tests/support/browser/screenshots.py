@@ -1,7 +1,7 @@
-"""`make screenshots`: every dashboard page in every server state, theme and screen width.
+"""Screenshots of every dashboard page in every server state and theme (`make screenshots`).
 
-A page without a placeholder has its picture as soon as it has its line in the table; one with a placeholder that is not
-in `PARTS` yet makes `tests/project/test_screenshots.py` fail.
+A page without a placeholder in its path is included automatically. A placeholder without an entry in `PARTS` makes
+`tests/project/test_screenshots.py` fail.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m tests.support.isolation.attackers ROW < JSON
 
-They read `{"url", "key", "accounts", "seconds"}`, attack for so many seconds, and print what they sent and saw.
-They are nicer than the server: they stand for other machines, which would not take its processors.
+They read `{"url", "key", "accounts", "seconds"}`, attack for that time, and print the requests sent and answers seen.
+They run at a lower CPU priority than the server, as they represent other machines.
 """
 
 from __future__ import annotations

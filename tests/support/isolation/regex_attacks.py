@@ -1,8 +1,8 @@
 """Finder of every regex in the source, and generator of its worst-case input texts.
 
-A pattern that goes back is slow on one part of it repeated many times, behind a beginning that leads there and before
-an end that fits nothing. Those texts are made from the pattern's own parse tree: one character of each kind that the
-pattern tells apart, pairs of them, and what each of its sequences matches, up to each of its repeats.
+A backtracking regex is slow on many repetitions of one part, after a prefix that reaches it and before a suffix that
+does not match. The texts come from the regex's parse tree: one character of each class that it distinguishes, pairs of
+them, and matches of each of its sequences, up to each repeat.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Deterministic cost counter: regex backtracking steps, executed lines, string scans.
 
-The counts are the same on any machine; nothing is timed.
-
-`counted_modules` gives modules patterns that count. They find what the real ones find, which the tests compare.
+The counts are the same on any machine. `counted_modules` replaces the regexes of modules by counting ones with the same
+matches, which tests verify.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sample migration that rebuilds a referenced table to insert a column, in batches.
 
-SQLite drops such a table only while foreign keys are off, which is set outside of a transaction. So this migration
-begins its own, and finds out whether it was done before.
+SQLite drops a referenced table only with foreign keys off, a setting that works only outside a transaction. So this
+migration begins its own transaction, and detects an earlier run.
 """
 
 atomic = False

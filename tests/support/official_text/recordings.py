@@ -2,7 +2,7 @@
 
     python -m tests.support.official_text.recordings     # writes golden.json; needs node, npm and the package registry
 
-`golden.json` holds texts of `texts.py` and what the libraries of `PACKAGES` found in them, by `read_texts.mjs`.
+`golden.json` contains texts of `samples.py` and the results of the libraries in `PACKAGES`, by `read.mjs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """In-memory network for Bluesky OAuth: an account, its PDS and authorization server.
 
-It checks every signature, nonce and binding as the reference server does (recorded from PDS 0.5.35), and answers in its
-words. It is a transport: nothing goes over a wire.
+It is a transport without sockets. It checks every signature, nonce and binding, with the error messages of the
+reference server (recorded from PDS 0.5.35).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Test-only platforms: `crate` publishes through containers, `plain` has no key.
 
-Each is a fake for the simulator and a connector for the program, as small as its class allows. `register()` puts both
-into the tables of this process; the package never sees them otherwise.
+Each is a minimal fake for the simulator and a minimal connector for the program. `register()` adds both to the tables
+of this process; the package does not contain them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CLI commands killed at a named point."""
+"""Runner of CLI commands that a fault can kill at a named point."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Post contents for soaks: plain text on test platforms, each post kind on the eight real.
 
-The files are uploaded once a world. A video whose words stay behind (TikTok's inbox takes none) is a file of its own
-for each post, so that the ledger can tell whose it is.
+Files are uploaded once per soak. Platforms that drop a video's text (TikTok's inbox) get a different file for each
+post, so that the ledger identifies the post.
 """
 
 from __future__ import annotations

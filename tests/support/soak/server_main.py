@@ -3,8 +3,8 @@
 A line is JSON:
 `{"arguments": [...], "faults": "...", "victims": [...], "victim": FILE, "naive": bool, "deadline": seconds,
 "hurry": factor, "descriptors": number, "log": FILE}`.
-It answers `{"pid": N}` at once and `{"pid": N, "code": N}` when that server has ended. The servers run the normal
-command; what only tests need (platforms, short deadlines, the naive protocol) is put in here, from outside.
+The answers are `{"pid": N}` at once and `{"pid": N, "code": N}` at the server's exit. The servers run the normal
+command; this module patches in the test-only parts (platforms, short deadlines, the naive protocol).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Database upgrades killed at every SQL statement, each in a forked process.
 
-Says on standard output, as JSON, how many statements an upgrade takes, how many kills there were, and each of them
-after which the database did not say what it said before.
+Prints as JSON the number of statements of an upgrade, the number of kills, and each kill after which the database
+content differed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Text parsing against the platforms' official libraries, in twenty-five scripts.
 
-One difference is meant: all punctuation that closes a sentence or a quotation stays out of a link on Bluesky, where the
-library leaves out one ASCII character.
+One difference is intended: a link on Bluesky excludes all closing punctuation of a sentence or quotation, of which the
+library excludes one ASCII character.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Token refresh outcomes per platform, in one table: expiry, refusal, lost responses.
 
-Time is moved by hand; posts go in and are read through the API. Processes are really killed in
+The tests move the clock by hand, and publish and read posts through the API. Tests with killed processes are in
 tests/soak/test_token_kills.py.
 """
 

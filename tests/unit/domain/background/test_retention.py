@@ -1,4 +1,4 @@
-"""Deletion of old history in small batches: events, attempts, answers."""
+"""Deletion of old history (events, attempts, responses) in small batches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Post log by account and by scheduled time: order, bounds, cursors.
 
-What every combination of filters gives is compared with reading every row.
+test_post_log_query.py compares the results of every combination of filters with a full scan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decision table of the publishing protocol: next step per answer, class, intent and time.
 
-`ROWS` says the table a second time, as conditions of which exactly one may hold; the laws say what must never happen,
-whatever the table; and a platform that loses and delays is walked through step by step.
+`ROWS` is an independent second version of the table: conditions of which exactly one must hold. Further tests check
+safety properties of the whole table, and walk through a platform that loses and delays responses.
 """
 
 from __future__ import annotations

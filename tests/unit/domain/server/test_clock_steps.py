@@ -1,6 +1,6 @@
 """Clock steps of ±1 h and ±10 h at a start and while running: no early, lost or stuck post.
 
-The platforms' clock (the lab's) is the true one.
+The platforms' clock (that of the simulator's lab) is the reference.
 """
 
 from __future__ import annotations

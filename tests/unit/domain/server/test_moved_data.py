@@ -1,4 +1,4 @@
-"""`socialpub move`, and the table of pauses after a move in docs/running.md."""
+"""Moves of a data folder (`socialpub move`), and their pause table in docs/running.md."""
 
 from __future__ import annotations
 

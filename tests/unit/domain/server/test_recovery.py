@@ -1,4 +1,4 @@
-"""Recovery at a start: lost jobs, overdue posts, database copies, pauses."""
+"""Recovery at a start and in sweeps: lost jobs, epochs, overdue posts, database copies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """X connector over real sockets against the fake X and its ledger.
 
-What reached the fake is held against X's own OpenAPI description where that is at hand.
+Requests that reached the fake are validated against X's OpenAPI description where that is available.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Query plan check itself: detected table scans, and its feed of recorded statements.
 
-`tests/support/query_plans.py` looks at every statement of a run when the run ends.
+`tests/support/query_plans.py` checks every statement of a test run at the end of the run.
 """
 
 from __future__ import annotations
