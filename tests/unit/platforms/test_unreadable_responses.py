@@ -116,7 +116,7 @@ def test_a_success_without_its_body_is_told_as_one(name: str, status: int, unrea
     error = sent(name, UpstreamResponse(status, {}, b"", unread=unread))
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
     assert error.platform_response == {"status": status}
-    assert f"answered {status}" in error.message
+    assert f"responded with status {status}" in error.message
     assert unread is None or unread in error.message
 
 
