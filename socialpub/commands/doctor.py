@@ -92,7 +92,7 @@ def _database(settings: Settings) -> Iterator[DoctorCheck]:
         yield DoctorCheck("database", False, str(error), 'See "Restore" in docs/running.md.')
         return
     scope = "all of it was checked" if whole else "its start was checked; the server checks the rest"
-    yield DoctorCheck("database", True, f"{path} is not damaged ({scope})")
+    yield DoctorCheck("database", True, f"{path} is intact ({scope})")
     message = (
         f"the next start runs {behind} migration{'' if behind == 1 else 's'}" if behind else "the schema is up to date"
     )

@@ -69,7 +69,7 @@ MEASURE: Ask = lambda who: who.api.post(  # noqa: E731
 PUBLISH: Ask = lambda who: who.api.publish(body_of(who))  # noqa: E731
 
 
-@pytest.mark.parametrize(("name", "ask"), [("steered", VALIDATE), ("measuring", MEASURE), ("immediate", PUBLISH)])
+@pytest.mark.parametrize(("name", "ask"), [("custom_hosts", VALIDATE), ("measuring", MEASURE), ("immediate", PUBLISH)])
 def test_who_keeps_too_much_waiting_is_refused_and_nobody_else(
     world: RequestCast, over: threading.Event, name: str, ask: Ask
 ) -> None:

@@ -141,7 +141,7 @@ def check(world: World, odd: OddResponse) -> None:
         said, told = str(row["error"]), (name, odd.name, row["status"], row["error"])
         if name == "tiktok" and odd.delivers == "nothing":  # it lists no drafts
             assert "publish.outcome_unknown" in said, told
-            assert f"answered {odd.status or 200}" in said, told
+            assert f"responded with status {odd.status or 200}" in said, told
             assert "no response came" not in said, told
         else:
             assert row["status"] == "published", told

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from socialpub.base.config import Settings
 from socialpub.base.runtime import Runtime, load_vault
-from socialpub.base.errors import refuse
+from socialpub.base.errors import rule_error
 from socialpub.domain.accounts import tokens
 from socialpub.domain.server import instance
 from socialpub.domain.context.app_context import open_context
