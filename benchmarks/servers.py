@@ -178,7 +178,7 @@ class CheckoutServer:
         """What commands of this checkout answer, each with its arguments and standard input."""
         config = ["--config", str(self.folder / "socialpub.toml")]
         done = subprocess.run(
-            [self.python, str(ROOT / "benchmarks" / "furnish.py")],
+            [self.python, str(ROOT / "benchmarks" / "administration.py")],
             cwd=self.folder,
             env=self.environment,
             input=json.dumps([[[*arguments, *config], given] for arguments, given in asked]),
