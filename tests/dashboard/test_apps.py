@@ -19,7 +19,7 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub.store.schema.models import AuditEntry, PlatformApp
 from tests.support.app_server import ApiClient, AppServer, error_of
 from tests.support.connect_flow import OAUTH, ConnectSession, open_connect_session, sign_in
-from tests.support.frozen_now import FrozenNow
+from tests.support.inline_executor import InlineExecutor
 
 CHECKED = ["facebook", "pinterest", "threads", "tiktok"]  # those that can say that they know an app
 WRONG = "a-secret-of-another-app"
@@ -316,7 +316,7 @@ def renewing(open_: Open) -> ConnectSession:
     assert office.connect().status_code == 201
     office.upstream.client_secret = NEW
     office.server.watch.secrets.add(NEW)
-    office.server.service.executors.immediate = FrozenNow()  # type: ignore[assignment]
+    office.server.service.executors.immediate = InlineExecutor()  # type: ignore[assignment]
     return office
 
 

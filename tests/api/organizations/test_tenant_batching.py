@@ -31,9 +31,9 @@ from tests.support.app_server import ApiClient, AppServer, Person, sleep_briefly
 from tests.support.chat_servers import CHATS, add_channel
 from tests.support.database_costs import DatabaseCounter, DatabaseWork
 from tests.support.request_cast import RequestCast, inline_item, make_picture
-from tests.support.upstream_gate import UpstreamGate
 from tests.support.webhook_endpoints import register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
+from tests.support.writer_gate import WriterGate
 
 EACH = 3  # requests of each person, each to an account of its own; the first has a key
 SHARED = 3  # statements for all nine at most: another write may come between, and tenants take turns in a group
@@ -91,7 +91,7 @@ def accepted(server: AppServer, people: list[Person], at: str, *, pictures: bool
         return str(answer.raise_for_status().json()["id"])
 
     asked = [(person, number) for number in range(EACH) for person in people]
-    gate = UpstreamGate(server, actions._add_authorization(accept._insert_batches), len(asked))
+    gate = WriterGate(server, actions._add_authorization(accept._insert_batches), len(asked))
     with ThreadPoolExecutor(len(asked)) as clients, mock.patch.object(server.service, "write_together", gate):
         found = [(person, clients.submit(publish, person, number)) for person, number in asked]
         return {batch.result(): person for person, batch in found}
@@ -99,9 +99,9 @@ def accepted(server: AppServer, people: list[Person], at: str, *, pictures: bool
 
 def publish_all(server: AppServer, count: int) -> None:
     """All of them are claimed in one transaction, and their results are written in another."""
-    claims = UpstreamGate(server, run.claim_together, count)
+    claims = WriterGate(server, run.claim_together, count)
     with mock.patch.object(server.service, "write_together", claims):
-        results = UpstreamGate(server, transactions.publish_sent, count)
+        results = WriterGate(server, transactions.publish_sent, count)
         with mock.patch.object(server.service, "write_together", results):
             server.skip(HOUR + 1)
             while len(server.lab.lab.ledger.posts()) < count or server.service.jobs.held():

@@ -16,7 +16,7 @@ from socialpub.domain.context.app_context import close_context
 from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.platforms.contract import RefreshPolicy as Row
 from socialpub.store.schema.models import Account
-from tests.support.frozen_now import FrozenNow
+from tests.support.inline_executor import InlineExecutor
 from tests.support.token_service import DAY_MS, HOURS, NAME, TokenService, open_token_service
 
 Make = Callable[..., TokenService]
@@ -30,7 +30,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def home(*args: Any, **manners: Any) -> TokenService:
         made.append(open_token_service(tmp_path, monkeypatch, *args, **manners))
-        made[-1].service.executors.immediate = FrozenNow()  # type: ignore[assignment]
+        made[-1].service.executors.immediate = InlineExecutor()  # type: ignore[assignment]
         return made[-1]
 
     yield home

@@ -14,7 +14,7 @@ from socialpub.store.queries.authentication import FIND_OWNER
 from socialpub.store.schema.models import Attempt, Intent, Post
 from tests.support.app_server import AppServer, Person, format_instant, sleep_briefly
 from tests.support.database_costs import DatabaseCounter
-from tests.support.upstream_gate import UpstreamGate
+from tests.support.writer_gate import WriterGate
 
 TARGETS, HOUR = 12, 3600
 RESULT = 7  # statements for all of them
@@ -33,7 +33,7 @@ def accounts(server: AppServer, alice: Person) -> list[str]:
 def published(server: AppServer, alice: Person, accounts: list[str], before: Callable[[], None]) -> dict[str, Any]:
     """The answer to a post to all accounts, whose results come together; `before` runs in the transaction."""
     body = {"text": "together", "targets": [{"accountId": each} for each in accounts]}
-    gate = UpstreamGate(server, transactions.publish_sent, len(accounts), before)
+    gate = WriterGate(server, transactions.publish_sent, len(accounts), before)
     with mock.patch.object(server.service, "write_together", gate):
         answer = alice.api.post("/v1/posts", json=body, headers={"Prefer": "wait=2"})
     while server.service.jobs.held():
@@ -86,7 +86,7 @@ def test_many_posts_that_are_due_are_taken_with_the_statements_of_one(
     at = format_instant(server.clock.now_ms() + HOUR * 1000)
     body = {"text": "later", "targets": [{"accountId": each} for each in accounts], "scheduledAt": at}
     alice.api.publish(body).raise_for_status()
-    gate = UpstreamGate(server, run.claim_together, TARGETS)
+    gate = WriterGate(server, run.claim_together, TARGETS)
     with counting.while_() as done, mock.patch.object(server.service, "write_together", gate):
         server.skip(HOUR + 1)
         while server.service.jobs.held() or len(server.lab.lab.ledger.posts()) < TARGETS:

@@ -9,7 +9,7 @@ from typing import Any
 from socialpub.base.concurrency.fair_executor import ShareKey
 
 
-class FrozenNow(concurrent.futures.Executor):
+class InlineExecutor(concurrent.futures.Executor):
     """A pool that does its work at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:

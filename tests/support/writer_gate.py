@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.app_server import AppServer, sleep_briefly
 
 
-class UpstreamGate:
+class WriterGate:
     """Keeps the thread that writes busy until so many writes of a kind wait for it."""
 
     def __init__(self, server: AppServer, kind: Any, many: int, before: Callable[[], None] = lambda: None) -> None:
