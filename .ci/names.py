@@ -76,21 +76,33 @@ def modules() -> Iterator[str]:
 
 
 def docstrings() -> Iterator[str]:
-    """Yield a line for each docstring whose first line is no sentence of its own."""
+    """Yield a line for each docstring whose first line is no sentence of its own.
+
+    Of tests, benchmarks and the scripts here only those of modules, which each file has.
+    """
     for path, tree in sources():
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            text = ast.get_docstring(node)
-            if text is None:
-                continue
-            first, line = text.splitlines()[0], getattr(node, "lineno", 1)
-            if len(first) >= LINE_MAX:
-                yield f"{path}:{line}: the first line of the docstring has {len(first)} characters"
-            if OPENINGS.match(first):
-                yield f"{path}:{line}: the docstring begins with {first.split()[0]!r}"
-            if not first.rstrip().endswith((".", ":", "?", "`")):
-                yield f"{path}:{line}: the first line of the docstring is no sentence of its own"
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from first_line(path, node)
+    for folder in ("tests", "benchmarks", ".ci"):
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            path, tree = file.relative_to(ROOT), ast.parse(file.read_text())
+            yield from first_line(path, tree)
+            if tree.body and ast.get_docstring(tree) is None:
+                yield f"{path}:1: the module has no docstring"
+
+
+def first_line(path: Path, node: ast.AST) -> Iterator[str]:
+    """Yield a line for each fault of the first line of a docstring."""
+    text = ast.get_docstring(node)
+    if text is not None:
+        first, line = text.splitlines()[0], getattr(node, "lineno", 1)
+        if len(first) >= LINE_MAX:
+            yield f"{path}:{line}: the first line of the docstring has {len(first)} characters"
+        if OPENINGS.match(first):
+            yield f"{path}:{line}: the docstring begins with {first.split()[0]!r}"
+        if not first.rstrip().endswith((".", ":", "?", "`")):
+            yield f"{path}:{line}: the first line of the docstring is no sentence of its own"
 
 
 def words() -> Iterator[str]:

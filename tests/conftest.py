@@ -1,4 +1,4 @@
-"""Fixtures of tests that go through HTTP: the simulator, a server in this process, and its fixed cast.
+"""Fixtures of all tests: servers, simulators, clocks, organizations and their clients.
 
 Alice owns an organization and has an org-wide key; Bob has a profile in it, and a key bound to that profile; Charlie is
 another organization. Each has one Bluesky account at the simulator.
