@@ -367,7 +367,7 @@ def test_a_cookie_that_nobody_was_given_is_unauthenticated(world: RequestCast) -
 def test_looking_a_key_up_compares_digests_only(world: RequestCast) -> None:
     """Nothing that a caller chooses is compared with a secret: one look-up in an index of hashes, the same for all."""
     made = [crypto.generate_api_key("svc_live_", world.server.service.runtime.entropy) for _ in range(10)]
-    near = world.alice.key[9:51] + "0"
+    near = world.alice.key[9:51] + ("1" if world.alice.key[51] == "0" else "0")
     made.append(f"svc_live_{near}{crypto.encode_base62(zlib.crc32(near.encode()), 6)}")
     assert world.alice.api.get("/v1/posts").status_code == 200  # so that there is a connection to listen at
     asked: list[str] = []
