@@ -79,7 +79,7 @@ def test_a_text_with_a_file_goes_out_by_clicks(
     assert tab.ask("document.querySelector('#text').value") == "The door is open"
     tab.page.locator(f"[id='to-{alice.bluesky}']").check()
     tab.click("button[value=send]")  # without the file now, which is another post
-    assert "was already sent" in tab.text("#top")
+    assert "You already sent this form" in tab.text("#top")
     assert len(server.rows(Post)) == 1
 
 
