@@ -314,3 +314,21 @@ def test_every_locked_package_has_hashes_and_every_declared_one_is_locked(name: 
     locked = {entry.partition("==")[0].lower(): entry for entry in entries if not entry.startswith("#")}
     assert {re.split(r"[<>=!~\[; ]", line)[0].lower() for line in declared} <= set(locked)
     assert all("--hash=sha256:" in entry for entry in locked.values())
+
+
+def test_no_test_imports_from_the_file_of_another_test() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for line in re.findall(r"^\s*(?:from|import) tests\.\S*\btest_\w+.*", path.read_text(encoding="utf-8"), re.M)
+    ]
+    assert found == []
+
+
+def test_names_of_tests_are_short() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"^\s*(?:async )?def (test_\w{65,})", path.read_text(encoding="utf-8"), re.M)
+    ]
+    assert found == []

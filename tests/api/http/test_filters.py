@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from socialpub.store.schema.models import Account
-from tests.api.organizations.test_scoping import TOUCHES, Touch
 from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person, error_of, unchanged
 from tests.support.openapi_judge import sign_in
 from tests.support.request_cast import RequestCast
+from tests.support.resource_requests import RESOURCE_REQUESTS, ResourceRequest
 
 # --- Accounts ------------------------------------------------------------------------------------------------------
 
@@ -99,10 +99,12 @@ def test_an_empty_cursor_is_as_if_absent(alice: Person, path: str) -> None:
 # --- One resource ----------------------------------------------------------------------------------------------------
 
 # Requests whose body names what they are about are narrowed by the body's own `profileId`.
-BY_PATH = [touch for touch in TOUCHES if touch.name not in ("publish to an account", "validate for an account")]
+BY_PATH = [
+    touch for touch in RESOURCE_REQUESTS if touch.name not in ("publish to an account", "validate for an account")
+]
 
 
-def asked_with(person: Person, touch: Touch, resource: str, profile: str) -> Any:
+def asked_with(person: Person, touch: ResourceRequest, resource: str, profile: str) -> Any:
     """What the person is answered when the request also names a profile."""
     person.api.params = person.api.params.set("profileId", profile)
     try:
@@ -112,7 +114,7 @@ def asked_with(person: Person, touch: Touch, resource: str, profile: str) -> Any
 
 
 @pytest.mark.parametrize("touch", BY_PATH, ids=str)
-def test_one_resource_is_narrowed_by_its_profile(touch: Touch, world: RequestCast) -> None:
+def test_one_resource_is_narrowed_by_its_profile(touch: ResourceRequest, world: RequestCast) -> None:
     alice, bob = world.alice, world.bob
     hers, his = touch.make(world, alice), touch.make(world, bob)
     with unchanged(world.server):

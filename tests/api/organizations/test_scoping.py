@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -19,130 +17,20 @@ from socialpub.domain.identity import api_keys
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.store.engine import sql
 from socialpub.store.queries.authentication import FIND_KEY_BY_DIGEST
-from socialpub.store.schema.models import ApiKey, Post, Session, User, WebhookDelivery
+from socialpub.store.schema.models import ApiKey, Session, User
 from socialpub.web import app as web_app
 from socialpub.web.api import profiles
 from socialpub.web.http.handler import HandlerResponse, RequestContext, Route
 from socialpub.web.routes import ROUTES
-from tests.support.app_server import UNKNOWN_ID, Person, error_of, unchanged
-from tests.support.chat_servers import CHANNELS, add_channel
-from tests.support.post_outcomes import lost, queued, stored
+from tests.support.app_server import UNKNOWN_ID, error_of, unchanged
+from tests.support.chat_servers import CHANNELS
+from tests.support.post_outcomes import queued, stored
 from tests.support.request_cast import RequestCast
+from tests.support.resource_requests import RESOURCE_REQUESTS, ResourceRequest, to
 from tests.support.route_addresses import route_address
-from tests.support.soak.soak_world import wait_for
-from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS, list_deliveries, register_endpoint
+from tests.support.webhook_endpoints import DELIVERIES, ENDPOINTS
 
 # --- Endpoint by owner ---
-
-
-@dataclasses.dataclass(frozen=True)
-class Touch:
-    """A request that names one resource, and what its owner gets."""
-
-    name: str
-    status: int
-    send: Callable[[Person, str], httpx.Response]
-    make: Callable[[RequestCast, Person], str]
-    in_profile: bool = True  # what a key of the whole organization makes belongs to a profile all the same
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def failed(world: RequestCast, person: Person) -> str:
-    post = queued(world, person)
-    world.server.service.write(lambda tx: Post.update(status="failed").where(Post.id == post).execute()).result()
-    return post
-
-
-def account(world: RequestCast, person: Person) -> str:
-    return person.bluesky
-
-
-def picture(world: RequestCast, person: Person) -> str:
-    """An upload that belongs to the person's profile."""
-    answer = person.api.post("/v1/media", params={"profileId": person.profile}, files={"file": ("a.png", PNG)})
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
-
-
-def endpoint(world: RequestCast, person: Person) -> str:
-    """An endpoint where nobody listens."""
-    return str(register_endpoint(person, "http://127.0.0.1:1/")["id"])
-
-
-def channel(world: RequestCast, person: Person) -> str:
-    """A channel where nobody listens."""
-    return str(add_channel(person, {"kind": "slack", "url": "http://127.0.0.1:1/"})["id"])
-
-
-def delivery(world: RequestCast, person: Person) -> str:
-    """A delivery that has ended, so that nothing changes by itself."""
-    endpoint(world, person)
-    queued(world, person)
-    found = str(list_deliveries(person)[0]["id"])
-    service, ends = world.server.service, {"status": "failed", "next_attempt_at": None}
-    for _ in range(2):  # nothing more is begun; then what was under way has told of itself
-        service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
-        assert wait_for(lambda: not service.executors.delivering.is_busy, 30)
-    return found
-
-
-def to(account_id: str, **fields: Any) -> dict[str, Any]:
-    return {"targets": [{"accountId": account_id}], "text": "hello", **fields}
-
-
-PNG = bytes.fromhex(
-    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63606060000000"
-    "040001f61738550000000049454e44ae426082"
-)
-
-TOUCHES = [
-    Touch("read a post", 200, lambda p, post: p.api.get(f"/v1/posts/{post}"), queued),
-    Touch(
-        "move a post",
-        200,
-        lambda p, post: p.api.patch(f"/v1/posts/{post}", json={"scheduledAt": "2100-01-01T00:00:00Z"}),
-        queued,
-    ),
-    Touch("cancel a post", 200, lambda p, post: p.api.delete(f"/v1/posts/{post}"), queued),
-    Touch("retry a post", 202, lambda p, post: p.api.post(f"/v1/posts/{post}/retry", json={}), failed),
-    Touch(
-        "settle a post", 200, lambda p, post: p.api.post(f"/v1/posts/{post}/settle", json={"published": False}), lost
-    ),
-    Touch("read an account", 200, lambda p, found: p.api.get(f"/v1/accounts/{found}"), account),
-    # A Bluesky account has no boards: its owner is told so, everybody else that there is no such account.
-    Touch("list boards", 400, lambda p, found: p.api.get(f"/v1/accounts/{found}/pinterest/boards"), account),
-    Touch(
-        "choose a board",
-        400,
-        lambda p, found: p.api.patch(f"/v1/accounts/{found}/pinterest/default-board", json={"boardId": "1"}),
-        account,
-    ),
-    Touch("read media", 200, lambda p, found: p.api.get(f"/v1/media/{found}"), picture),
-    Touch("delete media", 200, lambda p, found: p.api.delete(f"/v1/media/{found}"), picture),
-    Touch("read an endpoint", 200, lambda p, found: p.api.get(f"{ENDPOINTS}/{found}"), endpoint, False),
-    Touch("change an endpoint", 200, lambda p, found: p.api.patch(f"{ENDPOINTS}/{found}", json={}), endpoint, False),
-    Touch("delete an endpoint", 200, lambda p, found: p.api.delete(f"{ENDPOINTS}/{found}"), endpoint, False),
-    Touch("test an endpoint", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/test", json={}), endpoint, False),
-    Touch("exchange a secret", 200, lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/rotate-secret"), endpoint, False),
-    Touch(
-        "deliver what failed",
-        202,
-        lambda p, found: p.api.post(f"{ENDPOINTS}/{found}/redeliver", json={"since": "2026-01-01T00:00:00Z"}),
-        endpoint,
-        in_profile=False,
-    ),
-    Touch("read a channel", 200, lambda p, found: p.api.get(f"{CHANNELS}/{found}"), channel, False),
-    Touch("change a channel", 200, lambda p, found: p.api.patch(f"{CHANNELS}/{found}", json={}), channel, False),
-    Touch("delete a channel", 200, lambda p, found: p.api.delete(f"{CHANNELS}/{found}"), channel, False),
-    Touch("test a channel", 200, lambda p, found: p.api.post(f"{CHANNELS}/{found}/test", json={}), channel, False),
-    Touch("read a delivery", 200, lambda p, found: p.api.get(f"{DELIVERIES}/{found}"), delivery),
-    Touch("deliver again", 202, lambda p, found: p.api.post(f"{DELIVERIES}/{found}/redeliver"), delivery),
-    Touch("publish to an account", 200, lambda p, found: p.api.publish(to(found)), account),
-    Touch("validate for an account", 200, lambda p, found: p.api.post("/v1/posts/validate", json=to(found)), account),
-]
-
 
 OF_ANY_TWO = {"x-request-id", "date", "ratelimit-remaining", "ratelimit", "ratelimit-reset"}
 
@@ -158,8 +46,8 @@ def shape(answer: httpx.Response, id_: str) -> tuple[int, str, list[tuple[str, s
     return answer.status_code, str(sorted(error.items())).replace(id_, "<id>"), kept
 
 
-@pytest.mark.parametrize("touch", TOUCHES, ids=str)
-def test_what_is_not_the_callers_looks_like_what_nobody_has(touch: Touch, world: RequestCast) -> None:
+@pytest.mark.parametrize("touch", RESOURCE_REQUESTS, ids=str)
+def test_what_is_not_the_callers_looks_like_what_nobody_has(touch: ResourceRequest, world: RequestCast) -> None:
     ids = {person.name: touch.make(world, person) for person in (world.alice, world.bob, world.charlie)}
     foreign = [(world.bob, "Alice"), (world.bob, "Charlie"), (world.alice, "Charlie"), (world.charlie, "Alice")]
     with unchanged(world.server):
@@ -171,8 +59,8 @@ def test_what_is_not_the_callers_looks_like_what_nobody_has(touch: Touch, world:
         assert touch.send(person, ids[owner]).status_code == touch.status, person.name
 
 
-@pytest.mark.parametrize("touch", [touch for touch in TOUCHES if "validate" not in touch.name], ids=str)
-def test_an_org_wide_key_reaches_every_profile_of_its_organization(touch: Touch, world: RequestCast) -> None:
+@pytest.mark.parametrize("touch", [touch for touch in RESOURCE_REQUESTS if "validate" not in touch.name], ids=str)
+def test_an_org_wide_key_reaches_every_profile_of_its_organization(touch: ResourceRequest, world: RequestCast) -> None:
     assert touch.send(world.alice, touch.make(world, world.bob)).status_code == touch.status
 
 

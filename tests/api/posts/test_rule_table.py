@@ -5,7 +5,6 @@ A rule without a case fails here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,98 +13,10 @@ import pytest
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import rule_url
 from socialpub.base.service_rules import SERVICE_RULES
-from socialpub.store.schema.models import Account, Post
-from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, error_of, unchanged
-from tests.support.post_outcomes import at_its_time, stored
-from tests.support.request_cast import RequestCast, Send, inline_item, make_picture
-
-V, P = "validation_failed", "preflight_failed"
-PACKED = {"Content-Encoding": "gzip"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A request that must be refused: by which rule, with which status and code."""
-
-    rule: str
-    status: int
-    code: str
-    send: Send
-    why: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.rule} {self.why}".strip()
-
-
-REFUSED = [
-    # Schema and batch, in the order of the checks.
-    Case("body.json", 400, V, lambda w: w.alice.api.post("/v1/posts", content=b"{"), "cut"),
-    Case("body.json", 400, V, lambda w: w.alice.api.post("/v1/posts", content=b""), "empty"),
-    Case("body.json", 400, V, lambda w: w.alice.api.patch(f"/v1/posts/{UNKNOWN_ID}", content=b"now"), "patch"),
-    Case("targets.required", 400, V, lambda w: w.post(targets=[])),
-    Case("targets.max", 400, V, lambda w: w.post(targets=[w.target()] * 26)),
-    Case("mode_conflict", 400, V, lambda w: w.post(publishNow=True, scheduledAt=w.soon())),
-    Case("scheduledAt.future", 400, V, lambda w: w.post(scheduledAt="2020-01-01T00:00:00Z"), "long ago"),
-    Case("scheduledAt.future", 400, V, lambda w: w.post(scheduledAt=w.soon(0.5)), "half a second"),
-    Case("scheduledAt.no_first_comment", 400, V, lambda w: w.post(scheduledAt=w.soon(), firstComment={"text": "1"})),
-    Case(
-        "scheduledAt.no_first_comment",
-        400,
-        V,
-        lambda w: w.post(scheduledAt=w.soon(), targets=[w.target(firstComment={"text": "1"})]),
-        "of a target",
-    ),
-    Case(
-        "scheduledAt.no_bluesky_reply",
-        400,
-        V,
-        lambda w: w.post(scheduledAt=w.soon(), targets=[w.target(options=REPLY)]),
-    ),
-    Case("profile.scope_mismatch", 400, V, lambda w: bobs(w, profileId=w.alice.profile), "another profile"),
-    Case("profile.scope_mismatch", 400, V, lambda w: bobs(w, profileId=UNKNOWN_ID), "of nobody"),
-    Case("target.account.not_connected", 400, V, lambda w: w.post(targets=[{"platform": "threads"}])),
-    Case("target.account.ambiguous", 400, V, lambda w: w.post(targets=[{"platform": "bluesky"}])),
-    Case("targets.account.platform_mismatch", 400, V, lambda w: w.post(targets=[w.target(platform="twitter")])),
-    Case(
-        "targets.options.platform_mismatch",
-        400,
-        V,
-        lambda w: w.post(targets=[w.target(options={"platform": "linkedin", "visibility": "PUBLIC"})]),
-    ),
-    # Media.
-    Case("media.source", 400, V, lambda w: w.post(media=[{"kind": "image"}]), "none"),
-    Case(
-        "media.source",
-        400,
-        V,
-        lambda w: w.post(media=[inline_item(make_picture(), url="https://example.com/a.png")]),
-        "two",
-    ),
-    Case("media.source", 400, V, lambda w: w.post(targets=[w.target(media=[{"kind": "video"}])]), "of a target"),
-    Case("media.base64_invalid", 400, V, lambda w: w.post(media=[{"kind": "image", "bytesBase64": "***"}]), "stars"),
-    Case("media.base64_invalid", 400, V, lambda w: w.post(media=[{"kind": "image", "bytesBase64": ""}]), "empty"),
-    Case("media.unknown", 404, "not_found", lambda w: w.post(media=[UNKNOWN_MEDIA])),
-    Case(
-        "media.unknown", 404, "not_found", lambda w: w.post(media=[{"kind": "image", "mediaId": UNKNOWN_MEDIA}]), "item"
-    ),
-    Case("media.kind_mismatch", 400, P, lambda w: w.post(media=[{"kind": "video", "mediaId": stored(w)}])),
-    # Other requests.
-    Case("idempotency_key.length", 400, V, lambda w: w.alice.api.publish(w.body(), "k" * 129), "129"),
-    Case("idempotency_key.length", 400, V, lambda w: with_key(w, b"na\xc3\xafve"), "not ASCII"),
-    Case("idempotency_key.length", 400, V, lambda w: with_key(w, b""), "empty"),
-    Case("http.method", 405, V, lambda w: w.alice.api.put("/v1/posts", json={})),
-    Case("http.body_size", 413, V, lambda w: w.alice.api.post("/v1/posts", content=b" " * (16 * 1024 * 1024 + 1))),
-    Case("http.content_encoding", 415, V, lambda w: w.alice.api.post("/v1/posts", content=b"x", headers=PACKED)),
-    Case("post.status", 409, V, lambda w: w.alice.api.delete(f"/v1/posts/{w.published()}"), "delete"),
-    Case("post.status", 409, V, lambda w: moved(w, w.published()), "patch"),
-    Case("post.scheduledAt.window", 409, V, lambda w: moved(w, at_its_time(w)), "patch"),
-    Case("post.scheduledAt.window", 409, V, lambda w: w.alice.api.delete(f"/v1/posts/{at_its_time(w)}"), "delete"),
-    Case("scheduledAt.future", 400, V, lambda w: moved(w, w.scheduled(), "2020-01-01T00:00:00Z"), "patch"),
-    Case("scheduledAt.future", 400, V, lambda w: again(w, rejected(w), scheduledAt="2020-01-01T00:00:00Z"), "retry"),
-    Case("post.retry.status", 409, V, lambda w: again(w, w.published())),
-    Case("post.retry.unsettled", 409, V, lambda w: again(w, lost(w))),
-    Case("post.settle.status", 409, V, lambda w: settled(w, w.published())),
-]
+from tests.support.app_server import UNKNOWN_ID, error_of, unchanged
+from tests.support.post_outcomes import stored
+from tests.support.refused_requests import REFUSED_REQUESTS, REPLY, P, RefusedRequest, V, bobs, moved
+from tests.support.request_cast import RequestCast, inline_item, make_picture
 
 TESTS = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -157,51 +68,9 @@ ELSEWHERE = {
     "notification.email.off": "api/notifications/test_notifications.py",
 }
 
-REPLY = {"platform": "bluesky", "replyToUri": "at://did:plc:x/app.bsky.feed.post/3n2qaial32p6v", "replyToCid": "bafyx"}
 
-
-def bobs(w: RequestCast, **fields: Any) -> Any:
-    return w.bob.api.publish({"targets": [{"platform": "bluesky"}], "text": "hello", **fields})
-
-
-def with_key(w: RequestCast, key: bytes) -> Any:
-    return w.alice.api.post("/v1/posts", json=w.body(), headers=[(b"Idempotency-Key", key)])
-
-
-def moved(w: RequestCast, post: str, to: str = "2100-01-01T00:00:00Z") -> Any:
-    return w.alice.api.patch(f"/v1/posts/{post}", json={"scheduledAt": to})
-
-
-def again(w: RequestCast, post: str, **fields: Any) -> Any:
-    return w.alice.api.post(f"/v1/posts/{post}/retry", json=fields)
-
-
-def settled(w: RequestCast, post: str) -> Any:
-    return w.alice.api.post(f"/v1/posts/{post}/settle", json={"published": True})
-
-
-def rejected(w: RequestCast) -> str:
-    """A post that ended `rejected`: its account's authorization was gone."""
-    w.server.service.write(
-        lambda tx: Account.update(status="revoked").where(Account.id == w.alice.bluesky).execute()
-    ).result()
-    result = w.post().json()["results"][0]
-    assert result["status"] == "rejected"
-    return str(result["postId"])
-
-
-def lost(w: RequestCast) -> str:
-    """A post whose outcome is unknown."""
-    post = w.published()
-    error = '{"code": "platform_unavailable", "rule": "publish.outcome_unknown"}'
-    w.server.service.write(
-        lambda tx: Post.update(status="failed", error=error).where(Post.id == post).execute()
-    ).result()
-    return post
-
-
-@pytest.mark.parametrize("case", REFUSED, ids=str)
-def test_a_request_that_breaks_a_rule_is_refused_by_it(case: Case, world: RequestCast) -> None:
+@pytest.mark.parametrize("case", REFUSED_REQUESTS, ids=str)
+def test_a_request_that_breaks_a_rule_is_refused_by_it(case: RefusedRequest, world: RequestCast) -> None:
     answer = case.send(world)
     error = error_of(answer)
     assert (answer.status_code, error["code"], error.get("rule")) == (case.status, case.code, case.rule)
@@ -211,7 +80,7 @@ def test_a_request_that_breaks_a_rule_is_refused_by_it(case: Case, world: Reques
 
 
 def test_every_rule_of_the_service_has_a_case() -> None:
-    tried = {case.rule for case in REFUSED}
+    tried = {case.rule for case in REFUSED_REQUESTS}
     assert tried | set(ELSEWHERE) == set(SERVICE_RULES)
     assert not tried & set(ELSEWHERE)
 
@@ -345,16 +214,16 @@ def test_authentication_precedes_the_body_and_the_body_the_content(world: Reques
 
 # --- A refusal leaves nothing behind ---
 
-QUIET = [case for case in REFUSED if case.status in (400, 404, 405, 413) and "retry" not in case.why]
+QUIET = [case for case in REFUSED_REQUESTS if case.status in (400, 404, 405, 413) and "retry" not in case.why]
 
 
 @pytest.mark.parametrize("case", QUIET, ids=str)
-def test_a_refused_request_writes_nothing_and_calls_nobody(case: Case, world: RequestCast) -> None:
+def test_a_refused_request_writes_nothing_and_calls_nobody(case: RefusedRequest, world: RequestCast) -> None:
     if case.rule == "media.kind_mismatch":
         media = stored(world)
-        case = Case(case.rule, 400, P, lambda w: w.post(media=[{"kind": "video", "mediaId": media}]))
+        case = RefusedRequest(case.rule, 400, P, lambda w: w.post(media=[{"kind": "video", "mediaId": media}]))
     elif case.why == "patch":
         post = world.scheduled()
-        case = Case(case.rule, 400, V, lambda w: moved(w, post, "2020-01-01T00:00:00Z"))
+        case = RefusedRequest(case.rule, 400, V, lambda w: moved(w, post, "2020-01-01T00:00:00Z"))
     with unchanged(world.server):
         assert case.send(world).is_client_error

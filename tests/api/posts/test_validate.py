@@ -14,14 +14,14 @@ from socialpub.platforms.contract import Tokens
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
 from socialpub.store.schema.models import Media, Post
-from tests.api.posts.test_rule_table import REFUSED, Case
 from tests.support.app_server import AppServer, error_of, unchanged
 from tests.support.platforms.rule_drafts import EIGHT
+from tests.support.refused_requests import REFUSED_REQUESTS, RefusedRequest
 from tests.support.request_cast import RequestCast, inline_item, make_picture
 from tests.support.validation_results import codes, many, result
 
 BATCH_RULES = [
-    case for case in REFUSED if case.rule.startswith(("targets", "target.", "mode", "profile", "scheduledAt"))
+    case for case in REFUSED_REQUESTS if case.rule.startswith(("targets", "target.", "mode", "profile", "scheduledAt"))
 ]
 
 
@@ -105,7 +105,7 @@ def test_a_mismatch_names_its_target_and_both_platforms(field: str, world: Reque
 
 @pytest.mark.parametrize("case", BATCH_RULES, ids=str)
 def test_what_refuses_the_request_itself_refuses_it_here_too(
-    case: Case, world: RequestCast, monkeypatch: pytest.MonkeyPatch
+    case: RefusedRequest, world: RequestCast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if case.why in ("patch", "retry"):
         return
