@@ -34,7 +34,7 @@ test: $(READY)
 		-n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -rs -m slow -n 2 --dist worksteal --durations=20 $(ARGS)
 
 # Needs Debian's chromium.
 test-browser: $(READY)
