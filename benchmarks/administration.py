@@ -8,6 +8,7 @@ would cost more than the command.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import sys
@@ -20,8 +21,13 @@ from socialpub.commands import admin, serve
 def main() -> None:
     asked: list[tuple[list[str], str]] = json.load(sys.stdin)
     parse, answers = _parser(), []
-    service = serve.start_service(serve.load_settings(parse(asked[0][0])))
-    admin.open_database = lambda _: contextlib.nullcontext(service)  # type: ignore[assignment,return-value]
+    load_settings, close = (
+        _named(serve, "load_settings", "settings_of"),
+        _named(serve, "close_context", "close_service"),
+    )
+    service = serve.start_service(load_settings(parse(asked[0][0])))
+    for name in ("open_database", "opened"):
+        setattr(admin, name, lambda _: contextlib.nullcontext(service))
     try:
         for arguments, given in asked:
             sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
@@ -29,19 +35,24 @@ def main() -> None:
             with contextlib.redirect_stdout(sys.stderr):
                 answers.append(options.run(options))
     finally:
-        serve.close_context(service)  # type: ignore[attr-defined]
+        close(service)
     print(json.dumps(answers))
+
+
+def _named(module: Any, *names: str) -> Any:
+    """Return the attribute that has one of these names: checkouts of before November 26 have others."""
+    return next(getattr(module, name) for name in names if hasattr(module, name))
 
 
 def _parser() -> Callable[[list[str]], Any]:
     """What reads a line: of checkouts from before click as well."""
-    try:
-        from socialpub.commands import command_table
-    except ImportError:
-        from socialpub.commands import cli
+    for module, parse in (("command_table", "parse"), ("table", "parsed")):
+        with contextlib.suppress(ImportError):
+            parser: Callable[[list[str]], Any] = getattr(importlib.import_module(f"socialpub.commands.{module}"), parse)
+            return parser
+    from socialpub.commands import cli
 
-        return cli.parser().parse_args  # type: ignore[attr-defined,no-any-return]
-    return command_table.parse
+    return cli.parser().parse_args  # type: ignore[attr-defined,no-any-return]
 
 
 if __name__ == "__main__":
