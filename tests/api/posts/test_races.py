@@ -115,18 +115,18 @@ def check(world: RequestCast, told: dict[str, tuple[str, Any]]) -> None:
 
 
 def test_a_due_post_is_claimed_within_250_ms(busy: RequestCast) -> None:
-    """100 posts, one at a time on an idle server: how long after its time each was claimed."""
+    """40 posts, one at a time on an idle server: how long after its time each was claimed."""
     lateness = []
-    for number in range(100):
+    for number in range(40):
         due = busy.server.clock.now_ms() + 1_250
         post = schedule(busy, busy.alice.api, f"on time {number}", busy.alice.bluesky, due)
         busy.server.wait(post, "published", seconds=20)
         attempt = busy.alice.api.get(f"/v1/posts/{post}").json()["attempts"][0]
         lateness.append(milliseconds(attempt["startedAt"]) - due)
     lateness.sort()
-    print(f"claimed after: median {lateness[50]} ms, p99 {lateness[98]} ms, worst {lateness[-1]} ms")
+    print(f"claimed after: median {lateness[20]} ms, p95 {lateness[38]} ms, worst {lateness[-1]} ms")
     assert lateness[0] >= 0, "a post was claimed before its time"
-    assert lateness[50] <= ALLOWANCE_MS or not TIMED
+    assert lateness[20] <= ALLOWANCE_MS or not TIMED
 
 
 def milliseconds(text: str) -> int:
