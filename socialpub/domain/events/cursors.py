@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from socialpub.base.errors import rule_error
 from socialpub.base.security import crypto
 from socialpub.domain.context.app_context import AppContext
+from socialpub.store.engine import sql
 
 _TIME = struct.Struct(">q")
 _MAC_BYTES = 16
@@ -45,20 +46,40 @@ class NumberedRow(Protocol):
 N = TypeVar("N", bound=NumberedRow)
 
 
-def decode_number(service: AppContext, listing: str, organization: str, cursor: str | None) -> int:
-    """Return the number below which the page begins. Raises ApiError `cursor`."""
-    return decode(service, listing, organization, cursor)[0] if cursor else _NEWEST
+SCAN_MAX = 2000
+"""Rows of a log examined per page at most, so that a filter without matches costs no more."""
 
 
-def paginate(
-    service: AppContext, listing: str, organization: str, rows: Sequence[N], limit: int, scanned_to: int | None
+class LogQuery(Protocol):
+    """Position and size of a page that a client asks for."""
+
+    @property
+    def cursor(self) -> str | None: ...
+
+    @property
+    def limit(self) -> int: ...
+
+
+def load_log_page(
+    service: AppContext,
+    listing: str,
+    organization: str,
+    query: LogQuery,
+    find_reach: str,
+    load: Callable[[int, int], Sequence[N]],
 ) -> tuple[Sequence[N], str | None]:
-    """Cut `limit` + 1 rows to a page; return it with the cursor of the next page, or None.
+    """Load one page of a filtered log; return it with the cursor of the next page, or None.
 
-    `scanned_to`: number at which a filtering query stopped; None if it scanned everything.
+    `find_reach`: SQL that returns the number at which SCAN_MAX rows end, and how many there are. `load`: returns at
+    most `limit` + 1 matching rows below its first and down to its second number. Raises ApiError `cursor`.
     """
-    page = rows[:limit]
-    end = page[-1].number if len(rows) > limit else scanned_to
+    before = decode(service, listing, organization, query.cursor)[0] if query.cursor else _NEWEST
+    reach, seen = sql.fetch_one(find_reach, (organization, before, SCAN_MAX))
+    rows = load(before, reach or 0)
+    page = rows[: query.limit]
+    end = reach if seen == SCAN_MAX else None  # a filtering query stopped there
+    if len(rows) > query.limit:
+        end = page[-1].number
     return page, None if end is None else encode(service, listing, organization, end, "")
 
 

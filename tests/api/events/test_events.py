@@ -12,6 +12,7 @@ import pytest
 
 from socialpub.base.security import crypto
 from socialpub.domain.delivery.webhooks import event_log
+from socialpub.domain.events import cursors
 from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.queries.events import TYPE_NUMBERS
@@ -121,7 +122,7 @@ def test_unknown_types_are_refused_and_every_known_one_is_taken(told: RequestCas
 def test_a_filter_that_nothing_passes_looks_at_so_many_and_goes_on(
     told: RequestCast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_log, "SCAN_MAX", 2)
+    monkeypatch.setattr(cursors, "SCAN_MAX", 2)
     got = pages(told.alice.api, type="token.revoked")
     assert [len(page["data"]) for page in got] == [0, 0, 0, 0]
     assert [page["nextCursor"] is None for page in got] == [False, False, False, True]

@@ -10,7 +10,7 @@ from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.delivery import url_policy
+from socialpub.domain.delivery import subscriptions, url_policy
 from socialpub.domain.delivery.notifications import email
 from socialpub.domain.schemas.common import DeletedBody
 from socialpub.domain.schemas.notifications import (
@@ -53,22 +53,23 @@ def to_body(row: NotificationChannelRow) -> ChannelBody:
 
 def list_bodies(scope: Scope) -> list[ChannelBody]:
     """List the channels of the scope, oldest first."""
-    return [to_body(row) for row in find_rows(NotificationChannel, _scope_filter(scope), order=NotificationChannel.id)]
+    return [
+        to_body(row)
+        for row in find_rows(
+            NotificationChannel, subscriptions.scope_filter(NotificationChannel, scope), order=NotificationChannel.id
+        )
+    ]
 
 
 def find(scope: Scope, channel: str) -> NotificationChannelRow:
     """Load a channel of the scope. Raises ApiError `not_found`."""
     row: NotificationChannelRow | None = find_row_where(
-        NotificationChannel, _scope_filter(scope) & (NotificationChannel.id == channel)
+        NotificationChannel,
+        subscriptions.scope_filter(NotificationChannel, scope) & (NotificationChannel.id == channel),
     )
     if row is None:
         raise ApiError("not_found", "There is no notification channel with this id.")
     return row
-
-
-def _scope_filter(scope: Scope) -> Any:
-    here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
-    return here if scope.profile is None else here & (NotificationChannel.profile == scope.profile)
 
 
 # --- Changes -----------------------------------------------------------------------------------------------------
@@ -85,8 +86,7 @@ async def check_target(service: AppContext, organization: str, to: ChannelTarget
 def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
     """Create a channel. Raises ApiError `notification.channels.max`."""
     service, scope, now = who.service, who.scope, who.service.now_ms
-    here = (NotificationChannel.organization == scope.organization) & NotificationChannel.deleted_at.is_null()
-    if NotificationChannel.select().where(here).count() >= MAX_PER_ORGANIZATION:
+    if subscriptions.count(NotificationChannel, scope) >= MAX_PER_ORGANIZATION:
         raise rule_error(
             "notification.channels.max",
             f"The organization already has {MAX_PER_ORGANIZATION} notification channels, the most that it may have.",
@@ -98,7 +98,7 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
         "profile": scope.profile,
         "kind": request.to.kind,
         "shown": _mask_target(request.to),
-        "events": _encode_events(request.events),
+        "events": subscriptions.encode_events(request.events),
         "description": request.description,
         "active": True,
         "secret": _encrypt_secret(service, channel, request.to),
@@ -116,16 +116,10 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
 def change(tx: Tx, who: Actor, channel: str, request: ChannelChange) -> ChannelBody:
     """Change a channel. Raises ApiError `not_found`."""
     service, row = who.service, find(who.scope, channel)
-    changes: dict[str, object] = {"updated_at": service.now_ms}
+    changes = subscriptions.list_changes(request, service.now_ms)
     if request.to is not None:
         to = request.to
         changes |= {"kind": to.kind, "shown": _mask_target(to), "secret": _encrypt_secret(service, row["id"], to)}
-    if request.events is not None:
-        changes["events"] = _encode_events(request.events)
-    if "description" in request.model_fields_set:
-        changes["description"] = request.description
-    if request.active is not None:
-        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     NotificationChannel.update(**changes).where(NotificationChannel.id == row["id"]).execute()
     tx.after_commit(lambda: service.wake_deliveries([row["id"]]))  # pending messages may be sent now
     return to_body(find(who.scope, channel))
@@ -137,10 +131,6 @@ def delete(tx: Tx, who: Actor, channel: str) -> DeletedBody:
     gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "shown": "{}"}
     NotificationChannel.update(**gone).where(NotificationChannel.id == row["id"]).execute()
     return {"id": row["id"], "deleted": True}
-
-
-def _encode_events(wanted: list[str] | None) -> str:
-    return json.dumps(list(dict.fromkeys(wanted or [])))
 
 
 # --- Secrets -----------------------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from socialpub.store.queries import notifications as statements
 from socialpub.store.rows import DeliveryStatus
 
 LISTING = "notifications"
-SCAN_MAX = 2000
-"""Messages examined per page at most, so that a filter without matches costs no more."""
 
 
 class _HistoryRow(NamedTuple):
@@ -46,14 +44,14 @@ def load_page(service: AppContext, scope: Scope, query: NotificationsQuery) -> N
     profiles.check_profile(scope, query.profile_id)
     if query.channel_id is not None:
         channels.find(scope, query.channel_id)
-    before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
-    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
     types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
-    wanted = (scope.organization, before, reach or 0, profile, query.channel_id, query.since or 0, types, states)
-    found = [_HistoryRow(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
-    scanned_to = reach if seen == SCAN_MAX else None
-    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, scanned_to)
-    return {"data": [_to_body(service, row) for row in shown], "nextCursor": cursor}
+
+    def load(before: int, reach: int) -> list[_HistoryRow]:
+        wanted = (scope.organization, before, reach, profile, query.channel_id, query.since or 0, types, states)
+        return [_HistoryRow(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
+
+    rows, cursor = cursors.load_log_page(service, LISTING, scope.organization, query, statements.FIND_PAGE_REACH, load)
+    return {"data": [_to_body(service, row) for row in rows], "nextCursor": cursor}
 
 
 def _to_body(service: AppContext, row: _HistoryRow) -> NotificationBody:

@@ -27,8 +27,6 @@ from socialpub.store.queries import webhooks as statements
 from socialpub.store.rows import DeliveryStatus
 
 LISTING = "webhook-deliveries"
-SCAN_MAX = 2000
-"""Deliveries examined per page at most, so that a filter without matches costs no more."""
 
 
 class _DeliveryRow(NamedTuple):
@@ -52,14 +50,15 @@ def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> Deli
     profiles.check_profile(scope, query.profile_id)
     if query.endpoint_id is not None:
         endpoints.find(scope, query.endpoint_id)
-    before = cursors.decode_number(service, LISTING, scope.organization, query.cursor)
-    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, before, SCAN_MAX))
     types, states = sql.dump_json(query.type or []), sql.dump_json(query.status or [])
-    wanted = (scope.organization, before, reach or 0, profile, query.endpoint_id, query.since or 0, types, states)
-    found = [_build_row(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, (*wanted, query.limit + 1))]
-    scanned_to = reach if seen == SCAN_MAX else None
-    shown, cursor = cursors.paginate(service, LISTING, scope.organization, found, query.limit, scanned_to)
-    return {"data": [_to_body(row) for row in shown], "nextCursor": cursor}
+
+    def load(before: int, reach: int) -> list[_DeliveryRow]:
+        wanted = (scope.organization, before, reach, profile, query.endpoint_id, query.since or 0, types, states)
+        rows = sql.fetch_all(statements.PAGE, (*wanted, query.limit + 1))
+        return [_build_row(scope.organization, *row) for row in rows]
+
+    page, cursor = cursors.load_log_page(service, LISTING, scope.organization, query, statements.FIND_PAGE_REACH, load)
+    return {"data": [_to_body(row) for row in page], "nextCursor": cursor}
 
 
 def load_detail(scope: Scope, delivery: str) -> DeliveryDetail:

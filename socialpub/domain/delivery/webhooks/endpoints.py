@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.delivery import url_policy
+from socialpub.domain.delivery import subscriptions, url_policy
 from socialpub.domain.schemas.common import DeletedBody
 from socialpub.domain.schemas.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
 from socialpub.store.database import Tx
@@ -47,22 +46,22 @@ def to_body(row: WebhookEndpointRow) -> EndpointBody:
 
 def list_bodies(scope: Scope) -> list[EndpointBody]:
     """List the endpoints of the scope, oldest first."""
-    return [to_body(row) for row in find_rows(WebhookEndpoint, _scope_filter(scope), order=WebhookEndpoint.id)]
+    return [
+        to_body(row)
+        for row in find_rows(
+            WebhookEndpoint, subscriptions.scope_filter(WebhookEndpoint, scope), order=WebhookEndpoint.id
+        )
+    ]
 
 
 def find(scope: Scope, endpoint: str) -> WebhookEndpointRow:
     """Load an endpoint of the scope. Raises ApiError `not_found`."""
     row: WebhookEndpointRow | None = find_row_where(
-        WebhookEndpoint, _scope_filter(scope) & (WebhookEndpoint.id == endpoint)
+        WebhookEndpoint, subscriptions.scope_filter(WebhookEndpoint, scope) & (WebhookEndpoint.id == endpoint)
     )
     if row is None:
         raise ApiError("not_found", "There is no webhook endpoint with this id.")
     return row
-
-
-def _scope_filter(scope: Scope) -> Any:
-    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
-    return here if scope.profile is None else here & (WebhookEndpoint.profile == scope.profile)
 
 
 # --- Changes -----------------------------------------------------------------------------------------------------
@@ -75,8 +74,7 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
     """
     service, scope, now = who.service, who.scope, who.service.now_ms
     url_policy.check_webhook(service, request.url)
-    here = (WebhookEndpoint.organization == scope.organization) & WebhookEndpoint.deleted_at.is_null()
-    if WebhookEndpoint.select().where(here).count() >= MAX_PER_ORGANIZATION:
+    if subscriptions.count(WebhookEndpoint, scope) >= MAX_PER_ORGANIZATION:
         raise rule_error(
             "webhook.endpoints.max",
             f"The organization already has {MAX_PER_ORGANIZATION} webhook endpoints, which is the maximum.",
@@ -87,7 +85,7 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
         "organization": scope.organization,
         "profile": scope.profile,
         "url": request.url,
-        "events": _encode_events(request.events),
+        "events": subscriptions.encode_events(request.events),
         "description": request.description,
         "active": True,
         "secret": encrypt_secret(service, endpoint, secret),
@@ -108,16 +106,10 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
 def change(tx: Tx, who: Actor, endpoint: str, request: EndpointChange) -> EndpointBody:
     """Change an endpoint. Raises ApiError `not_found`, or for a URL that may not be called."""
     row = find(who.scope, endpoint)
-    changes: dict[str, object] = {"updated_at": who.service.now_ms}
+    changes = subscriptions.list_changes(request, who.service.now_ms)
     if request.url is not None:
         url_policy.check_webhook(who.service, request.url)
         changes["url"] = request.url
-    if request.events is not None:
-        changes["events"] = _encode_events(request.events)
-    if "description" in request.model_fields_set:
-        changes["description"] = request.description
-    if request.active is not None:
-        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
     WebhookEndpoint.update(**changes).where(WebhookEndpoint.id == row["id"]).execute()
     tx.after_commit(lambda: who.service.wake_deliveries([row["id"]]))  # pending deliveries may be sent now
     return to_body(find(who.scope, endpoint))
@@ -144,10 +136,6 @@ def delete(tx: Tx, who: Actor, endpoint: str) -> DeletedBody:
     gone = {"active": False, "deleted_at": who.service.now_ms, "secret": "", "previous_secret": None}
     WebhookEndpoint.update(**gone).where(WebhookEndpoint.id == row["id"]).execute()
     return {"id": row["id"], "deleted": True}
-
-
-def _encode_events(wanted: list[str] | None) -> str:
-    return json.dumps(list(dict.fromkeys(wanted or [])))
 
 
 def _build_signed(row: WebhookEndpointRow, secret: str, status: int) -> ActionResult:

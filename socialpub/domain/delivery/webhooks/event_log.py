@@ -25,8 +25,6 @@ from socialpub.store.queries import events as statements
 LISTING = "events"
 PREFIX, ID_DIGITS = "evt_", 22
 END_CURSOR = "end"  # cursor for future events only
-SCAN_MAX = 2000
-"""Events examined per page at most, so that a filter without matches costs no more."""
 
 
 class EventPosition(NamedTuple):
@@ -92,12 +90,12 @@ def load_page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
     profile = scope.narrowed(query.profile_id)
     profiles.check_profile(scope, query.profile_id)
     after = _find_start(service, scope, query.cursor) if query.cursor else 0
-    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, after, SCAN_MAX))
+    reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, after, cursors.SCAN_MAX))
     types = sql.dump_json([statements.TYPE_NUMBERS[type_] for type_ in query.type or []])
     wanted = (after, reach or after, scope.organization, profile, types, query.limit + 1)
     found = [_build_columns(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, wanted)]
     shown = found[: query.limit]
-    end, has_more = reach or after, seen == SCAN_MAX
+    end, has_more = reach or after, seen == cursors.SCAN_MAX
     if len(found) > query.limit:
         end, has_more = shown[-1].number, True
     cursor = dumps(cursors.encode(service, LISTING, scope.organization, end, ""))

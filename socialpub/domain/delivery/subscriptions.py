@@ -1,0 +1,46 @@
+"""Common parts of webhook endpoints and notification channels: scope, maximum, changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.schemas.notifications import ChannelChange
+from socialpub.domain.schemas.webhooks import EndpointChange
+from socialpub.store.schema.models import NotificationChannel, WebhookEndpoint
+
+SubscriptionModel = type[WebhookEndpoint] | type[NotificationChannel]
+
+
+def scope_filter(model: SubscriptionModel, scope: Scope) -> Any:
+    """Select the rows of the scope that are not deleted."""
+    here = _organization_filter(model, scope)
+    return here if scope.profile is None else here & (model.profile == scope.profile)
+
+
+def count(model: SubscriptionModel, scope: Scope) -> int:
+    """Count the rows of the whole organization that are not deleted."""
+    found: int = model.select().where(_organization_filter(model, scope)).count()
+    return found
+
+
+def _organization_filter(model: SubscriptionModel, scope: Scope) -> Any:
+    return (model.organization == scope.organization) & model.deleted_at.is_null()
+
+
+def list_changes(request: EndpointChange | ChannelChange, now: int) -> dict[str, object]:
+    """List the columns to change, but for the address that events are sent to."""
+    changes: dict[str, object] = {"updated_at": now}
+    if request.events is not None:
+        changes["events"] = encode_events(request.events)
+    if "description" in request.model_fields_set:
+        changes["description"] = request.description
+    if request.active is not None:
+        changes |= {"active": request.active} | ({"failing_since": None} if request.active else {})
+    return changes
+
+
+def encode_events(wanted: list[str] | None) -> str:
+    """Encode event types as stored: each once, as JSON."""
+    return json.dumps(list(dict.fromkeys(wanted or [])))
