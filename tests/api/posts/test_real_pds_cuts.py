@@ -22,8 +22,7 @@ import httpx
 import pytest
 
 from socialpub.base import http as outbound
-from socialpub.domain.publishing import lookup_schedule
-from socialpub.domain.publishing import transactions as outcomes
+from socialpub.domain.publishing import lookup_schedule, transactions
 from socialpub.platforms.bluesky.text import strip_bom
 from socialpub.platforms.contract import AccountIdentity, Platform, Tokens
 from tests.support.app_server import AppServer, Person, format_instant
@@ -263,8 +262,13 @@ def root(wish: Wish) -> dict[str, str]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls end after a second, and looks come soon."""
-    for place, name in ((outbound.HttpClient, "request"), (Platform, "class_of"), (outcomes, "pending")):
-        monkeypatch.setattr(place, name, getattr(place, name))  # what the next two lines put there is undone
+    replaced = (
+        (outbound.HttpClient, "request"),
+        (Platform, "choose_send_class"),
+        (transactions, "save_progress"),
+    )
+    for owner, name in replaced:
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # what the next two lines replace is restored
     server_main._cut_off(CALL_SECONDS)
     server_main._hurry(HURRY)
     monkeypatch.setattr(
