@@ -134,9 +134,12 @@ def build_operation_view(document: Json, method: str, path: str, entry: Json) ->
 
 
 def describe_callers(security: list[Json]) -> str:
-    """Return in words who may call."""
+    """Return in words who may call, with the scope that an API key needs."""
     words = {"apiKey": "API key", "session": "session cookie", "csrf": "CSRF token"}
-    ways = [" with ".join(words[name] for name in way) for way in security]
+    ways = [
+        " with ".join(" with scope ".join([words[name], *(f"`{scope}`" for scope in way[name])]) for name in way)
+        for way in security
+    ]
     return " or ".join(ways) if ways else "anyone"
 
 

@@ -24,6 +24,7 @@ from socialpub.base.security import crypto
 from socialpub.domain.access import audit_log, idempotency, rate_limits
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
+from socialpub.domain.access.key_scopes import RouteScope
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media.files import IncomingFile
@@ -52,6 +53,7 @@ class Route:
 
     `guard`: "key" (API key only), "read" (key or session), "session" (session only, JSON),
     "page" (session only, a page or its form), "open" (no authentication).
+    `scope`: the scope that an API key needs (`key_scopes.py`), or "any"; every route of the API has one.
     `limit`: the rate limit of the settings' section `[limits]`; it applies below `/v1`.
     `operation`: the description in the API reference; None for pages and machine endpoints.
     `roles`: the user roles that may call it; empty for all.
@@ -69,6 +71,7 @@ class Route:
     handler: Callable[[RequestContext], Coroutine[Any, Any, HandlerResponse]]
     _: KW_ONLY
     guard: Guard = "open"
+    scope: RouteScope | None = None
     limit: Literal["posts", "media", "writes", "reads"] = "reads"
     operation: Operation | None = None
     roles: tuple[str, ...] = ()

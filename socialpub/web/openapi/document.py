@@ -127,7 +127,7 @@ def _rate_limit_text(route: Route, limits: RateLimitSettings) -> str:
 
 
 def _security(route: Route) -> list[Json]:
-    key: Json = {"apiKey": []}
+    key: Json = {"apiKey": [] if route.scope in (None, "any") else [route.scope]}
     session: Json = {"session": []}
     return {
         "key": [key],

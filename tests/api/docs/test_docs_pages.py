@@ -397,6 +397,7 @@ def test_a_schema_in_a_few_words(schema: dict[str, object], words: str) -> None:
 def test_who_may_call_in_words() -> None:
     assert reference.describe_callers([]) == "anyone"
     assert reference.describe_callers([{"apiKey": []}, {"session": []}]) == "API key or session cookie"
+    assert reference.describe_callers([{"apiKey": ["media"]}]) == "API key with scope `media`"
     assert reference.describe_callers([{"session": [], "csrf": []}]) == "session cookie with CSRF token"
 
 

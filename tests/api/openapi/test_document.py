@@ -13,6 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain.access.key_scopes import KEY_SCOPES
 from socialpub.domain.events.events import EVENTS
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.domain.schemas.posts import PostStatus
@@ -217,12 +218,23 @@ def test_writes_take_an_idempotency_key_and_reads_do_not(route: Route) -> None:
 
 
 def test_who_may_call_is_the_guard_of_the_route() -> None:
-    assert operation("POST /v1/posts")["security"] == [{"apiKey": []}]
-    assert operation("GET /v1/posts")["security"] == [{"apiKey": []}, {"session": []}]
+    assert operation("POST /v1/posts")["security"] == [{"apiKey": ["posts:write"]}]
+    assert operation("GET /v1/posts")["security"] == [{"apiKey": ["posts:read"]}, {"session": []}]
     assert operation("GET /v1/rules")["security"] == []
     schemes = DOCUMENT["components"]["securitySchemes"]
     assert (schemes["apiKey"]["type"], schemes["apiKey"]["scheme"]) == ("http", "bearer")
     assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "__Host-socialpub_session")
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.is_api], ids=schema_name)
+def test_every_route_names_the_scope_that_a_key_needs(route: Route) -> None:
+    assert route.scope in ("any", *KEY_SCOPES)
+    assert route.scope == "any" or route.guard in ("key", "read")
+    writes = route.guard == "key" and route.scope in ("posts:read", "accounts:read")
+    assert not writes, "a reading scope does not write"
+    needed = [] if route.scope == "any" else [route.scope]
+    named = [way["apiKey"] for way in operation(schema_name(route))["security"] if "apiKey" in way]
+    assert named == ([needed] if route.guard in ("key", "read") else [])
 
 
 # --- Answers -----------------------------------------------------------------------------------------------------
