@@ -80,8 +80,12 @@ def rule_error(
     platform_response: Any = None,
     retry_after: int | None = None,
     headers: Mapping[str, str] | None = None,
+    status: int | None = None,
 ) -> ApiError:
-    """Return the error of a service rule, ready to raise; raise KeyError for an unknown id."""
+    """Return the error of a service rule, ready to raise; raise KeyError for an unknown id.
+
+    `status`: the HTTP status, for a rule that has more than one.
+    """
     row = SERVICE_RULES[rule]
     return ApiError(
         row.code,
@@ -89,7 +93,7 @@ def rule_error(
         rule=rule,
         remediation=remediation or row.remediation,
         platform_response=platform_response,
-        status=row.status or 0,
+        status=status or row.status or 0,
         retry_after=retry_after,
         headers=headers or {},
     )

@@ -158,6 +158,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         "Send a well-formed HTTP/1.1 request.",
     ),
     ServiceRule(
+        "http.if_match",
+        _VALIDATION_FAILED,
+        "The resource has changed: its ETag is not the one that `If-Match` names.",
+        "Read the resource, look at what has changed, and send the request again with its ETag as `If-Match`.",
+        status=412,
+    ),
+    ServiceRule(
         "http.busy",
         "internal_error",
         "This server is overloaded at the moment.",

@@ -273,8 +273,10 @@ class AttemptBody(TypedDict):
 
 
 class PostDetail(PostBody):
-    """Post with its first comment and all attempts."""
+    """Post with its options, its first comment and all attempts."""
 
+    options: Options | None
+    """The target's `options`, with the account's defaults at the time of acceptance."""
     firstComment: PostedComment | None
     attempts: list[AttemptBody]
 

@@ -105,8 +105,12 @@ _ATTEMPT_LIST = f"""(
     FROM (SELECT * FROM attempt WHERE attempt.post = post.number ORDER BY number) AS attempt
 )"""
 _DETAIL_FIELDS = _JsonExpression(
-    ',"firstComment":%s,"attempts":[%s]',
-    (f"iif(post.first_comment <> '', {_build_object(_COMMENT_FIELDS).sql}, 'null')", _ATTEMPT_LIST),
+    ',"options":%s,"firstComment":%s,"attempts":[%s]',
+    (
+        "iif(post.options = '{}', 'null', json_patch(json_object('platform', post.platform), post.options))",
+        f"iif(post.first_comment <> '', {_build_object(_COMMENT_FIELDS).sql}, 'null')",
+        _ATTEMPT_LIST,
+    ),
 )
 _BODY, _DETAIL = _build_object(_POST_FIELDS, _ERROR_FIELD), _build_object(_POST_FIELDS, _ERROR_FIELD, _DETAIL_FIELDS)
 

@@ -26,7 +26,7 @@ from socialpub.domain.schemas.posts import (
     ValidationBody,
 )
 from socialpub.web.api.write_handlers import commit, commit_without_body
-from socialpub.web.http import prefer_header
+from socialpub.web.http import etags, prefer_header
 from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
 from socialpub.web.http.operation import Operation, SuccessResponse
 from socialpub.web.openapi.examples import (
@@ -343,6 +343,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
 
 DETAIL: PostDetail = {
     **PUBLISHED,
+    "options": None,
     "firstComment": None,
     "attempts": [
         {
@@ -361,7 +362,8 @@ READ = Operation(
     "Posts",
     "readPost",
     "Read one post",
-    "The post with its first comment and every attempt to publish it.",
+    "The post with its options, its first comment and every attempt to publish it. Send its `ETag` as `If-Match` with "
+    "a change, so that a change in between is not overwritten.",
     query=ProfileQuery,
     answers={200: SuccessResponse(PostDetail, "The post.", DETAIL)},
     errors=("not_found",),
@@ -371,7 +373,12 @@ READ = Operation(
 async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts/{id}."""
     scope, post = call.profile_scope, call.path_value("post_id")
-    return HandlerResponse(await call.read_inline(lambda: post_log.load_detail(scope, post)))
+    return etags.respond_tagged(await call.read_inline(lambda: post_log.load_detail(scope, post)))
+
+
+def _load_from(call: RequestContext) -> Callable[[], bytes]:
+    """Return the function that reads the post of the request as its GET shows it."""
+    return lambda: post_log.load_detail(call.profile_scope, call.path_value("post_id"))
 
 
 RESCHEDULE = Operation(
@@ -392,7 +399,10 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
     reply = await commit(
-        call, RescheduleRequest, lambda request: bind(call.actor, post_actions.reschedule, post, request)
+        call,
+        RescheduleRequest,
+        lambda request: bind(call.actor, post_actions.reschedule, post, request),
+        _load_from(call),
     )
     fault_injection.hit("resched.after_commit")
     return reply
@@ -412,7 +422,9 @@ CANCEL = Operation(
 
 async def cancel(call: RequestContext) -> HandlerResponse:
     """DELETE /v1/posts/{id}."""
-    reply = await commit_without_body(call, lambda: bind(call.actor, post_actions.cancel, call.path_value("post_id")))
+    reply = await commit_without_body(
+        call, lambda: bind(call.actor, post_actions.cancel, call.path_value("post_id")), _load_from(call)
+    )
     fault_injection.hit("cancel.after_commit")
     return reply
 
@@ -434,7 +446,9 @@ RETRY = Operation(
 async def retry(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/retry."""
     post = call.path_value("post_id")
-    return await commit(call, RetryRequest, lambda request: bind(call.actor, post_actions.retry, post, request))
+    return await commit(
+        call, RetryRequest, lambda request: bind(call.actor, post_actions.retry, post, request), _load_from(call)
+    )
 
 
 SETTLED: PostBody = {**PUBLISHED, "platformCid": None, "url": None}
@@ -456,4 +470,6 @@ SETTLE = Operation(
 async def settle(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/{id}/settle."""
     post = call.path_value("post_id")
-    return await commit(call, SettleRequest, lambda request: bind(call.actor, post_actions.settle, post, request))
+    return await commit(
+        call, SettleRequest, lambda request: bind(call.actor, post_actions.settle, post, request), _load_from(call)
+    )

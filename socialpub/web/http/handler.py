@@ -64,6 +64,7 @@ class Route:
     `constant`: every client gets the same response until the server restarts, so it is cached.
     `cancellable`: the handler changes nothing; it runs in the request's task and stops if the client disconnects.
     `prefer_wait`: the response describes a running batch; the `Prefer` header says how long to wait for its end.
+    `if_match`: the write takes the ETag of what it changes as `If-Match`, or requires it.
     """
 
     method: str
@@ -83,6 +84,7 @@ class Route:
     constant: bool = False
     cancellable: bool = False
     prefer_wait: bool = False
+    if_match: Literal["optional", "required"] | None = None
 
     @cached_property
     def body(self) -> type[BaseModel] | None:

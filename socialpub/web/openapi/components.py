@@ -14,6 +14,7 @@ Json = dict[str, Any]
 KEY_HEADER = "idempotencyKey"
 PREFER_HEADER = "prefer"
 IF_NONE_MATCH_HEADER = "known"
+IF_MATCH_HEADERS = {"optional": "seen", "required": "seenRequired"}
 
 RATE_HEADERS = ("windowLimit", "windowRemaining", "windowReset", "windowPolicy", "window")
 OPTIONAL_RATE_HEADERS = tuple(f"{name}Maybe" for name in RATE_HEADERS)
@@ -143,9 +144,24 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "schema": {"type": "string"},
         "example": '"5c1f0a9b3e7d2468"',
     }
+    seen = {
+        "name": "If-Match",
+        "in": "header",
+        "required": False,
+        "description": "The `ETag` of the resource as you have read it: if it has changed since, the response is 412, "
+        "and nothing is written.",
+        "schema": {"type": "string"},
+        "example": '"5c1f0a9b3e7d2468a0b1c2d3e4f50617"',
+    }
     return {
         "schemas": component_schemas(routes),
-        "parameters": {KEY_HEADER: key, PREFER_HEADER: prefer, IF_NONE_MATCH_HEADER: known},
+        "parameters": {
+            KEY_HEADER: key,
+            PREFER_HEADER: prefer,
+            IF_NONE_MATCH_HEADER: known,
+            IF_MATCH_HEADERS["optional"]: seen,
+            IF_MATCH_HEADERS["required"]: seen | {"required": True},
+        },
         "headers": {name: _header(name) for name in HEADERS},
         "responses": {"Failure": _default_failure()},
         "securitySchemes": _security_schemes(cookie),

@@ -17,6 +17,7 @@ from socialpub.web.http.handler import Route
 from socialpub.web.http.operation import Operation
 from socialpub.web.http.request_headers import cookie_name
 from socialpub.web.openapi.components import (
+    IF_MATCH_HEADERS,
     IF_NONE_MATCH_HEADER,
     KEY_HEADER,
     OPTIONAL_RATE_HEADERS,
@@ -161,6 +162,8 @@ def _parameters(route: Route) -> Iterator[Json]:
         yield ref("parameters", PREFER_HEADER)
     if route.has_etag:
         yield ref("parameters", IF_NONE_MATCH_HEADER)
+    if route.if_match:
+        yield ref("parameters", IF_MATCH_HEADERS[route.if_match])
 
 
 def has_idempotency_key(route: Route) -> bool:
@@ -226,6 +229,9 @@ def _link(operation: str, pointer: str) -> Json:
     return {"operationId": operation, "parameters": {"id": f"$response.body#{pointer}"}}
 
 
+_IF_MATCH_STATUSES = {"optional": (400, 412), "required": (400, 412, 428)}  # malformed, changed, missing
+
+
 def list_refusals(route: Route) -> dict[int, list[str]]:
     """Return the possible errors of a route by status: rules, or codes without a rule.
 
@@ -236,6 +242,8 @@ def list_refusals(route: Route) -> dict[int, list[str]]:
         names = found.setdefault(find_status(name), [])
         if name not in names:
             names.append(name)
+    for status in _IF_MATCH_STATUSES[route.if_match] if route.if_match else ():
+        found.setdefault(status, []).append("http.if_match")
     return dict(sorted(found.items()))
 
 

@@ -184,7 +184,6 @@ ASKED = parameters()
 DIFFER = {
     "firstComment": "the comment to post is sent; a post has the comment as posted, a platform whether it takes one",
     "media": "what to publish is sent; a platform has its limits",
-    "privacy": "TikTok's own word of three; a board of Pinterest answers with Pinterest's word",
     "state": "an OAuth state is sent; a platform's state is answered",
     "to": "a channel's target is sent with its secrets and shown without them",
 }

@@ -68,6 +68,7 @@ def test_a_scheduled_post_is_in_the_log_as_it_was_sent(world: RequestCast) -> No
         "warnings": [],
         "createdAt": answer.json()["createdAt"],
         "updatedAt": answer.json()["createdAt"],
+        "options": None,
         "firstComment": None,
         "attempts": [],
     }

@@ -38,6 +38,7 @@ MARKS = ['"', "\\", "/", "'", "%s", "%", "{}", "\b\f\n\r\t", "\x01\x1f\x7f", "\u
 TEXTS = [*MARKS, "", "Привет", "日本語", "𝔘𝔫𝔦", "a" * 5000, "null", "NaN", "".join(map(chr, range(1, 0xD800, 37)))]
 MS = [0, 1, 999, 1000, 1_795_176_000_001, 1_795_176_000_999, 951_782_400_000, 253_402_300_799_999, 4_102_444_799_999]
 ERRORS = [None, {"code": "platform_rejected", "message": 'No "✓" 100%.', "docUrl": "http://x", "platformResponse": {}}]
+OPTIONS: tuple[dict[str, Any], ...] = ({}, {"langs": ["de", "en"]}, {"title": 'a "b" %s', "disableDuet": True})
 MEDIA = [[], [{"kind": "image", "mediaId": "med_1", "altText": "„Tür“ %d"}]]
 WARNINGS = [[], [{"code": "w", "message": "ünïcode", "rule": "a.b"}]]
 RESPONSES = [None, {"error": "x" * 3000, "n": [1, 2.5, None, True]}, "text", [], 0]
@@ -91,6 +92,7 @@ def row(dice: random.Random, profile: str, account: str) -> dict[str, Any]:
         "status": dice.choice(("published", "failed", "queued")),
         "text": text(dice),
         "media": own(dice.choice(MEDIA)),
+        "options": own(dice.choice(OPTIONS)),
         "warnings": own(dice.choice(WARNINGS)),
         "error": error and own(error),
         "scheduled_at": maybe(dice, dice.choice(MS)),
@@ -140,7 +142,13 @@ def expected(row: PostRow) -> PostDetail:
     if row["first_comment"]:
         comment = {"text": row["first_comment"], "uri": row["first_comment_uri"], "cid": row["first_comment_cid"]}
     attempts = [attempt_body(found) for found in find_rows(Attempt, Attempt.post == row["id"], order=Attempt.number)]
-    return {**post_log.to_body(row, get_row(Account, row["account"])), "firstComment": comment, "attempts": attempts}
+    options = json.loads(row["options"])
+    return {
+        **post_log.to_body(row, get_row(Account, row["account"])),
+        "options": {"platform": row["platform"], **options} if options else None,
+        "firstComment": comment,
+        "attempts": attempts,
+    }
 
 
 def compact(made: bytes) -> str:
