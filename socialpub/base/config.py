@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_origin
 
@@ -321,7 +322,8 @@ class RetentionSettings(SettingsSection):
 
 class LogSettings(SettingsSection):
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The lowest level that is logged. `info` logs each request and outcome; `warning` only what needs attention."""
+    """The lowest level that is logged. `info` logs each outcome and request, except for successful
+    health checks; `warning` only what needs attention."""
     format: Literal["text", "json"] = "text"
     """`text` is for people, `json` writes one object a line. Times are in UTC in both."""
 
@@ -434,7 +436,7 @@ class Settings(BaseSettings):
     def database_path(self) -> Path:
         return Path(self.database.url)
 
-    @property
+    @cached_property
     def data_dir(self) -> Path:
         return Path(self.storage.data_dir) if self.storage.data_dir else self.database_path.resolve().parent
 

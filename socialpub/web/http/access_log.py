@@ -13,6 +13,7 @@ from socialpub.web.http import request_headers
 from socialpub.web.http.handler import ServerRequest
 
 log = logging.getLogger("socialpub.web")
+OK = 200
 CLIENT_CLOSED_REQUEST = 499  # logged in place of a status: the client disconnected before the response
 
 _NAMES = ("request", "method", "path", "status", "ms", "by", "from", "why")
@@ -22,11 +23,13 @@ _LINE = "%s %s %a %s %.0fms by %s from %s%s"
 def write(service: AppContext, request: ServerRequest, status: int) -> None:
     """Log the request.
 
-    Of the client's own text only the path is logged: no field names, messages or keys.
+    Of the client's own text only the path is logged: no field names, messages or keys. A health check that succeeds is
+    logged at `debug`: a probe every few seconds would hide the other lines.
     """
     if request.ctx.span is not None:
         _end_span(request, status)
-    if not log.isEnabledFor(logging.INFO):
+    level = logging.DEBUG if status == OK and request.path in request_headers.HEALTH_PATHS else logging.INFO
+    if not log.isEnabledFor(level):
         return
     ctx, clock = request.ctx, service.runtime.clock
     seconds = (
@@ -43,7 +46,7 @@ def write(service: AppContext, request: ServerRequest, status: int) -> None:
         client,
         _describe_error(request),
     )
-    log.info(_LINE, *values, extra={"names": _NAMES})
+    log.log(level, _LINE, *values, extra={"names": _NAMES})
 
 
 def _end_span(request: ServerRequest, status: int) -> None:

@@ -52,8 +52,17 @@ def test_a_request_whose_client_has_gone_leaves_one_line(
 
     monkeypatch.setattr(ServerProtocol, "send", gone)
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(f"{world.server.url}/healthz", headers={"X-Request-Id": "the-gone"}, trust_env=False)
+        httpx.get(f"{world.server.url}/docs", headers={"X-Request-Id": "the-gone"}, trust_env=False)
     assert len(lines(caplog, "socialpub.web", "the-gone ")) == 1
+
+
+def test_a_health_check_is_logged_unless_it_succeeds(world: RequestCast, caplog: pytest.LogCaptureFixture) -> None:
+    for method, number in (("GET", "ok"), ("POST", "wrong")):
+        for path in ("/healthz", "/readyz"):
+            headers = {"X-Request-Id": f"{number}{path[1:]}"}
+            httpx.request(method, f"{world.server.url}{path}", headers=headers, trust_env=False)
+    assert not lines(caplog, "socialpub.web", "okhealthz ") + lines(caplog, "socialpub.web", "okreadyz ")
+    assert len(lines(caplog, "socialpub.web", "wronghealthz ") + lines(caplog, "socialpub.web", "wrongreadyz ")) == 2
 
 
 def test_a_refusal_names_its_rule_and_no_word_of_the_callers(
