@@ -25,7 +25,8 @@ CREATE UNIQUE INDEX organization_id ON organization (id);
 
 CREATE TABLE profile (
     number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, organization TEXT NOT NULL REFERENCES organization (id),
-    name TEXT NOT NULL, slug TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER
+    name TEXT NOT NULL, slug TEXT NOT NULL, slots TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+    deleted_at INTEGER
 );
 CREATE UNIQUE INDEX profile_id ON profile (id);
 CREATE UNIQUE INDEX profile_organization_slug ON profile (organization, slug);

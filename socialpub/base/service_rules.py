@@ -48,8 +48,8 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
     ServiceRule(
         "mode_conflict",
         _VALIDATION_FAILED,
-        "`publishNow` and `scheduledAt` cannot be used together.",
-        "Send `scheduledAt` to schedule, or `publishNow: true` to publish now, not both.",
+        "`publishNow`, `scheduledAt` and `slot` cannot be used together.",
+        "Send one of them: `scheduledAt` or `slot` to schedule, or `publishNow: true` to publish now.",
     ),
     ServiceRule(
         "scheduledAt.future",
@@ -105,6 +105,18 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         _VALIDATION_FAILED,
         "`options.platform` is not the platform of the target's account.",
         "Set `options.platform` to the platform of the account.",
+    ),
+    ServiceRule(
+        "slots.profile",
+        _VALIDATION_FAILED,
+        "`slot` needs one profile, and the organization has several.",
+        "Name the profile whose slot the batch takes by `profileId`.",
+    ),
+    ServiceRule(
+        "slots.none",
+        _VALIDATION_FAILED,
+        "The profile has no free slot in the next 52 weeks.",
+        "Define slots with PUT /v1/slots, or send `scheduledAt`.",
     ),
     # Other requests.
     ServiceRule(

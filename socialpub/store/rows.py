@@ -42,6 +42,7 @@ class ProfileRow(TypedDict):
     organization: str
     name: str
     slug: str
+    slots: str | None
     created_at: int
     updated_at: int
     deleted_at: int | None

@@ -251,6 +251,7 @@ KEYED: dict[str, Callable[[ConnectSession], Send]] = {
     "PATCH /v1/accounts/<account_id:str>/pinterest/default-board": _board,
     "POST /v1/media": _upload,
     "DELETE /v1/media/<media_id:str>": _delete_media,
+    "PUT /v1/slots": lambda office: lambda: office.alice.api.put("/v1/slots", json={"zone": "UTC", "weekly": []}),
     f"POST {HOOKS}": _register,
     f"PATCH {HOOK}": lambda office: _hook(office, "PATCH", body={"active": False}),
     f"DELETE {HOOK}": lambda office: _hook(office, "DELETE"),

@@ -81,6 +81,7 @@ REFUSED_REQUESTS = [
     RefusedRequest("targets.required", 400, V, lambda w: w.post(targets=[])),
     RefusedRequest("targets.max", 400, V, lambda w: w.post(targets=[w.target()] * 26)),
     RefusedRequest("mode_conflict", 400, V, lambda w: w.post(publishNow=True, scheduledAt=w.soon())),
+    RefusedRequest("mode_conflict", 400, V, lambda w: w.post(slot="next", scheduledAt=w.soon()), "slot"),
     RefusedRequest("scheduledAt.future", 400, V, lambda w: w.post(scheduledAt="2020-01-01T00:00:00Z"), "long ago"),
     RefusedRequest("scheduledAt.future", 400, V, lambda w: w.post(scheduledAt=w.soon(0.5)), "half a second"),
     RefusedRequest(
@@ -112,6 +113,8 @@ REFUSED_REQUESTS = [
         V,
         lambda w: w.post(targets=[w.target(options={"platform": "linkedin", "visibility": "PUBLIC"})]),
     ),
+    RefusedRequest("slots.profile", 400, V, lambda w: w.post(slot="next")),
+    RefusedRequest("slots.none", 400, V, lambda w: bobs(w, slot="next")),
     # Media.
     RefusedRequest("media.source", 400, V, lambda w: w.post(media=[{"kind": "image"}]), "none"),
     RefusedRequest(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
-from zoneinfo import available_timezones
 
 from socialpub.base.errors import ApiError
+from socialpub.base.time_zones import list_zones
 from socialpub.domain.access.actor import ActionBody, ActionResult, Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.organizations import profiles
@@ -54,12 +53,6 @@ def load_saved_form(scope: Scope, page: str) -> dict[str, str]:
     form = Session.select(Session.kept).where(Session.id == scope.session).scalar()
     saved = json.loads(form) if form else {}
     return saved["fields"] if saved.get("page") == page else {}
-
-
-@cache
-def list_zones() -> tuple[str, ...]:
-    """List the IANA time zone names."""
-    return tuple(sorted(available_timezones()))
 
 
 def find_zone(name: str | None) -> str | None:

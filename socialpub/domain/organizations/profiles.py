@@ -175,6 +175,18 @@ def _find_row(scope: Scope, profile: str) -> ProfileRow:
     return row
 
 
+def find_only(scope: Scope) -> ProfileRow | None:
+    """Load the scope's profile, or the organization's only one; None if there are several.
+
+    Raises ApiError `not_found`.
+    """
+    if scope.profile is not None:
+        return _find_row(scope, scope.profile)
+    query = Profile.select().where(Profile.organization == scope.organization, Profile.deleted_at.is_null())
+    found = list(query.limit(2).dicts())
+    return found[0] if len(found) == 1 else None
+
+
 def _make_slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "profile"
 

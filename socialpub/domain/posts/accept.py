@@ -8,9 +8,10 @@ accepted at the same time are written together, with each statement for all of t
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from socialpub import platforms
@@ -26,7 +27,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
-from socialpub.domain.posts import batches, preflight, request_lookup
+from socialpub.domain.posts import batches, preflight, request_lookup, slots
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, check_future, resolve
 from socialpub.domain.publishing import immediate_batch
 from socialpub.domain.publishing.immediate_batch import ImmediateStart, StartBatch
@@ -110,6 +111,8 @@ async def prepare(
     """
     service, scope = who.service, who.scope
     check_batch(service, request, scope, inline)
+    if request.slot is not None:
+        request = await service.read(functools.partial(slots.schedule, service, scope, request))
     lookup, resolved_targets, history = await service.read_inline(
         lambda: _read_request(who, request, [(who.key, pending)] if inline else ())
     )
@@ -340,13 +343,24 @@ async def _write(plan: BatchPlan, start_batch: StartBatch | None) -> BatchBody:
     with await service.admission.writing.enter(scope.organization):
         if immediate:
             immediate.acquire(plan.jobs)
-        if preflight.should_refuse_duplicates(service, plan.request):  # depends on earlier writes
-            written = actions.write(service, scope, lambda tx: _insert_batches(tx, (entry,))[0])
+        if plan.request.slot or preflight.should_refuse_duplicates(service, plan.request):  # depends on earlier writes
+            written = actions.write(service, scope, lambda tx: _insert_batches(tx, (_take_slot(entry),))[0])
         else:
             written = actions.write_together(service, scope, _insert_batches, entry)
         if immediate:
             written.add_done_callback(lambda done: immediate.release() if done.exception() else None)
         return await written
+
+
+def _take_slot(entry: _BatchWrite) -> _BatchWrite:
+    """Take the slot that is free now, in the transaction: another one if that was taken."""
+    plan = entry.plan
+    if plan.request.slot is None:
+        return entry
+    request = slots.schedule(plan.who.service, plan.who.scope, plan.request)
+    if request is plan.request:
+        return entry
+    return replace(entry, plan=_build_plan(plan.who, request, plan.pending, plan.targets, plan.stored))
 
 
 class DependentRequestsError(Exception):

@@ -21,6 +21,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
+from socialpub.domain.posts import slots
 from socialpub.domain.posts.request_lookup import look_up
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, resolve
 from socialpub.domain.publishing.offline_plan import build_rule_context
@@ -438,9 +439,11 @@ async def validate(
 
 
 def _read_targets(
-    service: AppContext, scope: Scope, request: ValidateRequest
+    service: AppContext, scope: Scope, request: PublishRequest
 ) -> tuple[list[ResolvedTarget], list[tuple[PublishWarning, ...]], PostHistory]:
     """Read targets and their history from one snapshot."""
+    if request.slot is not None:
+        request = slots.schedule(service, scope, request)
     targets = resolve(service, request, look_up(service, scope, request).rows)
     history = load_history(service, targets, request.scheduled_at)
     if should_refuse_duplicates(service, request):

@@ -53,18 +53,18 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inli
         raise rule_error("targets.required")
     if len(request.targets) > TARGETS_MAX:
         raise rule_error("targets.max")
-    if request.publish_now and request.scheduled_at is not None:
+    if (request.publish_now, request.scheduled_at is not None, request.slot is not None).count(True) > 1:
         raise rule_error("mode_conflict")
-    if request.publish_now is False and request.scheduled_at is None:
+    if request.publish_now is False and request.scheduled_at is None and request.slot is None:
         raise validation.build_schema_error(
             [
                 validation.build_issue(
                     "value_error", ["publishNow"], "Without scheduledAt it cannot be false", "true", "false"
                 )
             ],
-            "Leave `publishNow` out to publish now, or add `scheduledAt`.",
+            "Leave `publishNow` out to publish now, or add `scheduledAt` or `slot`.",
         )
-    if request.scheduled_at is not None:
+    if request.scheduled_at is not None or request.slot is not None:
         _check_scheduled(service, request)
     if request.profile_id is not None and scope.profile not in (None, request.profile_id):
         raise rule_error("profile.scope_mismatch")

@@ -124,9 +124,12 @@ class PublishRequest(RequestModel):
     media: Maybe[MediaList] = absent()
     """The media of targets without their own: items, or ids of uploaded files."""
     publish_now: Maybe[bool] = absent()
-    """Publish now, explicitly; excludes `scheduledAt`."""
+    """Publish now, explicitly; excludes `scheduledAt` and `slot`."""
     scheduled_at: Maybe[Instant] = absent()
     """When to publish: a date-time with a time zone, at least 1 second ahead. Default: now."""
+    slot: Maybe[Literal["next"]] = absent()
+    """In place of `scheduledAt`: the next free slot of the profile, at least a minute ahead. A slot is free while no
+    post of the profile is queued for its time."""
     first_comment: Maybe[FirstComment] = absent()
     """Immediate posts only."""
     profile_id: Maybe[Uuid] = absent()

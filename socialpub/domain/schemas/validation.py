@@ -23,6 +23,7 @@ from socialpub.domain.schemas.notifications import (
     TARGET_MODELS,
 )
 from socialpub.domain.schemas.posts import TARGETS_MAX, PublishRequest
+from socialpub.domain.schemas.slots import SLOT_TIME_PATTERN
 from socialpub.domain.schemas.webhooks import ENDPOINT_ID_PATTERN
 
 M = TypeVar("M", bound=BaseModel)
@@ -204,6 +205,7 @@ _PATTERN_TEXTS = {
     BOT_TOKEN_PATTERN: "a bot's token as BotFather gave it: a number, a colon, and 20 characters or more",
     CHAT_ID_PATTERN: "a chat's number, or the @name of a public channel",
     ENDPOINT_ID_PATTERN: "an endpoint's id: whe_ and 22 letters or digits",
+    SLOT_TIME_PATTERN: "a time of 24 hours, such as 09:30",
     CHANNEL_ID_PATTERN: "a channel's id: nch_ and 22 letters or digits",
 }
 

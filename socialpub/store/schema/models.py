@@ -93,6 +93,7 @@ class Profile(BaseModel):
     organization = reference_to(Organization, "organization")
     name = TextField()
     slug = TextField()
+    slots = TextField(null=True)  # JSON {zone, weekly}; null: none defined
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
     deleted_at = BigIntegerField(null=True)

@@ -69,6 +69,8 @@ BATCH_ERRORS = (
     "media.unknown",
     "not_found",
     "post.duplicate",
+    "slots.profile",
+    "slots.none",
 )
 WINDOW_ERRORS = ("not_found", "post.status", "post.scheduledAt.window")
 
@@ -88,6 +90,7 @@ DIFFERENT_REQUEST = {
     "text": TEXT,
     "media": [MEDIA_ID],
 }
+SLOT_REQUEST = {"targets": [{"platform": PLATFORM}], "text": TEXT, "slot": "next", "profileId": PROFILE_ID}
 RESCHEDULE_REQUEST = {"scheduledAt": "2026-12-02T09:30:00+01:00"}
 
 QUEUED: PostBody = {
@@ -161,15 +164,20 @@ PUBLISH = Operation(
     "Posts",
     "publishPosts",
     "Publish or schedule",
-    "Publishes one piece of content to 1 to 25 targets: at `scheduledAt` (202), or now (200). Preflight checks every "
-    "target first. One failure rejects the whole batch, and the error lists every failure of every target. After "
-    "that, each target has its own outcome in `results`. A target that is not finished when the wait ends has the "
-    "status `publishing` and continues: read it later at `Location`, and do not send the request again. If no target "
-    "has failed by then, the batch is `queued` (202). If the response to a request without an Idempotency-Key could "
-    "not be delivered, the same request with the same API key within 5 minutes gets the response to the first one, "
-    "with the warning `joined_undelivered_batch`.",
+    "Publishes one piece of content to 1 to 25 targets: at `scheduledAt` or in the next free `slot` (202), or now "
+    "(200). Preflight checks every target first. One failure rejects the whole batch, and the error lists every "
+    "failure of every target. After that, each target has its own outcome in `results`. A target that is not finished "
+    "when the wait ends has the status `publishing` and continues: read it later at `Location`, and do not send the "
+    "request again. If no target has failed by then, the batch is `queued` (202). If the response to a request "
+    "without an Idempotency-Key could not be delivered, the same request with the same API key within 5 minutes gets "
+    "the response to the first one, with the warning `joined_undelivered_batch`.",
     body=PublishRequest,
-    requests={"publish now": NOW_REQUEST, "schedule": LATER_REQUEST, "one target differs": DIFFERENT_REQUEST},
+    requests={
+        "publish now": NOW_REQUEST,
+        "schedule": LATER_REQUEST,
+        "next slot": SLOT_REQUEST,
+        "one target differs": DIFFERENT_REQUEST,
+    },
     answers={
         200: SuccessResponse(
             BatchBody,

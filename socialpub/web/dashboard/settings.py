@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from socialpub.base.errors import ApiError
+from socialpub.base.time_zones import list_zones
 from socialpub.domain.access import actions, authentication
 from socialpub.domain.identity import api_keys, dashboard_session, sessions, totp, users
 from socialpub.domain.identity.dashboard_session import DashboardSession
@@ -41,7 +42,7 @@ async def _own_page(call: RequestContext, problem: str = "", status: int = 200) 
             "sessions": [(each, user_agents.describe(each.agent)) for each in sessions.list_sessions(call.actor)],
         }
 
-    zones = [("", "Time zone of my browser"), *((name, name) for name in dashboard_session.list_zones())]
+    zones = [("", "Time zone of my browser"), *((name, name) for name in list_zones())]
     least = users.PASSWORD_MIN
     return await show(call, "settings/you.html", read, status=status, problem=problem, zones=zones, least=least)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from markupsafe import Markup, escape
 
 from socialpub.base.runtime import format_iso
+from socialpub.base.time_zones import load_zone
 
 TIME_UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"))
 _INSTANT = re.compile(r"(\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)")
@@ -24,18 +23,13 @@ Context = Mapping[str, Any]
 def to_local(instant: Instant, zone: str) -> datetime:
     """Return the time in a zone."""
     text = format_iso(instant) if isinstance(instant, int) else instant
-    return datetime.fromisoformat(text).astimezone(_load_zone(zone))
-
-
-@lru_cache(1024)
-def _load_zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+    return datetime.fromisoformat(text).astimezone(load_zone(zone))
 
 
 def parse_local(day: str, clock: str, zone: str) -> int | None:
     """Return the Unix milliseconds of a form's date and time in a zone, or None if invalid."""
     try:
-        return int(datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=_load_zone(zone)).timestamp() * 1000)
+        return int(datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=load_zone(zone)).timestamp() * 1000)
     except ValueError:
         return None
 

@@ -38,7 +38,7 @@ from socialpub.web.http.sanic_overrides import ServerResponse
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
-POST, GET, PATCH, DELETE = "POST", "GET", "PATCH", "DELETE"
+POST, GET, PATCH, PUT, DELETE = "POST", "GET", "PATCH", "PUT", "DELETE"
 QUERY_MAX = 100  # parameters
 Guard = Literal["key", "read", "session", "page", "open"]
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")

@@ -236,10 +236,10 @@ def _named(name: str, schema: Json) -> Json:
 
 
 def _require_tags(schema: Json) -> None:
-    """Require the properties with one possible value: they are tags of unions."""
+    """Require the properties whose one value is the default: they are tags of unions."""
     for name, value in schema["properties"].items():
-        if "const" in value:
-            value.pop("default", None)
+        if "const" in value and "default" in value:
+            del value["default"]
             if name not in schema.setdefault("required", []):
                 schema["required"].insert(0, name)
 

@@ -38,6 +38,7 @@ TAG_DESCRIPTIONS: dict[str, str] = {
     "Accounts": "The connected accounts that posts are published to.",
     "Media": "Images and videos of posts: uploaded once, used by id.",
     "Profiles": "Groups of accounts within an organization.",
+    "Slots": "Weekly times at which a profile publishes.",
     "API keys": "Create, list and revoke API keys. Only signed-in users can do this: a key cannot create keys.",
     "Catalogue": "Every platform, rule and error code of this server. No key is needed.",
     "Health": "For monitoring. No key is needed.",

@@ -12,11 +12,12 @@ from socialpub.web.api import (
     notifications,
     posts,
     profiles,
+    slots,
     webhooks,
 )
 from socialpub.web.api.accounts import check_platform
 from socialpub.web.http import request_body
-from socialpub.web.http.handler import DELETE, GET, PATCH, POST, Route
+from socialpub.web.http.handler import DELETE, GET, PATCH, POST, PUT, Route
 
 # fmt: off
 ROUTES: tuple[Route, ...] = (
@@ -66,6 +67,9 @@ ROUTES: tuple[Route, ...] = (
           operation=profiles.RENAME, roles=MANAGER_ROLES),
     Route(DELETE, "/v1/profiles/<profile_id:str>", profiles.delete, guard="session", scope="any", limit="writes",
           operation=profiles.DELETE, roles=MANAGER_ROLES, recent_password=True),
+    Route(GET, "/v1/slots", slots.read, guard="read", scope="posts:read", limit="reads", operation=slots.READ,
+          cancellable=True),
+    Route(PUT, "/v1/slots", slots.define, guard="key", scope="posts:write", limit="writes", operation=slots.DEFINE),
     Route(GET, "/v1/api-keys", keys.list_keys, guard="session", scope="any", limit="reads", operation=keys.LIST,
           roles=MANAGER_ROLES, cancellable=True),
     Route(POST, "/v1/api-keys", keys.mint, guard="session", scope="any", limit="writes", operation=keys.MINT,

@@ -85,12 +85,17 @@ def test_what_succeeds_is_what_the_document_says(
     judge(api.get("/v1/media"), status=200)
     judge(api.get(f"/v1/media/{media}"), status=200)
     judge(api.delete(f"/v1/media/{media}"), status=200)
+    judge(api.put("/v1/slots", json=SLOTS), status=200)
+    judge(api.get("/v1/slots"), status=200)
     webhooks(api, judge, lambda: api.publish(scheduled(alice, tomorrow())))
     notifications(api, judge)
     by_key = [route for route in API_ROUTES if route.guard != "session"]
     assert {
         (schema_name(route), status) for route in by_key for status in response_of(route).answers
     } - judge.seen == set()
+
+
+SLOTS = {"zone": "Europe/Berlin", "weekly": [{"day": "mon", "time": "09:30"}]}
 
 
 def webhooks(api: ApiClient, judge: ResponseJudge, happen: Callable[[], object]) -> None:

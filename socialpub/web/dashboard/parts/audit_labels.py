@@ -30,6 +30,7 @@ KINDS_BY_SEGMENT = {
     "webhook-deliveries": "webhooks",
     "notification-channels": "webhooks",
     "profiles": "settings",
+    "slots": "settings",
 }
 """Kinds of the API's actions, by the first part of the path."""
 
