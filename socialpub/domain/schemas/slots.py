@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -22,7 +22,7 @@ def _check_zone(name: str) -> str:
     return name
 
 
-class WeeklySlot(RequestModel):
+class Slot(RequestModel):
     """Slot of every week."""
 
     day: Day
@@ -32,7 +32,7 @@ class WeeklySlot(RequestModel):
     the slot is the first."""
 
 
-def _check_distinct(slots: list[WeeklySlot]) -> list[WeeklySlot]:
+def _check_distinct(slots: list[Slot]) -> list[Slot]:
     if len({(slot.day, slot.time) for slot in slots}) < len(slots):
         raise PydanticCustomError("unique_items", "Each day and time should occur only once")
     return slots
@@ -46,20 +46,22 @@ class SlotsRequest(RequestModel):
     zone: Annotated[str, StringConstraints(max_length=100), AfterValidator(_check_zone)]
     """The IANA name of the time zone of the slots."""
     weekly: Annotated[
-        list[WeeklySlot],
+        list[Slot],
         Field(max_length=SLOTS_MAX, json_schema_extra={"uniqueItems": True}),
         AfterValidator(_check_distinct),
     ]
     """The slots of every week; an empty list removes them."""
 
 
-class SlotBody(TypedDict):
-    """Slot of every week."""
+if TYPE_CHECKING:
 
-    day: Day
-    """Day of the week."""
-    time: str
-    """Local time."""
+    class SlotBody(TypedDict):
+        """Slot as stored and returned."""
+
+        day: Day
+        time: str
+else:
+    SlotBody = Slot  # one type in the OpenAPI document
 
 
 class ProfileSlotsBody(TypedDict):
