@@ -78,7 +78,8 @@ CREATE INDEX former_user_removed_at ON former_user (removed_at);
 CREATE TABLE api_key (
     id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
     profile TEXT REFERENCES profile (id), name TEXT NOT NULL, prefix TEXT NOT NULL, last4 TEXT NOT NULL,
-    digest TEXT NOT NULL, created_at INTEGER NOT NULL, last_used_at INTEGER, revoked_at INTEGER
+    digest TEXT NOT NULL, scopes TEXT, accounts TEXT, expires_at INTEGER, notice_days INTEGER,
+    created_at INTEGER NOT NULL, last_used_at INTEGER, revoked_at INTEGER
 );
 CREATE INDEX api_key_organization ON api_key (organization);
 CREATE UNIQUE INDEX api_key_digest ON api_key (digest);
@@ -185,7 +186,7 @@ CREATE INDEX event_error ON event (post) WHERE data IS NULL AND type IN (4, 5);
 
 CREATE TABLE webhook_endpoint (
     id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
-    profile TEXT REFERENCES profile (id), url TEXT NOT NULL, events TEXT NOT NULL, description TEXT,
+    profile TEXT REFERENCES profile (id), accounts TEXT, url TEXT NOT NULL, events TEXT NOT NULL, description TEXT,
     active INTEGER NOT NULL, secret TEXT NOT NULL, previous_secret TEXT, previous_until INTEGER,
     previous_accepted INTEGER NOT NULL, failing_since INTEGER, last_delivery_at INTEGER, last_failure_reason TEXT,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER
@@ -213,7 +214,7 @@ CREATE INDEX webhook_attempt_delivery ON webhook_attempt (delivery);
 
 CREATE TABLE notification_channel (
     id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
-    profile TEXT REFERENCES profile (id), kind TEXT NOT NULL, shown TEXT NOT NULL, events TEXT NOT NULL,
+    profile TEXT REFERENCES profile (id), accounts TEXT, kind TEXT NOT NULL, shown TEXT NOT NULL, events TEXT NOT NULL,
     description TEXT, active INTEGER NOT NULL, secret TEXT NOT NULL, failing_since INTEGER, last_delivery_at INTEGER,
     last_failure_reason TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, deleted_at INTEGER
 );

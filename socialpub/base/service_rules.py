@@ -217,6 +217,18 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         "Leave `profileId` out, or use a key of that profile.",
     ),
     ServiceRule(
+        "api_key.scope",
+        "unauthorized",
+        "The key lacks the scope that this operation needs.",
+        "Use a key that has the scope. The scopes of a key cannot be changed.",
+    ),
+    ServiceRule(
+        "api_key.expired",
+        "unauthenticated",
+        "The API key has expired.",
+        "Create a new key and use it instead.",
+    ),
+    ServiceRule(
         "session.proof",
         "unauthorized",
         "Confirm your password: you entered it more than ten minutes ago.",

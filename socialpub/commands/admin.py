@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -192,13 +193,19 @@ def key_create(options: CommandOptions) -> ActionBody:
     with open_database(options) as service:
         actor = make_actor(options, service)
         profile = options.profile and service.read(lambda: _profile_in(actor, options.profile)).result()
-        given = {"name": options.name} | ({"profileId": profile} if profile else {})
+        listed = [service.read(functools.partial(_account_in, actor, name)).result() for name in options.account]
+        limits = {"profileId": profile, "scopes": [*options.scope], "accounts": listed, "expiresAt": options.expires}
+        given = {"name": options.name} | {name: value for name, value in limits.items() if value}
         request = parse_object(KeyRequest, given)
         return actions.perform_sync(actor, api_keys.create, request, label="test" if options.test else "live")
 
 
 def _profile_in(actor: Actor, profile: str) -> str:
     return name_lookup.find_profile(actor.scope.organization, profile)["id"]
+
+
+def _account_in(actor: Actor, account: str) -> str:
+    return name_lookup.find_account(actor.scope.organization, account)["id"]
 
 
 def key_revoke(options: CommandOptions) -> ActionBody:

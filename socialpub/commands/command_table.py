@@ -9,6 +9,7 @@ from typing import get_args
 import click
 
 from socialpub import __version__
+from socialpub.base.key_scopes import ALL_SCOPES
 from socialpub.commands.click_types import (
     CliCommand,
     CommandGroup,
@@ -302,6 +303,9 @@ def _key_commands() -> Iterator[click.Command]:
         option("org", ONE_ORG),
         option("profile", "limit the key to this profile, by id or name"),
         option("name", default="command line"),
+        option("scope", "limit what the key may do; repeat for several", multiple=True, type=click.Choice(ALL_SCOPES)),
+        option("account", "limit the key to this account, by id or name; repeat for several", multiple=True),
+        option("expires", "when the key stops working", metavar="TIME"),
         flag("test", "label it as a test key; it works like a live key"),
         act="key create",
     )

@@ -68,6 +68,10 @@ class ApiKeyRow(TypedDict):
     prefix: str
     last4: str
     digest: str
+    scopes: str | None
+    accounts: str | None
+    expires_at: int | None
+    notice_days: int | None
     created_at: int
     last_used_at: int | None
     revoked_at: int | None
@@ -228,6 +232,7 @@ class WebhookEndpointRow(TypedDict):
     id: str
     organization: str
     profile: str | None
+    accounts: str | None
     url: str
     events: str
     description: str | None
@@ -248,6 +253,7 @@ class NotificationChannelRow(TypedDict):
     id: str
     organization: str
     profile: str | None
+    accounts: str | None
     kind: str
     shown: str
     events: str

@@ -14,6 +14,7 @@ from typing import Any
 
 from sanic import HTTPResponse
 
+from socialpub.base import key_scopes
 from socialpub.base.concurrency.admission import Pacer
 from socialpub.base.concurrency.fair_executor import ANONYMOUS_KEY, ShareKey
 from socialpub.base.errors import ApiError, rule_error
@@ -71,6 +72,7 @@ class RequestPipeline:
             current_requester.set(ShareKey("", scope.organization) if scope.organization else ANONYMOUS_KEY)
         if route.is_api:
             self._spend_rate(request, route, scope)
+            key_scopes.check(scope.scopes, route.scope)
         owner = scope.organization or ANONYMOUS_KEY.owner
         with await self.service.admission.requests.enter(owner) as permit:
             if route.is_api:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -442,6 +443,14 @@ class AppServer:
         home, profile, key = self.service.write(make).result()
         self.watch.secrets.add(key["key"])
         return Person(name, home, profile, key["key"], key["id"], self.api(key["key"]))
+
+    def limited(self, person: Person, **limits: Any) -> Person:
+        """The same person with another key: `limits` are fields of POST /v1/api-keys."""
+        request = KeyRequest.model_validate({"name": "limited"} | limits)
+        who = build_operator(self.service, "test").within(person.organization)
+        key = self.service.write(lambda tx: dict(api_keys.create(tx, who, request).body)).result()
+        self.watch.secrets.add(key["key"])
+        return dataclasses.replace(person, key=key["key"], key_id=key["id"], api=self.api(key["key"]))
 
     def connect_bluesky(self, person: Person, name: str = "bluesky") -> dict[str, Any]:
         """A real account at the simulator, with a session of its app password: what a login brings, without the four

@@ -144,8 +144,8 @@ def _add_authorization(action: GroupAction[W, T]) -> GroupAction[tuple[AppContex
 
 def check_scope(service: AppContext, scope: Scope) -> None:
     """Raise ApiError unless the scope is still authorized. Call in the transaction."""
-    if scope.key is not None and not authentication.key_is_valid(scope.key):
-        raise ApiError("unauthenticated")
+    if scope.key is not None:
+        authentication.check_key(service, scope.key)
     if scope.session is not None:
         _check_role(scope, authentication.find_role(scope.session, service.now_ms))
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.key_scopes import KeyScopeName
+from socialpub.base.runtime import format_iso
 from socialpub.base.security import crypto
 from socialpub.domain.context.app_context import AppContext
 from socialpub.store.engine import sql
@@ -19,7 +21,7 @@ KEY_LABELS = ("live", "test")
 
 @dataclass(frozen=True)
 class Scope:
-    """Authorization scope: one organization, and one profile if the key is bound to it."""
+    """Authorization scope: one organization, and what of it the key is limited to."""
 
     organization: str
     profile: str | None = None
@@ -29,12 +31,23 @@ class Scope:
     csrf: str | None = None
     session: str | None = None  # session id; None for a key or the operator
     needs: tuple[str, ...] = ()  # roles allowed; empty: every role
+    scopes: tuple[KeyScopeName, ...] | None = None  # of the key, as granted; None: every scope
+    accounts: frozenset[str] | None = None  # the accounts that the key may use; None: all
 
     def narrowed(self, profile: str | None) -> str | None:
         """Return the profile to filter by; None: all. Raises `not_found` for another profile's key."""
         if profile is not None and self.profile not in (None, profile):
             raise rule_error("api_key.profile_scope")
         return profile or self.profile
+
+    def has_account(self, account: str) -> bool:
+        """Return whether the key may use an account of its organization and profile."""
+        return self.accounts is None or account in self.accounts
+
+    @property
+    def account_list(self) -> str | None:
+        """The accounts as a sorted JSON list, for queries; None: all."""
+        return None if self.accounts is None else sql.dump_json(sorted(self.accounts))
 
 
 def list_key_prefixes(service: AppContext) -> tuple[str, ...]:
@@ -44,7 +57,7 @@ def list_key_prefixes(service: AppContext) -> tuple[str, ...]:
 
 
 async def authenticate_key(service: AppContext, presented: str) -> Scope:
-    """Return the scope of an API key. Raises ApiError `unauthenticated`.
+    """Return the scope of an API key. Raises ApiError `unauthenticated`, `api_key.expired`.
 
     The time of its use is stored at most once a minute.
     """
@@ -54,22 +67,43 @@ async def authenticate_key(service: AppContext, presented: str) -> Scope:
         row = await service.read_inline(lambda: _find_key(digest), to_identify=True)
     if row is None:
         raise ApiError("unauthenticated")
-    key, organization, profile, used = row
+    key, organization, profile, used, scopes, accounts, expires_at = row
+    _check_not_expired(service, expires_at)
     if used is None or service.now_ms - used > LAST_USED_INTERVAL_MS:
         now = service.now_ms
         service.write(lambda tx: sql.update(authentication.TOUCH_KEY, (now, key, now - LAST_USED_INTERVAL_MS)))
-    return Scope(organization, profile, key)
+    if scopes is None and accounts is None:
+        return Scope(organization, profile, key)
+    granted, listed = sql.load_optional_json(scopes), sql.load_optional_json(accounts)
+    return Scope(
+        organization,
+        profile,
+        key,
+        scopes=None if granted is None else tuple(granted),
+        accounts=None if listed is None else frozenset(listed),
+    )
 
 
-def _find_key(digest: str) -> tuple[str, str, str | None, int | None] | None:
-    """Look up a key by digest: id, organization, profile, time of last use."""
-    found: tuple[str, str, str | None, int | None] | None = sql.fetch_one(authentication.FIND_KEY_BY_DIGEST, (digest,))
+def _check_not_expired(service: AppContext, expires_at: int | None) -> None:
+    if expires_at is not None and expires_at <= service.now_ms:
+        raise rule_error("api_key.expired", f"The API key expired at {format_iso(expires_at)}.")
+
+
+_KeyColumns = tuple[str, str, str | None, int | None, str | None, str | None, int | None]
+"""Id, organization, profile, time of last use, scopes, accounts and expiry of a key."""
+
+
+def _find_key(digest: str) -> _KeyColumns | None:
+    found: _KeyColumns | None = sql.fetch_one(authentication.FIND_KEY_BY_DIGEST, (digest,))
     return found
 
 
-def key_is_valid(key: str) -> bool:
-    """Return whether a key id exists and is not revoked. Call in a transaction."""
-    return sql.fetch_one(authentication.IS_KEY_VALID, (key,)) is not None
+def check_key(service: AppContext, key: str) -> None:
+    """Raise ApiError `unauthenticated` unless the key is valid now. Call in a transaction."""
+    row = sql.fetch_one(authentication.FIND_KEY_EXPIRY, (key,))
+    if row is None:
+        raise ApiError("unauthenticated")
+    _check_not_expired(service, row[0])
 
 
 async def authenticate_session(service: AppContext, cookie: str) -> Scope:

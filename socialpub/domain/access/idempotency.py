@@ -58,6 +58,8 @@ def parse_key(scope: Scope, method: str, path: str, header: str | None, fingerpr
     if not _KEY.fullmatch(header):
         raise rule_error("idempotency_key.length")
     who = [scope.organization, scope.profile] if scope.user is None else [scope.organization, scope.user]
+    if scope.account_list is not None:  # a response may show other accounts
+        who.append(scope.account_list)
     scoped = json.dumps([*who, method, path, header])
     return IdempotencyKey(hashlib.sha256(scoped.encode()).hexdigest(), scope.organization, fingerprint)
 

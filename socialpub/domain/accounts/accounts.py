@@ -40,7 +40,8 @@ LOG_INTERVAL = 5000
 
 def list_rows(scope: Scope, profile: str | None = None) -> list[AccountRow]:
     """List the connected accounts of the scope (and profile), oldest first."""
-    return _list_connected(scope.organization, scope.profile if profile is None else profile)
+    rows = _list_connected(scope.organization, scope.profile if profile is None else profile)
+    return rows if scope.accounts is None else [row for row in rows if row["id"] in scope.accounts]
 
 
 def _list_connected(organization: str | None, profile: str | None) -> list[AccountRow]:
@@ -92,10 +93,18 @@ def find_including_disconnected(scope: Scope, account: str) -> AccountRow:
     query = Account.select().where(Account.id == account, Account.organization == scope.organization)
     if scope.profile:
         query = query.where(Account.profile == scope.profile)
-    row: AccountRow | None = query.dicts().first()
+    row: AccountRow | None = query.dicts().first() if scope.has_account(account) else None
     if row is None:
         raise _build_not_found()
     return row
+
+
+def list_listed(scope: Scope) -> list[AccountRow]:
+    """List the accounts that a key is limited to, in its profile, even if disconnected."""
+    query = Account.select().where(Account.organization == scope.organization, Account.id.in_(scope.accounts))
+    if scope.profile:
+        query = query.where(Account.profile == scope.profile)
+    return list(query.dicts())
 
 
 def _build_not_found() -> ApiError:

@@ -21,6 +21,7 @@ from socialpub.domain.background.publishing_gate import PublishingGate
 from socialpub.domain.background.retention import HistoryRetention
 from socialpub.domain.backups.scheduled_backups import BACKUP_RETRY_SECONDS, ScheduledBackups
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.identity import key_expiry
 from socialpub.domain.media import library
 from socialpub.domain.posts import batches
 from socialpub.domain.server import instance
@@ -77,6 +78,8 @@ class PeriodicTasks:
         )
         notices = IntervalSchedule(api_versions.CHECK_SECONDS, FIRST_SECONDS)
         add("tell_versions", self._unless_paused(notices), lambda: api_versions.notify_due(service))
+        keys = IntervalSchedule(key_expiry.CHECK_SECONDS, FIRST_SECONDS)
+        add("tell_keys", self._unless_paused(keys), lambda: key_expiry.notify_due(service))
         if service.runtime.settings.publishing.version_checks:
             checks = IntervalSchedule(version_checks.CHECK_SECONDS, version_checks.FIRST_CHECK_SECONDS)
             add(

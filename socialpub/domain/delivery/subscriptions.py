@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from peewee import SQL
+
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.schemas.notifications import ChannelChange
 from socialpub.domain.schemas.webhooks import EndpointChange
+from socialpub.store.queries.webhooks import select_within
 from socialpub.store.schema.models import NotificationChannel, WebhookEndpoint
 
 SubscriptionModel = type[WebhookEndpoint] | type[NotificationChannel]
@@ -16,7 +19,11 @@ SubscriptionModel = type[WebhookEndpoint] | type[NotificationChannel]
 def scope_filter(model: SubscriptionModel, scope: Scope) -> Any:
     """Select the rows of the scope that are not deleted."""
     here = _organization_filter(model, scope)
-    return here if scope.profile is None else here & (model.profile == scope.profile)
+    if scope.profile is not None:
+        here &= model.profile == scope.profile
+    if scope.accounts is not None:
+        here &= SQL(select_within("?"), (scope.account_list,))
+    return here
 
 
 def count(model: SubscriptionModel, scope: Scope) -> int:

@@ -33,6 +33,7 @@ EVENTS: dict[str, str] = {
     "billing.payment_failed": "A payment failed.",
     "billing.delinquent": "The subscription is past due and was downgraded to free.",
     "billing.recovered": "A failed payment was recovered.",
+    "key.expiring": "An API key expires soon: sent 7 days and 1 day ahead.",
     "webhook.disabled": "A webhook endpoint was turned off: it answered 410, or every delivery failed for 5 days.",
 }
 """Every event type and when it is sent. The list is canonical: adding is non-breaking, removing is breaking."""
@@ -149,8 +150,9 @@ class EmittedEvent(NamedTuple):
     data: Mapping[str, object]
 
 
-EventReceiver = tuple[str, str | None, str, int]
-"""Receiver of events: id, profile (None: all), JSON list of types, and whether it is a notification channel."""
+EventReceiver = tuple[str, str | None, str | None, str, int]
+"""Receiver of events: id, profile and JSON list of accounts (None: all), JSON list of types, and whether it is a
+notification channel."""
 
 
 def fan_out(
@@ -158,11 +160,11 @@ def fan_out(
 ) -> None:
     """Insert deliveries: endpoints get each event, channels one message per cause."""
     endpoints, channels = [], []
-    for receiver, profile, types, is_channel in receivers:
+    for receiver, profile, accounts, types, is_channel in receivers:
         if is_channel:
-            channels.append(notification_queue.ChannelSubscription(receiver, organization, profile, types))
+            channels.append(notification_queue.ChannelSubscription(receiver, organization, profile, accounts, types))
         else:
-            endpoints.append((receiver, profile, json.loads(types)))
+            endpoints.append((receiver, profile, accounts, json.loads(types)))
     to_wake = _insert_deliveries(service, tx, organization, endpoints, emitted) if endpoints else set()
     if channels:
         to_wake |= notification_queue.enqueue(
@@ -179,14 +181,15 @@ def _insert_deliveries(
     service: AppContext,
     tx: Tx,
     organization: str,
-    endpoints: Sequence[tuple[str, str | None, list[str]]],
+    endpoints: Sequence[tuple[str, str | None, str | None, list[str]]],
     emitted: Sequence[EmittedEvent],
 ) -> set[str]:
     """Insert the deliveries to the endpoints that want the events; return these endpoints."""
     rows: list[tuple[str | int | None, ...]] = []
-    for endpoint, profile, chosen in endpoints:
+    for endpoint, profile, accounts, chosen in endpoints:
         for event in emitted:
-            if profile in (None, event.profile) and (not chosen or event.type in chosen):
+            is_wanted = profile in (None, event.profile) and (not chosen or event.type in chosen)
+            if is_wanted and notification_queue.is_of_accounts(accounts, event.data):
                 delivery = service.runtime.ids.prefixed("whd_")
                 columns = (endpoint, organization, event.profile, event.number, event.type, event.post)
                 rows.append((delivery, *columns, service.now_ms))

@@ -18,7 +18,9 @@ from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import notifications as statements
 
-DEFAULT_TYPES = ("post.failed", "post.rejected", "token.expiring", "token.revoked", "webhook.disabled", PAUSED_TYPE)
+DEFAULT_TYPES = (
+    "post.failed", "post.rejected", "token.expiring", "token.revoked", "key.expiring", "webhook.disabled", PAUSED_TYPE,
+)  # fmt: skip
 """Types of a channel that names none: those that need a person."""
 WINDOW_MAX_MS = 24 * 3600 * 1000
 
@@ -29,11 +31,18 @@ class ChannelSubscription(NamedTuple):
     id: str
     organization: str
     profile: str | None
+    accounts: str | None
     types: str
 
-    def wants(self, type_: str, profile: str | None) -> bool:
-        """Return whether the channel wants this type, in this profile (None: organization)."""
-        return self.profile in (None, profile) and type_ in (json.loads(self.types) or DEFAULT_TYPES)
+    def wants(self, event: NotificationInput) -> bool:
+        """Return whether the channel wants this event, by type, profile and account."""
+        is_chosen = event.type in (json.loads(self.types) or DEFAULT_TYPES)
+        return is_chosen and self.profile in (None, event.profile) and is_of_accounts(self.accounts, event.data)
+
+
+def is_of_accounts(accounts: str | None, data: Mapping[str, object]) -> bool:
+    """Return whether an event is of one of the accounts (JSON; None: all), or of no account."""
+    return accounts is None or "accountId" not in data or data["accountId"] in json.loads(accounts)
 
 
 class NotificationInput(NamedTuple):
@@ -74,7 +83,7 @@ def enqueue(
     """Enqueue notifications in the caller's transaction; return the channels with a new row."""
     to_wake = set()
     for one in inputs:
-        wanting = [channel for channel in channels if channel.wants(one.type, one.profile)]
+        wanting = [channel for channel in channels if channel.wants(one)]
         cause = find_cause(one.type, one.data) if wanting else None
         if cause is not None:
             to_wake |= {channel.id for channel in wanting if _enqueue_one(service, tx, channel, one, cause)}
@@ -116,13 +125,16 @@ def _enqueue_one(
 # --- Causes --------------------------------------------------------------------------------------------------------
 
 
+_COMMON_FIELDS = ("batchId", "accountId", "keyId", "endpointId", "platform", "reason")
+
+
 def find_cause(type_: str, data: Mapping[str, Any]) -> str | None:
     """Return the cause that an event shares with others; None for a failure that is retried."""
     if type_ in ("post.failed", "post.rejected"):
         return None if data.get("willRetry") else _find_failure_cause(data)
     if type_ == "token.revoked":
         return _format_account_cause(data)
-    common = next((name for name in ("batchId", "accountId", "endpointId", "platform", "reason") if name in data), None)
+    common = next((name for name in _COMMON_FIELDS if name in data), None)
     return f"{type_} {data[common]}" if common else type_
 
 

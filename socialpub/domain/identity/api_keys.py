@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from typing_extensions import TypedDict
 
+from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.base.security import crypto
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.access.authentication import KEY_LABELS, Scope, list_key_prefixes
+from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyBody, KeyRequest, MintedKeyBody, RevokedKeyBody
 from socialpub.store.database import Tx
+from socialpub.store.engine import sql
 from socialpub.store.rows import ApiKeyRow
 from socialpub.store.schema.models import ApiKey
 
@@ -20,9 +26,10 @@ from socialpub.store.schema.models import ApiKey
 def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> ActionResult:
     """Create a key; the body shows the secret as `key`. `label` picks the default prefix."""
     organization, service = who.scope.organization, who.service
-    prefix = _choose_prefix(service, request.prefix, label)
+    prefix = _check_request(service, request, label)
     profiles.check_organization(organization)
     profiles.check_profile(Scope(organization), request.profile_id)
+    _check_accounts(Scope(organization, request.profile_id), request.accounts or ())
     key = crypto.generate_api_key(prefix, service.runtime.entropy)
     row: ApiKeyColumns = {
         "id": service.runtime.ids.uuid(),
@@ -30,6 +37,9 @@ def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) 
         "prefix": prefix,
         "last4": key[-4:],
         "profile": request.profile_id,
+        "scopes": sql.dump_json(key_scopes.list_granted(request.scopes)) if request.scopes else None,
+        "accounts": sql.dump_json(sorted(set(request.accounts))) if request.accounts else None,
+        "expires_at": request.expires_at,
         "created_at": service.now_ms,
         "last_used_at": None,
         "revoked_at": None,
@@ -39,12 +49,28 @@ def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) 
     return ActionResult(minted, 201, secret=True)
 
 
-def _choose_prefix(service: AppContext, wanted: str | None, label: str) -> str:
-    """Return the key's prefix. Raises ApiError for a prefix this server does not use."""
-    known = dict(zip(KEY_LABELS, list_key_prefixes(service), strict=True))
-    if wanted is not None and wanted not in known.values():
-        raise ApiError("validation_failed", f"A prefix is one of {', '.join(known.values())}.", rule="prefix")
-    return known[label] if wanted is None else wanted
+def _check_request(service: AppContext, request: KeyRequest, label: str) -> str:
+    """Return the key's prefix.
+
+    Raises ApiError for a prefix this server does not use, and for an expiry in the past.
+    """
+    known, issues = dict(zip(KEY_LABELS, list_key_prefixes(service), strict=True)), []
+    if request.prefix is not None and request.prefix not in known.values():
+        words = " or ".join(known.values())
+        issues.append(validation.build_issue("prefix", ["prefix"], f"A prefix is {words}", words, request.prefix))
+    if request.expires_at is not None and request.expires_at <= service.now_ms:
+        problem = ("too_early", ["expiresAt"], "Must be in the future", "a later date-time")
+        issues.append(validation.build_issue(*problem, str(format_iso(request.expires_at))))
+    if issues:
+        raise validation.build_schema_error(issues)
+    return known[label] if request.prefix is None else request.prefix
+
+
+def _check_accounts(scope: Scope, ids: Sequence[str]) -> None:
+    """Raise ApiError `not_found`, which names them, for accounts that the scope does not have."""
+    if unknown := set(ids).difference(row["id"] for row in accounts.list_rows(scope)) if ids else ():
+        named = ", ".join(sorted(unknown))
+        raise ApiError("not_found", f"There is no account with one of these ids in the scope of the key: {named}.")
 
 
 def revoke(tx: Tx, who: Actor, key: str) -> RevokedKeyBody:
@@ -73,6 +99,9 @@ class ApiKeyColumns(TypedDict):
     prefix: str
     last4: str
     profile: str | None
+    scopes: str | None
+    accounts: str | None
+    expires_at: int | None
     created_at: int
     last_used_at: int | None
     revoked_at: int | None
@@ -85,6 +114,9 @@ def to_body(row: ApiKeyColumns) -> KeyBody:
         "prefix": row["prefix"],
         "last4": row["last4"],
         "profileId": row["profile"],
+        "scopes": key_scopes.list_granted(sql.load_optional_json(row["scopes"])),
+        "accounts": sql.load_optional_json(row["accounts"]),
+        "expiresAt": format_iso(row["expires_at"]),
         "createdAt": format_iso(row["created_at"]),
         "lastUsedAt": format_iso(row["last_used_at"]),
         "revokedAt": format_iso(row["revoked_at"]),

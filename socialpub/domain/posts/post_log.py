@@ -71,7 +71,7 @@ def find(scope: Scope, post: str) -> PostRow:
     if scope.profile:
         query = query.where(Post.profile == scope.profile)
     row: PostRow | None = query.dicts().first()
-    if row is None:
+    if row is None or not scope.has_account(row["account"]):
         raise _not_found()
     return row
 
@@ -88,7 +88,8 @@ def load_body(scope: Scope, post: str) -> PostBody:
 
 def load_detail(scope: Scope, post: str) -> bytes:
     """Build the JSON of a post with comment and attempts (`PostDetail`). Raises `not_found`."""
-    found: str | None = sql.fetch_value(post_json.FIND_DETAIL, (post, scope.organization, scope.profile))
+    wanted = (post, scope.organization, scope.profile, scope.account_list)
+    found: str | None = sql.fetch_value(post_json.FIND_DETAIL, wanted)
     if found is None:
         raise _not_found()
     return found.encode()
@@ -111,9 +112,10 @@ def build_cursor(service: AppContext, scope: Scope, query: PostsQuery, last: tup
     return cursors.encode(service, listing, scope.organization, last[0], str(last[1]))
 
 
-def is_small(query: PostsQuery) -> bool:
+def is_small(scope: Scope, query: PostsQuery) -> bool:
     """Return whether the page is short and read straight from an index: no thread is needed."""
-    return query.limit <= SMALL_LIMIT and not (query.model_fields_set & FILTER_PARAMETERS)
+    is_filtered = scope.accounts is not None or query.model_fields_set & FILTER_PARAMETERS
+    return query.limit <= SMALL_LIMIT and not is_filtered
 
 
 PageJson = tuple[str, tuple[int, int] | None]
@@ -150,16 +152,17 @@ def find_hits(wanted: PostFilter, query: PostsQuery, count: int) -> Sequence[Sea
 
 def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFilter:
     """Build the filter from the query and the scope."""
-    profile = scope.narrowed(query.profile_id)
+    narrowed = replace(scope, profile=scope.narrowed(query.profile_id))
     profiles.check_profile(scope, query.profile_id)
-    account = (
-        accounts.find_including_disconnected(replace(scope, profile=profile), query.account_id)
-        if query.account_id
-        else None
-    )
+    profile, of_accounts = narrowed.profile, None
+    if query.account_id:
+        account = accounts.find_including_disconnected(narrowed, query.account_id)
+        profile, of_accounts = account["profile"], [account]
+    elif scope.accounts is not None:
+        of_accounts = accounts.list_listed(narrowed)
     return PostFilter(
         scope.organization,
-        account["profile"] if account else profile,
+        profile,
         query.batch_id,
         query.platform or (),
         query.status or (),
@@ -167,7 +170,7 @@ def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFi
         None if query.q is None else casefold.fold(query.q),
         query.after,
         _find_upper_bound(service, scope, query),
-        AccountFilter(account["id"], account["platform"]) if account else None,
+        None if of_accounts is None else [AccountFilter(row["id"], row["platform"]) for row in of_accounts],
         _build_schedule(service, scope, query),
     )
 

@@ -36,13 +36,13 @@ class PostFilter:
     text: str | None = None  # folded
     after: int | None = None
     below: tuple[int, int] | None = None  # (time, post number)
-    account: AccountFilter | None = None  # of that profile
+    accounts: Sequence[AccountFilter] | None = None  # of that profile; None: all
     schedule: ScheduleRange | None = None  # None: immediate posts too
 
     @property
     def is_plain(self) -> bool:
         """True if nothing between the bounds is filtered out."""
-        narrowings = (self.batch, self.text, self.account, self.schedule)
+        narrowings = (self.batch, self.text, self.accounts, self.schedule)
         return all(value is None for value in narrowings) and not _effective_filters(self)
 
     @property
@@ -53,7 +53,13 @@ class PostFilter:
         """
         if self.text is not None and (not self.text or "\0" in self.text):
             return True
-        return bool(self.account and self.platforms and self.account.platform not in self.platforms)
+        return self.accounts is not None and not self.matching_accounts
+
+    @property
+    def matching_accounts(self) -> list[AccountFilter]:
+        """Those of `accounts` on a wanted platform."""
+        wanted = self.platforms or platforms.PLATFORMS
+        return [account for account in self.accounts or () if account.platform in wanted]
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ def _fetch(statement: str, values: tuple[Any, ...], count: int) -> list[SearchHi
 
 def _has_few(wanted: PostFilter) -> bool:
     """Return whether account, status and error code leave few enough posts to scan each."""
-    if not wanted.account and not wanted.statuses and not wanted.error_codes:
+    if wanted.accounts is None and not wanted.statuses and not wanted.error_codes:
         return False  # all other filters are in the search index
     # Counting only from an index includes rows that other filters would exclude.
     return has_few(_build_statements(replace(wanted, text=None, schedule=None), "1"))
@@ -146,10 +152,15 @@ def _build_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
         )
         return
     dimensions = _probe_dimensions(wanted)
-    owner = [*_owner_condition(wanted), *_account_condition(wanted)] if dimensions else [*_narrowest_condition(wanted)]
+    rest = [*_bound_conditions(wanted), *_text_condition(wanted)]
+    if not dimensions:  # each account has its own index
+        for owner in _narrowest_conditions(wanted):
+            yield match_all([owner, *rest])
+        return
+    owners = [*_owner_condition(wanted), *_account_condition(wanted)]
     for values in itertools.product(*dimensions.values()):
         equal = [match_any(f"post.{name}", [value]) for name, value in zip(dimensions, values, strict=True)]
-        yield match_all([*owner, *equal, *_bound_conditions(wanted), *_text_condition(wanted)])
+        yield match_all([*owners, *equal, *rest])
 
 
 def _probe_dimensions(wanted: PostFilter) -> dict[str, Sequence[str]]:
@@ -157,7 +168,7 @@ def _probe_dimensions(wanted: PostFilter) -> dict[str, Sequence[str]]:
     if not _effective_filters(wanted):
         return {}
     codes = {"error_code": wanted.error_codes} if wanted.error_codes else {}
-    of_platform = (wanted.account.platform,) if wanted.account else wanted.platforms
+    of_platform = tuple(account.platform for account in wanted.matching_accounts) or wanted.platforms
     others = {"status": wanted.statuses or _STATUSES, "platform": of_platform or tuple(platforms.PLATFORMS)}
     return {name: tuple(dict.fromkeys(values)) for name, values in (codes | others).items()}
 
@@ -169,7 +180,10 @@ def _scan_log(wanted: PostFilter, count: int) -> list[SearchHit]:
     """Scan down the log in storage order, which is faster than probes."""
     # An expression keeps SQLite from using an index of the column.
     unhelped = [match_any(f"post.{name} || ''", values) for name, values in _effective_filters(wanted).items()]
-    where = match_all([*_narrowest_condition(wanted), *unhelped, *_bound_conditions(wanted), *_text_condition(wanted)])
+    owners = [*_narrowest_conditions(wanted)]
+    if len(owners) > 1:  # several accounts, each with its own index
+        owners = [*_owner_condition(wanted), *_account_condition(wanted)]
+    where = match_all([*owners, *unhelped, *_bound_conditions(wanted), *_text_condition(wanted)])
     return _fetch(f"SELECT {HIT_COLUMNS} FROM post WHERE {where.sql}", where.values, count)
 
 
@@ -179,7 +193,7 @@ def _search_index(wanted: PostFilter, fold: str, count: int) -> list[SearchHit]:
         fold,
         wanted.organization,
         wanted.profile,
-        (wanted.account.platform,) if wanted.account else chosen.get("platform", ()),
+        tuple({account.platform for account in wanted.matching_accounts}) or chosen.get("platform", ()),
         chosen.get("status", ()),
         chosen.get("error_code", ()),
         after=wanted.after,
@@ -202,7 +216,7 @@ def _filter_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
 def _effective_filters(wanted: PostFilter) -> dict[str, Sequence[str]]:
     """Return the value filters that exclude something."""
     everything = {"platform": set(platforms.PLATFORMS), "status": set(_STATUSES), "error_code": None}
-    of_platform = () if wanted.account else wanted.platforms
+    of_platform = () if wanted.accounts is not None else wanted.platforms
     chosen = {"platform": of_platform, "status": wanted.statuses, "error_code": wanted.error_codes}
     return {name: values for name, values in chosen.items() if values and set(values) != everything[name]}
 
@@ -215,18 +229,19 @@ def _owner_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
         yield in_scope("profile", wanted.profile)
 
 
-def _narrowest_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
-    """Yield the account condition alone if there is one: it has its own index."""
-    if wanted.account is None:
+def _narrowest_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Yield the condition of each account, or the one of the owner: each has an index."""
+    if wanted.accounts is None:
         yield from _owner_condition(wanted)
     else:
-        yield in_scope("account", wanted.account.id)
+        yield from (in_scope("account", account.id) for account in wanted.matching_accounts)
 
 
 def _account_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
-    """Check the account on the row (`+`): the other filters narrow more."""
-    if wanted.account is not None:
-        yield in_scope("account", wanted.account.id, use_index=False)
+    """Check the accounts on the row (`+`): the other filters narrow more."""
+    if wanted.accounts is not None:
+        ids = match_any("id", [account.id for account in wanted.matching_accounts])
+        yield SqlCondition(f"+post.account IN (SELECT number FROM account WHERE {ids.sql})", ids.values)
 
 
 def _bound_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:

@@ -94,8 +94,8 @@ def _build_probes(wanted: PostFilter, *rest: SqlCondition) -> Iterator[SqlCondit
 
 def list_accounts(wanted: PostFilter) -> list[str]:
     """List the accounts that match the filter, including disconnected ones."""
-    if wanted.account is not None:
-        return [wanted.account.id]
+    if wanted.accounts is not None:
+        return [account.id for account in wanted.matching_accounts]
     query = Account.select(Account.id).where(Account.organization == wanted.organization)
     if wanted.profile is not None:
         query = query.where(Account.profile == wanted.profile)

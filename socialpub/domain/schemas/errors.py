@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import TypeAliasType, TypedDict
 
 from socialpub.base.errors import ApiError, doc_url, rule_url
+from socialpub.base.key_scopes import KeyScopeName
 from socialpub.domain.schemas.common import DateTime, ErrorCode, PlatformName, cast_present, without_none
 from socialpub.platforms.contract import PublishWarning
 
@@ -85,12 +86,22 @@ class UpstreamAnswer(TypedDict):
     """The media address that was fetched."""
 
 
+class MissingScope(TypedDict):
+    """Scope that the operation needs, and those of the API key."""
+
+    needed: KeyScopeName
+    """The scope that the operation needs."""
+    has: list[KeyScopeName]
+    """The scopes of the key, without those that they contain."""
+
+
 PLATFORM_RESPONSES: dict[str, Any] = {
     "validation_failed": list[ValidationIssue],
     "preflight_failed": list[PreflightFailure],
     "target.account.ambiguous": AccountCandidates,
     "post.duplicate": list[RepeatedText],
     "billing.posts.monthly_cap": QuotaUse,
+    "api_key.scope": MissingScope,
 }
 """Type of `platformResponse` by rule, otherwise by code; for other errors, the platform's response."""
 
@@ -102,8 +113,9 @@ PlatformResponse = TypeAliasType(
             description="What is known beyond the code. Its type follows from `rule`, else `code`: a list of "
             "`ValidationIssue` for `validation_failed`, a list of `PreflightFailure` for `preflight_failed` of a "
             "request, a list of `RepeatedText` for `post.duplicate`, `AccountCandidates` for "
-            "`target.account.ambiguous`, `QuotaUse` for `billing.posts.monthly_cap`; for a platform's refusal an "
-            "`UpstreamAnswer` or the platform's own JSON. It is of no single type, and for people and logs otherwise."
+            "`target.account.ambiguous`, `QuotaUse` for `billing.posts.monthly_cap`, `MissingScope` for "
+            "`api_key.scope`; for a platform's refusal an `UpstreamAnswer` or the platform's own JSON. It is of no "
+            "single type, and for people and logs otherwise."
         ),
     ],
 )

@@ -134,6 +134,20 @@ class VersionDeprecated(TypedDict):
     sunsetAt: str | None
 
 
+class KeyExpiring(TypedDict):
+    """API key that expires soon: create a new one and use it instead."""
+
+    keyId: str
+    """The id of the API key: not the key itself."""
+    name: str
+    prefix: str
+    last4: str
+    profileId: str | None
+    """The profile that the key is bound to; null: the whole organization."""
+    expiresAt: DateTime
+    daysUntilExpiry: int
+
+
 class WebhookDisabled(TypedDict):
     """Webhook endpoint disabled: it receives nothing until you enable it again."""
 
@@ -239,6 +253,7 @@ EVENT_DATA: dict[str, Any] = {
     "billing.delinquent": Delinquent,
     "billing.recovered": Recovered,
     "webhook.disabled": WebhookDisabled,
+    "key.expiring": KeyExpiring,
 }
 """Type of `data` for each type of `core.events.EVENTS`."""
 

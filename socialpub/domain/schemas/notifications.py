@@ -117,7 +117,7 @@ class ChannelRequest(RequestModel):
     """The target of the messages."""
     events: Maybe[NoticeTypes] = absent()
     """The event types to send. Absent or empty: `post.failed`, `post.rejected`, `token.expiring`, `token.revoked`,
-    `webhook.disabled` and `publishing.paused`. A `post.failed` that will be retried is not sent."""
+    `key.expiring`, `webhook.disabled` and `publishing.paused`. A `post.failed` that will be retried is not sent."""
     description: Description | None = absent()
     """The purpose of the channel, in your own words."""
 
@@ -147,6 +147,9 @@ class ChannelBody(TypedDict):
     """False: nothing is sent. A channel is disabled after every message has failed for 5 days."""
     profileId: str | None
     """The profile whose events are sent; null: the whole organization's."""
+    accounts: list[str] | None
+    """The accounts that the API key which created it is limited to: their events are sent, and those of no account.
+    Null: the events of every account."""
     lastDeliveryAt: DateTime | None
     """The time of the last successful delivery."""
     lastFailureReason: str | None

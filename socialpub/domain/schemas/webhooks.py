@@ -70,6 +70,9 @@ class EndpointBody(TypedDict):
     410 response (event `webhook.disabled`)."""
     profileId: str | None
     """The profile whose events are sent; null: the whole organization's."""
+    accounts: list[str] | None
+    """The accounts that the API key which created it is limited to: their events are sent, and those of no account.
+    Null: the events of every account."""
     lastDeliveryAt: DateTime | None
     """The time of the last successful delivery."""
     lastFailureReason: str | None

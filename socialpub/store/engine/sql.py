@@ -80,3 +80,8 @@ def update_all(changes: BulkUpdate, values: Sequence[SqlRow], shared: SqlRow = (
 def dump_json(rows: Any) -> str:
     """Return rows as JSON, the parameter of a statement that reads `json_each(?)`."""
     return orjson.dumps(rows).decode()
+
+
+def load_optional_json(text: str | None) -> Any:
+    """Return the value of a JSON column that may be null."""
+    return None if text is None else load_json(text)

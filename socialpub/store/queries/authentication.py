@@ -4,9 +4,10 @@ FIND_OWNER = "SELECT epoch, beat, key_id FROM instance WHERE id = 1"
 FIND_MASTER_KEY_ID = "SELECT key_id FROM instance WHERE id = 1"
 
 FIND_KEY_BY_DIGEST = """
-    SELECT id, organization, profile, last_used_at FROM api_key WHERE digest = ? AND revoked_at IS NULL
+    SELECT id, organization, profile, last_used_at, scopes, accounts, expires_at FROM api_key
+    WHERE digest = ? AND revoked_at IS NULL
 """
-IS_KEY_VALID = "SELECT 1 FROM api_key WHERE id = ? AND revoked_at IS NULL"
+FIND_KEY_EXPIRY = "SELECT expires_at FROM api_key WHERE id = ? AND revoked_at IS NULL"
 # The last value is a time: not updated if the last recorded use is later.
 TOUCH_KEY = """
     UPDATE api_key SET last_used_at = ?1 WHERE id = ?2 AND (last_used_at IS NULL OR last_used_at <= ?3)

@@ -23,6 +23,7 @@ TYPE_NUMBERS = {
     "billing.delinquent": 17,
     "billing.recovered": 18,
     "webhook.disabled": 19,
+    "key.expiring": 20,
 }
 """The number of each type in the rows; a new type gets the next one."""
 TYPE_NAMES = {number: type_ for type_, number in TYPE_NUMBERS.items()}
@@ -91,22 +92,30 @@ FIND_PAGE_REACH = f"""
     )
 """
 
-# Optionally of one profile, and of the types (numbers) in a JSON list; [] means all.
+
+def _select_of_accounts(accounts: str) -> str:
+    """Return the condition that an event is of an account in a JSON list, or of none."""
+    account = f"coalesce({select_column('post', 'account')}, event.data ->> 'accountId')"
+    return f"({accounts} IS NULL OR {account} IS NULL OR {account} IN (SELECT value FROM json_each({accounts})))"
+
+
+# Optionally of one profile, of the types (numbers) in a JSON list ([] means all), and of accounts.
 PAGE = f"""
     SELECT event.number, event.type, {FULL_DATA}, event.created_at
     FROM event LEFT JOIN post ON post.number = event.post
     WHERE event.number > ?1 AND event.number <= ?2 AND event.organization = {select_number("organization", "?3")}
         AND (?4 IS NULL OR coalesce(event.profile, {select_column("post", "profile")}) = ?4)
         AND (?5 = '[]' OR event.type IN (SELECT value FROM json_each(?5)))
-    ORDER BY event.number LIMIT ?6
+        AND {_select_of_accounts("?6")}
+    ORDER BY event.number LIMIT ?7
 """
 
-# ?1 organization, ?2 profile or null, ?3 number and ?4 time of the event.
+# ?1 organization, ?2 profile or null, ?3 number and ?4 time of the event, ?5 accounts or null.
 FIND_NUMBER = f"""
     SELECT event.number FROM event LEFT JOIN post ON post.number = event.post
     WHERE event.organization = {select_number("organization", "?1")}
         AND (?2 IS NULL OR coalesce(event.profile, {select_column("post", "profile")}) = ?2)
-        AND event.number = ?3 AND event.created_at = ?4
+        AND event.number = ?3 AND event.created_at = ?4 AND {_select_of_accounts("?5")}
 """
 
 FIND_NEWEST = (

@@ -1,5 +1,7 @@
 """Notifications as an outbox, one per cause and window of time."""
 
+from socialpub.store.queries.webhooks import select_within
+
 # The latest notification of a cause on a channel: further events may join it.
 FIND_NEWEST = """
     SELECT number, status, attempts, next_attempt_at, follows, window_ms, ends_at FROM notification
@@ -14,7 +16,7 @@ INSERT = """
 
 # The channels for notifications that concern every organization.
 FIND_ALL_CHANNELS = """
-    SELECT id, organization, profile, events FROM notification_channel WHERE active AND deleted_at IS NULL
+    SELECT id, organization, profile, accounts, events FROM notification_channel WHERE active AND deleted_at IS NULL
 """
 
 FIND_CHANNEL = """
@@ -62,7 +64,7 @@ FIND_PAGE_REACH = """
         WHERE organization = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3
     )
 """
-PAGE = """
+PAGE = f"""
     SELECT n.number, n.id, n.channel, n.type, n.data, n.count, n.follows, n.status, n.attempts, n.next_attempt_at,
         n.last_status_code, n.last_error, n.created_at, n.updated_at, coalesce(a.display_name, a.platform_account_id)
     FROM notification n LEFT JOIN account a ON a.id = n.data ->> 'accountId'
@@ -71,5 +73,6 @@ PAGE = """
         AND (?7 = '[]' OR n.type IN (SELECT value FROM json_each(?7)))
         AND (?8 = '[]' OR n.status IN (SELECT value FROM json_each(?8)))
         AND (?9 IS NULL OR n.channel IN (SELECT id FROM notification_channel WHERE profile = ?9))
-    ORDER BY n.number DESC LIMIT ?10
+        AND (?10 IS NULL OR n.channel IN (SELECT id FROM notification_channel WHERE {select_within("?10")}))
+    ORDER BY n.number DESC LIMIT ?11
 """

@@ -116,11 +116,12 @@ _BODY, _DETAIL = _build_object(_POST_FIELDS, _ERROR_FIELD), _build_object(_POST_
 
 # --- One post ----------------------------------------------------------------------------------------------------
 
-# Optionally of one profile.
+# Optionally of one profile, and of the accounts in a JSON list.
 FIND_DETAIL = f"""
     SELECT {_DETAIL.sql} FROM post CROSS JOIN account ON account.number = post.account
     WHERE post.id = ?1 AND post.organization = {select_number("organization", "?2")}
         AND (?3 IS NULL OR post.profile = {select_number("profile", "?3")})
+        AND (?4 IS NULL OR account.id IN (SELECT value FROM json_each(?4)))
 """
 
 # --- The post log ------------------------------------------------------------------------------------------------

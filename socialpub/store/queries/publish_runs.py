@@ -102,7 +102,7 @@ SET_PROGRESS = "UPDATE post SET saved = ?, due_at = ? WHERE id = ?"
 POST_COLUMNS = _list_columns(rows.PostRow, "post")
 # The receivers of a post's events, read together with the update of its row.
 RECEIVERS_JSON = f"""(
-    SELECT json_group_array(json_array(id, profile, events, is_channel))
+    SELECT json_group_array(json_array(id, profile, accounts, events, is_channel))
     FROM ({webhooks.select_receivers(select_id("organization", "post.organization"))})
 )"""
 NO_RECEIVERS_JSON = "'[]'"

@@ -6,14 +6,20 @@ Deliveries are written with their event, and taken by endpoint in the order of t
 from socialpub.store.queries.events import FULL_DATA
 
 
-# The receivers of an event: endpoints and channels of its organization (or profile) that want its type.
+def select_within(accounts: str) -> str:
+    """Return the condition that the accounts of a receiver are all in a JSON list."""
+    listed = f"SELECT value FROM json_each({accounts})"
+    return f"accounts IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_each(accounts) WHERE value NOT IN ({listed}))"
+
+
+# The receivers of an event: endpoints and channels of its organization (or profile, or accounts) that want its type.
 def select_receivers(organization: str) -> str:
     """Return the subquery of the endpoints and channels of an organization, a parameter."""
     return f"""
-    SELECT id, profile, events, 0 AS is_channel FROM webhook_endpoint
+    SELECT id, profile, accounts, events, 0 AS is_channel FROM webhook_endpoint
     WHERE organization = {organization} AND active AND deleted_at IS NULL
     UNION ALL
-    SELECT id, profile, events, 1 FROM notification_channel
+    SELECT id, profile, accounts, events, 1 FROM notification_channel
     WHERE organization = {organization} AND active AND deleted_at IS NULL
 """
 
@@ -99,7 +105,7 @@ FIND_PAGE_REACH = """
         WHERE organization = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3
     )
 """
-PAGE = """
+PAGE = f"""
     SELECT v.number, v.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
         d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at
     FROM webhook_delivery d JOIN event v ON v.number = d.event
@@ -107,13 +113,15 @@ PAGE = """
         AND (?4 IS NULL OR d.profile = ?4) AND (?5 IS NULL OR d.endpoint = ?5) AND d.created_at >= ?6
         AND (?7 = '[]' OR d.type IN (SELECT value FROM json_each(?7)))
         AND (?8 = '[]' OR d.status IN (SELECT value FROM json_each(?8)))
-    ORDER BY d.number DESC LIMIT ?9
+        AND (?9 IS NULL OR d.endpoint IN (SELECT id FROM webhook_endpoint WHERE {select_within("?9")}))
+    ORDER BY d.number DESC LIMIT ?10
 """
 FIND_DELIVERY = f"""
     SELECT event.number, event.created_at, d.number, d.id, d.endpoint, d.type, d.status, d.attempts,
         d.next_attempt_at, d.last_status_code, d.last_error, d.created_at, d.updated_at, {FULL_DATA}
     FROM webhook_delivery d JOIN event ON event.number = d.event LEFT JOIN post ON post.number = event.post
     WHERE d.id = ?1 AND d.organization = ?2 AND (?3 IS NULL OR d.profile = ?3)
+        AND (?4 IS NULL OR d.endpoint IN (SELECT id FROM webhook_endpoint WHERE {select_within("?4")}))
 """
 FIND_ATTEMPTS = """
     SELECT id, started_at, duration_ms, status_code, error, response_body FROM webhook_attempt

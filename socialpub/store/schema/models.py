@@ -184,6 +184,10 @@ class ApiKey(BaseModel):
     prefix = TextField()
     last4 = TextField()
     digest = TextField(unique=True)
+    scopes = TextField(null=True)  # JSON: what the key may do; null: everything
+    accounts = TextField(null=True)  # JSON, sorted: the accounts that the key may use; null: all
+    expires_at = BigIntegerField(null=True)
+    notice_days = IntegerField(null=True)  # of the last notice of its end: that many days ahead
     created_at = BigIntegerField()
     last_used_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
@@ -489,6 +493,7 @@ class WebhookEndpoint(BaseModel):
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
     profile = reference_to(Profile, "profile", null=True)
+    accounts = TextField(null=True)  # JSON, as of the key that made it: events of these accounts; null: of all
     url = TextField()
     events = TextField(default="[]")  # JSON: the types to send; []: all
     description = TextField(null=True)
@@ -556,6 +561,7 @@ class NotificationChannel(BaseModel):
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
     profile = reference_to(Profile, "profile", null=True)
+    accounts = TextField(null=True)  # as of a webhook endpoint
     kind = TextField()
     shown = TextField()  # JSON
     events = TextField(default="[]")  # JSON: the types to send; []: those that need attention

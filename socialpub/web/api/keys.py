@@ -9,7 +9,7 @@ from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.web.api.write_handlers import commit, commit_without_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse
-from socialpub.web.openapi.examples import NOW, PROFILE_ID
+from socialpub.web.openapi.examples import ACCOUNT_ID, NOW, PROFILE_ID
 
 KEY: KeyBody = {
     "id": "01997b30-02c4-7f18-a5d6-8e3b1c9f7024",
@@ -17,6 +17,9 @@ KEY: KeyBody = {
     "prefix": "svc_live_",
     "last4": "cQ7x",
     "profileId": None,
+    "scopes": ["posts:plan", "accounts:read"],
+    "accounts": [ACCOUNT_ID],
+    "expiresAt": "2027-09-24T00:00:00.000Z",
     "createdAt": "2026-09-24T07:16:41.207Z",
     "lastUsedAt": None,
     "revokedAt": None,
@@ -43,9 +46,21 @@ MINT = Operation(
     "API keys",
     "mintKey",
     "Create an API key",
-    "The key is shown only in this response. Its scope cannot be changed later.",
+    "The key is shown only in this response. What it may do cannot be changed later. `posts:write` contains "
+    "`posts:plan`, which contains `posts:read`. An operation whose scope the key lacks is 403 (`api_key.scope`); the "
+    "reference names the scope of each operation. Webhook endpoints and notification channels that a key with "
+    "`accounts` creates send events of these accounts, and of none, only.",
     body=KeyRequest,
-    requests={"make": {"name": "Newsletter"}, "bind": {"name": "Newsletter", "profileId": PROFILE_ID}},
+    requests={
+        "make": {"name": "Newsletter"},
+        "bind": {"name": "Newsletter", "profileId": PROFILE_ID},
+        "limit": {
+            "name": "Assistant",
+            "scopes": ["posts:plan", "accounts:read"],
+            "accounts": [ACCOUNT_ID],
+            "expiresAt": "2027-09-24T00:00:00Z",
+        },
+    },
     answers={201: SuccessResponse(MintedKeyBody, "The new key.", MINTED)},
     errors=("not_found",),
 )

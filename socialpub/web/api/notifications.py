@@ -42,6 +42,7 @@ CHANNEL: ChannelBody = {
     "description": "The newsroom",
     "active": True,
     "profileId": None,
+    "accounts": None,
     "lastDeliveryAt": DONE,
     "lastFailureReason": None,
     "createdAt": NOW,

@@ -345,7 +345,7 @@ LIST = Operation(
 async def list_posts(call: RequestContext) -> HandlerResponse:
     """GET /v1/posts."""
     query = call.query(PostsQuery)
-    read = call.read_inline if post_log.is_small(query) else call.read
+    read = call.read_inline if post_log.is_small(call.scope, query) else call.read
     return HandlerResponse(await read(lambda: post_log.load_page(call.service, call.scope, query)))
 
 

@@ -42,6 +42,7 @@ ENDPOINT: EndpointBody = {
     "description": "Newsroom bot",
     "active": True,
     "profileId": None,
+    "accounts": None,
     "lastDeliveryAt": DONE,
     "lastFailureReason": None,
     "previousSecretUntil": None,

@@ -20,11 +20,11 @@ from socialpub.base.concurrency.admission import Permit
 from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.json_codec import dumps
+from socialpub.base.key_scopes import RouteScope
 from socialpub.base.security import crypto
 from socialpub.domain.access import audit_log, idempotency, rate_limits
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
-from socialpub.domain.access.key_scopes import RouteScope
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media.files import IncomingFile

@@ -257,7 +257,9 @@ def _implied_errors(route: Route) -> Iterator[str]:
     if route.query is ProfileQuery:
         yield from ("not_found", "api_key.profile_scope")
     if route.guard != "open":
-        yield "unauthenticated"
+        yield from ("unauthenticated", "api_key.expired")
+    if route.guard in ("key", "read") and route.scope != "any":
+        yield "api_key.scope"
     if route.guard == "session":
         yield from ("unauthorized", "csrf")
     if route.recent_password:

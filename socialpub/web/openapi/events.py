@@ -116,6 +116,15 @@ EXAMPLES: dict[str, Json] = {
         "nextPin": "202610",
         "sunsetAt": "2027-01-31T00:00:00.000Z",
     },
+    "key.expiring": {
+        "keyId": "01997b30-02c4-7f18-a5d6-8e3b1c9f7024",
+        "name": "Newsletter",
+        "prefix": "svc_live_",
+        "last4": "cQ7x",
+        "profileId": None,
+        "expiresAt": "2026-11-27T12:00:00.000Z",
+        "daysUntilExpiry": 7,
+    },
     "webhook.disabled": {
         "endpointId": "whe_0WnLKDOSC7lvGKl4nUiYNb",
         "profileId": None,

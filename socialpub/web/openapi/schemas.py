@@ -14,6 +14,7 @@ from pydantic_core import core_schema
 from socialpub import platforms
 from socialpub.base import field_docs
 from socialpub.base.error_codes import ERRORS
+from socialpub.base.key_scopes import ALL_SCOPES
 from socialpub.domain.events.events import EVENTS
 from socialpub.domain.schemas.accounts import Descriptor
 from socialpub.domain.schemas.errors import PLATFORM_RESPONSES, ErrorEnvelope, UpstreamAnswer
@@ -33,6 +34,7 @@ ENUMS: dict[str, tuple[str, ...]] = {
     "ErrorCode": tuple(ERRORS),
     "EventType": tuple(EVENTS),
     "NoticeType": get_args(NoticeType),
+    "KeyScope": ALL_SCOPES,
 }
 UNIONS: dict[str, Any] = {
     "MediaEntry": MediaEntry,

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-API_DESCRIPTION = """\
+from socialpub.base.key_scopes import KEY_SCOPES
+
+_SCOPES = "\n\n".join(f"`{scope.name}`: {scope.about}" for scope in KEY_SCOPES.values())
+API_DESCRIPTION = f"""\
 Publish one piece of content to up to 25 social accounts in one request, now or at a scheduled time. The response tells
 for each account whether the post was published, where, or why not.
 
 **Authentication.** Send `Authorization: Bearer <API_KEY>`. A key belongs to one organization and may be limited to one
-of its profiles; anything outside its scope is 404. Reads also accept the session cookie of a signed-in browser.
+of its profiles, or to some of its accounts; anything outside is 404. Reads also accept the session cookie of a
+signed-in browser. A key may be limited to some scopes. Each operation names the one that it needs; without it, the
+response is 403 (`api_key.scope`):
+
+{_SCOPES}
 
 **Requests** are JSON and closed: unknown fields and null are rejected. Times carry a time zone. Ids are opaque.
 
@@ -16,8 +23,8 @@ The request line and the headers together may have 8 KiB; put longer values into
 **Responses** are JSON and open: fields may be added, never removed, so ignore unknown fields. Times are in UTC,
 with milliseconds. Every response has an `X-Request-Id`; send your own in that header to use it.
 
-**Errors** all have one shape, `{"error": {…}}`. Switch on `code`; `rule` names the rule that was broken, `remediation`
-tells what to do, `docUrl` and `ruleUrl` link to an explanation on this server.
+**Errors** all have one shape, `{{"error": {{…}}}}`. Switch on `code`; `rule` names the rule that was broken,
+`remediation` tells what to do, `docUrl` and `ruleUrl` link to an explanation on this server.
 
 **Repeating** a write is safe with an `Idempotency-Key`: the work is done once, and the same key with the same body gets
 the same response for 24 hours.

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 
 from socialpub.domain.accounts import api_versions, token_refresh
 from socialpub.domain.events.events import EVENTS
+from socialpub.domain.identity import key_expiry
 from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.platforms.contract import Tokens
@@ -83,6 +84,14 @@ def _deprecate(world: RequestCast) -> None:
     api_versions.notify_due(world.server.service)
 
 
+def _key_ends(world: RequestCast) -> None:
+    """A key that ends in a week, and nearly all of it passes."""
+    ends = format_instant(world.server.clock.now_ms() + 7 * DAY * 1000)
+    world.server.limited(world.alice, expiresAt=ends)
+    world.server.skip(6 * DAY)
+    key_expiry.notify_due(world.server.service)
+
+
 def _gone(world: RequestCast) -> None:
     with running_receiver(lambda got: 410) as receiver:
         endpoint = register_endpoint(world.alice, receiver.url, events=["post.published"])
@@ -123,6 +132,7 @@ CAUSES: Mapping[str, Callable[[RequestCast], None]] = {
     "token.expiring": _expire,
     "token.revoked": _revoke,
     "version.deprecated": _deprecate,
+    "key.expiring": _key_ends,
     "webhook.disabled": _gone,
     "subscription.activated": _told(CREATED),
     "subscription.cancelled": _told(

@@ -68,6 +68,7 @@ def test_what_succeeds_is_what_the_document_says(
         f"accounts/{alice.bluesky}",
         "profiles",
         "events",
+        "me",
         "platforms",
         "rules",
         "errors",
@@ -228,6 +229,7 @@ def test_the_details_of_refusals_have_their_documented_types(make_server: Callab
     judge(alice.api.publish(twice | {"onDuplicate": "warn"}), status=402)
     server.connect(alice, "bluesky", "second")
     judge(alice.api.publish({"targets": [{"platform": "bluesky"}], "text": "To whom?"}), status=400)
+    judge(server.limited(alice, scopes=["media"]).api.publish(here), status=403)
     assert judge.details == set(PLATFORM_RESPONSES)
 
 

@@ -22,6 +22,7 @@ from socialpub.domain.schemas.notifications import (
     ShownTarget,
 )
 from socialpub.store.database import Tx
+from socialpub.store.engine import sql
 from socialpub.store.rows import NotificationChannelRow
 from socialpub.store.schema.models import NotificationChannel, find_row_where, find_rows
 
@@ -44,6 +45,7 @@ def to_body(row: NotificationChannelRow) -> ChannelBody:
         "description": row["description"],
         "active": bool(row["active"]),
         "profileId": row["profile"],
+        "accounts": sql.load_optional_json(row["accounts"]),
         "lastDeliveryAt": format_iso(row["last_delivery_at"]),
         "lastFailureReason": row["last_failure_reason"],
         "createdAt": format_iso(row["created_at"]),
@@ -96,6 +98,7 @@ def create(tx: Tx, who: Actor, request: ChannelRequest) -> ActionResult:
         "id": channel,
         "organization": scope.organization,
         "profile": scope.profile,
+        "accounts": scope.account_list,
         "kind": request.to.kind,
         "shown": _mask_target(request.to),
         "events": subscriptions.encode_events(request.events),

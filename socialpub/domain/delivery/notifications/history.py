@@ -48,7 +48,8 @@ def load_page(service: AppContext, scope: Scope, query: NotificationsQuery) -> N
 
     def load(before: int, reach: int) -> list[_HistoryRow]:
         wanted = (scope.organization, before, reach, profile, query.channel_id, query.since or 0, types, states)
-        return [_HistoryRow(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, scope.profile, query.limit + 1))]
+        limits = (scope.profile, scope.account_list, query.limit + 1)
+        return [_HistoryRow(*row) for row in sql.fetch_all(statements.PAGE, (*wanted, *limits))]
 
     rows, cursor = cursors.load_log_page(service, LISTING, scope.organization, query, statements.FIND_PAGE_REACH, load)
     return {"data": [_to_body(service, row) for row in rows], "nextCursor": cursor}

@@ -15,6 +15,7 @@ from socialpub.domain.server import instance
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
 HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE, WEBHOOKS_PAGE = "/", "/accounts", "/posts", "/webhooks"
+KEYS_PAGE = "/settings/keys"
 NAME_MAX = 80
 REASON_MAX = 400
 
@@ -109,6 +110,12 @@ TEMPLATES: dict[str, MessageTemplate] = {
         "{platform} ends a version of its API",
         "{platform} ends version {currentPin} of its API at {sunsetAt}.",
         "Upgrade this server before then.",
+    ),
+    "key.expiring": MessageTemplate(
+        "An API key expires soon",
+        "The API key {name} ({prefix}…{last4}) stops working at {expiresAt}.",
+        "Create a new key and use it instead.",
+        urgent=True,
     ),
     "webhook.disabled": MessageTemplate(
         "A webhook endpoint was turned off",
@@ -216,6 +223,8 @@ def _page_path(context: MessageContext) -> str:
         return POSTS_PAGE if context.follows else f"{POSTS_PAGE}/{context.data['id']}"
     if context.type.startswith("webhook."):
         return f"{WEBHOOKS_PAGE}/{context.data['endpointId']}"
+    if context.type.startswith("key."):
+        return KEYS_PAGE
     return HOME_PAGE
 
 
@@ -229,7 +238,7 @@ def _build_values(context: MessageContext) -> Mapping[str, str]:
     known = {
         "platform": platforms.PLATFORMS[platform].label if platform in platforms.PLATFORMS else platform,
         "account": _shorten(context.name or data.get("displayName") or data.get("platformAccountId") or "an account"),
-        "name": _shorten(data.get("description") or data.get("endpointId") or ""),
+        "name": _shorten(data.get("description") or data.get("name") or data.get("endpointId") or ""),
         "remediation": _shorten(_get_error(context).get("remediation", ""), REASON_MAX),
     }
     return shown | known | (_build_pause_values(str(data.get("reason"))) if context.type == PAUSED_TYPE else {})

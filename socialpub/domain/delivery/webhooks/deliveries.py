@@ -54,7 +54,7 @@ def load_page(service: AppContext, scope: Scope, query: DeliveriesQuery) -> Deli
 
     def load(before: int, reach: int) -> list[_DeliveryRow]:
         wanted = (scope.organization, before, reach, profile, query.endpoint_id, query.since or 0, types, states)
-        rows = sql.fetch_all(statements.PAGE, (*wanted, query.limit + 1))
+        rows = sql.fetch_all(statements.PAGE, (*wanted, scope.account_list, query.limit + 1))
         return [_build_row(scope.organization, *row) for row in rows]
 
     page, cursor = cursors.load_log_page(service, LISTING, scope.organization, query, statements.FIND_PAGE_REACH, load)
@@ -77,7 +77,8 @@ def redeliver(tx: Tx, who: Actor, delivery: str) -> ActionResult:
 
 
 def _load_row(scope: Scope, delivery: str) -> tuple[_DeliveryRow, event_log.EventColumns]:
-    found = sql.fetch_one(statements.FIND_DELIVERY, (delivery, scope.organization, scope.profile))
+    wanted = (delivery, scope.organization, scope.profile, scope.account_list)
+    found = sql.fetch_one(statements.FIND_DELIVERY, wanted)
     if found is None:
         raise ApiError("not_found", "There is no delivery with this id.")
     *columns, data = found

@@ -14,6 +14,7 @@ from socialpub.domain.delivery import subscriptions, url_policy
 from socialpub.domain.schemas.common import DeletedBody
 from socialpub.domain.schemas.webhooks import EndpointBody, EndpointChange, EndpointRequest, SignedEndpointBody
 from socialpub.store.database import Tx
+from socialpub.store.engine import sql
 from socialpub.store.rows import WebhookEndpointRow
 from socialpub.store.schema.models import WebhookEndpoint, find_row_where, find_rows
 
@@ -35,6 +36,7 @@ def to_body(row: WebhookEndpointRow) -> EndpointBody:
         "description": row["description"],
         "active": bool(row["active"]),
         "profileId": row["profile"],
+        "accounts": sql.load_optional_json(row["accounts"]),
         "lastDeliveryAt": format_iso(row["last_delivery_at"]),
         "lastFailureReason": row["last_failure_reason"],
         "previousSecretUntil": format_iso(row["previous_until"]),
@@ -84,6 +86,7 @@ def create(tx: Tx, who: Actor, request: EndpointRequest) -> ActionResult:
         "id": endpoint,
         "organization": scope.organization,
         "profile": scope.profile,
+        "accounts": scope.account_list,
         "url": request.url,
         "events": subscriptions.encode_events(request.events),
         "description": request.description,

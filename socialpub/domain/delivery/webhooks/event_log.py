@@ -92,7 +92,7 @@ def load_page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
     after = _find_start(service, scope, query.cursor) if query.cursor else 0
     reach, seen = sql.fetch_one(statements.FIND_PAGE_REACH, (scope.organization, after, cursors.SCAN_MAX))
     types = sql.dump_json([statements.TYPE_NUMBERS[type_] for type_ in query.type or []])
-    wanted = (after, reach or after, scope.organization, profile, types, query.limit + 1)
+    wanted = (after, reach or after, scope.organization, profile, types, scope.account_list, query.limit + 1)
     found = [_build_columns(scope.organization, *row) for row in sql.fetch_all(statements.PAGE, wanted)]
     shown = found[: query.limit]
     end, has_more = reach or after, seen == cursors.SCAN_MAX
@@ -110,7 +110,8 @@ def _find_start(service: AppContext, scope: Scope, cursor: str) -> int:
     if not cursor.startswith(PREFIX):
         return cursors.decode(service, LISTING, scope.organization, cursor)[0]
     position = _parse_id(scope.organization, cursor) or (None, None)
-    number: int | None = sql.fetch_value(statements.FIND_NUMBER, (scope.organization, scope.profile, *position))
+    wanted = (scope.organization, scope.profile, *position, scope.account_list)
+    number: int | None = sql.fetch_value(statements.FIND_NUMBER, wanted)
     if number is None:
         raise rule_error("cursor", "There is no event with this id in the scope.")
     return number

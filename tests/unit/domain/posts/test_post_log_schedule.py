@@ -252,7 +252,7 @@ def _read_all(rows: list[dict[str, Any]], wanted: PostFilter) -> list[dict[str, 
         if row["organization"] == wanted.organization
         and wanted.profile in (None, row["profile"])
         and wanted.batch in (None, row["batch"])
-        and (wanted.account is None or row["account"] == wanted.account.id)
+        and (wanted.accounts is None or row["account"] in [account.id for account in wanted.accounts])
         and (not wanted.platforms or row["platform"] in wanted.platforms)
         and (not wanted.statuses or row["status"] in wanted.statuses)
         and (not wanted.error_codes or row["error_code"] in wanted.error_codes)
@@ -307,7 +307,7 @@ def _filter(rows: list[dict[str, Any]], choice: dict[str, Any]) -> PostFilter:
         return made
     named["profile"] = row["profile"]
     return PostFilter(
-        ORGANIZATIONS[0], batch=made.batch, account=AccountFilter(row["account"], row["platform"]), **named
+        ORGANIZATIONS[0], batch=made.batch, accounts=[AccountFilter(row["account"], row["platform"])], **named
     )
 
 
@@ -413,6 +413,6 @@ def test_bounds_on_the_scheduled_time_keep_the_log_s_own_ways(service: AppContex
 
 def test_an_account_s_posts_have_an_index_of_their_own(service: AppContext, rows: list[dict[str, Any]]) -> None:
     row = rows[0]
-    wanted = PostFilter(row["organization"], row["profile"], account=AccountFilter(row["account"], row["platform"]))
+    wanted = PostFilter(row["organization"], row["profile"], accounts=[AccountFilter(row["account"], row["platform"])])
     (first, *_) = [step for step in _plan(service, lambda: post_log_query.find_newest(wanted, 51)) if " post " in step]
     assert first.startswith("SEARCH post USING COVERING INDEX post_account_created_at (account=?"), first

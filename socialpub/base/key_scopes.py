@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from socialpub.base.errors import rule_error
+
 KeyScopeName = Literal["posts:read", "posts:plan", "posts:write", "media", "accounts:read", "webhooks"]
 RouteScope = KeyScopeName | Literal["any"]
 """The scope that a route needs; "any": every key may call it, and where the route takes no key, none is needed."""
@@ -48,3 +50,17 @@ KEY_SCOPES: dict[KeyScopeName, KeyScope] = {
 def expand(scopes: Iterable[KeyScopeName]) -> frozenset[KeyScopeName]:
     """Return the scopes with those that they contain."""
     return frozenset(part for scope in scopes for part in (scope, *KEY_SCOPES[scope].contains))
+
+
+def list_granted(scopes: Iterable[KeyScopeName] | None) -> list[KeyScopeName]:
+    """Return the scopes of a key in the table's order; None: every scope."""
+    return [name for name in ALL_SCOPES if scopes is None or name in scopes]
+
+
+def check(granted: tuple[KeyScopeName, ...] | None, needed: RouteScope | None) -> None:
+    """Raise ApiError `api_key.scope` unless the granted scopes (None: all) have this one."""
+    if granted is None or needed == "any" or needed in expand(granted):
+        return
+    has = list_granted(granted)
+    message = f"This needs the scope `{needed}`; the key has {', '.join(f'`{name}`' for name in has)}."
+    raise rule_error("api_key.scope", message, platform_response={"needed": needed, "has": has})
