@@ -31,6 +31,20 @@ window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
+// What was done is said at the foot of the page for ten seconds, or until it is dismissed; not while it is read.
+for (const toast of document.querySelectorAll(".toast")) {
+  toast.querySelector("[data-close]").hidden = false;
+  const leave = () => toast.matches(":hover, :focus-within") || toast.remove();
+  setTimeout(() => setInterval(leave, 2000), 8000);
+  toast.querySelector("[data-close]").addEventListener("click", () => toast.remove());
+}
+
+// Buttons that open a dialog of the page.
+for (const button of document.querySelectorAll("button[data-dialog]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => document.getElementById(button.dataset.dialog).showModal());
+}
+
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("button[data-copy]");
   if (!button) return;

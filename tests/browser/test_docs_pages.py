@@ -43,7 +43,7 @@ def test_every_text_can_be_read(server: AppServer, tab: BrowserTab, dark: bool) 
         tab.ask("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
         assert tab.ask(CONTRAST) == [], path
         backgrounds.add(tab.ask("getComputedStyle(document.body).backgroundColor"))
-    assert backgrounds == {"rgb(17, 22, 29)" if dark else "rgb(255, 255, 255)"}
+    assert backgrounds == {"rgb(14, 16, 20)" if dark else "rgb(246, 247, 249)"}
 
 
 def test_a_page_asks_this_server_only_and_breaks_no_policy(server: AppServer, tab: BrowserTab) -> None:

@@ -14,7 +14,7 @@ from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import connect
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
-from socialpub.web.html.templates import read_source, render_page
+from socialpub.web.html.templates import find_symbols, read_source, render_page
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 UNITS = {
@@ -138,6 +138,12 @@ async def serve_static(call: RequestContext) -> HandlerResponse:
         raise ApiError("not_found", "There is no such file.")
     headers = {"Cache-Control": "public, max-age=3600"}
     return HandlerResponse(file.read_text(encoding="utf-8"), content_type=STATIC_TYPES[file.suffix], headers=headers)
+
+
+async def show_ui(call: RequestContext) -> HandlerResponse:
+    """GET /docs/ui: the parts that pages are made of."""
+    rows = list(platforms.PLATFORMS.values())
+    return render_page("docs/ui.html", platforms=rows, icons=find_symbols(), drawings=find_symbols("d-"))
 
 
 async def show_settings(call: RequestContext) -> HandlerResponse:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 HTML_TYPE = "text/html; charset=utf-8"
+TINTS = 8
 BYTE_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 SIGNED_OUT_CONTEXT: dict[str, Any] = {
     "desk": None,
@@ -47,9 +48,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"inline": render_inline, "prose": render_prose, "zip": zip_lists, "isolate": isolate}
-    environment.filters |= {"sized": format_bytes, "length_of_time": time_format.format_length}
+    environment.filters |= {
+        "initials": find_initials,
+        "tint": choose_tint,
+        "sized": format_bytes,
+        "length_of_time": time_format.format_length,
+    }
     environment.filters |= {name: pass_context(show) for name, show in time_format.READER_FILTERS.items()}
-    environment.globals |= SIGNED_OUT_CONTEXT | {"version": __version__}
+    environment.globals |= SIGNED_OUT_CONTEXT | {"version": __version__, "find_symbols": find_symbols}
     return environment
 
 
@@ -84,11 +90,31 @@ def isolate(text: str) -> Markup:
     return Markup('<bdi dir="auto">{}</bdi>').format(text)
 
 
+def find_initials(name: str) -> str:
+    """Template filter: return the initials of a name, of two words at most."""
+    words = re.findall(r"[^\W_]+", name)
+    return "".join(word[0] for word in words[:2]).upper() or "?"
+
+
+def choose_tint(name: str) -> int:
+    """Template filter: return the number of a name's colour (`.tint-N` in style.css)."""
+    return sum(name.encode()) % TINTS
+
+
 def read_source(template: str) -> str:
     """Return a template's source."""
     jinja = environment()
     assert jinja.loader is not None
     return jinja.loader.get_source(jinja, template)[0]
+
+
+@cache
+def find_symbols(prefix: str = "") -> list[str]:
+    """Return the names of the icons whose ids begin with a prefix.
+
+    The prefixes: `p-` platforms, `d-` drawings, `s-` states; none: the other icons.
+    """
+    return re.findall(rf'<symbol id="{prefix}(\w+)"', read_source("static/icons.svg"))
 
 
 def render_inline(text: str) -> Markup:

@@ -14,6 +14,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/reference/<part:str>", reference.show_part, constant=True),
     Route(GET, "/docs/events", reference.show_events, constant=True),
     Route(GET, "/docs/settings", pages.show_settings, constant=True),
+    Route(GET, "/docs/ui", pages.show_ui, constant=True),
     Route(GET, "/docs/platforms/<platform:str>", pages.show_platform, constant=True),
     Route(GET, "/docs/errors/<code:str>", pages.show_error, constant=True),
     Route(GET, "/docs/rules/<rule:path>", pages.show_rule, constant=True),

@@ -30,10 +30,10 @@ PROOF_VERB = "password"  # of the audit row of a password check
 FLASH_SECONDS = 60
 SIGNED_OUT_SCOPE = Scope("")  # of messages on the sign-in page
 NAVIGATION = (
+    ("Compose", "/compose"),
     ("Overview", "/"),
     ("Posts", "/posts"),
     ("Calendar", "/calendar"),
-    ("Compose", "/compose"),
     ("Accounts", "/accounts"),
     ("Media", "/media"),
     ("Webhooks", "/webhooks"),
