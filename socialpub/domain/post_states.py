@@ -22,7 +22,9 @@ from socialpub.domain.events import events
 from socialpub.domain.schemas.common import cast_present, without_none
 from socialpub.domain.schemas.errors import ErrorBody
 from socialpub.domain.schemas.events import (
+    ContentField,
     PostCanceled,
+    PostEdited,
     PostEvent,
     PostFailed,
     PostPublished,
@@ -45,6 +47,7 @@ class TransitionData(TypedDict, total=False):
     """Event data that the updated row no longer has."""
 
     previousScheduledAt: str
+    changed: list[ContentField]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ TRANSITIONS: dict[str, Transition] = {
     "refuse": _define("queued validated", "rejected", "post.rejected"),
     # By a person.
     "reschedule": _define("queued", "queued", "post.rescheduled"),
+    "edit": _define("queued", "queued", "post.edited"),
+    "edit_at": _define("queued", "queued", "post.rescheduled", "post.edited"),
     "cancel": _define("queued", "canceled", "post.canceled"),
     "disconnect": _define("queued validated", "canceled", "post.canceled"),
     "retry": _define("failed rejected", "validated", "post.validated"),
@@ -84,7 +89,7 @@ TRANSITIONS: dict[str, Transition] = {
 }
 
 
-RESCHEDULING_TRANSITIONS = frozenset(("reschedule", "retry", "retry_at"))  # change the publish time
+RESCHEDULING_TRANSITIONS = frozenset(("reschedule", "edit_at", "retry", "retry_at"))  # change the publish time
 OPEN_STATES = tuple(sorted(TRANSITIONS["overdue"].sources))
 WAITING_STATES = tuple(sorted(TRANSITIONS["disconnect"].sources))  # not being published
 _ERROR_STATES = frozenset(("failed", "rejected"))  # the row has the error, so that its events need not store it
@@ -390,6 +395,10 @@ def _build_rescheduled(row: PostRow, extra: TransitionData) -> PostRescheduled:
     return {**_build_common(row), "previousScheduledAt": extra["previousScheduledAt"]}
 
 
+def _build_edited(row: PostRow, extra: TransitionData) -> PostEdited:
+    return {**_build_common(row), "changed": extra["changed"], "editedAt": format_iso(row["updated_at"])}
+
+
 def _build_canceled(row: PostRow, _: TransitionData) -> PostCanceled:
     return {**_build_common(row), "canceledAt": format_iso(row["updated_at"])}
 
@@ -405,6 +414,7 @@ _DATA_BUILDERS: dict[str, Callable[[PostRow, TransitionData], PostEvent]] = {
     "post.rejected": _build_rejected,
     "post.failed": _build_failed,
     "post.rescheduled": _build_rescheduled,
+    "post.edited": _build_edited,
     "post.canceled": _build_canceled,
 }
 

@@ -169,6 +169,8 @@ class PostRow(TypedDict):
     text: str
     text_fold: str
     media: str
+    own_text: bool | None
+    own_media: bool | None
     options: str
     first_comment: str | None
     scheduled_at: int | None

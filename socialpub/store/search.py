@@ -148,8 +148,13 @@ def index_batch() -> bool:
 
 
 def remove(numbers: str) -> None:
-    """Remove posts, a JSON list of numbers, from the index, in a write before they are deleted."""
+    """Remove posts, a JSON list of numbers, in the write that deletes or edits them."""
     sql.execute(search_index.DELETE_POSTS, (numbers,))
+
+
+def add_again(numbers: str) -> None:
+    """Add removed posts, a JSON list of numbers, with their new texts, in the same write."""
+    sql.execute(search_index.INSERT_AGAIN, (numbers,))
 
 
 def rebuild() -> None:

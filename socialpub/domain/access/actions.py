@@ -9,9 +9,10 @@ the writing transaction.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from socialpub.base.errors import ApiError
@@ -36,10 +37,14 @@ OWNER_ROLES = ("owner",)  # role that manages members
 
 @dataclass(frozen=True)
 class BoundAction:
-    """Action with its arguments, not executed yet."""
+    """Action with its arguments, not executed yet.
+
+    `cleanup`: entered around the transaction, for its failure.
+    """
 
     who: Actor
     run: Callable[[Tx], ActionResult]
+    cleanup: contextlib.AbstractAsyncContextManager[None] = field(default_factory=contextlib.nullcontext)
 
 
 def bind(who: Actor, action: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> BoundAction:
@@ -54,7 +59,12 @@ def bind(who: Actor, action: ActionFunction[P], *args: P.args, **kwargs: P.kwarg
 
 async def perform(who: Actor, action: ActionFunction[P], *args: P.args, **kwargs: P.kwargs) -> ActionBody:
     """Execute an action; return its body. Raises ApiError, with nothing written, if refused."""
-    result, _ = await _perform(bind(who, action, *args, **kwargs))
+    return await perform_bound(bind(who, action, *args, **kwargs))
+
+
+async def perform_bound(action: BoundAction) -> ActionBody:
+    """Execute a bound action as `perform` does."""
+    result, _ = await _perform(action)
     return result.body
 
 
@@ -84,7 +94,8 @@ async def respond_once(
 
 
 async def _perform(action: BoundAction) -> tuple[ActionResult, idempotency.StoredResponse]:
-    result, response = await write(action.who.service, action.who.scope, lambda tx: _write_result(tx, action))
+    async with action.cleanup:
+        result, response = await write(action.who.service, action.who.scope, lambda tx: _write_result(tx, action))
     if result.after:
         await result.after()
     return result, response

@@ -22,6 +22,7 @@ EVENTS: dict[str, str] = {
     "post.failed": "The post could not be published. `willRetry` tells whether it is retried.",
     "post.canceled": "A scheduled post was canceled before it was due.",
     "post.rescheduled": "A scheduled post was moved to another time.",
+    "post.edited": "The content of a scheduled post was changed.",
     "token.expiring": "An account's token expires soon and cannot be refreshed automatically.",
     "token.revoked": "The platform rejected an account's token.",
     "version.deprecated": "A platform announced the end of the API version that this server uses.",

@@ -15,7 +15,7 @@ CHUNK_CHARACTERS = 1024 * 1024  # characters that are decoded at once: meanwhile
 
 def find_items(request: Any) -> list[dict[str, Any]]:
     """Return the media items of a valid request, as it was sent, that carry a file."""
-    entries = [entry for holder in (request, *request["targets"]) for entry in holder.get("media", ())]
+    entries = [entry for holder in (request, *request.get("targets", ())) for entry in holder.get("media", ())]
     return [entry for entry in entries if isinstance(entry, dict) and FIELD in entry]
 
 

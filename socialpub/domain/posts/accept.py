@@ -33,7 +33,7 @@ from socialpub.domain.publishing import immediate_batch
 from socialpub.domain.publishing.immediate_batch import ImmediateStart, StartBatch
 from socialpub.domain.publishing.transactions import InsertedPost
 from socialpub.domain.schemas.errors import build_warning_body
-from socialpub.domain.schemas.posts import BatchBody, PublishRequest, Result
+from socialpub.domain.schemas.posts import BatchBody, PublishRequest, Result, Target
 from socialpub.platforms.contract import MediaFacts, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import casefold, search
@@ -131,7 +131,7 @@ async def prepare(
     posts = [service.runtime.ids.uuid() for _ in resolved_targets]
     names = [f"post {post}" for post in posts]
     warnings_by_target = preflight.build_warnings(service, resolved_targets, history, request.scheduled_at, names)
-    stored = await _store_inline(service, scope.organization, resolved_targets, inline) if inline else {}
+    stored = await store_inline(service, scope.organization, resolved_targets, inline) if inline else {}
     targets = [
         _PlannedTarget(
             resolved, post, share, _merge_warnings(service, request, resolved, stored, (*found.warnings, *notes))
@@ -183,7 +183,7 @@ def _check_capacity(service: AppContext, shares: Sequence[ShareKey]) -> None:
         threads.admit(shares[0], count)
 
 
-async def _store_inline(
+async def store_inline(
     service: AppContext, organization: str, resolved_targets: Sequence[ResolvedTarget], files: library.InlineFiles
 ) -> dict[str, MediaFacts]:
     """Store inline media durably before any row names them, equal files once."""
@@ -231,7 +231,8 @@ def _build_plan(
     stored: Mapping[str, MediaFacts],
 ) -> BatchPlan:
     at_ms, batch = request.scheduled_at, who.service.runtime.ids.uuid()
-    media = {inline: library.new_id(who.service) for inline in _list_inline(targets)} if stored else {}
+    inline_media = list_inline(target.resolved for target in targets) if stored else ()
+    media = {inline: library.new_id(who.service) for inline in inline_media}
     folds: dict[str, str] = {}
     rows, jobs, results = [], [], []
     for target in targets:
@@ -239,17 +240,16 @@ def _build_plan(
         text = target.resolved.draft.text
         if text not in folds:  # shared by most targets of a batch
             folds[text] = casefold.fold_for_storage(text)
-        rows.append(_build_row(target, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
+        sent = request.targets[target.resolved.position]
+        rows.append(_build_row(target, sent, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(JobSpec(target.post, account, *target.share))
         results.append(batches.build_accepted_result(target.post, account, target.resolved.platform, at_ms, notes))
     return BatchPlan(who, request, pending, batch, targets, stored, media, rows, jobs, results)
 
 
-def _list_inline(targets: Sequence[_PlannedTarget]) -> list[InlineMedia]:
+def list_inline(targets: Iterable[ResolvedTarget]) -> list[InlineMedia]:
     """List the distinct inline media of the targets."""
-    inlines = (
-        _inline_key(ref, target.resolved.account["profile"]) for target in targets for ref in target.resolved.refs
-    )
+    inlines = (_inline_key(ref, target.account["profile"]) for target in targets for ref in target.refs)
     return list(dict.fromkeys(inline for inline in inlines if inline is not None))
 
 
@@ -258,9 +258,18 @@ def _inline_key(ref: RawMediaRef, profile: str) -> InlineMedia | None:
 
 
 def _build_row(
-    target: _PlannedTarget, batch: str, at_ms: int | None, media: Mapping[InlineMedia, str], fold: str, warnings: str
+    target: _PlannedTarget,
+    sent: Target,
+    batch: str,
+    at_ms: int | None,
+    media: Mapping[InlineMedia, str],
+    fold: str,
+    warnings: str,
 ) -> SqlRow:
-    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`."""
+    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`.
+
+    `sent`: the target in the request.
+    """
     resolved, account = target.resolved, target.resolved.account
     return (
         target.post,
@@ -271,10 +280,10 @@ def _build_row(
         "validated" if at_ms is None else "queued",
         resolved.draft.text,
         fold,
-        _encode_json([_build_saved_ref(ref, account["profile"], media) for ref in resolved.refs])
-        if resolved.refs
-        else "[]",
-        _encode_json(resolved.draft.options) if resolved.draft.options else "{}",
+        encode_refs(resolved.refs, account["profile"], media),
+        sent.text is not None,
+        sent.media is not None,
+        encode_json(resolved.draft.options) if resolved.draft.options else "{}",
         resolved.draft.first_comment if platforms.platform(resolved.platform).first_comment else None,
         warnings,
         at_ms,
@@ -287,7 +296,12 @@ def _mark_publishing(row: SqlRow, nonce: int | None) -> SqlRow:
     return row if nonce is None else (*row[:_STATUS_INDEX], "publishing", *row[_STATUS_INDEX + 1 : -1], nonce)
 
 
-def _encode_json(value: Sequence[object] | Mapping[str, object]) -> str:
+def encode_refs(refs: Sequence[RawMediaRef], profile: str, media: Mapping[InlineMedia, str]) -> str:
+    """Encode the mediaRefs of a post in this profile for its row. `media`: ids of inline media."""
+    return encode_json([_build_saved_ref(ref, profile, media) for ref in refs]) if refs else "[]"
+
+
+def encode_json(value: Sequence[object] | Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -471,10 +485,21 @@ def _insert_idempotency(
 def _insert_media(service: AppContext, tx: Tx, plans: Sequence[BatchPlan]) -> None:
     for plan in plans:
         library.release_after_commit(service, tx, plan.stored.values())
-        for (data, profile, alt), media in plan.inline.items():
-            organization = plan.who.scope.organization
-            library.insert(service, tx, organization, profile, plan.stored[data], alt, media, plan.at_ms)
+        insert_inline(service, tx, plan.who.scope.organization, plan.stored, plan.inline, plan.at_ms)
         library.extend_retention(service, tx, plan.assets.values(), plan.at_ms)
+
+
+def insert_inline(
+    service: AppContext,
+    tx: Tx,
+    organization: str,
+    stored: Mapping[str, MediaFacts],
+    inline: Mapping[InlineMedia, str],
+    at_ms: int | None,
+) -> None:
+    """Insert the rows of stored inline media, needed at `at_ms` or now."""
+    for (data, profile, alt), media in inline.items():
+        library.insert(service, tx, organization, profile, stored[data], alt, media, at_ms)
 
 
 def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], now: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Actions on one post: reschedule, cancel, retry, settle."""
+"""Actions on one post: cancel, retry, settle. Edits have their own module."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError, rule_error
-from socialpub.base.runtime import format_iso
 from socialpub.domain import post_states
 from socialpub.domain.access.actor import ActionResult, Actor
 from socialpub.domain.context import upstreams
@@ -16,51 +15,25 @@ from socialpub.domain.media import library
 from socialpub.domain.posts import post_log
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import transactions
-from socialpub.domain.schemas.posts import CanceledBody, PostBody, RescheduleRequest, RetryRequest, SettleRequest
+from socialpub.domain.schemas.posts import CanceledBody, PostBody, RetryRequest, SettleRequest
 from socialpub.store.database import Tx
 from socialpub.store.rows import PostRow
 from socialpub.store.schema.models import Intent, Post
 
 
-def reschedule(tx: Tx, who: Actor, post: str, request: RescheduleRequest) -> PostBody:
-    """Reschedule a queued post: row, job and `post.rescheduled` in one transaction.
-
-    Raises 409 `post.status` or `post.scheduledAt.window` unless it is `queued` and still in the future.
-    """
-    service, at_ms = who.service, request.scheduled_at
-    check_future(service, at_ms)
-    row = post_log.find(who.scope, post)
-    was = row["scheduled_at"]
-    moved = post_states.apply(
-        service,
-        tx,
-        "reschedule",
-        post,
-        where=Post.scheduled_at > service.now_ms,
-        data=None if was is None else {"previousScheduledAt": format_iso(was)},
-        request_id=who.request_id,
-        scheduled_at=at_ms,
-    )
-    if moved is None:
-        raise _window_error(row)
-    service.jobs.put(tx, "publish", post, at_ms, row["account"], upstreams.load_share_key(service, row["account"]))
-    library.extend_retention(service, tx, library.load_assets(json.loads(row["media"])).values(), at_ms)
-    fault_injection.hit("resched.before_commit")
-    return post_log.load_body(who.scope, post)
-
-
 def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
-    """Cancel a queued post, within the limits of `reschedule`; return `{id, status}`."""
+    """Cancel a queued post that is not due yet; return `{id, status}`."""
     service, row = who.service, post_log.find(who.scope, post)
     ahead = Post.scheduled_at > service.now_ms
     if not post_states.apply(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
-        raise _window_error(row)
+        raise build_window_error(row)
     service.jobs.remove(tx, post)
     fault_injection.hit("cancel.before_commit")
     return {"id": post, "status": "canceled"}
 
 
-def _window_error(row: PostRow) -> ApiError:
+def build_window_error(row: PostRow) -> ApiError:
+    """Build the 409 for a post that is not queued, or due."""
     if row["status"] != "queued":
         return rule_error("post.status", f"The post is `{row['status']}`, not `queued`.")
     return rule_error("post.scheduledAt.window")

@@ -72,6 +72,13 @@ async def check_cheap(
     return await _run_in_pool(service, scope, lambda: _check_each(service, keys))
 
 
+def check_cheap_now(
+    service: AppContext, targets: Sequence[ResolvedTarget], history: PostHistory
+) -> list[TargetFindings]:
+    """Run the cheap rules as `check_cheap` does, in this thread."""
+    return _check_each(service, zip(targets, history.recent, strict=True))
+
+
 async def _measure(service: AppContext, scope: Scope, texts: Sequence[str], measure: Callable[[], T]) -> T:
     return measure() if _is_short(texts) else await _run_in_pool(service, scope, measure)
 

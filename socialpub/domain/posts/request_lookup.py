@@ -11,7 +11,7 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
-from socialpub.domain.posts.targets import ReferencedRows, build_candidate, collect_media_ids
+from socialpub.domain.posts.targets import ReferencedRows, TargetCandidate, build_candidate, collect_media_ids
 from socialpub.domain.schemas.posts import PublishRequest
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
@@ -41,6 +41,13 @@ def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> Reque
     media = library.load_all(scope, collect_media_ids(request))
     usage = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
     return RequestLookup(bool(paused), ReferencedRows(connected, bool(has_profile), media), usage)
+
+
+def look_up_accounts(scope: Scope, ids: Collection[str]) -> Mapping[str, TargetCandidate]:
+    """Look up the connected ones of these accounts in the scope, by id."""
+    names = (scope.organization, scope.profile, None, "[]", _encode_names(ids))
+    account_rows = sql.fetch_one(acceptance.FIND_REFERENCES_BY_ID, names)[2]
+    return {row["id"]: build_candidate(row) for row in map(_build_account, sql.load_json(account_rows))}
 
 
 def _encode_names(names: Collection[str | None]) -> str:

@@ -77,9 +77,7 @@ def _check_schema(request: PublishRequest, inline: library.InlineFiles) -> None:
             validation.list_publish_issues(request.model_dump(by_alias=True, exclude_unset=True))
         )
     for path, entries in _list_media(request):
-        for index, entry in enumerate(entries):
-            if isinstance(entry, MediaItem):
-                _check_source(f"{path}.{index}", entry, inline)
+        check_sources(path, entries, inline)
 
 
 def _is_complete(request: PublishRequest) -> bool:
@@ -102,11 +100,14 @@ def _list_media(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
     return lists
 
 
-def _check_source(path: str, item: MediaItem, inline: library.InlineFiles) -> None:
-    if item.sources != 1:
-        raise rule_error("media.source", f"{path} names {item.sources} sources.")
-    if item.bytes_base64 is not None and item.bytes_base64 not in inline:
-        raise rule_error("media.base64_invalid")
+def check_sources(path: str, entries: Sequence[Any], inline: library.InlineFiles) -> None:
+    """Raise ApiError `media.source` or `media.base64_invalid` unless each item has one source."""
+    for index, item in enumerate(entries):
+        if isinstance(item, MediaItem):
+            if item.sources != 1:
+                raise rule_error("media.source", f"{path}.{index} names {item.sources} sources.")
+            if item.bytes_base64 is not None and item.bytes_base64 not in inline:
+                raise rule_error("media.base64_invalid")
 
 
 def _check_scheduled(service: AppContext, request: PublishRequest) -> None:
@@ -115,9 +116,14 @@ def _check_scheduled(service: AppContext, request: PublishRequest) -> None:
         raise rule_error("scheduledAt.no_first_comment")
     for target in request.targets:
         if target.options is not None:
-            replies = platforms.platform(target.options.platform).reply_options
-            if any(name in dump_options(target.options) for name in replies):
-                raise rule_error("scheduledAt.no_bluesky_reply")
+            check_reply_options(target.options)
+
+
+def check_reply_options(options: Any) -> None:
+    """Raise `scheduledAt.no_bluesky_reply` for options that make a post a reply."""
+    replies = platforms.platform(options.platform).reply_options
+    if any(name in dump_options(options) for name in replies):
+        raise rule_error("scheduledAt.no_bluesky_reply")
 
 
 def check_future(service: AppContext, at_ms: int | None) -> None:
@@ -174,7 +180,11 @@ def resolve(service: AppContext, request: PublishRequest, rows: ReferencedRows) 
 
 def collect_media_ids(request: PublishRequest) -> set[str]:
     """Collect the ids of stored media that a request names."""
-    entries = [entry for _, entries in _list_media(request) for entry in entries]
+    return list_media_ids([entry for _, entries in _list_media(request) for entry in entries])
+
+
+def list_media_ids(entries: Sequence[Any]) -> set[str]:
+    """Return the ids of stored media in a media list."""
     ids = [entry if isinstance(entry, str) else entry.media_id for entry in entries]
     return {media_id for media_id in ids if media_id is not None}
 
@@ -255,20 +265,21 @@ def _build_target(
     """Build a target; `shared` is the shared draft for targets with nothing of their own."""
     target, account = request.targets[index], candidate.row
     entries = request.media if target.media is None else target.media
-    refs, assets = _resolve_media(media, account, entries) if entries else ((), {})
+    refs, assets = resolve_media(media, account, entries) if entries else ((), {})
     if not (refs or target.text or target.options or target.first_comment or candidate.defaults):
         return ResolvedTarget(index, account, account["platform"], refs, assets, shared, candidate.connector_account)
     comment = target.first_comment or request.first_comment
     draft = Draft(
         text=target.text if target.text is not None else (request.text or ""),
-        items=tuple([_build_item(service, ref, assets) for ref in refs]) if refs else (),
-        options=_merge_options(candidate.defaults, target.options),
+        items=tuple([build_item(service, ref, assets) for ref in refs]) if refs else (),
+        options=merge_options(candidate.defaults, target.options),
         first_comment=comment.text if comment else None,
     )
     return ResolvedTarget(index, account, account["platform"], refs, assets, draft, candidate.connector_account)
 
 
-def _merge_options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:
+def merge_options(defaults: Mapping[str, Any], options: Any) -> Mapping[str, Any]:
+    """Return a target's options, where omitted with the account's defaults."""
     return defaults if options is None else {**defaults, **dump_options(options)}
 
 
@@ -279,9 +290,10 @@ def dump_options(options: Any) -> dict[str, Any]:
     return dict(options.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"platform"}))
 
 
-def _resolve_media(
+def resolve_media(
     media: Mapping[str, MediaRow], account: accounts.KeyedAccountColumns, entries: Sequence[Any]
 ) -> tuple[tuple[RawMediaRef, ...], dict[str, MediaRow]]:
+    """Return the mediaRefs of a target and its stored media. Raises ApiError `media.unknown`."""
     refs, assets = [], {}
     for entry in entries:
         ref = _build_ref(entry)
@@ -299,7 +311,8 @@ def _build_ref(entry: Any) -> RawMediaRef:
     return dict(entry.model_dump(mode="json", by_alias=True, exclude_unset=True))
 
 
-def _build_item(service: AppContext, ref: RawMediaRef, assets: dict[str, MediaRow]) -> DraftMedia:
+def build_item(service: AppContext, ref: RawMediaRef, assets: dict[str, MediaRow]) -> DraftMedia:
+    """Return a target's media item for the rules; inline media count as stored."""
     if "bytesBase64" in ref:
         url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
         return DraftMedia(ref["kind"], ref.get("altText"), url, stored=True)

@@ -10,6 +10,7 @@ from typing_extensions import TypedDict
 from socialpub.domain.schemas.common import FILTER_MAX, DateTime, Maybe, PlatformName, RequestModel, Uuid, absent
 from socialpub.domain.schemas.errors import ErrorBody, WarningBody
 
+ContentField = Literal["text", "media", "options"]
 Tier = Literal["free", "pro", "business", "enterprise", "self_host"]
 
 
@@ -96,6 +97,14 @@ class PostRescheduled(PostEvent):
     """Post rescheduled; `scheduledAt` is the new time."""
 
     previousScheduledAt: DateTime
+
+
+class PostEdited(PostEvent):
+    """Post whose content was changed before its time."""
+
+    changed: list[ContentField]
+    """What was changed."""
+    editedAt: DateTime
 
 
 # --- Accounts and versions -----------------------------------------------------------------------------------------
@@ -241,6 +250,7 @@ EVENT_DATA: dict[str, Any] = {
     "post.failed": PostFailed,
     "post.canceled": PostCanceled,
     "post.rescheduled": PostRescheduled,
+    "post.edited": PostEdited,
     "token.expiring": TokenExpiring,
     "token.revoked": TokenRevoked,
     "version.deprecated": VersionDeprecated,

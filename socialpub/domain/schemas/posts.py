@@ -145,11 +145,31 @@ class ValidateRequest(PublishRequest):
     """False: skip the checks that need the media files."""
 
 
-class RescheduleRequest(RequestModel):
-    """New time of a post."""
+class PostEditRequest(RequestModel):
+    """New content and time of a post: at least one field. What is absent stays as it is."""
 
-    scheduled_at: Instant
+    model_config = ConfigDict(json_schema_extra=_require_any("scheduledAt", "text", "media", "options"))
+
+    scheduled_at: Maybe[Instant] = absent()
     """A date-time with a time zone, at least 1 second ahead."""
+    text: Maybe[Text] = absent()
+    media: Maybe[MediaList] = absent()
+    """Replaces all media; an empty list removes them. To change a description, send the items with their `altText`."""
+    options: Maybe[Options] = absent()
+    """Replaces all options; those that are absent get the account's defaults."""
+
+
+class BatchEditRequest(RequestModel):
+    """New content and time of the queued posts of a batch: at least one field."""
+
+    model_config = ConfigDict(json_schema_extra=_require_any("scheduledAt", "text", "media"))
+
+    scheduled_at: Maybe[Instant] = absent()
+    """A date-time with a time zone, at least 1 second ahead; for every queued post."""
+    text: Maybe[Text] = absent()
+    """The text of posts without their own."""
+    media: Maybe[MediaList] = absent()
+    """The media of posts without their own; an empty list removes them."""
 
 
 class RetryRequest(RequestModel):

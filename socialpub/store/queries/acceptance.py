@@ -183,6 +183,8 @@ POST_COLUMNS = (
     "text",
     "text_fold",
     "media",
+    "own_text",
+    "own_media",
     "options",
     "first_comment",
     "warnings",

@@ -24,6 +24,7 @@ TYPE_NUMBERS = {
     "billing.recovered": 18,
     "webhook.disabled": 19,
     "key.expiring": 20,
+    "post.edited": 21,
 }
 """The number of each type in the rows; a new type gets the next one."""
 TYPE_NAMES = {number: type_ for type_, number in TYPE_NUMBERS.items()}

@@ -28,4 +28,11 @@ DELETE_POSTS = f"""
     WHERE number IN (SELECT value FROM json_each(?)) AND number <= (SELECT texts FROM post_search_filed)
     ORDER BY number
 """
+# Those that were removed to be edited.
+INSERT_AGAIN = f"""
+    INSERT INTO post_search (rowid, fold, organization, profile, platform)
+    SELECT {_INDEXED_COLUMNS} FROM post
+    WHERE number IN (SELECT value FROM json_each(?)) AND number <= (SELECT texts FROM post_search_filed)
+    ORDER BY number
+"""
 SET_PROGRESS = "UPDATE post_search_filed SET texts = ?"

@@ -329,6 +329,8 @@ class Post(BaseModel):
     text = TextField()
     text_fold = TextField()  # for searching (`casefold.fold`); "" if equal to `lower(text)`
     media = TextField()  # the items as in mediaRefs
+    own_text = BooleanField(null=True)  # true: an edit of its batch leaves the text and
+    own_media = BooleanField(null=True)  # the media that belong to this post alone
     options = TextField()
     first_comment = TextField(null=True)
     scheduled_at = BigIntegerField(null=True)

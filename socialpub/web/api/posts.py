@@ -8,24 +8,24 @@ from collections.abc import Awaitable, Callable
 from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import idempotency, lost_responses
-from socialpub.domain.access.actions import bind
-from socialpub.domain.posts import accept, batches, post_actions, post_log, preflight
+from socialpub.domain.access.actions import BoundAction, bind
+from socialpub.domain.posts import accept, batches, edits, post_actions, post_log, preflight
 from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.domain.schemas.posts import (
     BatchBody,
     CanceledBody,
     PostBody,
     PostDetail,
+    PostEditRequest,
     PostPage,
     PostsQuery,
     PublishRequest,
-    RescheduleRequest,
     RetryRequest,
     SettleRequest,
     ValidateRequest,
     ValidationBody,
 )
-from socialpub.web.api.write_handlers import commit, commit_without_body
+from socialpub.web.api.write_handlers import commit, commit_after_lookup, commit_without_body
 from socialpub.web.http import etags, prefer_header
 from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
 from socialpub.web.http.operation import Operation, SuccessResponse
@@ -52,6 +52,15 @@ from socialpub.web.openapi.examples import (
 ReadRequest = Callable[[], Awaitable[PublishRequest]]
 """Parses the request body, called once the request has a permit."""
 
+CONTENT_ERRORS = (
+    "scheduledAt.no_bluesky_reply",
+    "targets.options.platform_mismatch",
+    "media.source",
+    "media.base64_invalid",
+    "media.unknown",
+    "media.quota",
+    "post.duplicate",
+)
 BATCH_ERRORS = (
     "targets.required",
     "targets.max",
@@ -191,7 +200,7 @@ PUBLISH = Operation(
         ),
     },
     errors=(*BATCH_ERRORS, "preflight_failed", "billing.posts.monthly_cap", "service.paused"),
-    links=dict.fromkeys(("readPost", "reschedulePost", "cancelPost", "retryPost", "settlePost"), "/results/0/postId"),
+    links=dict.fromkeys(("readPost", "editPost", "cancelPost", "retryPost", "settlePost"), "/results/0/postId"),
 )
 
 
@@ -389,30 +398,31 @@ def _load_from(call: RequestContext) -> Callable[[], bytes]:
     return lambda: post_log.load_detail(call.profile_scope, call.path_value("post_id"))
 
 
-RESCHEDULE = Operation(
+EDIT = Operation(
     "Posts",
-    "reschedulePost",
-    "Reschedule a post",
-    "Possible while the post is `queued` and not yet due. After a successful response, it is not published before the "
-    "new time.",
+    "editPost",
+    "Edit or reschedule a post",
+    "Possible while the post is `queued` and not yet due. New content passes the same checks as in a publish request. "
+    "After a successful response, the post is published with the new content, and not before the new time. A post that "
+    "is edited while it becomes due is published with the old content or with the new, never with parts of both.",
     query=ProfileQuery,
-    body=RescheduleRequest,
-    requests={"tomorrow": RESCHEDULE_REQUEST},
-    answers={200: SuccessResponse(PostBody, "The post with its new time.", QUEUED)},
-    errors=(*WINDOW_ERRORS, "scheduledAt.future"),
+    body=PostEditRequest,
+    requests={"tomorrow": RESCHEDULE_REQUEST, "another text": {"text": "The new opening hours start on Tuesday."}},
+    answers={200: SuccessResponse(PostBody, "The post as edited.", QUEUED)},
+    errors=(*WINDOW_ERRORS, *CONTENT_ERRORS, "scheduledAt.future", "preflight_failed"),
 )
 
 
-async def reschedule(call: RequestContext) -> HandlerResponse:
+async def edit(call: RequestContext) -> HandlerResponse:
     """PATCH /v1/posts/{id}."""
     post = call.path_value("post_id")
-    reply = await commit(
-        call,
-        RescheduleRequest,
-        lambda request: bind(call.actor, post_actions.reschedule, post, request),
-        _load_from(call),
-    )
-    fault_injection.hit("resched.after_commit")
+
+    async def choose(request: PostEditRequest) -> BoundAction:
+        with await call.enter_checking():
+            return await edits.prepare_post(call.actor, post, request, call.inline_files)
+
+    reply = await commit_after_lookup(call, PostEditRequest, choose, _load_from(call))
+    fault_injection.hit("edit.after_commit")
     return reply
 
 

@@ -23,9 +23,9 @@ from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import post_actions, post_log
+from socialpub.domain.posts import edits, post_actions, post_log
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.posts import PostsQuery, RescheduleRequest, RetryRequest, SettleRequest
+from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
@@ -229,8 +229,8 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
 
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
-    request = validation.parse_object(RescheduleRequest, {"scheduledAt": _read_time(form)})
-    await actions.perform(call.actor, post_actions.reschedule, post, request)
+    request = validation.parse_object(PostEditRequest, {"scheduledAt": _read_time(form)})
+    await actions.perform_bound(await edits.prepare_post(call.actor, post, request, {}))
 
 
 async def cancel(call: RequestContext) -> HandlerResponse:

@@ -108,6 +108,7 @@ EXAMPLES: dict[str, Json] = {
     | {"failedAt": SOON, "error": _ERROR, "willRetry": True, "nextAttemptAt": "2026-12-01T08:30:30.000Z"},
     "post.canceled": _POST_EVENT | {"canceledAt": NOW},
     "post.rescheduled": _POST_EVENT | {"previousScheduledAt": "2026-11-30T08:30:00.000Z"},
+    "post.edited": _POST_EVENT | {"changed": ["text"], "editedAt": NOW},
     "token.expiring": _TOKEN_EVENT | {"expiresAt": "2026-11-27T12:00:00.000Z", "daysUntilExpiry": 7},
     "token.revoked": _TOKEN_EVENT | {"revokedAt": NOW, "reason": "The refresh token was refused."},
     "version.deprecated": {

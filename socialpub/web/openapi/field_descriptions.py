@@ -110,6 +110,7 @@ FIELD_DESCRIPTIONS: dict[str, str] = {
     "postId": "The id of the post: one target of the batch.",
     "postsCount": "How many posts the period has so far.",
     "prefix": "The first characters of the key, which say what it is for.",
+    "editedAt": "When it was edited.",
     "previousScheduledAt": "The time for which the post was scheduled before.",
     "previousTier": "The tier before the change.",
     "Board.privacy": "Who can see the board.",

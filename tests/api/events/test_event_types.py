@@ -61,6 +61,10 @@ def _move(world: RequestCast) -> None:
     assert world.alice.api.patch(f"/v1/posts/{world.scheduled()}", json=later).status_code == 200
 
 
+def _edit(world: RequestCast) -> None:
+    assert world.alice.api.patch(f"/v1/posts/{world.scheduled()}", json={"text": "other"}).status_code == 200
+
+
 def _connect(world: RequestCast) -> None:
     """An account that only its owner can renew, in three days."""
     ends = world.server.clock.now_ms() + 3 * DAY * 1000
@@ -129,6 +133,7 @@ CAUSES: Mapping[str, Callable[[RequestCast], None]] = {
     "post.failed": _failing("status:429", "failed"),
     "post.canceled": _cancel,
     "post.rescheduled": _move,
+    "post.edited": _edit,
     "token.expiring": _expire,
     "token.revoked": _revoke,
     "version.deprecated": _deprecate,

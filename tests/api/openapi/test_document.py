@@ -124,7 +124,7 @@ def test_enumerations_are_named_and_used_by_reference() -> None:
 
 def test_request_bodies_are_closed_and_offer_no_null() -> None:
     found = DOCUMENT["components"]["schemas"]
-    requests = ["PublishRequest", "Target", "MediaItem", "FirstComment", "RescheduleRequest", "BlueskyOptions"]
+    requests = ["PublishRequest", "Target", "MediaItem", "FirstComment", "PostEditRequest", "BlueskyOptions"]
     for name in requests:
         assert found[name]["additionalProperties"] is False, name
         assert '"null"' not in json.dumps(found[name]), name

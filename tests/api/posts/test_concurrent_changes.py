@@ -90,9 +90,9 @@ def sent(world: RequestCast) -> Counter[str]:
 
 
 def test_cancels_and_moves_at_once(crowd: RequestCast) -> None:
-    later = {"scheduledAt": crowd.soon(7200)}
+    moves: list[Call] = [("move", "PATCH", "", {"scheduledAt": crowd.soon(7200 + n)}) for n in range(2)]
     ids = posts(crowd)
-    granted = race(crowd, ids, lambda: [("cancel", "DELETE", "", None)] * 2 + [("move", "PATCH", "", later)] * 2)
+    granted = race(crowd, ids, lambda: [("cancel", "DELETE", "", None)] * 2 + moves)
     for post in ids:
         events = told(crowd, post)[2:]
         assert granted[post]["cancel"] == 1, "of two cancels one is granted"

@@ -230,8 +230,8 @@ def test_moving_needs_a_time(world: RequestCast) -> None:
     post = world.scheduled()
     with unchanged(world.server):
         assert error_of(world.alice.api.patch(f"/v1/posts/{post}", json={}))["rule"] == "scheduledAt"
-        body = {"scheduledAt": world.soon(), "text": "other"}
-        assert error_of(world.alice.api.patch(f"/v1/posts/{post}", json=body))["rule"] == "text"
+        body = {"scheduledAt": world.soon(), "texts": "other"}
+        assert error_of(world.alice.api.patch(f"/v1/posts/{post}", json=body))["rule"] == "texts"
 
 
 # --- Canceling ---

@@ -94,6 +94,9 @@ TEMPLATES: dict[str, MessageTemplate] = {
     "post.rescheduled": MessageTemplate(
         "A post was rescheduled", f"A post to {_ACCOUNT_NAME} is now scheduled for {{scheduledAt}}."
     ),
+    "post.edited": MessageTemplate(
+        "A scheduled post was changed", f"The content of a post to {_ACCOUNT_NAME} was changed before its time."
+    ),
     "token.expiring": MessageTemplate(
         "An account on {platform} needs attention soon",
         f"Access to {_ACCOUNT_NAME} expires at {{expiresAt}}. Posts after that are rejected.",

@@ -37,10 +37,10 @@ public class Calls {
         PostDetail shown = posts.readPost(post, null, null);
         System.out.println("get " + shown.getStatus() + " " + shown.getText() + " "
             + shown.getMediaRefs().get(0).getKind() + " " + shown.getAttempts().size());
-        RescheduleRequest change = new RescheduleRequest().scheduledAt(OffsetDateTime.parse(given.get("MOVED")));
-        Post moved = posts.reschedulePost(post, change, null, null);
+        PostEditRequest change = new PostEditRequest().scheduledAt(OffsetDateTime.parse(given.get("MOVED")));
+        Post moved = posts.editPost(post, change, null, null, null);
         System.out.println("patch " + moved.getScheduledAt().toEpochSecond());
-        System.out.println("cancel " + posts.cancelPost(post, null, null).getStatus());
+        System.out.println("cancel " + posts.cancelPost(post, null, null, null).getStatus());
         SignedEndpoint endpoint = new WebhooksApi(client).registerWebhookEndpoint(
             new EndpointRequest().url(given.get("RECEIVER")).events(List.of(EventType.EVENT_TYPE_QUOTA_WARNING)), null);
         System.out.println("endpoint " + endpoint.getEvents().get(0) + " "

@@ -70,8 +70,9 @@ func main() {
 	shown, _, err := api.PostsAPI.ReadPost(ctx, post).Execute()
 	fmt.Println("get", must(shown, err).Status, shown.Text, shown.MediaRefs[0].Kind, len(shown.Attempts))
 
-	change := client.NewRescheduleRequest(at("MOVED"))
-	moved, _, err := api.PostsAPI.ReschedulePost(ctx, post).RescheduleRequest(*change).Execute()
+	change := client.NewPostEditRequest()
+	change.SetScheduledAt(at("MOVED"))
+	moved, _, err := api.PostsAPI.EditPost(ctx, post).PostEditRequest(*change).Execute()
 	fmt.Println("patch", must(moved, err).ScheduledAt.Get().Unix())
 
 	canceled, _, err := api.PostsAPI.CancelPost(ctx, post).Execute()

@@ -29,7 +29,7 @@ with api.ApiClient(settings) as http:
     print("schedule", later.status, later.results[0].status.value)
     shown = posts.read_post(post)
     print("get", shown.status.value, shown.text, shown.media_refs[0].kind, len(shown.attempts))
-    moved = posts.reschedule_post(post, api.RescheduleRequest(scheduled_at=datetime.fromisoformat(os.environ["MOVED"])))
+    moved = posts.edit_post(post, api.PostEditRequest(scheduled_at=datetime.fromisoformat(os.environ["MOVED"])))
     print("patch", int(moved.scheduled_at.timestamp()))
     print("cancel", posts.cancel_post(post).status)
     endpoint = api.WebhooksApi(http).register_webhook_endpoint(

@@ -9,7 +9,7 @@ from client import AuthenticatedClient, models
 from client.api.catalogue import list_platforms
 from client.api.events import list_events
 from client.api.media import upload_media
-from client.api.posts import cancel_post, publish_posts, read_post, reschedule_post, validate_posts
+from client.api.posts import cancel_post, edit_post, publish_posts, read_post, validate_posts
 from client.api.webhooks import register_webhook_endpoint
 from client.types import File
 
@@ -33,8 +33,8 @@ with AuthenticatedClient(base_url=os.environ["URL"], token=os.environ["KEY"]) as
     print("schedule", later.status.value, later.results[0].status.value)
     shown = read_post.sync(post, client=client)
     print("get", shown.status.value, shown.text, shown.media_refs[0].kind.value, len(shown.attempts))
-    change = models.RescheduleRequest(scheduled_at=datetime.fromisoformat(os.environ["MOVED"]))
-    moved = reschedule_post.sync(post, client=client, body=change)
+    change = models.PostEditRequest(scheduled_at=datetime.fromisoformat(os.environ["MOVED"]))
+    moved = edit_post.sync(post, client=client, body=change)
     print("patch", int(moved.scheduled_at.timestamp()))
     print("cancel", cancel_post.sync(post, client=client).status)
     asked = models.EndpointRequest(url=os.environ["RECEIVER"], events=[models.EventType.EVENT_TYPE_QUOTA_WARNING])

@@ -64,7 +64,11 @@ def read(post: dict[str, Any], kept: events.EncodedEventData, of: int | None, ty
 @pytest.mark.parametrize("type_", post_states._DATA_BUILDERS)
 @given(post=posts)
 def test_the_data_of_a_posts_event_is_read_as_it_was_told(type_: str, post: dict[str, Any]) -> None:
-    data = post_states._DATA_BUILDERS[type_](cast(PostRow, post), {"previousScheduledAt": "2026-01-01T00:00:00.000Z"})
+    extra: post_states.TransitionData = {
+        "previousScheduledAt": "2026-01-01T00:00:00.000Z",
+        "changed": ["text", "media"],
+    }
+    data = post_states._DATA_BUILDERS[type_](cast(PostRow, post), extra)
     kept = events.encode_data(type_, data, post["scheduled_at"])
     assert kept.data in (None, dumps(data))
     assert read(post, kept, 7, type_, post["updated_at"]) == dumps(data)
