@@ -1,0 +1,142 @@
+"""A key for each scope, things of own and foreign accounts, and calls by chance."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from socialpub.simulator.server import SimulatorThread
+from socialpub.store.schema.models import WebhookDelivery
+from tests.support.app_server import AppServer, MovableClock, Person, format_instant
+from tests.support.chat_servers import add_channel
+from tests.support.generated_calls import CallGenerator, KeyedOperation, find_keyed_operations, replace_fields
+from tests.support.openapi_document import DOCUMENT
+from tests.support.resource_requests import PNG
+from tests.support.soak.soak_world import wait_for
+from tests.support.webhook_endpoints import list_deliveries, register_endpoint
+
+SCOPES = ("posts:read", "posts:plan", "posts:write", "media", "accounts:read", "webhooks")
+PLANNING = ("posts:plan", "accounts:read", "media")
+OPERATIONS = find_keyed_operations(DOCUMENT)
+NOBODY = "http://127.0.0.1:1/"
+
+
+@dataclass
+class ScopedCast:
+    """Alice with two accounts, and Charlie of another organization; a key for each scope, with a list or without."""
+
+    server: AppServer
+    alice: Person
+    charlie: Person
+    first: str
+    second: str
+
+    def __post_init__(self) -> None:
+        self.makers = {
+            "own": self.alice,
+            "foreign": self.charlie,
+            "listed": self.server.limited(self.alice, accounts=[self.first]),
+            "unlisted": self.server.limited(self.alice, accounts=[self.second]),
+        }
+        self.accounts = {"own": self.first, "foreign": self.charlie.bluesky, "listed": self.first}
+        self.accounts["unlisted"] = self.second
+        whole = {scope: self.server.limited(self.alice, scopes=[scope]) for scope in SCOPES}
+        listed = {scope: self.server.limited(self.alice, scopes=[scope], accounts=[self.first]) for scope in SCOPES}
+        self.callers = {"own": whole, "foreign": whole, "listed": listed, "unlisted": listed}
+
+    def make(self, resource: str, kind: str) -> str:
+        """The id of something new of the account."""
+        return MAKERS[resource](self, self.makers[kind], self.accounts[kind])
+
+    def send(self, operation: KeyedOperation, kind: str, scope: str, id_: str) -> httpx.Response:
+        later = format_instant(self.server.clock.now_ms() + 3_600_000)
+        fields = {"accountId": self.accounts[kind], "profileId": self.makers[kind].profile, "scheduledAt": later}
+        fields |= {"url": NOBODY, "media": []}
+        body = replace_fields(operation.bodies[0], fields) if operation.bodies else None
+        upload = {"file": ("a.png", PNG)} if operation.is_upload else None
+        path = re.sub(r"\{\w+\}", id_, operation.path)
+        return self.callers[kind][scope].api.request(operation.method, path, json=body, files=upload)
+
+
+def _post(cast: ScopedCast, maker: Person, account: str) -> str:
+    later = format_instant(cast.server.clock.now_ms() + 3_600_000)
+    answer = maker.api.publish({"targets": [{"accountId": account}], "text": "hello", "scheduledAt": later})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["results"][0]["postId"])
+
+
+def _media(cast: ScopedCast, maker: Person, account: str) -> str:
+    return str(maker.api.post("/v1/media", files={"file": ("a.png", PNG)}).json()["id"])
+
+
+def _endpoint(cast: ScopedCast, maker: Person, account: str) -> str:
+    return str(register_endpoint(maker, NOBODY, events=["billing.recovered"])["id"])
+
+
+def _channel(cast: ScopedCast, maker: Person, account: str) -> str:
+    return str(add_channel(maker, {"kind": "slack", "url": NOBODY})["id"])
+
+
+def _delivery(cast: ScopedCast, maker: Person, account: str) -> str:
+    """One that has ended, of an endpoint that gets no more, so that nothing changes by itself."""
+    endpoint = register_endpoint(maker, NOBODY)["id"]
+    _post(cast, maker, account)
+    found = list_deliveries(maker, endpointId=endpoint)[0]
+    assert maker.api.patch(f"/v1/webhook-endpoints/{endpoint}", json={"active": False}).status_code == 200
+    service, ends = cast.server.service, {"status": "failed", "next_attempt_at": None}
+    for _ in range(2):  # nothing more is begun; then what was under way has told of itself
+        service.write(lambda tx: WebhookDelivery.update(**ends).execute()).result()
+        assert wait_for(lambda: not service.executors.delivering.is_busy, 30)
+    return str(found["id"])
+
+
+MAKERS: dict[str, Callable[[ScopedCast, Person, str], str]] = {
+    "posts": _post,
+    "accounts": lambda cast, maker, account: account,
+    "media": _media,
+    "webhook-endpoints": _endpoint,
+    "webhook-deliveries": _delivery,
+    "notification-channels": _channel,
+}
+"""By the first word of a path with `{id}`, what makes such a thing of an account."""
+
+
+@contextlib.contextmanager
+def running_cast(home: Path, lab_thread: SimulatorThread) -> Iterator[ScopedCast]:
+    """The cast on a server that slows nobody down."""
+    limits = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)
+    server = AppServer(home, lab_thread, MovableClock(), {"limits": limits}).start()
+    alice, charlie = server.person("Alice"), server.person("Charlie")
+    second = server.connect_bluesky(alice, "second")["id"]
+    for person in (alice, charlie):
+        server.connect_bluesky(person)
+    yield ScopedCast(server, alice, charlie, alice.bluesky, second)
+    server.stop()
+
+
+def generate(cast: ScopedCast, person: Person, count: int, seed: int) -> list[httpx.Response]:
+    """So many calls by chance, to accounts and things that are there; times come at once."""
+
+    def soon() -> str:
+        return format_instant(cast.server.clock.now_ms() + 1500)
+
+    calls = CallGenerator(OPERATIONS, random.Random(seed), [cast.first, cast.second], soon)
+    calls.ids += [cast.make(resource, "own") for resource in MAKERS]
+    return list(calls.make(person.api, count))
+
+
+def check_planning(cast: ScopedCast, count: int, seed: int) -> None:
+    """With a planning key, neither now nor later: the log has no other row, the platforms were given nothing."""
+    planner = cast.server.limited(cast.alice, scopes=list(PLANNING))
+    ledger, posts = cast.server.lab.lab.ledger.entries(), cast.server.rows()
+    answers = generate(cast, planner, count, seed)
+    assert {200, 403} <= {answer.status_code for answer in answers}
+    made = len(MAKERS) - 4  # queued posts that the calls find: of the makers of a post and of a delivery
+    assert [row["status"] for row in cast.server.rows()[len(posts) :]] == ["queued"] * made
+    assert cast.server.lab.lab.ledger.entries() == ledger
