@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -49,12 +50,16 @@ def _check(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, 
     kind, is_child = form.get("media_type", ""), form.get("is_carousel_item") == "true"
     _check_caption(form.get("caption", ""))
     if kind == "CAROUSEL":
+        _check_labels(form, kind)
         children = made.children(call, form, 2, 10)
         return "CAROUSEL_ALBUM", tuple(medium for child in children for medium in child.media), ""
     if kind == "VIDEO" and not is_child:
         raise refuse(100, "The VIDEO value for media_type is no longer supported. Use REELS.", 2207067)
     if kind == "REELS" and is_child:
         raise refuse(100, "(#100) Reels are not allowed in carousels.", 2207023)
+    _check_labels(form, kind)
+    if kind == "STORIES":
+        return _story(made, call, form)
     if kind in ("VIDEO", "REELS"):
         return "VIDEO", *_video(made, call, form)
     if kind:
@@ -67,6 +72,39 @@ def _check_caption(caption: str) -> None:
         raise refuse(36004, "The caption was too long.", 2207010)
     if len(re.findall(r"(?<!\w)@\w", caption)) > _MENTIONS_MAX:
         raise refuse(100, "(#100) Cannot use more than 20 tags.", 2207040)
+
+
+def _names(form: Mapping[str, str], parameter: str) -> list[Any]:
+    """Parse a parameter that is a JSON list."""
+    try:
+        found = json.loads(form.get(parameter, "[]"))
+    except ValueError as error:
+        raise refuse(100, f"(#100) Param {parameter} must be an array.") from error
+    if not isinstance(found, list):
+        raise refuse(100, f"(#100) Param {parameter} must be an array.")
+    return found
+
+
+def _check_labels(form: Mapping[str, str], kind: str) -> None:
+    """Refuse parameters that the kind of post does not have, and wrong values."""
+    if kind == "STORIES" and (wrong := sorted({"caption", "alt_text", "collaborators", "location_id"} & set(form))):
+        raise refuse(100, f"(#100) {wrong[0]} is not supported for stories.")
+    if len(_names(form, "collaborators")) > 3:
+        raise refuse(100, "(#100) A post can have at most 3 collaborators.")
+    tags = _names(form, "user_tags")
+    if any(not isinstance(tag, dict) or not {"username", "x", "y"} <= set(tag) for tag in tags):
+        raise refuse(100, "(#100) user_tags of an image need username, x and y.")
+    if len(tags) > _MENTIONS_MAX:
+        raise refuse(100, "(#100) Cannot use more than 20 tags.", 2207040)
+    offset = form.get("thumb_offset", "0")
+    if not offset.isdecimal():
+        raise refuse(1, "The thumbnail offset must be within the video.", 2207057)
+
+
+def _story(made: Containers, call: Call, form: Mapping[str, str]) -> tuple[str, tuple[PublishedMedia, ...], str]:
+    if "video_url" in form:
+        return "VIDEO", *_video(made, call, form)
+    return "IMAGE", (_image(made, call, form, is_child=True),), ""  # of any shape
 
 
 def _image(made: Containers, call: Call, form: Mapping[str, str], is_child: bool) -> PublishedMedia:
@@ -134,13 +172,15 @@ def _status(container: Container, status: str) -> dict[str, Any]:
 
 
 def _node(container: Container, person: Person, id: str, code: str, now_ms: int) -> dict[str, Any]:
-    is_reel = container.kind == "VIDEO"
+    is_story = container.form.get("media_type") == "STORIES"
+    is_reel = container.kind == "VIDEO" and not is_story
+    page = f"stories/{person.username}/{id}" if is_story else f"{'reel' if is_reel else 'p'}/{code}/"
     return {
         "id": id,
         "caption": container.form.get("caption", ""),
         "media_type": container.kind,
-        "media_product_type": "REELS" if is_reel else "FEED",
-        "permalink": f"https://www.instagram.com/{'reel' if is_reel else 'p'}/{code}/",
+        "media_product_type": "STORY" if is_story else "REELS" if is_reel else "FEED",
+        "permalink": f"https://www.instagram.com/{page}",
         "shortcode": code,
         "timestamp": instant(now_ms),
         "username": person.username,
@@ -207,7 +247,12 @@ class Instagram:
         self.meter = Meter(lab, "instagram", 80002)
 
     def operations(self) -> tuple[Operation, ...]:
-        return (*self.people.operations("ig"), *self.meter.count_calls(self.made.operations(graph.VERSION)))
+        path = f"/{graph.VERSION}/<user>/stories"
+        calls = (
+            Operation("stories.list", ("GET",), path, lambda call: self.made.page(call, replies=False, stories=True)),
+            *self.made.operations(graph.VERSION),
+        )
+        return (*self.people.operations("ig"), *self.meter.count_calls(calls))
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Create an account with a 60-day token.

@@ -15,6 +15,7 @@ import pytest
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.kit.options import list_fields
 from socialpub.store.schema.models import Account, Batch, Media, Post
+from socialpub.web.dashboard.parts.compose_form import from_post
 from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, ApiClient, AppServer
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
 from tests.support.dashboard_forms import FORM_KEY, HTML, XSS, follow_notice, send_compose, sign_in_at, target_fields
@@ -142,13 +143,24 @@ def test_what_is_different_on_an_account_goes_to_it_alone(world: RequestCast, br
     assert {row["account"] for row in rows.values()} == {alice.bluesky, second, third}
 
 
+OBJECTS = ("userTags",)  # lists of objects have no field
+
+
+def test_a_copy_says_which_option_the_form_does_not_have() -> None:
+    post = {"platform": "instagram", "accountId": "a", "text": "hello", "firstComment": None, "mediaRefs": []}
+    options = {"story": True, "thumbOffset": 1500, "userTags": [{"username": "ann", "x": 0.5, "y": 0.5}]}
+    form, problems = from_post(post, options)
+    assert (form["a.option.story"], form["a.option.thumbOffset"]) == ("true", "1500")
+    assert [message.message for message in problems["a"]] == ["Only the API takes `userTags`, so it is not copied."]
+
+
 @pytest.mark.parametrize("name", [name for name in PLATFORMS if name != "tiktok"])  # it is off: see below
 def test_every_option_of_every_platform_has_its_field(world: RequestCast, browser: ApiClient, name: str) -> None:
     account = world.alice.bluesky if name == "bluesky" else world.server.connect(world.alice, name)["id"]
     text = browser.get("/compose", headers=HTML).text
     fields = list_fields(PLATFORMS[name].options)
     aliases = [each.alias for each in PLATFORMS[name].options.model_fields.values()]
-    assert [each.name for each in fields] == [each for each in aliases if each != "platform"]
+    assert [each.name for each in fields] == [each for each in aliases if each not in ("platform", *OBJECTS)]
     for each in fields:
         assert f'name="{account}.option.{each.name}"' in text
         assert f"{html.escape(each.label)}<span" in text

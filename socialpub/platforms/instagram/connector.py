@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import json
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +18,7 @@ from socialpub.platforms.contract import (
     DeveloperConsole,
     Draft,
     DraftMedia,
+    DraftWarning,
     Json,
     OAuthFlow,
     OfferedAccount,
@@ -34,9 +36,9 @@ from socialpub.platforms.contract import (
     Verdict,
     VersionProbe,
 )
-from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX
+from socialpub.platforms.instagram.rules import MEDIA, RULES, TEXT_MAX, USER_TAGS_MAX, is_reel, is_story
 from socialpub.platforms.kit.api_errors import to_text
-from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
+from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.meta import containers
@@ -82,12 +84,38 @@ class InstagramSite(MetaSite):
         return derive_addresses(values, authorize_url="/oauth/authorize", token_url="/oauth/access_token")
 
 
+Username = Annotated[str, Field(pattern=r"^[A-Za-z0-9._]{1,30}$")]
+
+
+class UserTag(PlatformOptions):
+    """Account that is tagged in an image, and where: from 0 (left, top) to 1."""
+
+    username: Username = Field(description="The account's name, without `@`.")
+    x: float = Field(ge=0, le=1, description="From the left.")
+    y: float = Field(ge=0, le=1, description="From the top.")
+
+
 class InstagramOptions(PlatformOptions):
-    """Options of a single video (a reel): its cover, and whether the feed shows it."""
+    """Options of posts, reels (a single video) and stories."""
 
     platform: Literal["instagram"] = "instagram"
+    story: bool = Field(False, title="Publish as a story", description="One image or video, without a caption.")
     share_to_feed: bool = Field(True, title="Also show the reel in the feed")
     cover_url: AbsoluteUrl = Field("", title="Reel cover", description="The public https URL of a JPEG image.")
+    thumb_offset: int = Field(
+        0,
+        ge=0,
+        title="Reel cover from the video",
+        description="Milliseconds from its start. `coverUrl` comes first.",
+    )
+    collaborators: list[Username] = Field([], title="Collaborators", description="Usernames that are invited.")
+    user_tags: list[UserTag] = Field(
+        [], max_length=USER_TAGS_MAX, title="Tagged accounts", description="Accounts in a single image."
+    )
+    location_id: DigitId = Field(
+        "", title="Location", description="The id of a Facebook Page with a location; not for reels and stories."
+    )
+    is_ai_generated: bool = Field(False, title="Made with AI", description="Label the content as made with AI.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -95,7 +123,11 @@ def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
 
 
 def _has_no_reel(draft: Draft) -> bool:
-    return [item.kind for item in draft.items] != ["video"]
+    return not is_reel(draft)
+
+
+def _has_no_image(draft: Draft) -> bool:
+    return is_story(draft) or [item.kind for item in draft.items] != ["image"]
 
 
 PLATFORM = Platform(
@@ -114,8 +146,21 @@ PLATFORM = Platform(
     version_probe=VersionProbe("{version}/me?fields=user_id", served=SERVED_VERSION_HEADER),
     alt_text=("image",),
     draft_warnings=(
-        ignored_option("coverUrl", "only a single video has a cover", _has_no_reel),
-        ignored_option("shareToFeed", "only a single video can stay out of the feed", _has_no_reel),
+        ignored_option("coverUrl", "only a reel has a cover", _has_no_reel),
+        ignored_option("thumbOffset", "only a reel has a cover", _has_no_reel),
+        ignored_option("thumbOffset", "`coverUrl` is the cover", lambda draft: "coverUrl" in draft.options),
+        ignored_option("shareToFeed", "only a reel can stay out of the feed", _has_no_reel),
+        ignored_option("collaborators", "a story has none", is_story),
+        ignored_option("userTags", "only a single image outside stories has them", _has_no_image),
+        ignored_option("locationId", "a reel and a story have none", lambda draft: is_story(draft) or is_reel(draft)),
+        DraftWarning(
+            "option_ignored", "A story has no caption: the text is not shown.", lambda d: is_story(d) and bool(d.text)
+        ),
+        DraftWarning(
+            "alt_text_ignored",
+            "A story on Instagram has none.",
+            lambda draft: is_story(draft) and any(item.kind == "image" and item.alt_text for item in draft.items),
+        ),
     ),
     option_images={"coverUrl": lambda draft: not _has_no_reel(draft)},
     account_fields=("kind", "accountType", "grantedScopes"),
@@ -161,6 +206,7 @@ _CONTENT = {
     "media.count_max": ("2207028",),
     "text.max_graphemes": ("2207010",),
     "text.mention_max": ("2207040",),
+    "thumb_offset.range": ("2207057",),
     "account.daily_cap": ("2207042",),
     "account.restricted": ("2207050",),
     "account.spam_suspected": ("2207051", "368"),
@@ -258,7 +304,9 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
 
 
 def _plan_containers(draft: Draft) -> ContainerPlan:
-    head: Form = {"caption": draft.text} if draft.text else {}
+    if is_story(draft):
+        return _plan_story(draft)
+    head: Form = ({"caption": draft.text} if draft.text else {}) | _labels(draft)
     patience = (
         VIDEO_PROCESSING_SECONDS_MAX if any(item.kind == "video" for item in draft.items) else PROCESSING_SECONDS_MAX
     )
@@ -267,8 +315,36 @@ def _plan_containers(draft: Draft) -> ContainerPlan:
         pieces = tuple(_child(item) for item in draft.items)
         return ContainerPlan(pieces, {"media_type": "CAROUSEL", **head}, plan | {"types": ["CAROUSEL_ALBUM"]}, patience)
     item = draft.items[0]
-    piece = _reel(item, draft) if item.kind == "video" else _image(item)
+    piece = _reel(item, draft) if item.kind == "video" else _image(item) | _tags(draft)
     return ContainerPlan((piece | head,), None, plan | {"types": [item.kind.upper()]}, patience)
+
+
+def _plan_story(draft: Draft) -> ContainerPlan:
+    item = draft.items[0]
+    source = "video_url" if item.kind == "video" else "image_url"
+    piece = {"media_type": "STORIES", source: item.url or ""} | _ai_label(draft)
+    plan = {"text": "", "since": draft.now_ms, "types": [item.kind.upper()], "list": "stories"}
+    patience = VIDEO_PROCESSING_SECONDS_MAX if item.kind == "video" else PROCESSING_SECONDS_MAX
+    return ContainerPlan((piece,), None, plan, patience)
+
+
+def _labels(draft: Draft) -> Form:
+    """Parameters of the whole post: collaborators, location, label."""
+    collaborators, location = draft.options.get("collaborators"), draft.options.get("locationId")
+    return (
+        ({"collaborators": json.dumps(collaborators)} if collaborators else {})
+        | ({"location_id": location} if location and not is_reel(draft) else {})
+        | _ai_label(draft)
+    )
+
+
+def _ai_label(draft: Draft) -> Form:
+    return {"is_ai_generated": "true"} if draft.options.get("isAiGenerated") else {}
+
+
+def _tags(draft: Draft) -> Form:
+    tags = draft.options.get("userTags")
+    return {"user_tags": json.dumps(tags)} if tags else {}
 
 
 def _image(item: DraftMedia) -> Form:
@@ -280,7 +356,10 @@ def _reel(item: DraftMedia, draft: Draft) -> Form:
     cover = draft.options.get("coverUrl")
     feed = "true" if draft.options.get("shareToFeed", True) else "false"
     made = {"media_type": "REELS", "video_url": item.url or "", "share_to_feed": feed}
-    return made | ({"cover_url": str(cover)} if cover else {})
+    if cover:
+        return made | {"cover_url": str(cover)}
+    offset = draft.options.get("thumbOffset")
+    return made if offset is None else made | {"thumb_offset": str(offset)}
 
 
 def _child(item: DraftMedia) -> Form:

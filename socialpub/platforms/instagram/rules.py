@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
-from socialpub.platforms.contract import MediaLimits, Rule, RuleInput
+from socialpub.platforms.contract import Draft, MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
     alt_texts,
     at_most,
     is_web_url,
+    limit_number,
     matches,
     max_characters,
     media_count,
@@ -40,7 +41,6 @@ from socialpub.platforms.kit.text import find_hashtags, find_mentions
 _MEDIA = "developers.facebook.com/documentation/instagram-platform/instagram-graph-api/reference/ig-user/media"
 _GUIDE = "developers.facebook.com/documentation/instagram-platform/content-publishing"
 _ERRORS = "developers.facebook.com/docs/instagram-platform/reference/error-codes"
-_REEL: FileSelector = files("video", only=True)
 _COVER = option_image("coverUrl")
 MEDIA = MediaLimits(
     images=10,
@@ -49,6 +49,47 @@ MEDIA = MediaLimits(
     types=("image/jpeg", "video/mp4", "video/quicktime"),
 )
 TEXT_MAX = 2_200
+USER_TAGS_MAX = 20
+
+
+def is_story(draft: Draft) -> bool:
+    """Return whether the draft is published as a story."""
+    return bool(draft.options.get("story"))
+
+
+def is_reel(draft: Draft) -> bool:
+    """Return whether the draft is published as a reel: a single video, and no story."""
+    return not is_story(draft) and [item.kind for item in draft.items] == ["video"]
+
+
+def _outside_stories(pick: FileSelector) -> FileSelector:
+    return lambda subject: () if is_story(subject.draft) else pick(subject)
+
+
+def _in_stories(pick: FileSelector) -> FileSelector:
+    return lambda subject: pick(subject) if is_story(subject.draft) else ()
+
+
+def _is_at_most_one(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+    found = len(subject.draft.items)
+    return (RuleViolation(f"This one has {found}."),) if is_story(subject.draft) and found > limit_number(rule) else ()
+
+
+def _count_collaborators(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+    found = len(subject.draft.options.get("collaborators", ()))
+    return (RuleViolation(f"There are {found}."),) if found > limit_number(rule) else ()
+
+
+def _check_thumb_offset(_: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+    offset = subject.draft.options.get("thumbOffset")
+    if offset is None or not is_reel(subject.draft):
+        return
+    for piece in files("video")(subject):
+        if piece.value.duration_ms is not None and offset >= piece.value.duration_ms:
+            yield RuleViolation(f"{piece.name} lasts {piece.value.duration_ms} ms.", piece.item)
+
+
+_REEL: FileSelector = _outside_stories(files("video", only=True))
 
 
 def _count_found(find: Callable[[str], list[str]]) -> Callable[[str], int]:
@@ -150,6 +191,26 @@ RULES: tuple[Rule, ...] = (
         matches(_is_cover_url, option("coverUrl")),
     ),
     Rule(
+        "instagram.story.media_count",
+        "cheap",
+        "A story on Instagram has {limit} image or video.",
+        "Publish each image or video as a separate story.",
+        _MEDIA,
+        _is_at_most_one,
+        1,
+        "media items",
+    ),
+    Rule(
+        "instagram.collaborators.count_max",
+        "cheap",
+        "A post on Instagram can have at most {limit} collaborators.",
+        "Remove names from `options.collaborators`.",
+        _MEDIA,
+        _count_collaborators,
+        3,
+        "collaborators",
+    ),
+    Rule(
         "instagram.media.mime_allowed",
         "deep",
         "Instagram accepts JPEG images, and MP4 and QuickTime videos.",
@@ -174,7 +235,7 @@ RULES: tuple[Rule, ...] = (
         "A single image on Instagram must be between {limit} (width to height).",
         "Crop the image, or add a border.",
         _MEDIA,
-        aspect_ratio(files("image", only=True), 4 / 5, 1.91),
+        aspect_ratio(_outside_stories(files("image", only=True)), 4 / 5, 1.91),
         "4:5 and 1.91:1",
     ),
     Rule(
@@ -263,6 +324,44 @@ RULES: tuple[Rule, ...] = (
         _MEDIA,
         aspect_ratio(_REEL, 0.01, 10),
         "0.01:1 and 10:1",
+    ),
+    Rule(
+        "instagram.thumb_offset.range",
+        "deep",
+        "The cover of a reel must be within the video.",
+        "Set `options.thumbOffset` to fewer milliseconds than the video lasts.",
+        _ERRORS,
+        _check_thumb_offset,
+    ),
+    Rule(
+        "instagram.story.video_too_short",
+        "deep",
+        "A video in a story on Instagram must last at least {limit} seconds.",
+        "Use a longer video.",
+        _MEDIA,
+        duration_min(_in_stories(files("video"))),
+        3,
+        "seconds",
+    ),
+    Rule(
+        "instagram.story.video_too_long",
+        "deep",
+        "A video in a story on Instagram can last at most {limit} seconds.",
+        "Shorten the video.",
+        _MEDIA,
+        duration_max(_in_stories(files("video"))),
+        60,
+        "seconds",
+    ),
+    Rule(
+        "instagram.story.video_size_max",
+        "deep",
+        "A video in a story on Instagram can be at most {limit} bytes (100 MB).",
+        "Compress the video more or shorten it.",
+        _MEDIA,
+        size_max(_in_stories(files("video")), decimal=100_000_000),
+        100 * MIB,
+        "bytes",
     ),
     Rule(
         "instagram.cover_image.mime_allowed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -52,11 +53,14 @@ class OptionField:
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
     several: bool = False  # values separated by commas
+    number: bool = False
 
-    def value_of(self, text: str) -> str | bool | list[str]:
+    def value_of(self, text: str) -> str | bool | int | list[str]:
         """Convert form input to the API value; validation is left to the model."""
         if self.several:
             return [part.strip() for part in text.split(",") if part.strip()]
+        if self.number:
+            return int(text) if re.fullmatch("[0-9]{1,18}", text) else text
         return {"true": True, "false": False}.get(text, text) if self.choices else text
 
     def text_of(self, value: object) -> str:
@@ -69,19 +73,22 @@ class OptionField:
 
 @cache
 def list_fields(options: type[BaseModel]) -> tuple[OptionField, ...]:
-    """Return the form fields of a platform's options, without the tag."""
+    """Return the form fields of a platform's options, without the tag and lists of objects."""
     return tuple(_fields(options))
 
 
 def _fields(options: type[BaseModel]) -> Iterator[OptionField]:
     for name, field in options.model_fields.items():
-        if name == TAG:
+        if name == TAG or _has_objects(field.annotation):
             continue
         label = field.title or name.replace("_", " ").capitalize()
         choices = _choices(field.annotation, field.default)
-        yield OptionField(
-            field.alias or name, label, field.description or "", choices, get_origin(field.annotation) is list
-        )
+        several, number = get_origin(field.annotation) is list, field.annotation is int
+        yield OptionField(field.alias or name, label, field.description or "", choices, several, number)
+
+
+def _has_objects(annotation: object) -> bool:
+    return any(isinstance(item, type) and issubclass(item, BaseModel) for item in get_args(annotation))
 
 
 def _choices(annotation: object, default: object) -> tuple[tuple[str, str], ...]:

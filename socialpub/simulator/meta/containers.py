@@ -59,6 +59,10 @@ class Post:
     is_reply: bool
     node: dict[str, Any]
 
+    @property
+    def is_story(self) -> bool:
+        return self.node.get("media_product_type") == "STORY"
+
 
 @dataclass(frozen=True)
 class ContainerQuirks:
@@ -156,10 +160,14 @@ class Containers:
         row.pop("id")
         return FakeResponse(200, {"data": [row]})
 
-    def page(self, call: Call, *, replies: bool) -> FakeResponse:
+    def page(self, call: Call, *, replies: bool, stories: bool = False) -> FakeResponse:
         """List the caller's posts, newest first."""
         person = self.people.caller(call)
-        mine = [post for post in self.posts.values() if post.owner == person.id and post.is_reply == replies]
+        mine = [
+            post
+            for post in self.posts.values()
+            if (post.owner, post.is_reply, post.is_story) == (person.id, replies, stories)
+        ]
         return listed(call, [(post.at_ms, post.node) for post in mine], parse_field_names(call, "id"), self.lab)
 
     def read(self, call: Call) -> FakeResponse:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from socialpub.platforms.contract import ConnectorAccount, MediaFacts, RuleContext
 from tests.support.platforms.rule_cases import LAB, LOOPBACK, PREMIUM, Cases
 from tests.support.platforms.rule_drafts import (
@@ -47,6 +49,11 @@ def shortest(ms: int) -> Pair:
 
 def longest(ms: int) -> Pair:
     return [clip(duration_ms=ms + 100), clip(duration_ms=None)], [clip(duration_ms=ms + 101)]
+
+
+def story(**changes: Any) -> RuleScene:
+    """One video in a story on Instagram."""
+    return scene("", video(mp4(**changes)), options={"story": True})
 
 
 RATE = (
@@ -128,6 +135,23 @@ DEEP: Cases = {
     "instagram.video.width_max": WIDTH,
     "instagram.video.bitrate_max": ([clip(bit_rate=25_000_000), clip(bit_rate=None)], [clip(bit_rate=25_000_001)]),
     "instagram.video.aspect_ratio": WIDE_AND_HIGH,
+    "instagram.thumb_offset.range": (
+        [
+            scene("", video(mp4(duration_ms=5000)), options={"thumbOffset": 4999}),
+            scene("", video(mp4(duration_ms=None)), options={"thumbOffset": 5000}),
+            scene("", video(mp4(duration_ms=5000)), options={"thumbOffset": 5000, "story": True}),
+        ],
+        [scene("", video(mp4(duration_ms=5000)), options={"thumbOffset": 5000})],
+    ),
+    "instagram.story.video_too_short": (
+        [story(duration_ms=2_900), story(duration_ms=None), clip(duration_ms=1)],
+        [story(duration_ms=2_899)],
+    ),
+    "instagram.story.video_too_long": (
+        [story(duration_ms=60_100), clip(duration_ms=60_101)],
+        [story(duration_ms=60_101)],
+    ),
+    "instagram.story.video_size_max": ([story(size=100 * MIB), clip(size=100 * MIB + 1)], [story(size=100 * MIB + 1)]),
     "instagram.cover_image.mime_allowed": (
         [scene("", video(), cover=jpeg()), scene("", video())],
         [scene("", video(), cover=jpeg(content_type="image/png"))],

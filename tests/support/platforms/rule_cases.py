@@ -153,6 +153,14 @@ CHEAP: Cases = {
             option("coverUrl", "https://", CLIP),
         ],
     ),
+    "instagram.story.media_count": (
+        [option("story", True, PIC), option("story", False, PIC, CLIP), scene("", PIC, CLIP)],
+        [option("story", True, PIC, CLIP)],
+    ),
+    "instagram.collaborators.count_max": (
+        [option("collaborators", ["a", "b", "c"], PIC), scene("", PIC)],
+        [option("collaborators", ["a", "b", "c", "d"], PIC)],
+    ),
     # linkedin
     "linkedin.text.non_empty": NO_TEXT,
     "linkedin.text.max_graphemes": (

@@ -155,18 +155,21 @@ def from_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict
     """Return the form that copies a post, and messages for what could not be copied."""
     account = post["accountId"]
     form = {"text": post["text"], f"to.{account}": "yes"}
-    for field in list_fields(platforms.platform(post["platform"]).options):
-        if field.name in options:
-            form[f"{account}.option.{field.name}"] = field.text_of(options[field.name])
+    fields = {field.name: field for field in list_fields(platforms.platform(post["platform"]).options)}
+    for name in options.keys() & fields.keys():
+        form[f"{account}.option.{name}"] = fields[name].text_of(options[name])
     if post["firstComment"]:
         form[f"{account}.comment"] = post["firstComment"]["text"]
     stored = [ref for ref in post["mediaRefs"] if ref.get("mediaId")]
     for number, ref in enumerate(stored, 1):
         form[f"media.{number}"] = ref["mediaId"]
         form |= {f"alt.{ref['mediaId']}": ref["altText"]} if "altText" in ref else {}
-    if len(stored) == len(post["mediaRefs"]):
-        return form, {}
-    return form, {MEDIA: [FieldMessage("A file that was given by its URL cannot be copied. Upload it here.")]}
+    problems = {}
+    if lost := sorted(options.keys() - fields.keys()):
+        problems[account] = [FieldMessage(f"Only the API takes `{name}`, so it is not copied.") for name in lost]
+    if len(stored) < len(post["mediaRefs"]):
+        problems[MEDIA] = [FieldMessage("A file that was given by its URL cannot be copied. Upload it here.")]
+    return form, problems
 
 
 # --- Errors ----------------------------------------------------------------------------------------------------------

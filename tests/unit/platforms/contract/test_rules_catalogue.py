@@ -158,13 +158,24 @@ def test_the_counters_limit_is_that_of_the_row(name: str) -> None:
 # --- The binding list of rules ---------------------------------------------------------------------------------------
 
 # What this server says beyond the specification's tables: a row that stands in neither is a mistake.
+ADDED_RULES = {
+    "instagram.story.media_count": ("cheap", "error"),
+    "instagram.collaborators.count_max": ("cheap", "error"),
+    "instagram.thumb_offset.range": ("deep", "error"),
+    "instagram.story.video_too_short": ("deep", "error"),
+    "instagram.story.video_too_long": ("deep", "error"),
+    "instagram.story.video_size_max": ("deep", "error"),
+}
 ADDED_WARNINGS = {"animation_still"}
 ADDED_SERVICE = {
+    "api_key.expired",
+    "api_key.scope",
     "csrf",
     "http.busy",
     "http.content_encoding",
     "http.deadline",
     "http.host",
+    "http.if_match",
     "http.request",
     "http.timeout",
     "media.quota",
@@ -173,6 +184,8 @@ ADDED_SERVICE = {
     "notification.email.off",
     "service.stopping",
     "session.proof",
+    "slots.none",
+    "slots.profile",
     "webhook.endpoints.max",
 }
 
@@ -201,13 +214,13 @@ def test_the_catalogue_has_exactly_the_platform_rows_of_the_specification() -> N
         for rule in ids(cells[0])
     }
     assert len(wanted) > 200
-    assert {rule.id: (rule.stage, rule.severity) for rule in CATALOGUE.values()} == wanted
+    assert {rule.id: (rule.stage, rule.severity) for rule in CATALOGUE.values()} == wanted | ADDED_RULES
 
 
 @pytest.mark.upstream
 def test_the_rows_stand_in_the_order_of_the_specification() -> None:
     wanted = [rule for cells in table(section(2)) for rule in ids(cells[0])]
-    assert list(CATALOGUE) == wanted
+    assert [rule for rule in CATALOGUE if rule not in ADDED_RULES] == wanted
 
 
 @pytest.mark.upstream
@@ -235,7 +248,8 @@ def test_the_numbers_of_the_rows_are_those_of_the_specification() -> None:
     limits = {rule: cells[2] for cells in table(section(2)) for rule in ids(cells[0])}
     numbers = {rule.id: rule.limit for rule in CATALOGUE.values() if isinstance(rule.limit, int | float)}
     assert len(numbers) > 80
-    assert [rule for rule, limit in numbers.items() if not stands_in(limit, limits[rule])] == []
+    specified = numbers.keys() - ADDED_RULES
+    assert [rule for rule, limit in numbers.items() if rule in specified and not stands_in(limit, limits[rule])] == []
 
 
 def stands_in(limit: float, cell: str) -> bool:

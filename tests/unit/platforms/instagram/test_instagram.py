@@ -22,6 +22,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.platforms.instagram import connector as instagram
 from tests.support.platforms.meta_calls import STAMP, graph_refusal, image, make_upstream, video
+from tests.support.platforms.rule_drafts import RuleScene
 from tests.support.platforms.scripted_upstream import LOST, NOW, UNREACHED, ExpectedCall, check_finished, make_response
 
 HOST = "https://graph.instagram.com"
@@ -79,7 +80,28 @@ def walked(content: Draft, *calls: ExpectedCall) -> Ready:
 
 # --- Making ----------------------------------------------------------------------------------------------------------
 
+TAG = {"username": "ann", "x": 0.25, "y": 1}
 SINGLES = [
+    (
+        draft(
+            image(),
+            collaborators=["ann", "bob.c"],
+            userTags=[TAG],
+            locationId="110",
+            isAiGenerated=True,
+            thumbOffset=1,
+            coverUrl="https://cdn.example.com/c.jpg",
+        ),
+        PICTURE
+        | {"caption": "hello", "collaborators": '["ann", "bob.c"]', "location_id": "110", "is_ai_generated": "true"}
+        | {"user_tags": '[{"username": "ann", "x": 0.25, "y": 1}]'},
+        "IMAGE",
+    ),
+    (
+        draft(video(), thumbOffset=0, userTags=[TAG], locationId="110", collaborators=[], isAiGenerated=False),
+        REEL | {"share_to_feed": "true", "thumb_offset": "0", "caption": "hello"},
+        "VIDEO",
+    ),
     (draft(image()), PICTURE | {"caption": "hello"}, "IMAGE"),
     (draft(image(alt="a cat"), text=""), PICTURE | {"alt_text": "a cat"}, "IMAGE"),
     (draft(video()), REEL | {"share_to_feed": "true", "caption": "hello"}, "VIDEO"),
@@ -96,6 +118,61 @@ SINGLES = [
 def test_one_container_is_made_and_asked_about(content: Draft, form: dict[str, str], kind: str) -> None:
     ready = walked(content, make(form), ask("IN_PROGRESS"), ask())
     assert ready == Ready(PLAN | {"text": content.text, "types": [kind]})
+
+
+@pytest.mark.parametrize(
+    ("item", "source", "kind"),
+    [(image(alt="a cat"), PICTURE, "IMAGE"), (video(), {"video_url": "https://cdn.example.com/v.mp4"}, "VIDEO")],
+)
+def test_a_story_has_neither_text_nor_people(item: DraftMedia, source: dict[str, str], kind: str) -> None:
+    ignored = {"collaborators": ["ann"], "userTags": [TAG], "locationId": "110", "coverUrl": "https://x.example/c.jpg"}
+    content = draft(item, story=True, isAiGenerated=True, thumbOffset=1, shareToFeed=False, **ignored)
+    ready = walked(content, make({"media_type": "STORIES", **source, "is_ai_generated": "true"}), ask())
+    assert ready.plan == PLAN | {"text": "", "types": [kind], "list": "stories"}
+
+
+def test_a_lost_story_is_looked_up_among_the_stories() -> None:
+    shown = {name: value for name, value in OURS.items() if name != "caption"}
+    listed = ExpectedCall("GET", f"{API}/1784/stories", page(shown), params=LISTED)
+    up = make_upstream(instagram.PLATFORM, ask("PUBLISHED"), listed)
+    assert instagram.settle(up, PLAN | {"text": "", "list": "stories"}, NOW) == POST
+    check_finished(up)
+
+
+def test_a_carousel_has_the_options_of_the_whole_post_on_the_whole() -> None:
+    child = PICTURE | {"is_carousel_item": "true"}
+    walked(
+        draft(image(), image(), collaborators=["ann"], locationId="110", isAiGenerated=True, userTags=[TAG]),
+        make(child, "901"),
+        make(child, "902"),
+        ask("FINISHED", "901"),
+        ask("FINISHED", "902"),
+        make(
+            {"media_type": "CAROUSEL", "caption": "hello", "children": "901,902", "is_ai_generated": "true"}
+            | {"collaborators": '["ann"]', "location_id": "110"}
+        ),
+        ask(),
+    )
+
+
+IGNORED = [
+    (draft(image(), story=True), ["option_ignored"]),  # its text
+    (draft(image(alt="a cat"), text="", story=True), ["alt_text_ignored"]),
+    (
+        draft(image(), text="", story=True, collaborators=["ann"], userTags=[TAG], locationId="1"),
+        ["option_ignored"] * 3,
+    ),
+    (draft(image(), thumbOffset=1, shareToFeed=False), ["option_ignored"] * 2),
+    (draft(video(), thumbOffset=1, coverUrl="https://x.example/c.jpg"), ["option_ignored"]),
+    (draft(video(), locationId="1", userTags=[TAG]), ["option_ignored"] * 2),
+    (draft(image(), image(), userTags=[TAG], locationId="1", collaborators=["ann"]), ["option_ignored"]),
+    (draft(image(), userTags=[TAG], locationId="1", collaborators=["ann"], isAiGenerated=True), []),
+]
+
+
+@pytest.mark.parametrize(("content", "codes"), IGNORED)
+def test_an_option_without_effect_is_warned_of(content: Draft, codes: list[str]) -> None:
+    assert RuleScene(content).ids("instagram") == ([], codes)
 
 
 def test_a_carousel_has_its_caption_on_the_whole_and_none_on_the_items() -> None:

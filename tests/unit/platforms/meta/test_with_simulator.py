@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -110,6 +111,31 @@ def test_every_kind_of_content_becomes_public_once_and_is_found_again(line: Line
     assert line.posted() == [("post", "picture", 1), ("post", "film", 1), ("post", "several", 2), *words]
     remote = [entry.remote_id for entry in line.simulator.lab.ledger.entries(line.name)]
     assert len(set(remote)) == len(remote)
+
+
+@pytest.mark.parametrize("line", ["instagram"], indirect=True)
+def test_the_options_of_instagram_reach_the_post(line: Line) -> None:
+    tag = {"username": "ann", "x": 0.5, "y": 0.5}
+    people = {"collaborators": ["ann"], "userTags": [tag], "locationId": "110", "isAiGenerated": True}
+    contents = [
+        line.draft("picture", line.item(), **people),
+        line.draft("film", line.item("video"), thumbOffset=1500, shareToFeed=False),
+        line.draft("", line.item(), story=True, isAiGenerated=True),
+        line.draft("", line.item("video"), story=True),
+    ]
+    for content in contents:
+        plan, since = line.prepared(content), line.clock.now_ms()
+        assert isinstance(line.settle(plan, since), Absent)
+        post = line.send(plan)
+        assert line.settle(plan, since) == post
+        line.clock.ms += 1000
+    picture, film, *stories = [entry.request for entry in line.simulator.lab.ledger.posts("instagram")]
+    assert picture.items() >= {"location_id": "110", "collaborators": '["ann"]', "is_ai_generated": "true"}.items()
+    assert json.loads(picture["user_tags"]) == [tag]
+    assert film.items() >= {"media_type": "REELS", "thumb_offset": "1500", "share_to_feed": "false"}.items()
+    labels = [(story["media_type"], story.get("is_ai_generated")) for story in stories]
+    assert labels == [("STORIES", "true"), ("STORIES", None)]
+    assert "/stories/" in str(post.url)
 
 
 FAULTS = [*publish_faults.FAULTS, ("status:401", Outcome.REJECTED, False)]
