@@ -127,13 +127,18 @@ CREATE TABLE batch (
     created_at INTEGER NOT NULL, scheduled_at INTEGER
 ) WITHOUT ROWID;
 
+CREATE TABLE external_id (
+    organization INTEGER NOT NULL REFERENCES organization (number), id TEXT NOT NULL, batch TEXT NOT NULL,
+    content TEXT NOT NULL, PRIMARY KEY (organization, id)
+) WITHOUT ROWID;
+
 CREATE TABLE post (
     number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL,
     organization INTEGER NOT NULL REFERENCES organization (number),
     profile INTEGER NOT NULL REFERENCES profile (number), account INTEGER NOT NULL REFERENCES account (number),
     platform TEXT NOT NULL, batch TEXT NOT NULL REFERENCES batch (id), position INTEGER NOT NULL, status TEXT NOT NULL,
     text TEXT NOT NULL, text_fold TEXT NOT NULL, media TEXT NOT NULL, own_text INTEGER,
-    own_media INTEGER, options TEXT NOT NULL, first_comment TEXT,
+    own_media INTEGER, options TEXT NOT NULL, first_comment TEXT, external_id TEXT,
     scheduled_at INTEGER, next_attempt_at INTEGER, due_at INTEGER, published_at INTEGER, platform_uri TEXT,
     platform_cid TEXT, url TEXT, first_comment_uri TEXT, first_comment_cid TEXT, error TEXT, error_code TEXT,
     warnings TEXT NOT NULL, attempts INTEGER NOT NULL, tries INTEGER NOT NULL, draft_at INTEGER, draft_nonce INTEGER,
@@ -153,6 +158,7 @@ CREATE INDEX post_organization_troubled ON post (organization, updated_at) WHERE
 CREATE INDEX post_profile_error_code
     ON post (profile, error_code, status, platform, created_at) WHERE error_code IS NOT NULL;
 CREATE INDEX post_profile_troubled ON post (profile, updated_at) WHERE status IN ('failed', 'rejected');
+CREATE INDEX post_external_id ON post (organization, external_id, created_at) WHERE external_id IS NOT NULL;
 CREATE INDEX post_open
     ON post (COALESCE(due_at, scheduled_at, created_at)) WHERE status IN ('queued', 'validated', 'publishing');
 CREATE INDEX post_open_account ON post (account, number) WHERE status IN ('queued', 'validated', 'publishing');

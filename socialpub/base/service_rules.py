@@ -52,6 +52,12 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         "Send one of them: `scheduledAt` or `slot` to schedule, or `publishNow: true` to publish now.",
     ),
     ServiceRule(
+        "external_id.taken",
+        "idempotency_conflict",
+        "Another batch of the organization has this `externalId`.",
+        "Choose another `externalId` for other content, or change the batch that has it.",
+    ),
+    ServiceRule(
         "scheduledAt.future",
         _VALIDATION_FAILED,
         "`scheduledAt` is less than 1 second in the future.",

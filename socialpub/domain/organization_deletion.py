@@ -32,6 +32,7 @@ from socialpub.store.schema.models import (
     Account,
     ApiKey,
     ConnectAttempt,
+    ExternalId,
     Invitation,
     Media,
     Organization,
@@ -172,6 +173,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> ActionResult:
     revoke = _disconnect_accounts(tx, who)
     _remove_access(tx, who)
     library.delete_all(tx, who)
+    ExternalId.delete().where(ExternalId.organization == organization).execute()
     Organization.update(deleted_at=service.now_ms).where(Organization.id == organization).execute()
     deleted: DeletedOrganization = {
         "id": organization,

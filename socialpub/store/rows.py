@@ -173,6 +173,7 @@ class PostRow(TypedDict):
     own_media: bool | None
     options: str
     first_comment: str | None
+    external_id: str | None
     scheduled_at: int | None
     next_attempt_at: int | None
     due_at: int | None

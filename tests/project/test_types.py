@@ -36,7 +36,8 @@ from socialpub.web.api import catalogue
 """
 POST = """\
 answer: PostBody = {
-    "id": "", "batchId": "", "profileId": "", "accountId": "", "platform": "", "status": "queued", "text": "",
+    "id": "", "batchId": "", "externalId": None, "profileId": "", "accountId": "", "platform": "",
+    "status": "queued", "text": "",
     "account": {"id": "", "platform": "", "platformAccountId": "", "displayName": None},
     "mediaRefs": [], "scheduledAt": None, "nextAttemptAt": None, "publishedAt": None, "platformUri": None,
     "platformCid": None, "url": None, "warnings": [], "createdAt": "", "updatedAt": "",

@@ -169,10 +169,11 @@ def _references(connection: sqlite3.Connection, table: str) -> dict[str, tuple[s
 def _insert(connection: sqlite3.Connection, table: str, place: int) -> None:
     columns = connection.execute(f"PRAGMA table_info('{table}')").fetchall()
     references = _references(connection, table)
+    is_numbered = sum(bool(key) for *_, key in columns) == 1 and table != "instance"  # SQLite gives the number
     row = {
         name: _value(connection, references, table, name, kind, place, required=bool(required))
         for _, name, kind, required, _, key in columns
-        if not (key and kind == "INTEGER" and table != "instance")
+        if not (key and kind == "INTEGER" and is_numbered)
     }
     named = ", ".join(f'"{name}"' for name in row)
     connection.execute(f'INSERT INTO "{table}" ({named}) VALUES ({", ".join("?" * len(row))})', [*row.values()])

@@ -46,6 +46,14 @@ class KeyInUseError(Exception):
     """Key taken by another request; wait for its response."""
 
 
+class EarlierBatchError(Exception):
+    """Control flow: what the request asks for is a batch that exists. Nothing was written."""
+
+    def __init__(self, batch: str) -> None:
+        super().__init__(batch)
+        self.batch = batch
+
+
 def start_fingerprint(query: str) -> Any:
     """Start the request fingerprint (SHA-256); the caller adds the body as it arrives."""
     return hashlib.sha256(query.encode("utf-8", "surrogatepass") + b"\0")
@@ -94,7 +102,7 @@ async def run_once_unchecked(
         return await run()
     except KeyInUseError:
         return await _wait_for_other(service, key)
-    except ApiError:
+    except (ApiError, EarlierBatchError):
         response = await _replay(service, key, wait=0)
         if response is None:
             raise

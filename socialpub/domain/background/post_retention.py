@@ -108,6 +108,7 @@ def _delete_batches(cutoff: _RetentionCutoff, batches: list[str], tx: Tx) -> int
     search.remove(numbers)
     sql.execute(post_retention.DELETE_INTENTS, (numbers,))
     sql.execute(post_retention.DELETE_ATTEMPTS, (numbers,))
+    sql.execute(post_retention.DELETE_EXTERNAL_IDS, (numbers, deleted))
     count = sql.update(post_retention.DELETE_POSTS, (numbers,))
     sql.execute(post_retention.DELETE_BATCHES, (deleted,))
     return count

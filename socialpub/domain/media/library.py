@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from peewee import SQL, NodeList
+
 from socialpub import platforms
 from socialpub.base.concurrency.fair_executor import ShareKey
 from socialpub.base.errors import ApiError, rule_error
@@ -234,8 +236,9 @@ def check_usable(profiles: Mapping[str, str | None], profile: str, media_id: str
         raise rule_error("media.unknown", f"There is no media {media_id} in the scope of this request.")
 
 
-def _select_usable(scope: Scope, profile: str | None) -> Any:
-    query = Media.select().where(Media.organization == scope.organization, Media.deleted_at.is_null())
+def _select_usable(scope: Scope, profile: str | None, *, use_index: bool = True) -> Any:
+    organization = Media.organization if use_index else NodeList((SQL("+"), Media.organization), glue="")
+    query = Media.select().where(organization == scope.organization, Media.deleted_at.is_null())
     return query.where(Media.profile.is_null() | (Media.profile == profile)) if profile else query
 
 
@@ -264,7 +267,9 @@ def load_page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage
     """
     profile = scope.narrowed(query.profile_id)
     profiles.check_profile(scope, query.profile_id)
-    found = _select_usable(scope, profile)
+    found = _select_usable(scope, profile, use_index=query.sha256 is None)
+    if query.sha256 is not None:
+        found = found.where(Media.sha256 == query.sha256)
     if query.cursor:
         at, last = cursors.decode(service, LISTING, scope.organization, query.cursor)
         found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))

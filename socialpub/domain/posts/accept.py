@@ -11,6 +11,7 @@ import asyncio
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
@@ -22,18 +23,27 @@ from socialpub.base.json_codec import dumps
 from socialpub.domain import post_states
 from socialpub.domain.access import actions, audit_log, idempotency, lost_responses
 from socialpub.domain.access.actor import Actor
+from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
-from socialpub.domain.posts import batches, preflight, request_lookup, slots
-from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, check_future, resolve
+from socialpub.domain.posts import batches, content_hash, external_ids, preflight, request_lookup, slots
+from socialpub.domain.posts.content_hash import MediaContent
+from socialpub.domain.posts.targets import (
+    RawMediaRef,
+    ResolvedTarget,
+    check_batch,
+    check_future,
+    check_shape,
+    resolve,
+)
 from socialpub.domain.publishing import immediate_batch
 from socialpub.domain.publishing.immediate_batch import ImmediateStart, StartBatch
 from socialpub.domain.publishing.transactions import InsertedPost
 from socialpub.domain.schemas.errors import build_warning_body
-from socialpub.domain.schemas.posts import BatchBody, PublishRequest, Result, Target
+from socialpub.domain.schemas.posts import BatchBody, PublishRequest, Result
 from socialpub.platforms.contract import MediaFacts, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import casefold, search
@@ -75,6 +85,7 @@ class BatchPlan(NamedTuple):
     rows: Sequence[SqlRow]  # columns of each post that differ
     jobs: Sequence[JobSpec]
     results: list[Result]
+    content: str | None  # hash of the content, of a batch with an external id
 
     @property
     def at_ms(self) -> int | None:
@@ -107,10 +118,26 @@ async def prepare(
     """Check a publish request. Raises ApiError, with nothing written, if any check fails.
 
     Repeats are detected in the transaction; here only if inline files would be stored again: KeyInUseError for a used
-    key, JoinEarlierRequestError for a request whose batch exists or is being accepted.
+    key, JoinEarlierRequestError for a request whose batch exists or is being accepted. EarlierBatchError: a batch with
+    the external id and the content of the request exists.
     """
+    if request.external_id is None:
+        return await _prepare(who, request, pending, inline)
+    try:
+        return await _prepare(who, request, pending, inline)
+    except ApiError:  # the request that came first may have been accepted meanwhile
+        await who.service.read(lambda: external_ids.check_repeat(who.scope, request))
+        raise
+
+
+async def _prepare(
+    who: Actor, request: PublishRequest, pending: lost_responses.PendingResponse | None, inline: library.InlineFiles
+) -> BatchPlan:
     service, scope = who.service, who.scope
-    check_batch(service, request, scope, inline)
+    check_shape(request, inline)
+    if request.external_id is not None:
+        await service.read_inline(lambda: external_ids.check(scope, request))
+    check_batch(service, request, scope)
     if request.slot is not None:
         request = await service.read(functools.partial(slots.schedule, service, scope, request))
     lookup, resolved_targets, history = await service.read_inline(
@@ -240,11 +267,17 @@ def _build_plan(
         text = target.resolved.draft.text
         if text not in folds:  # shared by most targets of a batch
             folds[text] = casefold.fold_for_storage(text)
-        sent = request.targets[target.resolved.position]
-        rows.append(_build_row(target, sent, batch, at_ms, media, folds[text], dumps(notes) if notes else "[]"))
+        rows.append(_build_row(request, target, batch, media, folds[text], dumps(notes) if notes else "[]"))
         jobs.append(JobSpec(target.post, account, *target.share))
         results.append(batches.build_accepted_result(target.post, account, target.resolved.platform, at_ms, notes))
-    return BatchPlan(who, request, pending, batch, targets, stored, media, rows, jobs, results)
+    content = None if request.external_id is None else _hash_content(request, targets)
+    return BatchPlan(who, request, pending, batch, targets, stored, media, rows, jobs, results, content)
+
+
+def _hash_content(request: PublishRequest, targets: Sequence[_PlannedTarget]) -> str:
+    assets = {id: row for target in targets for id, row in target.resolved.assets.items()}
+    media = {id: MediaContent(row["kind"], row["sha256"], row["alt_text"]) for id, row in assets.items()}
+    return content_hash.hash_content(request, [target.resolved.account["id"] for target in targets], media)
 
 
 def list_inline(targets: Iterable[ResolvedTarget]) -> list[InlineMedia]:
@@ -258,19 +291,16 @@ def _inline_key(ref: RawMediaRef, profile: str) -> InlineMedia | None:
 
 
 def _build_row(
+    request: PublishRequest,
     target: _PlannedTarget,
-    sent: Target,
     batch: str,
-    at_ms: int | None,
     media: Mapping[InlineMedia, str],
     fold: str,
     warnings: str,
 ) -> SqlRow:
-    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`.
-
-    `sent`: the target in the request.
-    """
-    resolved, account = target.resolved, target.resolved.account
+    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`."""
+    resolved, account, at_ms = target.resolved, target.resolved.account, request.scheduled_at
+    sent = request.targets[resolved.position]
     return (
         target.post,
         *account["numbers"],
@@ -285,6 +315,7 @@ def _build_row(
         sent.media is not None,
         encode_json(resolved.draft.options) if resolved.draft.options else "{}",
         resolved.draft.first_comment if platforms.platform(resolved.platform).first_comment else None,
+        request.external_id,
         warnings,
         at_ms,
         None,
@@ -337,8 +368,8 @@ class _BatchWrite:
 async def commit(plan: BatchPlan, start_batch: StartBatch | None = None) -> BatchBody:
     """Write the batch and return it as accepted.
 
-    Raises ApiError, with nothing written, if the facts that `prepare` checked have changed. `start_batch`: publishes an
-    immediate batch.
+    Raises ApiError, with nothing written, if the facts that `prepare` checked have changed, and EarlierBatchError.
+    `start_batch`: publishes an immediate batch.
     """
     service = plan.who.service
     if plan.stored:
@@ -358,12 +389,28 @@ async def _write(plan: BatchPlan, start_batch: StartBatch | None) -> BatchBody:
         if immediate:
             immediate.acquire(plan.jobs)
         if plan.request.slot or preflight.should_refuse_duplicates(service, plan.request):  # depends on earlier writes
-            written = actions.write(service, scope, lambda tx: _insert_batches(tx, (_take_slot(entry),))[0])
+            written = actions.write(service, scope, lambda tx: _insert_alone(tx, entry))
         else:
             written = actions.write_together(service, scope, _insert_batches, entry)
         if immediate:
-            written.add_done_callback(lambda done: immediate.release() if done.exception() else None)
-        return await written
+            written.add_done_callback(lambda done: None if _is_accepted(done) else immediate.release())
+        result = await written
+    if isinstance(result, EarlierBatchError):
+        raise result
+    return result
+
+
+def _is_accepted(written: Future[AcceptanceResult]) -> bool:
+    return written.exception() is None and not isinstance(written.result(), EarlierBatchError)
+
+
+def _insert_alone(tx: Tx, entry: _BatchWrite) -> AcceptanceResult:
+    """Write one batch that depends on earlier writes."""
+    try:
+        external_ids.check(entry.plan.who.scope, entry.plan.request)  # a repeat takes no slot
+    except EarlierBatchError as error:
+        return error
+    return _insert_batches(tx, (_take_slot(entry),))[0]
 
 
 def _take_slot(entry: _BatchWrite) -> _BatchWrite:
@@ -381,7 +428,11 @@ class DependentRequestsError(Exception):
     """Group of requests that depend on each other: write each alone."""
 
 
-def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
+AcceptanceResult = BatchBody | EarlierBatchError
+"""Accepted batch, or an earlier one. An earlier one is a result, because it is committed by then."""
+
+
+def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> Sequence[AcceptanceResult]:
     """Write a group of distinct requests, possibly of several organizations.
 
     Each statement covers all of them, to keep the transaction short. An exception is the response of a request written
@@ -389,10 +440,15 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     """
     plans = [entry.plan for entry in entries]
     service = plans[0].who.service
-    accounts, groups = _recheck(service, plans)
+    try:
+        accounts, groups = _recheck(service, plans)
+    except EarlierBatchError as error:
+        if len(plans) > 1:
+            raise
+        return [error]
     _take_quota(service, tx, groups)
     now = service.now_ms  # timestamp of the batches and all their rows
-    bodies = [batches.build_accepted_body(plan.batch, now, plan.at_ms, plan.results) for plan in plans]
+    bodies = [_build_body(plan, now) for plan in plans]
     _insert_idempotency(service, tx, plans, bodies, now)
     audit_log.record_all(service, tx, [(plan.who.audit, plan.batch) for plan in plans])
     _insert_media(service, tx, plans)
@@ -404,6 +460,10 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> list[BatchBody]:
     for entry in entries:
         fault_injection.hit("sched.before_commit" if entry.plan.at_ms is not None else "now.before_commit")
     return bodies
+
+
+def _build_body(plan: BatchPlan, now: int) -> BatchBody:
+    return batches.build_accepted_body(plan.batch, now, plan.at_ms, plan.results, plan.request.external_id)
 
 
 @dataclass
@@ -425,6 +485,8 @@ def _recheck(
     """
     _check_independent(plans)
     _check_repeats(service, [(plan.who.key, plan.pending) for plan in plans if plan.name])
+    for plan in plans:
+        external_ids.check(plan.who.scope, plan.request)
     account_ids = {target.resolved.account["id"] for target in _iter_targets(plans)}
     accounts = request_lookup.load_connected(account_ids)
     if len(accounts) < len(account_ids):
@@ -441,9 +503,10 @@ def _recheck(
 
 
 def _check_independent(plans: Sequence[BatchPlan]) -> None:
-    """Raise DependentRequestsError if two requests are the same."""
+    """Raise DependentRequestsError if two requests are the same, or have the same external id."""
     if len(plans) > 1:
-        names = [plan.name for plan in plans if plan.name is not None]
+        names: list[object] = [plan.name for plan in plans if plan.name is not None]
+        names += [(plan.organization, plan.request.external_id) for plan in plans if plan.request.external_id]
         if len(set(names)) < len(names):
             raise DependentRequestsError
 
@@ -507,6 +570,8 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], n
     plans = [entry.plan for entry in entries]
     heads = [(plan.batch, plan.organization, plan.who.request_id, plan.at_ms) for plan in plans]
     sql.insert(acceptance.INSERT_BATCHES, heads, (now,))
+    if named := [_build_external_id(plan) for plan in plans if plan.request.external_id is not None]:
+        sql.insert(acceptance.INSERT_EXTERNAL_IDS, named)
     rows = [row for entry in entries for row in entry.rows]
     last = sql.insert(acceptance.INSERT_POSTS, rows, (now,))
     assert last is not None, "a batch has posts"
@@ -519,6 +584,10 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], n
     tx.after_commit(lambda: service.recent_posts.add_posts(posts))
     first = last - len(rows) + 1  # consecutive, because there is only one writer
     return {target.post: first + place for place, target in enumerate(_iter_targets(plans))}
+
+
+def _build_external_id(plan: BatchPlan) -> SqlRow:
+    return plan.request.external_id, plan.organization, plan.batch, plan.content
 
 
 def _build_inserted(

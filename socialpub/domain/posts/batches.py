@@ -43,6 +43,7 @@ class BatchPostColumns(TypedDict):
     id: str
     account: str
     platform: str
+    external_id: str | None
     status: PostStatus
     scheduled_at: int | None
     platform_uri: str | None
@@ -79,11 +80,15 @@ def build_accepted_result(
     return result
 
 
-def build_accepted_body(batch: str, now: int, at_ms: int | None, results: list[Result]) -> BatchBody:
+def build_accepted_body(
+    batch: str, now: int, at_ms: int | None, results: list[Result], external_id: str | None
+) -> BatchBody:
     """Build the body of a batch being accepted."""
     body: BatchBody = {"id": batch, "status": "queued", "createdAt": format_iso(now), "results": results}
     if at_ms is not None:
         body["scheduledAt"] = format_iso(at_ms)
+    if external_id is not None:
+        body["externalId"] = external_id
     return body
 
 
@@ -120,13 +125,16 @@ def build_body(head: BatchColumns, rows: Sequence[BatchPostColumns]) -> BatchBod
     }
     if head["scheduled_at"] is not None:
         body["scheduledAt"] = format_iso(head["scheduled_at"])
+    if rows and rows[0]["external_id"] is not None:
+        body["externalId"] = rows[0]["external_id"]
     return body
 
 
 def _compute_status(head: BatchColumns, statuses: Sequence[str]) -> BatchStatus:
-    """Return `queued` until something failed or all is settled: never readable as a failure."""
+    """Return `queued` until all is settled, or something failed in an immediate batch."""
     failed = [status for status in statuses if status in post_states.TERMINAL_STATES and status != "published"]
-    if head["scheduled_at"] is not None or (not failed and not post_states.TERMINAL_STATES.issuperset(statuses)):
+    is_open = not post_states.TERMINAL_STATES.issuperset(statuses)
+    if is_open and (head["scheduled_at"] is not None or not failed):
         return "queued"
     if not failed:
         return "published"

@@ -37,8 +37,8 @@ INPUT_FIELDS = (
     "firstComment",
 )
 IGNORED_FIELDS = frozenset(
-    "id batchId profileId status nextAttemptAt publishedAt platformUri platformCid url error warnings createdAt "
-    "updatedAt".split()
+    "id batchId externalId profileId status nextAttemptAt publishedAt platformUri platformCid url error warnings "
+    "createdAt updatedAt".split()
 )
 """Fields of an export that an import ignores."""
 ACCOUNT_CACHE_SIZE = 1000  # cached lookups

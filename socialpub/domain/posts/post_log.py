@@ -28,7 +28,8 @@ LISTING = "posts"
 SCHEDULE_LISTING = "posts by schedule"
 SMALL_LIMIT = 100  # posts
 FILTER_PARAMETERS = {  # parameters that may read more than the page
-    "platform", "status", "error_code", "q", "account_id", "scheduled_after", "scheduled_before", "order",
+    "platform", "status", "error_code", "q", "account_id", "external_id", "external_id_prefix", "scheduled_after",
+    "scheduled_before", "order",
 }  # fmt: skip
 _TIME_MAX = 2**62  # beyond any post's time; negative: before it
 
@@ -38,6 +39,7 @@ def to_body(row: PostRow, account: AccountRow) -> PostBody:
     shown: PostBody = {
         "id": row["id"],
         "batchId": row["batch"],
+        "externalId": row["external_id"],
         "profileId": row["profile"],
         "accountId": row["account"],
         "account": {
@@ -172,6 +174,8 @@ def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFi
         _find_upper_bound(service, scope, query),
         None if of_accounts is None else [AccountFilter(row["id"], row["platform"]) for row in of_accounts],
         _build_schedule(service, scope, query),
+        query.external_id or (),
+        query.external_id_prefix,
     )
 
 

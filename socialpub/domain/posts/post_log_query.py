@@ -38,12 +38,19 @@ class PostFilter:
     below: tuple[int, int] | None = None  # (time, post number)
     accounts: Sequence[AccountFilter] | None = None  # of that profile; None: all
     schedule: ScheduleRange | None = None  # None: immediate posts too
+    external_ids: Sequence[str] = ()
+    external_id_prefix: str | None = None
 
     @property
     def is_plain(self) -> bool:
         """True if nothing between the bounds is filtered out."""
         narrowings = (self.batch, self.text, self.accounts, self.schedule)
-        return all(value is None for value in narrowings) and not _effective_filters(self)
+        return all(value is None for value in narrowings) and not self.is_named and not _effective_filters(self)
+
+    @property
+    def is_named(self) -> bool:
+        """True if only posts with certain external ids match."""
+        return bool(self.external_ids) or self.external_id_prefix is not None
 
     @property
     def is_empty(self) -> bool:
@@ -83,6 +90,9 @@ def find_newest(wanted: PostFilter, count: int) -> list[SearchHit]:
     """Find the newest `count` posts of the filter, newest first."""
     if wanted.is_empty:
         return []
+    if wanted.batch is None and wanted.is_named:
+        is_exact = bool(wanted.external_ids)
+        return _find_by_probes(wanted, count) if is_exact or _has_few_named(wanted) else _scan_log(wanted, count)
     if wanted.text is None or wanted.batch is not None or _has_few(wanted):
         return _find_by_probes(wanted, count)
     if search.is_indexed(wanted.text):
@@ -110,6 +120,12 @@ def _has_few(wanted: PostFilter) -> bool:
         return False  # all other filters are in the search index
     # Counting only from an index includes rows that other filters would exclude.
     return has_few(_build_statements(replace(wanted, text=None, schedule=None), "1"))
+
+
+def _has_few_named(wanted: PostFilter) -> bool:
+    """Return whether the prefix leaves few enough posts to sort them."""
+    owner = in_scope("organization", wanted.organization)
+    return has_few(combine_conditions([match_all([owner, spot]) for spot in _named_conditions(wanted)], "1"))
 
 
 def has_few(statements: Iterable[Statement]) -> bool:
@@ -151,6 +167,9 @@ def _build_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
             ]
         )
         return
+    if wanted.is_named:
+        yield from _build_named_probes(wanted)
+        return
     dimensions = _probe_dimensions(wanted)
     rest = [*_bound_conditions(wanted), *_text_condition(wanted)]
     if not dimensions:  # each account has its own index
@@ -161,6 +180,25 @@ def _build_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
     for values in itertools.product(*dimensions.values()):
         equal = [match_any(f"post.{name}", [value]) for name, value in zip(dimensions, values, strict=True)]
         yield match_all([*owners, *equal, *rest])
+
+
+def _build_named_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Yield probes of the index of external ids; other filters are checked on the row (`+`)."""
+    rest = [
+        *([] if wanted.profile is None else [in_scope("profile", wanted.profile, use_index=False)]),
+        *_account_condition(wanted),
+        *(match_any(f"+post.{name}", values) for name, values in _effective_filters(wanted).items()),
+        *_bound_conditions(wanted),
+        *_text_condition(wanted),
+    ]
+    for spot in _named_conditions(wanted):
+        yield match_all([in_scope("organization", wanted.organization), spot, *rest])
+
+
+def _named_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Yield the conditions on the external id, one for each probe of its index."""
+    ids = dict.fromkeys(wanted.external_ids)
+    yield from (match_any("post.external_id", [id]) for id in ids) if ids else external_id_conditions(wanted, "")
 
 
 def _probe_dimensions(wanted: PostFilter) -> dict[str, Sequence[str]]:
@@ -246,6 +284,7 @@ def _account_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
 
 def _bound_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
     yield from schedule_conditions(wanted.schedule, "+post.scheduled_at")
+    yield from external_id_conditions(wanted, "+")
     if wanted.after is not None:
         yield SqlCondition("post.created_at > ?", (wanted.after,))
     if wanted.below is not None:
@@ -255,6 +294,16 @@ def _bound_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
 def _text_condition(wanted: PostFilter) -> Iterator[SqlCondition]:
     if wanted.text is not None:
         yield search.match_text(wanted.text)
+
+
+def external_id_conditions(wanted: PostFilter, sign: str) -> Iterator[SqlCondition]:
+    """Yield conditions on the external id; with `+` as `sign` they bypass its index."""
+    column = f"{sign}post.external_id"
+    if wanted.external_ids:
+        yield match_any(column, wanted.external_ids)
+    if (prefix := wanted.external_id_prefix) is not None:
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        yield SqlCondition(f"{column} >= ? AND {column} < ?", (prefix, end))
 
 
 def schedule_conditions(schedule: ScheduleRange | None, column: str) -> Iterator[SqlCondition]:

@@ -15,6 +15,7 @@ from socialpub.domain.posts.post_log_query import (
     PostFilter,
     ScheduleRange,
     combine_conditions,
+    external_id_conditions,
     has_few,
     schedule_conditions,
 )
@@ -54,7 +55,8 @@ def find_newest(wanted: PostFilter, count: int) -> list[SearchHit]:
     """Find the newest `count` posts within bounds on the scheduled time, newest first."""
     if wanted.is_empty:
         return []
-    if wanted.schedule != ScheduleRange() and has_few(combine_conditions(_build_probes(wanted), "1")):
+    is_bounded = wanted.schedule != ScheduleRange() and not wanted.is_named
+    if is_bounded and has_few(combine_conditions(_build_probes(wanted), "1")):
         hits: list[SearchHit] = []
         for statement, values in combine_conditions(_build_probes(wanted, *_row_conditions(wanted)), HIT_COLUMNS):
             hits += search.find_hits(f"{statement} ORDER BY 1 DESC, 2 DESC LIMIT ?", (*values, count))
@@ -64,7 +66,7 @@ def find_newest(wanted: PostFilter, count: int) -> list[SearchHit]:
 
 def _should_filter_first(wanted: PostFilter) -> bool:
     """Return whether other indexes serve the filter better; for text, only if much is to read."""
-    if wanted.batch is not None or wanted.error_codes:
+    if wanted.batch is not None or wanted.error_codes or wanted.is_named:
         return True
     return (
         wanted.text is not None
@@ -110,6 +112,7 @@ def _row_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
         yield match_any("+post.batch", [wanted.batch])
     if wanted.error_codes:
         yield match_any("+post.error_code", wanted.error_codes)
+    yield from external_id_conditions(wanted, "+")
     if wanted.after is not None:
         yield SqlCondition("+post.created_at > ?", (wanted.after,))
     if wanted.below is not None:

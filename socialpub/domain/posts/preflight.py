@@ -21,9 +21,9 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
-from socialpub.domain.posts import slots
+from socialpub.domain.posts import external_ids, slots
 from socialpub.domain.posts.request_lookup import look_up
-from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, resolve
+from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_batch, check_shape, resolve
 from socialpub.domain.publishing.offline_plan import build_rule_context
 from socialpub.domain.schemas.errors import (
     ErrorBody,
@@ -413,7 +413,8 @@ async def check_request(
     service: AppContext, scope: Scope, request: ValidateRequest, inline: library.InlineFiles
 ) -> PreflightResult:
     """Run the first half of a validation. Raises ApiError if the request itself is refused."""
-    check_batch(service, request, scope, inline)
+    check_shape(request, inline)
+    check_batch(service, request, scope)
     targets, request_warnings, history = await service.read(lambda: _read_targets(service, scope, request))
     cheap = await check_cheap(service, scope, targets, history)
     return PreflightResult(targets, cheap, request_warnings, request.deep is not False)
@@ -449,6 +450,7 @@ def _read_targets(
     service: AppContext, scope: Scope, request: PublishRequest
 ) -> tuple[list[ResolvedTarget], list[tuple[PublishWarning, ...]], PostHistory]:
     """Read targets and their history from one snapshot."""
+    external_ids.check_content(scope, request)
     if request.slot is not None:
         request = slots.schedule(service, scope, request)
     targets = resolve(service, request, look_up(service, scope, request).rows)

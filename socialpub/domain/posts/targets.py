@@ -46,8 +46,8 @@ class ResolvedTarget(NamedTuple):
 # --- Batch rules ---------------------------------------------------------------------------------------------------
 
 
-def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inline: library.InlineFiles) -> None:
-    """Check the rules that need no database, in their documented order."""
+def check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
+    """Check the rules that need neither database nor clock, in their documented order."""
     _check_schema(request, inline)
     if not request.targets:
         raise rule_error("targets.required")
@@ -64,6 +64,10 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope, inli
             ],
             "Leave `publishNow` out to publish now, or add `scheduledAt` or `slot`.",
         )
+
+
+def check_batch(service: AppContext, request: PublishRequest, scope: Scope) -> None:
+    """Check the rules of time and profile, which follow `check_shape`."""
     if request.scheduled_at is not None or request.slot is not None:
         _check_scheduled(service, request)
     if request.profile_id is not None and scope.profile not in (None, request.profile_id):

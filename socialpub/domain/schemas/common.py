@@ -22,6 +22,7 @@ S = TypeVar("S", bound=Mapping[str, object])
 TEXT_MAX = 100_000
 FILTER_MAX = 50  # values per filter
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+EXTERNAL_ID_PATTERN = r"^[A-Za-z0-9._:/@-]+$"
 MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
 # `Maybe[str]` may be absent but not null: Optional for the type checker, str for pydantic.
@@ -109,6 +110,7 @@ Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
 InstantRoundedUp = Annotated[int, BeforeValidator(parse_instant_rounded_up), _DATE_TIME]
 # No `format: uuid`: ids in responses are opaque strings, and generated clients need one type for both.
 Uuid = Annotated[str, StringConstraints(pattern=UUID_PATTERN, to_lower=True)]
+ExternalId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=EXTERNAL_ID_PATTERN)]
 MediaId = Annotated[str, StringConstraints(pattern=MEDIA_ID_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=TEXT_MAX), LINE_FEEDS, NO_NUL]
 ShortText = Annotated[str, StringConstraints(min_length=1, max_length=10_000), NO_NUL]  # for 64 KiB bodies

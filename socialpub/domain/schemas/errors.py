@@ -64,6 +64,14 @@ class RepeatedText(TypedDict):
     """The index of the earlier target with the same text in this request."""
 
 
+class TakenExternalId(TypedDict):
+    """Batch that has the external id, and its posts."""
+
+    batchId: str
+    postIds: list[str]
+    """Empty if they were deleted after their retention."""
+
+
 class QuotaUse(TypedDict):
     """Monthly quota of posts, and the amount the request needs."""
 
@@ -100,6 +108,7 @@ PLATFORM_RESPONSES: dict[str, Any] = {
     "preflight_failed": list[PreflightFailure],
     "target.account.ambiguous": AccountCandidates,
     "post.duplicate": list[RepeatedText],
+    "external_id.taken": TakenExternalId,
     "billing.posts.monthly_cap": QuotaUse,
     "api_key.scope": MissingScope,
 }
@@ -113,9 +122,9 @@ PlatformResponse = TypeAliasType(
             description="What is known beyond the code. Its type follows from `rule`, else `code`: a list of "
             "`ValidationIssue` for `validation_failed`, a list of `PreflightFailure` for `preflight_failed` of a "
             "request, a list of `RepeatedText` for `post.duplicate`, `AccountCandidates` for "
-            "`target.account.ambiguous`, `QuotaUse` for `billing.posts.monthly_cap`, `MissingScope` for "
-            "`api_key.scope`; for a platform's refusal an `UpstreamAnswer` or the platform's own JSON. It is of no "
-            "single type, and for people and logs otherwise."
+            "`target.account.ambiguous`, `TakenExternalId` for `external_id.taken`, `QuotaUse` for "
+            "`billing.posts.monthly_cap`, `MissingScope` for `api_key.scope`; for a platform's refusal an "
+            "`UpstreamAnswer` or the platform's own JSON. It is of no single type, and for people and logs otherwise."
         ),
     ],
 )

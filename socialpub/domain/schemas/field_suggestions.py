@@ -140,6 +140,10 @@ SYNONYMS = (
         "onDuplicate",
     ),
     _build_synonyms(
+        "externalid externalref externalreference clientid clientref clientreference customid sourceid reference",
+        "externalId",
+    ),
+    _build_synonyms(
         "idempotencykey idempotency idempotencyid idempotent requestkey dedupekey deduplicationid clientrequestid",
         otherwise="send it as the header `Idempotency-Key`",
         pattern=r"(?i)idempot",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 from typing_extensions import TypedDict
 
 from socialpub.domain.schemas.common import AltText, DateTime, Maybe, RequestModel, Uuid, absent
 from socialpub.store.rows import MediaKind
+
+SHA256_PATTERN = r"^[0-9a-fA-F]{64}$"
 
 
 class MediaFields(RequestModel):
@@ -29,6 +31,8 @@ class MediaQuery(RequestModel):
     """`nextCursor` of the previous page; an empty one is ignored."""
     profile_id: Maybe[Uuid] = absent()
     """Files that this profile may use."""
+    sha256: Maybe[Annotated[str, StringConstraints(pattern=SHA256_PATTERN, to_lower=True)]] = absent()
+    """Files with these bytes: their SHA-256 in hexadecimal. Look here before you upload a file again."""
 
 
 class MediaBody(TypedDict):

@@ -14,6 +14,7 @@ from socialpub.domain.schemas.common import (
     AltText,
     DateTime,
     ErrorCode,
+    ExternalId,
     FileAddress,
     Instant,
     InstantRoundedUp,
@@ -136,6 +137,9 @@ class PublishRequest(RequestModel):
     """Look for accounts in this profile only. Not needed for a key bound to a profile."""
     on_duplicate: Maybe[Literal["warn", "refuse"]] = absent()
     """Warn about or refuse a text that its account has had within the last 24 hours. Default: the server's setting."""
+    external_id: Maybe[ExternalId] = absent()
+    """Your own id for the batch, unique in the organization until every post of the batch is canceled. Creating it
+    again with the same content returns the batch as it is. Upper and lower case differ."""
 
 
 class ValidateRequest(PublishRequest):
@@ -208,6 +212,10 @@ class PostsQuery(RequestModel):
     """Posts to accounts of this profile."""
     batch_id: Maybe[Uuid] = absent()
     """Posts of one batch."""
+    external_id: Maybe[Annotated[list[ExternalId], Field(max_length=FILTER_MAX)]] = absent()
+    """Posts of the batches with these external ids."""
+    external_id_prefix: Maybe[ExternalId] = absent()
+    """Posts of batches whose external id begins with this."""
     account_id: Maybe[Uuid] = absent()
     """Posts to one account, even if disconnected since."""
     scheduled_after: Maybe[Instant] = absent()
@@ -246,6 +254,8 @@ class PostBody(TypedDict):
     id: str
     batchId: str
     """The id returned by POST /v1/posts."""
+    externalId: str | None
+    """The caller's own id for the batch."""
     profileId: str
     accountId: str
     account: PostAccount
@@ -345,6 +355,8 @@ class BatchBody(TypedDict):
     """One for each target, in the order of the request."""
     scheduledAt: NotRequired[DateTime]
     """When the batch will be published; absent for an immediate one."""
+    externalId: NotRequired[str]
+    """The caller's own id for the batch; absent without one."""
 
 
 class CanceledBody(TypedDict):

@@ -12,7 +12,7 @@ from socialpub import platforms
 from socialpub.base.config import EMAIL_PATTERN
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.schemas import bounded_json, field_suggestions
-from socialpub.domain.schemas.common import MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
+from socialpub.domain.schemas.common import EXTERNAL_ID_PATTERN, MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
 from socialpub.domain.schemas.notifications import (
     BOT_TOKEN_PATTERN,
     CHANNEL_ID_PATTERN,
@@ -196,6 +196,7 @@ _MESSAGES = {
 }
 _PATTERN_TEXTS = {
     UUID_PATTERN: "a UUID",
+    EXTERNAL_ID_PATTERN: "letters, digits and . _ : / @ - only",
     MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits",
     NAME_PATTERN: "more than blanks",
     EMAIL_PATTERN: "an e-mail address and nothing else, such as ann@example.com",

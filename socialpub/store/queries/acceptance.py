@@ -6,7 +6,7 @@ column.
 
 from socialpub.store import rows
 from socialpub.store.queries.bulk import BulkInsert
-from socialpub.store.queries.id_columns import select_column, select_number
+from socialpub.store.queries.id_columns import select_column, select_id, select_number
 
 _ACCOUNT_COLUMNS = (
     "number, id, organization, profile, platform, platform_account_id, display_name, status, ends_at, extra, created_at"
@@ -169,6 +169,22 @@ INSERT_BATCHES = BulkInsert(  # the organization's number
     "INSERT INTO batch (id, organization, request_id, scheduled_at, created_at)", own=4, shared=1
 )
 
+# The holder of an external id ?2 of organization ?1: its batch, the hash of its content, and its posts.
+FIND_EXTERNAL_ID = f"""
+    SELECT batch, content, (
+        SELECT json_group_array(json_array(id, {select_id("profile", "profile")}, {select_id("account", "account")},
+            platform, position, status))
+        FROM (SELECT * FROM post WHERE post.batch = external_id.batch ORDER BY position) AS post
+    )
+    FROM external_id WHERE organization = {select_number("organization", "?1")} AND id = ?2
+"""
+INSERT_EXTERNAL_IDS = BulkInsert("INSERT OR REPLACE INTO external_id (id, organization, batch, content)", own=4)
+# Kind, hash and alt text of these media, deleted ones too.
+FIND_MEDIA_CONTENT = """
+    SELECT id, kind, sha256, alt_text FROM media
+    WHERE id IN (SELECT value FROM json_each(?)) AND +organization = ?
+"""
+
 # Organization, profile and account are numbers. Shared: the time of acceptance. The last value of a post is its nonce:
 # with one, its first attempt has started.
 POST_COLUMNS = (
@@ -187,6 +203,7 @@ POST_COLUMNS = (
     "own_media",
     "options",
     "first_comment",
+    "external_id",
     "warnings",
     "scheduled_at",
     "draft_nonce",

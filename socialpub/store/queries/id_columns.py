@@ -9,6 +9,7 @@ from __future__ import annotations
 NUMBER_COLUMNS = {
     "attempt": {"post": "post"},
     "batch": {"organization": "organization"},
+    "external_id": {"organization": "organization"},
     "intent": {"post": "post", "account": "account"},
     "post": {"organization": "organization", "profile": "profile", "account": "account"},
 }

@@ -63,6 +63,7 @@ _ACCOUNT_FIELDS = {
 _POST_FIELDS = {
     "id": _quote_word("post.id"),
     "batchId": _quote_word("post.batch"),
+    "externalId": _quote_text("post.external_id"),
     "profileId": _quote_word("account.profile"),  # of its account
     "accountId": _quote_word("account.id"),
     "account": _build_object(_ACCOUNT_FIELDS),

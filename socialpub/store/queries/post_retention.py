@@ -49,6 +49,14 @@ _LISTED = "(SELECT value FROM json_each(?))"
 DELETE_ATTEMPTS = f"DELETE FROM attempt WHERE post IN {_LISTED}"
 DELETE_INTENTS = f"DELETE FROM intent WHERE post IN {_LISTED}"
 DELETE_POSTS = f"DELETE FROM post WHERE number IN {_LISTED}"
+# Those of canceled batches are free again; the others stay taken. First parameter: posts; second: batches.
+DELETE_EXTERNAL_IDS = f"""
+    DELETE FROM external_id
+    WHERE (organization, id) IN (
+        SELECT organization, external_id FROM post WHERE number IN {_LISTED} AND external_id IS NOT NULL
+    ) AND batch IN {_LISTED}
+    AND NOT EXISTS (SELECT 1 FROM post WHERE post.batch = external_id.batch AND post.status <> 'canceled')
+"""
 DELETE_BATCHES = f"DELETE FROM batch WHERE id IN {_LISTED}"
 
 # --- Media ----------------------------------------------------------------------------------------------------------

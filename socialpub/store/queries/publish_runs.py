@@ -128,6 +128,7 @@ BATCH_POST_COLUMNS = (
     "id",
     "account",
     "platform",
+    "external_id",
     "status",
     "scheduled_at",
     "platform_uri",

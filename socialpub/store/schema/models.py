@@ -16,6 +16,7 @@ from peewee import (
     AutoField,
     BigIntegerField,
     BooleanField,
+    CompositeKey,
     FloatField,
     ForeignKeyField,
     IntegerField,
@@ -313,6 +314,20 @@ class Batch(BaseModel):
         without_rowid = True
 
 
+class ExternalId(BaseModel):
+    """The batch that has an external id. The id stays taken when retention deletes the batch."""
+
+    organization = number_reference_to(Organization, "organization")
+    id = TextField()
+    batch = TextField()
+    content = TextField()  # hash of the request's content (`posts/content_hash.py`)
+
+    class Meta:
+        table_name = "external_id"
+        primary_key = CompositeKey("organization", "id")
+        without_rowid = True
+
+
 class Post(BaseModel):
     """One target of a batch: the public row of the post log, and the data to publish it."""
 
@@ -333,6 +348,7 @@ class Post(BaseModel):
     own_media = BooleanField(null=True)  # the media that belong to this post alone
     options = TextField()
     first_comment = TextField(null=True)
+    external_id = TextField(null=True)  # of its batch
     scheduled_at = BigIntegerField(null=True)
     next_attempt_at = BigIntegerField(null=True)
     due_at = BigIntegerField(null=True)  # of the latest attempt, if neither scheduled_at nor created_at
@@ -382,6 +398,11 @@ for _owner in (Post.organization, Post.profile):  # the post log probes one per 
             SQL("status IN ('failed', 'rejected')")
         )
     )
+Post.add_index(
+    Post.index(Post.organization, Post.external_id, Post.created_at, name="post_external_id").where(
+        SQL("external_id IS NOT NULL")
+    )
+)
 # SQLite uses these only for statements with the identical condition (`queries/maintenance.py`).
 _IS_OPEN = SQL("status IN ('queued', 'validated', 'publishing')")
 Post.add_index(
@@ -808,6 +829,7 @@ TABLES = (
     ConnectAttempt,
     Media,
     Batch,
+    ExternalId,
     Post,
     Attempt,
     Intent,

@@ -65,6 +65,7 @@ BATCH_ERRORS = (
     "targets.required",
     "targets.max",
     "mode_conflict",
+    "external_id.taken",
     "scheduledAt.future",
     "scheduledAt.no_first_comment",
     "scheduledAt.no_bluesky_reply",
@@ -105,6 +106,7 @@ RESCHEDULE_REQUEST = {"scheduledAt": "2026-12-02T09:30:00+01:00"}
 QUEUED: PostBody = {
     "id": POST_ID,
     "batchId": BATCH_ID,
+    "externalId": None,
     "profileId": PROFILE_ID,
     "accountId": ACCOUNT_ID,
     "account": {
@@ -179,7 +181,8 @@ PUBLISH = Operation(
     "when the wait ends has the status `publishing` and continues: read it later at `Location`, and do not send the "
     "request again. If no target has failed by then, the batch is `queued` (202). If the response to a request "
     "without an Idempotency-Key could not be delivered, the same request with the same API key within 5 minutes gets "
-    "the response to the first one, with the warning `joined_undelivered_batch`.",
+    "the response to the first one, with the warning `joined_undelivered_batch`. With an `externalId`, a batch is "
+    "created once: the same content again returns the batch as it is, however late, and other content is refused.",
     body=PublishRequest,
     requests={
         "publish now": NOW_REQUEST,
@@ -212,11 +215,14 @@ async def publish(call: RequestContext) -> HandlerResponse:
     def read_request() -> Awaitable[PublishRequest]:
         return call.parse_body(PublishRequest)
 
-    answer = await (
-        publish_keyed(call, read_request, wait.seconds)
-        if call.key
-        else _publish_unkeyed(call, read_request, wait.seconds)
-    )
+    try:
+        answer = await (
+            publish_keyed(call, read_request, wait.seconds)
+            if call.key
+            else _publish_unkeyed(call, read_request, wait.seconds)
+        )
+    except idempotency.EarlierBatchError as error:
+        answer = await _respond_with_batch(call, error.batch, wait.seconds)
     applied = {} if answer.replayed else wait.headers
     return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
 
@@ -257,10 +263,19 @@ async def _publish_unkeyed(call: RequestContext, read_request: ReadRequest, wait
 async def _join_batch(
     call: RequestContext, found: lost_responses.PendingResponse, wait: float
 ) -> idempotency.StoredResponse:
-    service, batch = call.service, str(found.batch)
     call.on_disconnect = lambda: None  # the response is already marked as undelivered
+    return batches.build_joined_response(await _wait_for_batch(call, str(found.batch), wait))
+
+
+async def _respond_with_batch(call: RequestContext, batch: str, wait: float) -> idempotency.StoredResponse:
+    """Return an earlier batch as it is, once it has ended or after `wait` seconds."""
+    return batches.build_response(await _wait_for_batch(call, batch, wait))._replace(replayed=True)
+
+
+async def _wait_for_batch(call: RequestContext, batch: str, wait: float) -> BatchBody:
+    service = call.service
     opening = await service.read(lambda: batches.load_body(service, batch))
-    return batches.build_joined_response(await batches.wait_for_batch(service, opening, wait))
+    return await batches.wait_for_batch(service, opening, wait)
 
 
 def _record_delivery(call: RequestContext, pending: lost_responses.PendingResponse, batch: str) -> None:

@@ -228,7 +228,7 @@ ODD = [
     "-1",
 ]
 LISTS = {"/v1/posts": "platform status errorCode profileId batchId after before cursor".split()}
-LISTS["/v1/media"] = ["profileId", "cursor"]
+LISTS["/v1/media"] = ["profileId", "sha256", "cursor"]
 
 
 @pytest.mark.parametrize("path", LISTS)

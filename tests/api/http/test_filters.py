@@ -69,14 +69,14 @@ def test_an_empty_profile_shows_a_bound_key_nothing_either(bob: Person) -> None:
 # --- Empty values --------------------------------------------------------------------------------------------------
 
 POST_FILTERS = ["platform", "status", "errorCode", "limit", "q", "after", "before", "profileId", "batchId", "accountId"]
-POST_FILTERS += ["scheduledAfter", "scheduledBefore", "order"]
+POST_FILTERS += ["scheduledAfter", "scheduledBefore", "order", "externalId", "externalIdPrefix"]
 
 
 @pytest.mark.parametrize(
     ("path", "name"),
     [
         *(("/v1/posts", name) for name in POST_FILTERS),
-        *(("/v1/media", name) for name in ("limit", "profileId")),
+        *(("/v1/media", name) for name in ("limit", "profileId", "sha256")),
         *(("/v1/accounts", name) for name in ("platform", "status")),
         (f"/v1/posts/{UNKNOWN_ID}", "profileId"),
         (f"/v1/accounts/{UNKNOWN_ID}", "profileId"),

@@ -207,7 +207,7 @@ def test_lists_in_the_query_may_be_repeated() -> None:
     assert parameters["after"]["schema"] == {"type": "string", "format": "date-time"}
     assert set(parameters) == {
         "platform", "status", "errorCode", "limit", "q", "after", "before", "cursor", "profileId", "batchId",
-        "accountId", "scheduledAfter", "scheduledBefore", "order",
+        "accountId", "scheduledAfter", "scheduledBefore", "order", "externalId", "externalIdPrefix",
     }  # fmt: skip
 
 
@@ -253,7 +253,7 @@ def test_fields_that_are_always_present_are_required_and_others_not() -> None:
 def test_a_nullable_field_says_so_and_no_other_does() -> None:
     post = DOCUMENT["components"]["schemas"]["Post"]["properties"]
     nullable = {name for name, schema in post.items() if '"null"' in json.dumps(schema)}
-    assert nullable == {"scheduledAt", "nextAttemptAt", "publishedAt", "platformUri", "platformCid", "url"}
+    assert nullable == set("externalId scheduledAt nextAttemptAt publishedAt platformUri platformCid url".split())
 
 
 @pytest.mark.parametrize("route", API_ROUTES, ids=schema_name)

@@ -227,6 +227,10 @@ def test_the_details_of_refusals_have_their_documented_types(make_server: Callab
     judge(alice.api.publish(twice), status=409)
     server.service.write(lambda tx: Organization.update(tier="free").execute()).result()
     judge(alice.api.publish(twice | {"onDuplicate": "warn"}), status=402)
+    server.service.write(lambda tx: Organization.update(tier="self_host").execute()).result()
+    named = here | {"externalId": "a-name"}
+    judge(alice.api.publish(named | {"text": "Named."}), status=200)
+    judge(alice.api.publish(named | {"text": "Other."}), status=409)
     server.connect(alice, "bluesky", "second")
     judge(alice.api.publish({"targets": [{"platform": "bluesky"}], "text": "To whom?"}), status=400)
     judge(server.limited(alice, scopes=["media"]).api.publish(here), status=403)

@@ -64,3 +64,17 @@ def test_a_text_that_was_there_is_one_statement_more(counting: DatabaseCounter, 
     asked = scheduled(counting, world).asked
     assert [text for text in asked.sql if "sought" in text] != []
     assert asked.statements <= STATEMENTS + 1, asked
+
+
+def test_an_external_id_is_three_statements_and_its_repeat_no_write(
+    counting: DatabaseCounter, world: RequestCast
+) -> None:
+    asked = scheduled(counting, world).asked
+    body = world.body(scheduledAt=world.soon(), externalId="an-id", text="another")
+    with counting.while_() as done:
+        assert world.alice.api.publish(body).status_code == 202
+    assert (done.asked.writes, done.asked.commits, done.asked.built) == (1, 1, []), done.asked
+    assert len(done.asked.within) == len(asked.within) + 3, done.asked  # before, in the transaction, and its row
+    with counting.while_() as again:
+        assert "Idempotency-Replayed" in world.alice.api.publish(body).headers
+    assert (again.asked.writes, again.asked.commits) == (0, 0), again.asked

@@ -22,10 +22,14 @@ TESTS = Path(__file__).parents[2]
 ELSEWHERE = {
     # Rules whose requests need more than this table has: the file with their test, which names the rule.
     "post.duplicate": "api/posts/test_duplicates.py",
+    "external_id.taken": "api/posts/test_external_ids.py",
     "scheduledAt.text_only": "api/posts/test_rule_table.py",
     "idempotency_key.body_mismatch": "api/http/test_idempotency.py",
     "idempotency_key.in_progress": "api/http/test_idempotency.py",
     "api_key.profile_scope": "api/organizations/test_scoping.py",
+    "http.if_match": "api/http/test_if_match.py",
+    "api_key.scope": "api/access/test_key_scopes.py",
+    "api_key.expired": "api/identity/test_limited_keys.py",
     "cursor": "unit/domain/posts/test_post_log.py",
     "csrf": "api/organizations/test_scoping.py",
     "session.proof": "dashboard/test_settings.py",

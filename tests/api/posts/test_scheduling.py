@@ -52,6 +52,7 @@ def test_a_scheduled_post_is_in_the_log_as_it_was_sent(world: RequestCast) -> No
     assert post == {
         "id": result["postId"],
         "batchId": answer.json()["id"],
+        "externalId": None,
         "profileId": world.alice.profile,
         "accountId": account["id"],
         "account": {name: account[name] for name in ("id", "platform", "platformAccountId", "displayName")},

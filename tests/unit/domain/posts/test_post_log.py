@@ -38,6 +38,7 @@ def test_a_post_has_every_documented_field(server: AppServer, alice: Person) -> 
     account = alice.accounts["bluesky"]
     assert {name: value for name, value in shown.items() if name != "batchId"} == {
         "id": post,
+        "externalId": None,
         "profileId": alice.profile,
         "accountId": alice.bluesky,
         "account": {

@@ -95,6 +95,7 @@ def row(dice: random.Random, profile: str, account: str) -> dict[str, Any]:
         "options": own(dice.choice(OPTIONS)),
         "warnings": own(dice.choice(WARNINGS)),
         "error": error and own(error),
+        "external_id": maybe(dice, "cms/2026:a_b@1.-"),
         "scheduled_at": maybe(dice, dice.choice(MS)),
         "next_attempt_at": maybe(dice, dice.choice(MS)),
         "published_at": maybe(dice, dice.randrange(253_402_300_799_999)),

@@ -50,6 +50,7 @@ PIECES = (
     "*",
     "OR",
 )
+EXTERNAL_IDS = ("cms/1", "cms/10", "cms/2", "CMS/1", "cms", "other")
 ROWS = 600
 
 
@@ -67,6 +68,7 @@ def _random_row(dice: random.Random, number: int) -> dict[str, Any]:
         "status": status,
         "error_code": code,
         "text": "".join(dice.choices(PIECES, k=dice.randint(1, 9))),
+        "external_id": dice.choice((None, *EXTERNAL_IDS)),
         "created_at": at,
     }
 
@@ -123,6 +125,9 @@ def _read_all(rows: list[dict[str, Any]], wanted: PostFilter) -> list[int]:
         and (not wanted.statuses or row["status"] in wanted.statuses)
         and (not wanted.error_codes or row["error_code"] in wanted.error_codes)
         and (wanted.text is None or wanted.text in fold(row["text"]))
+        and (not wanted.external_ids or row["external_id"] in wanted.external_ids)
+        and (row["external_id"] or "").startswith(wanted.external_id_prefix or "")
+        and (wanted.external_id_prefix is None or row["external_id"] is not None)
         and (wanted.after is None or row["created_at"] > wanted.after)
         and (wanted.below is None or (row["created_at"], row["number"]) < wanted.below)
     ]
@@ -159,6 +164,8 @@ def filters(draw: st.DrawFn) -> PostFilter:
         text=draw(_texts),
         after=draw(_times),
         below=None if below is None else (below, draw(st.integers(0, ROWS + 1))),
+        external_ids=draw(st.just([]) | _some((*EXTERNAL_IDS, "unknown"))),
+        external_id_prefix=draw(st.none() | st.sampled_from(("cms", "cms/", "cms/1", "C", "z"))),
     )
 
 
