@@ -47,6 +47,35 @@ KEY_SCOPES: dict[KeyScopeName, KeyScope] = {
 }
 
 
+@dataclass(frozen=True)
+class KeyPreset:
+    """Choice of scopes on the dashboard's key page. `scopes`: None for every scope."""
+
+    name: str
+    label: str
+    scopes: tuple[KeyScopeName, ...] | None
+
+
+KEY_PRESETS: dict[str, KeyPreset] = {
+    preset.name: preset
+    for preset in (
+        KeyPreset("everything", "Everything", None),
+        KeyPreset("read", "Read posts and accounts", ("posts:read", "accounts:read")),
+        KeyPreset("plan", "Plan posts: draft, check and upload, but not publish", (
+            "posts:plan", "media", "accounts:read",
+        )),
+    )
+}  # fmt: skip
+
+
+def describe(scopes: Iterable[KeyScopeName]) -> str:
+    """Return in words what a key with these scopes may do."""
+    granted = set(scopes)
+    if granted.issuperset(ALL_SCOPES):
+        return "Everything"
+    return ", ".join(KEY_SCOPES[name].label for name in ALL_SCOPES if name in granted)
+
+
 def expand(scopes: Iterable[KeyScopeName]) -> frozenset[KeyScopeName]:
     """Return the scopes with those that they contain."""
     return frozenset(part for scope in scopes for part in (scope, *KEY_SCOPES[scope].contains))

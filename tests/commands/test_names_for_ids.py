@@ -87,6 +87,21 @@ def test_a_key_goes_by_its_name_or_last_characters(ask: Ask, run: RunCommand) ->
     assert ask("key", "revoke", "ci")["id"] == made["id"]
 
 
+def test_a_key_is_limited_by_its_options(ask: Ask, run: RunCommand) -> None:
+    _, profile = make_organization(ask)
+    given = ("account", "add", "--platform", "bluesky", "--platform-account-id", "did:plc:a", "--display-name", "Shop")
+    account = ask(*given, stdin=json.dumps({"accessToken": "access-token-do-not-show"}))["id"]
+    limits = ("--scope", "media", "--scope", "posts:plan", "--account", "shop", "--expires", "2099-01-31T00:00:00Z")
+    made = ask("key", "create", "--name", "agent", *limits)
+    assert (made["scopes"], made["accounts"]) == (["posts:plan", "media"], [account])
+    assert made["expiresAt"] == "2099-01-31T00:00:00.000Z"
+    assert ask("key", "list")[0]["scopes"] == made["scopes"]
+    assert run("key", "create", "--scope", "posts:all").code == 2
+    assert refused(run, "key", "create", "--account", "bakery")["code"] == "not_found"
+    past = refused(run, "key", "create", "--expires", "2020-01-31T00:00:00Z")
+    assert (past["code"], past["rule"]) == ("validation_failed", "expiresAt")
+
+
 def test_a_user_goes_by_the_address(ask: Ask, run: RunCommand) -> None:
     org, _ = make_organization(ask)
     made = make_user(ask, "ann@example.com")

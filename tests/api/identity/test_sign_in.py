@@ -16,9 +16,10 @@ from socialpub.domain.access import actions
 from socialpub.domain.access.actor import build_operator
 from socialpub.domain.identity import signin, users
 from socialpub.domain.organizations import profiles
+from socialpub.domain.schemas.common import parse_instant
 from socialpub.domain.schemas.profiles import OrganizationRequest
 from socialpub.store.schema.models import ApiKey, Organization, Session, User
-from tests.support.app_server import AppServer, MovableClock, Person, error_of, fill_slots
+from tests.support.app_server import UNKNOWN_ID, AppServer, MovableClock, Person, error_of, fill_slots
 from tests.support.sign_in import EMAIL, PASSWORD, add_user, at_once, csrf_of, sign_in, signed_in
 from tests.support.soak.soak_world import wait_for
 
@@ -409,6 +410,37 @@ def test_the_page_of_keys_mints_shows_once_and_revokes(server, owner):
     made = next(row for row in server.rows(ApiKey) if row["name"] == "<b>site</b>")
     assert api.post(f"/settings/keys/{made['id']}/revoke", data={"csrf_token": csrf_of(again)}).status_code == 303
     assert server.api(key[0]).get("/v1/posts").status_code == 401
+
+
+def test_the_page_of_keys_limits_a_key_as_chosen(server, owner):
+    api = signed_in(server)
+    home = api.get("/settings/keys")
+    limits = {"preset": "plan", f"account.{owner.bluesky}": "yes", "lifetime": "90"}
+    api.post("/settings/keys", data={"csrf_token": csrf_of(home), "name": "agent", **limits})
+    shown = api.get("/settings/keys").text
+    key = re.search(r"svc_live_[0-9A-Za-z]{49}", shown)
+    me = server.api(key[0]).get("/v1/me").json()["key"]
+    assert (me["scopes"], me["accounts"]) == (["posts:plan", "media", "accounts:read"], [owner.bluesky])
+    assert parse_instant(me["expiresAt"]) - parse_instant(me["createdAt"]) == pytest.approx(90 * 86_400_000, abs=60_000)
+    assert "Plan posts, Media, Read accounts" in shown
+    assert re.search(r"Only <bdi[^>]*>Alice</bdi>", shown)
+    whole = {"preset": "everything", "lifetime": ""}
+    api.post("/settings/keys", data={"csrf_token": csrf_of(home), "name": "whole", **whole})
+    (row,) = server.rows(ApiKey, name="whole")
+    assert (row["scopes"], row["accounts"], row["expires_at"]) == (None, None, None)
+    server.clock.skip(91 * 86_400)
+    assert "Expired" in signed_in(server).get("/settings/keys").text
+    assert server.api(key[0]).get("/v1/me").status_code == 401
+
+
+def test_the_page_of_keys_tells_of_an_account_that_is_gone_and_keeps_the_choices(server, owner):
+    api = signed_in(server)
+    chosen = {"name": "agent", "preset": "read", f"account.{UNKNOWN_ID}": "yes", f"account.{owner.bluesky}": "yes"}
+    answer = api.post("/settings/keys", data={"csrf_token": csrf_of(api.get("/settings/keys")), **chosen})
+    assert answer.status_code == 404
+    assert UNKNOWN_ID in answer.text
+    assert re.search(rf'name="account\.{owner.bluesky}" value="yes" checked', answer.text)
+    assert '<option value="read" selected' in answer.text
 
 
 def test_the_pages_of_keys_and_profiles_tell_what_is_wrong(server, owner):
