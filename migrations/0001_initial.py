@@ -142,7 +142,8 @@ CREATE TABLE post (
     scheduled_at INTEGER, next_attempt_at INTEGER, due_at INTEGER, published_at INTEGER, platform_uri TEXT,
     platform_cid TEXT, url TEXT, first_comment_uri TEXT, first_comment_cid TEXT, error TEXT, error_code TEXT,
     warnings TEXT NOT NULL, attempts INTEGER NOT NULL, tries INTEGER NOT NULL, draft_at INTEGER, draft_nonce INTEGER,
-    saved TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+    saved TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, thread_of TEXT, thread_position INTEGER,
+    previous TEXT
 );
 CREATE UNIQUE INDEX post_id ON post (id);
 CREATE INDEX post_organization_created_at ON post (organization, created_at);

@@ -270,6 +270,20 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         status=409,
     ),
     ServiceRule(
+        "post.retry.thread",
+        _VALIDATION_FAILED,
+        "The piece of the thread before this one is not published.",
+        "Retry or settle that piece first: this one follows by itself.",
+        status=409,
+    ),
+    ServiceRule(
+        "post.thread.waiting",
+        _VALIDATION_FAILED,
+        "This piece of a thread cannot be moved alone: it is published after the piece before it.",
+        "Move the first piece: the others follow it.",
+        status=409,
+    ),
+    ServiceRule(
         "post.duplicate",
         _VALIDATION_FAILED,
         "The same text was sent to the same account within the last 24 hours.",
@@ -479,6 +493,13 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         "platform_unavailable",
         "The post was sent, but the platform's response was lost. The post may be published.",
         "Check the account on the platform, then report whether the post is there with POST /v1/posts/{id}/settle.",
+        stage="publish",
+    ),
+    ServiceRule(
+        "thread.previous_missing",
+        "platform_unavailable",
+        "The piece of the thread before this one was not published.",
+        "Retry or settle that piece: this one follows by itself.",
         stage="publish",
     ),
     ServiceRule(

@@ -42,7 +42,8 @@ PROBLEMS_SHOWN = 200
 FAILED = 1
 Json = dict[str, Any]
 COLUMNS = (
-    "id accountId account platform status scheduledAt publishedAt text media options url error createdAt".split()
+    "id accountId account platform status scheduledAt publishedAt text media options url error threadOf threadPosition "
+    "createdAt".split()
 )  # fmt: skip
 
 

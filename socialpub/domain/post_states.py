@@ -15,12 +15,15 @@ from typing import Any, NamedTuple, cast
 from typing_extensions import TypedDict
 
 from socialpub import platforms
+from socialpub.base.errors import rule_error
+from socialpub.base.json_codec import dumps
 from socialpub.base.observability import metrics
 from socialpub.base.runtime import format_iso
+from socialpub.domain.context import upstreams
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.schemas.common import cast_present, without_none
-from socialpub.domain.schemas.errors import ErrorBody
+from socialpub.domain.schemas.errors import ErrorBody, build_error_body
 from socialpub.domain.schemas.events import (
     ContentField,
     PostCanceled,
@@ -76,6 +79,7 @@ TRANSITIONS: dict[str, Transition] = {
     # Before anything was sent.
     "overdue": _define("queued validated publishing", "failed", "post.failed"),
     "refuse": _define("queued validated", "rejected", "post.rejected"),
+    "stop": _define("queued validated", "failed", "post.failed"),  # the piece before it was not published
     # By a person.
     "reschedule": _define("queued", "queued", "post.rescheduled"),
     "edit": _define("queued", "queued", "post.edited"),
@@ -105,11 +109,13 @@ def apply(
     where: Any = None,
     data: TransitionData | None = None,
     request_id: str | None = None,
+    previous: str | None = None,
     **columns: Any,
 ) -> PostRow | None:
     """Apply a transition and emit its events; return the new row, None if not allowed now.
 
-    `where` adds a condition, such as a time window. `data`: event data that the updated row no longer has.
+    `where` adds a condition, such as a time window. `data`: event data that the updated row no longer has. `previous`:
+    what the next piece of a thread replies to, if the post is published by it.
     """
     if TRANSITIONS[name].sources <= _ERROR_STATES:
         events.preserve_error(tx, post)
@@ -125,6 +131,7 @@ def apply(
     for type_ in TRANSITIONS[name].events:
         _emit(service, tx, type_, row, _DATA_BUILDERS[type_](row, data or {}), request_id, receivers, now)
     if row["status"] in TERMINAL_STATES:
+        _continue_thread(service, tx, row, previous, request_id)
         _notify_waiters(service, tx, row)
     if row["status"] in TERMINAL_STATES or name == "wait":
         tx.after_commit(lambda: _log_outcome(service, row, request_id))
@@ -140,13 +147,14 @@ def apply(
 class PublishedUpdate(NamedTuple):
     """Published post: its row before the update, the number of its organization, new columns.
 
-    `request_id`: the request that created its batch.
+    `request_id`: the request that created its batch. `previous`: what the next piece of its thread replies to.
     """
 
     post: PostRow
     organization: int
     columns: Mapping[str, Any]
     request_id: str | None
+    previous: str | None
 
 
 def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]) -> bool:
@@ -170,11 +178,74 @@ def apply_published(service: AppContext, tx: Tx, outs: Sequence[PublishedUpdate]
         for number, some in theirs.items()
     ]
     events.emit_many(service, tx, by_audience, now)
+    for out, row in zip(outs, moved, strict=True):
+        _continue_thread(service, tx, row, out.previous, out.request_id)
     for row in {row["batch"]: row for row in moved}.values():
         _notify_waiters(service, tx, row)
     for out, row in zip(outs, moved, strict=True):
         tx.after_commit(functools.partial(_log_outcome, service, row, out.request_id))
     return True
+
+
+# --- Threads --------------------------------------------------------------------------------------------------------
+
+
+def _continue_thread(service: AppContext, tx: Tx, row: PostRow, previous: str | None, request_id: str | None) -> None:
+    """Start or end the next piece of a thread, in the transaction that ends this one."""
+    if row["thread_position"] is None:
+        return
+    first = row["thread_of"] or row["id"]
+    found = sql.fetch_one(publish_runs.FIND_NEXT_PIECE, (row["batch"], row["position"], first))
+    if found is None:
+        return
+    piece, account = found
+    if row["status"] == "published":
+        assert previous is not None, "a published piece tells what the next one replies to"
+        _start_piece(service, tx, piece, account, row["platform"], previous)
+    elif row["status"] == "canceled":
+        apply(service, tx, "disconnect", piece, request_id=request_id)
+    else:
+        apply(service, tx, "stop", piece, request_id=request_id, **_build_stop_columns(service, row))
+
+
+def _start_piece(service: AppContext, tx: Tx, piece: str, account: str, platform: str, previous: str) -> None:
+    """Store what the piece replies to, and make it due: until then it has no job."""
+    at = service.now_ms + find_pause_ms(platform)
+    if sql.update(publish_runs.START_PIECE, (piece, previous, at, service.now_ms)):
+        service.jobs.put(tx, "publish", piece, at, account, upstreams.load_share_key(service, account))
+
+
+def find_pause_ms(platform: str) -> int:
+    """Return the milliseconds from a piece to the one after it."""
+    support = platforms.platform(platform).thread
+    return int(support.pause * 1000) if support else 0
+
+
+def _build_stop_columns(service: AppContext, row: PostRow) -> dict[str, Any]:
+    """Build the error columns of a piece whose previous one ended otherwise than published."""
+    error = rule_error("thread.previous_missing", f"It is the post {row['id']}, which is `{row['status']}`.")
+    error.platform = row["platform"]
+    return {
+        "error": dumps(build_error_body(error, service.base_url)),
+        "error_code": error.code,
+        "next_attempt_at": None,
+    }
+
+
+def list_later_pieces(row: PostRow) -> list[PostRow]:
+    """List the pieces of the row's thread that follow it, in order."""
+    if row["thread_position"] is None:
+        return []
+    values = row["batch"], row["position"], row["thread_of"] or row["id"]
+    return [sql.to_row(PostRow, found) for found in sql.fetch_all(publish_runs.FIND_LATER_PIECES, values)]
+
+
+def is_waiting_piece(row: PostRow) -> bool:
+    """Return whether the post is a piece of a thread whose previous one is not published."""
+    return row["thread_of"] is not None and row["previous"] is None
+
+
+# --- Statements ------------------------------------------------------------------------------------------------------
 
 
 def _format_sources(name: str) -> str:

@@ -29,7 +29,8 @@ class PublishedMedia:
 class Publication:
     """Published change, recorded by the platform at the moment of its effect.
 
-    `kind`: `post`, `comment` (a reply), `update`, `delete`, or the platform's word for anything else.
+    `kind`: `post`, `comment` (a reply), `orphan` (a reply that is in no thread, since what it replies to is not there),
+    `update`, `delete`, or the platform's word for anything else.
     """
 
     platform: str

@@ -193,6 +193,9 @@ class PostRow(TypedDict):
     saved: str | None
     created_at: int
     updated_at: int
+    thread_of: str | None
+    thread_position: int | None
+    previous: str | None
 
 
 class AttemptRow(TypedDict):

@@ -64,12 +64,13 @@ _STATUS_INDEX = 7  # index in a post's row
 
 
 class _PlannedTarget(NamedTuple):
-    """Target that passed preflight: post id, share key of its call, warnings."""
+    """Target, or piece of its thread, that passed preflight: post id, share key, warnings."""
 
     resolved: ResolvedTarget
     post: str
     share: ShareKey
     warnings: tuple[PublishWarning, ...]
+    thread_of: str | None  # the first post of its thread; it waits for the piece before it
 
 
 class BatchPlan(NamedTuple):
@@ -148,7 +149,8 @@ async def _prepare(
         for resolved in resolved_targets
     ]
     if request.scheduled_at is None:
-        _check_capacity(service, shares)
+        pairs = zip(resolved_targets, shares, strict=True)
+        _check_capacity(service, [share for resolved, share in pairs if not resolved.piece])
     checked = await preflight.check_cheap(service, scope, resolved_targets, history)
     if error := preflight.combine_errors(service, resolved_targets, checked):
         raise error
@@ -161,13 +163,27 @@ async def _prepare(
     stored = await store_inline(service, scope.organization, resolved_targets, inline) if inline else {}
     targets = [
         _PlannedTarget(
-            resolved, post, share, _merge_warnings(service, request, resolved, stored, (*found.warnings, *notes))
+            resolved, post, share, _merge_warnings(service, request, resolved, stored, (*found.warnings, *notes)), first
         )
-        for resolved, post, share, found, notes in zip(
-            resolved_targets, posts, shares, checked, warnings_by_target, strict=True
+        for resolved, post, share, found, notes, first in zip(
+            resolved_targets,
+            posts,
+            shares,
+            checked,
+            warnings_by_target,
+            _list_firsts(resolved_targets, posts),
+            strict=True,
         )
     ]
     return _build_plan(who, request, pending, targets, stored)
+
+
+def _list_firsts(resolved_targets: Sequence[ResolvedTarget], posts: Sequence[str]) -> Iterator[str | None]:
+    """Yield for each post the first one of its thread; None for that one, and without a thread."""
+    first = None
+    for resolved, post in zip(resolved_targets, posts, strict=True):
+        first = first if resolved.piece else post
+        yield first if resolved.piece else None
 
 
 def _read_request(who: Actor, request: PublishRequest, repeats: Sequence[_RequestIdentity]) -> _RequestRead:
@@ -261,13 +277,17 @@ def _build_plan(
     inline_media = list_inline(target.resolved for target in targets) if stored else ()
     media = {inline: library.new_id(who.service) for inline in inline_media}
     folds: dict[str, str] = {}
-    rows, jobs, results = [], [], []
-    for target in targets:
+    rows, jobs, results = [], [], list[Result]()
+    for place, target in enumerate(targets):
         account, notes = target.resolved.account["id"], [build_warning_body(note) for note in target.warnings]
         text = target.resolved.draft.text
         if text not in folds:  # shared by most targets of a batch
             folds[text] = casefold.fold_for_storage(text)
-        rows.append(_build_row(request, target, batch, media, folds[text], dumps(notes) if notes else "[]"))
+        shown = dumps(notes) if notes else "[]"
+        rows.append(_build_row(request, target, place, batch, media, folds[text], shown))
+        if target.thread_of:  # its job follows when the piece before it is published
+            results[-1].setdefault("thread", []).append(batches.build_accepted_piece(target.post, at_ms))
+            continue
         jobs.append(JobSpec(target.post, account, *target.share))
         results.append(batches.build_accepted_result(target.post, account, target.resolved.platform, at_ms, notes))
     content = None if request.external_id is None else _hash_content(request, targets)
@@ -277,7 +297,8 @@ def _build_plan(
 def _hash_content(request: PublishRequest, targets: Sequence[_PlannedTarget]) -> str:
     assets = {id: row for target in targets for id, row in target.resolved.assets.items()}
     media = {id: MediaContent(row["kind"], row["sha256"], row["alt_text"]) for id, row in assets.items()}
-    return content_hash.hash_content(request, [target.resolved.account["id"] for target in targets], media)
+    accounts = [target.resolved.account["id"] for target in targets if target.thread_of is None]
+    return content_hash.hash_content(request, accounts, media)
 
 
 def list_inline(targets: Iterable[ResolvedTarget]) -> list[InlineMedia]:
@@ -293,12 +314,16 @@ def _inline_key(ref: RawMediaRef, profile: str) -> InlineMedia | None:
 def _build_row(
     request: PublishRequest,
     target: _PlannedTarget,
+    place: int,
     batch: str,
     media: Mapping[InlineMedia, str],
     fold: str,
     warnings: str,
 ) -> SqlRow:
-    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`."""
+    """Build a post's own columns, in the order of `acceptance.INSERT_POSTS`.
+
+    `place`: in the batch.
+    """
     resolved, account, at_ms = target.resolved, target.resolved.account, request.scheduled_at
     sent = request.targets[resolved.position]
     return (
@@ -306,18 +331,20 @@ def _build_row(
         *account["numbers"],
         resolved.platform,
         batch,
-        resolved.position,
+        place,
         "validated" if at_ms is None else "queued",
         resolved.draft.text,
         fold,
         encode_refs(resolved.refs, account["profile"], media),
-        sent.text is not None,
-        sent.media is not None,
+        bool(resolved.piece) or sent.text is not None,
+        bool(resolved.piece) or sent.media is not None,
         encode_json(resolved.draft.options) if resolved.draft.options else "{}",
         resolved.draft.first_comment if platforms.platform(resolved.platform).first_comment else None,
         request.external_id,
         warnings,
         at_ms,
+        target.thread_of,
+        resolved.piece,
         None,
     )
 

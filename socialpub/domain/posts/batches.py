@@ -21,7 +21,7 @@ from socialpub.domain.access import idempotency
 from socialpub.domain.context.app_context import AppContext, wait_for_completion
 from socialpub.domain.schemas.common import cast_present, without_none
 from socialpub.domain.schemas.errors import WarningBody, build_warning_body
-from socialpub.domain.schemas.posts import BatchBody, BatchStatus, Result
+from socialpub.domain.schemas.posts import BatchBody, BatchStatus, PieceResult, Result
 from socialpub.platforms.kit.rule_catalog import build_warning
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -53,6 +53,7 @@ class BatchPostColumns(TypedDict):
     first_comment_cid: str | None
     warnings: str
     error: str | None
+    thread_of: str | None
 
 
 class BatchColumns(TypedDict):
@@ -78,6 +79,11 @@ def build_accepted_result(
     if warnings:
         result["warnings"] = warnings
     return result
+
+
+def build_accepted_piece(post: str, at_ms: int | None) -> PieceResult:
+    """Build the result of a piece of a thread that has just been accepted."""
+    return {"postId": post, "status": "publishing" if at_ms is None else "queued"}
 
 
 def build_accepted_body(
@@ -121,7 +127,7 @@ def build_body(head: BatchColumns, rows: Sequence[BatchPostColumns]) -> BatchBod
         "id": head["id"],
         "status": _compute_status(head, [row["status"] for row in rows]),
         "createdAt": format_iso(head["created_at"]),
-        "results": [_build_result(row) for row in rows],
+        "results": _build_results(rows),
     }
     if head["scheduled_at"] is not None:
         body["scheduledAt"] = format_iso(head["scheduled_at"])
@@ -141,8 +147,33 @@ def _compute_status(head: BatchColumns, statuses: Sequence[str]) -> BatchStatus:
     return "failed" if len(failed) == len(statuses) else "partial_failed"
 
 
+def _build_results(rows: Sequence[BatchPostColumns]) -> list[Result]:
+    """Build the results of the targets, each with the pieces of its thread, from rows in order."""
+    results: list[Result] = []
+    for row in rows:
+        if row["thread_of"]:
+            results[-1].setdefault("thread", []).append(_build_piece(row))
+        else:
+            results.append(_build_result(row))
+    return results
+
+
+def _build_piece(row: BatchPostColumns) -> PieceResult:
+    piece: PieceResult = {
+        "postId": row["id"],
+        "status": "publishing" if _is_unsettled(row) else row["status"],
+        "uri": cast_present(row["platform_uri"] or None),
+        "error": cast_present(json.loads(row["error"]) if row["error"] else None),
+    }
+    return without_none(piece, "uri", "error")
+
+
+def _is_unsettled(row: BatchPostColumns) -> bool:
+    return row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
+
+
 def _build_result(row: BatchPostColumns) -> Result:
-    unsettled = row["status"] in ("validated", "publishing") and row["scheduled_at"] is None
+    unsettled = _is_unsettled(row)
     warnings = json.loads(row["warnings"]) if row["warnings"] != "[]" else []
     if unsettled:
         warnings.append(_STILL_PUBLISHING)

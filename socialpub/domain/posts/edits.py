@@ -102,6 +102,8 @@ async def prepare_post(who: Actor, post: str, request: PostEditRequest, inline: 
     def find() -> list[PostRow]:
         row = post_log.find(who.scope, post)
         check_editable(who.service, row)
+        if change.find_time(row) != row["scheduled_at"] and post_states.is_waiting_piece(row):
+            raise rule_error("post.thread.waiting")
         return [row]
 
     plan = await _prepare(who, find, change, inline)
@@ -294,6 +296,7 @@ def _write(tx: Tx, who: Actor, plan: EditPlan) -> bool:
     texts_changed = sql.dump_json([edit.row["number"] for edit in edits if "text" in edit.changed])
     search.remove(texts_changed)
     written = [_write_post(tx, who, edit, change, inline) for edit in edits]
+    _move_pieces(tx, who, edits, change)
     search.add_again(texts_changed)
     fault_injection.hit("edit.before_commit")
     return any(written)
@@ -342,13 +345,31 @@ def _write_post(
     )
     if moved is None:
         raise build_window_error(row)
-    if is_moved:
+    if is_moved and not post_states.is_waiting_piece(row):
         key = upstreams.load_share_key(service, row["account"])
         service.jobs.put(tx, "publish", row["id"], at_ms, row["account"], key)
     if "text" in edit.changed:
         service.recent_posts.add_texts([(row["account"], edit.target.draft.text)])
     library.extend_retention(service, tx, edit.target.assets.values(), at_ms)
     return True
+
+
+def _move_pieces(tx: Tx, who: Actor, edits: Sequence[PlannedEdit], change: PostChange) -> None:
+    """Move the queued pieces that follow the edited posts in their threads."""
+    edited = {edit.row["id"] for edit in edits}
+    for row in [edit.row for edit in edits if change.find_time(edit.row) != edit.row["scheduled_at"]]:
+        for piece in post_states.list_later_pieces(row):
+            if piece["status"] == "queued" and piece["id"] not in edited:
+                _move_piece(tx, who, piece, change.find_time(row))
+
+
+def _move_piece(tx: Tx, who: Actor, piece: PostRow, at_ms: int) -> None:
+    """Move a piece that waits for the piece before it, and so has no job."""
+    before: post_states.TransitionData = {"previousScheduledAt": str(format_iso(piece["scheduled_at"]))}
+    post_states.apply(
+        who.service, tx, "reschedule", piece["id"], data=before, request_id=who.request_id, scheduled_at=at_ms
+    )
+    library.extend_retention(who.service, tx, library.load_assets(json.loads(piece["media"])).values(), at_ms)
 
 
 def _build_columns(edit: PlannedEdit, inline: Mapping[accept.InlineMedia, str], *, is_own: bool) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class _HolderPost(NamedTuple):
     profile: str
     account: str
     platform: str
-    position: int
+    thread_of: str | None
     status: str
 
 
@@ -86,7 +86,7 @@ def _has_same_content(scope: Scope, request: PublishRequest, holder: _Holder) ->
     """
     if not holder.posts or len(_list_visible(scope, holder)) < len(holder.posts):
         return False
-    posts = {post.position: post for post in holder.posts}
+    posts = dict(enumerate(post for post in holder.posts if post.thread_of is None))  # by target
     accounts = [_find_account(target, posts.get(position)) for position, target in enumerate(request.targets)]
     media = content_hash.load_media(scope, request)
     return content_hash.hash_content(request, accounts, media) == holder.content

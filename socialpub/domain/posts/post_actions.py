@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+from socialpub import platforms
 from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain import post_states
@@ -15,6 +17,7 @@ from socialpub.domain.media import library
 from socialpub.domain.posts import post_log
 from socialpub.domain.posts.targets import check_future
 from socialpub.domain.publishing import transactions
+from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import CanceledBody, PostBody, RetryRequest, SettleRequest
 from socialpub.store.database import Tx
 from socialpub.store.rows import PostRow
@@ -22,7 +25,7 @@ from socialpub.store.schema.models import Intent, Post
 
 
 def cancel(tx: Tx, who: Actor, post: str) -> CanceledBody:
-    """Cancel a queued post that is not due yet; return `{id, status}`."""
+    """Cancel a queued post that is not due yet, and the pieces of a thread after it."""
     service, row = who.service, post_log.find(who.scope, post)
     ahead = Post.scheduled_at > service.now_ms
     if not post_states.apply(service, tx, "cancel", post, where=ahead, request_id=who.request_id):
@@ -46,6 +49,8 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
     row = post_log.find(who.scope, post)
     if row["error"] and json.loads(row["error"]).get("rule") == "publish.outcome_unknown":
         raise rule_error("post.retry.unsettled")
+    if row["status"] in ("failed", "rejected") and post_states.is_waiting_piece(row):
+        raise rule_error("post.retry.thread")
     fresh: dict[str, Any] = {
         "error": None,
         "error_code": None,
@@ -62,8 +67,27 @@ def retry(tx: Tx, who: Actor, post: str, request: RetryRequest) -> ActionResult:
         raise rule_error("post.retry.status", f"The post is `{row['status']}`, neither `failed` nor `rejected`.")
     due, account = service.now_ms if at_ms is None else at_ms, row["account"]
     service.jobs.put(tx, "publish", post, due, account, upstreams.load_share_key(service, account))
-    library.extend_retention(service, tx, library.load_assets(json.loads(row["media"])).values(), at_ms)
+    revived = _revive_later(tx, who, row, name, fresh | {"next_attempt_at": None})
+    for each in (row, *revived):
+        library.extend_retention(service, tx, library.load_assets(json.loads(each["media"])).values(), at_ms)
     return ActionResult(post_log.load_body(who.scope, post), 202)
+
+
+def _revive_later(tx: Tx, who: Actor, row: PostRow, name: str, columns: dict[str, Any]) -> list[PostRow]:
+    """Let the pieces that stopped with this one wait for it again; return them."""
+    stopped = [piece for piece in post_states.list_later_pieces(row) if _is_stopped(piece)]
+    for piece in stopped:
+        post_states.apply(who.service, tx, name, piece["id"], request_id=who.request_id, **columns)
+    return stopped
+
+
+def _is_stopped(piece: PostRow) -> bool:
+    return piece["status"] == "failed" and _find_rule(piece) == "thread.previous_missing"
+
+
+def _find_rule(row: PostRow) -> str | None:
+    rule: str | None = json.loads(row["error"]).get("rule") if row["error"] else None
+    return rule
 
 
 def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
@@ -77,12 +101,39 @@ def settle(tx: Tx, who: Actor, post: str, request: SettleRequest) -> PostBody:
     Intent.update(settled_by=by, settled_at=service.now_ms).where(
         Intent.post == post, Intent.outcome == "unknown"
     ).execute()
-    if request.published:
-        name, changes = "settle_published", _published_columns(sent_ms or service.now_ms, request)
-    else:
-        name, changes = "settle_absent", _absent_columns(service, row)
-    post_states.apply(service, tx, name, post, request_id=who.request_id, **changes)
+    if not request.published:
+        post_states.apply(
+            service, tx, "settle_absent", post, request_id=who.request_id, **_absent_columns(service, row)
+        )
+        return post_log.load_body(who.scope, post)
+    if _revive_later(tx, who, row, "retry", {"error": None, "error_code": None, "tries": 0}):
+        _check_address(row["platform"], request)
+    previous = transactions.encode_previous(None, request.uri, None, _find_plan(post))
+    changes = _published_columns(sent_ms or service.now_ms, request)
+    post_states.apply(service, tx, "settle_published", post, request_id=who.request_id, previous=previous, **changes)
     return post_log.load_body(who.scope, post)
+
+
+def _check_address(platform: str, request: SettleRequest) -> None:
+    """Raise ApiError unless the rest of the thread can reply to the address that is reported."""
+    support, label = platforms.platform(platform).thread, platforms.platform(platform).label
+    if request.uri is None:
+        message = "The rest of the thread replies to this post, so its address is needed"
+        raise validation.build_schema_error(
+            [validation.build_issue("missing", ["uri"], message, f"the address of a post on {label}", "nothing")]
+        )
+    if support is None or not re.fullmatch(support.address, request.uri):
+        message = f"The rest of the thread replies to this post, and this is not the address of a post on {label}"
+        raise validation.build_schema_error(
+            [validation.build_issue("value_error", ["uri"], message, f"the address of a post on {label}", "string")]
+        )
+
+
+def _find_plan(post: str) -> str:
+    """Return the plan that was sent with unknown outcome, as JSON."""
+    query = Intent.select(Intent.plan).where(Intent.post == post, Intent.step == "publish", Intent.outcome == "unknown")
+    row = query.order_by(Intent.number.desc()).tuples().first()
+    return row[0] if row and row[0] else "{}"
 
 
 def _find_sent_time(post: str) -> int | None:

@@ -81,6 +81,8 @@ def parse_row(row: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
     unknown = sorted(set(values) - set(INPUT_FIELDS) - IGNORED_FIELDS)
     if unknown:
         raise _field_error(unknown[0], f"There is no such field as {ascii(unknown[0])}.")
+    if "threadPosition" in values:
+        raise _field_error("threadPosition", "A thread cannot be imported: publish it with POST /v1/posts.")
     if "scheduledAt" not in values:
         raise _field_error("scheduledAt", "A post to import has a time at which it is published.")
     account = _find_account(values, find)

@@ -59,6 +59,8 @@ def to_body(row: PostRow, account: AccountRow) -> PostBody:
         "platformCid": row["platform_cid"],
         "url": row["url"],
         "warnings": json.loads(row["warnings"]),
+        "threadOf": row["thread_of"],
+        "threadPosition": row["thread_position"],
         "createdAt": format_iso(row["created_at"]),
         "updatedAt": format_iso(row["updated_at"]),
     }

@@ -179,12 +179,13 @@ def combine_errors(
 def _compose_message(target: ResolvedTarget, error: ApiError) -> str:
     """Compose a self-contained message (target, problem, remedy): some tools show only it."""
     name = target.account["display_name"] or target.account["platform_account_id"]
-    said = f"Target {target.position} ({name} on {platforms.platform(target.platform).label}): {error.message}"
+    piece = f", piece {target.piece} of its thread" if target.piece else ""
+    said = f"Target {target.position} ({name} on {platforms.platform(target.platform).label}{piece}): {error.message}"
     return f"{said} {error.remediation or ''}".rstrip()
 
 
 def _build_failure(target: ResolvedTarget, error: ApiError) -> PreflightFailure:
-    return {
+    failure: PreflightFailure = {
         "targetIndex": target.position,
         "accountId": target.account["id"],
         "platform": target.platform,
@@ -192,6 +193,7 @@ def _build_failure(target: ResolvedTarget, error: ApiError) -> PreflightFailure:
         "message": error.message,
         "remediation": error.remediation,
     }
+    return {**failure, "threadPosition": target.piece} if target.piece else failure
 
 
 # --- Post history ----------------------------------------------------------------------------------------------------
@@ -437,10 +439,14 @@ async def validate(
     )
 
     def build() -> list[ValidationResult]:
-        return [
-            _build_result(service, *found)
-            for found in zip(targets, checked.cheap, checked.request_warnings, deep, strict=True)
-        ]
+        results: list[ValidationResult] = []
+        for found in zip(targets, checked.cheap, checked.request_warnings, deep, strict=True):
+            result = _build_result(service, *found)
+            if found[0].piece:
+                _add_piece(results[-1], result, found[0].piece)
+            else:
+                results.append(result)
+        return results
 
     results = await _measure(service, scope, [target.draft.text for target in targets], build)
     return {"valid": all(result["valid"] for result in results), "results": results}
@@ -538,6 +544,16 @@ def _build_result(
             build_warning_body(note) for note in remove_duplicates((*cheap.warnings, *request_warnings, *deep.warnings))
         ],
     }
+
+
+def _add_piece(first: ValidationResult, piece: ValidationResult, number: int) -> None:
+    """Add the result of a piece of a thread to that of its target."""
+    first.setdefault("thread", []).append({"valid": piece["valid"], "text": piece["text"]})
+    first["valid"] &= piece["valid"]
+    for error in piece["errors"]:
+        first["errors"].append({**error, "message": f"Piece {number} of the thread: {error['message']}"})
+    for note in piece["warnings"]:
+        first["warnings"].append({**note, "message": f"Piece {number} of the thread: {note['message']}"})
 
 
 def _build_error(service: AppContext, target: ResolvedTarget, error: ApiError) -> ErrorBody:

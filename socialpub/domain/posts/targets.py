@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from socialpub import platforms
@@ -15,7 +16,7 @@ from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.errors import AccountCandidates
-from socialpub.domain.schemas.posts import TARGETS_MAX, MediaItem, PublishRequest, Target
+from socialpub.domain.schemas.posts import TARGETS_MAX, MediaItem, PublishRequest, Target, ThreadPiece
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia
 from socialpub.store.rows import MediaRow
 
@@ -41,6 +42,7 @@ class ResolvedTarget(NamedTuple):
     assets: dict[str, MediaRow]  # its stored media by id
     draft: Draft
     connector_account: ConnectorAccount
+    piece: int | None = None  # its place in the target's thread, if that has one
 
 
 # --- Batch rules ---------------------------------------------------------------------------------------------------
@@ -98,10 +100,16 @@ def _is_complete(request: PublishRequest) -> bool:
 def _list_media(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
     """List the media lists of the request with their paths."""
     lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
+    lists += _list_piece_media("thread", request.thread)
     for index, target in enumerate(request.targets):
         if target.media:
             lists.append((f"targets.{index}.media", target.media))
+        lists += _list_piece_media(f"targets.{index}.thread", target.thread)
     return lists
+
+
+def _list_piece_media(path: str, thread: Sequence[ThreadPiece] | None) -> list[tuple[str, Sequence[Any]]]:
+    return [(f"{path}.{index}.media", piece.media) for index, piece in enumerate(thread or ()) if piece.media]
 
 
 def check_sources(path: str, entries: Sequence[Any], inline: library.InlineFiles) -> None:
@@ -170,16 +178,43 @@ def build_candidate(row: accounts.KeyedAccountColumns) -> TargetCandidate:
 
 
 def resolve(service: AppContext, request: PublishRequest, rows: ReferencedRows) -> list[ResolvedTarget]:
-    """Resolve the targets to accounts and content, in request order."""
+    """Resolve the targets to accounts and content, in request order.
+
+    Each is followed by the pieces of its thread.
+    """
     if request.profile_id is not None and not rows.profile:
         raise profiles.build_not_found()
     candidates = [_find_candidates(rows.accounts, target) for target in request.targets]
     if not _is_resolved(request.targets, candidates):
         _check_resolution(request.targets, [[each.row for each in found] for found in candidates])
     shared = Draft(request.text or "", (), {}, request.first_comment.text if request.first_comment else None)
-    return [
+    resolved = [
         _build_target(service, rows.media, request, index, each[0], shared) for index, each in enumerate(candidates)
     ]
+    if request.thread is None and all([target.thread is None for target in request.targets]):  # noqa: C419 - quicker
+        return resolved
+    return [piece for first in resolved for piece in _build_thread(service, rows.media, request, first)]
+
+
+def _build_thread(
+    service: AppContext, media: Mapping[str, MediaRow], request: PublishRequest, first: ResolvedTarget
+) -> Iterator[ResolvedTarget]:
+    """Yield the target and the pieces of its thread.
+
+    On a platform without threads the target alone, which a rule refuses.
+    """
+    pieces = request.targets[first.position].thread or request.thread or ()
+    support = platforms.platform(first.platform).thread
+    first = first._replace(draft=replace(first.draft, pieces=len(pieces)), piece=0 if pieces and support else None)
+    yield first
+    if support is None:
+        return
+    options = {name: first.draft.options[name] for name in support.options if name in first.draft.options}
+    for number, piece in enumerate(pieces, 1):
+        refs, assets = resolve_media(media, first.account, piece.media or ())
+        items = tuple(build_item(service, ref, assets) for ref in refs)
+        draft = Draft(piece.text, items, options, pieces=len(pieces) - number)
+        yield first._replace(refs=refs, assets=assets, draft=draft, piece=number)
 
 
 def collect_media_ids(request: PublishRequest) -> set[str]:

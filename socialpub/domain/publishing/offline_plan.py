@@ -16,7 +16,16 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.accounts.tokens import EXPIRY_MARGIN_MS
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing.intents import RunSnapshot
-from socialpub.platforms.contract import Connector, ConnectorAccount, Draft, Ready, RuleContext, Tokens, Upstream
+from socialpub.platforms.contract import (
+    Connector,
+    ConnectorAccount,
+    Draft,
+    PreviousPiece,
+    Ready,
+    RuleContext,
+    Tokens,
+    Upstream,
+)
 from socialpub.platforms.kit.rule_catalog import find_violations
 from socialpub.store.rows import PostRow
 
@@ -31,6 +40,7 @@ def build_draft(post: PostRow) -> Draft:
         first_comment=post["first_comment"],
         now_ms=post["draft_at"],
         nonce=post["draft_nonce"],
+        previous=PreviousPiece(**json.loads(post["previous"])) if post["previous"] else None,
     )
 
 

@@ -92,6 +92,9 @@ def _check_claimed(service: AppContext, tx: Tx, claim: Claim, found: Sequence[An
         sql.to_row(PostRow, found[:_POST_COLUMNS]),
         sql.to_row(AccountRow, found[_POST_COLUMNS:_ACCOUNT_END]),
     )
+    if post_states.is_waiting_piece(post):  # it gets a job when the piece before it is published
+        service.jobs.finish(tx, claim)
+        return None
     request_id, organization = found[_ACCOUNT_END:]
     snapshot = RunSnapshot(claim, post, account, request_id, organization, _load_assets(post))
     resumed = post["status"] == "publishing"  # attempt of another run
@@ -229,7 +232,7 @@ def publish_sent(tx: Tx, sends: Sequence[SuccessfulSend]) -> list[None]:
         if one.on_done is not None:
             tx.after_commit(one.on_done)
     intents.close_published(service, tx, [(one.intent, one.published) for one in sends])
-    _publish(service, tx, [_PublishedPost(one.snapshot, one.published) for one in sends])
+    _publish(service, tx, [_PublishedPost(one.snapshot, one.published, one.intent["plan"]) for one in sends])
     return [None] * len(sends)
 
 
@@ -244,7 +247,7 @@ def publish_with_comment(
 ) -> None:
     """Publish the post with its first comment."""
     intents.close_published(service, tx, [(intent, comment)])
-    _publish(service, tx, [_PublishedPost(snapshot, published, comment)])
+    _publish(service, tx, [_PublishedPost(snapshot, published, dumps(snapshot.plan), comment)])
 
 
 def publish_without_comment(
@@ -259,7 +262,7 @@ def publish_without_comment(
     """Publish the post; its failed first comment is a warning."""
     if intent:
         close(service, tx, intent, outcome)
-    _publish(service, tx, [_PublishedPost(snapshot, published, warnings=(warning,))])
+    _publish(service, tx, [_PublishedPost(snapshot, published, dumps(snapshot.plan), warnings=(warning,))])
 
 
 @dataclass(frozen=True)
@@ -268,8 +271,17 @@ class _PublishedPost:
 
     snapshot: RunSnapshot
     published: Published
+    plan: str  # JSON
     comment: Published | None = None
     warnings: Sequence[PublishWarning] = ()
+
+    @property
+    def previous(self) -> str | None:
+        """Published piece as the next one of its thread needs it; None without a thread."""
+        if self.snapshot.post["thread_position"] is None:
+            return None
+        found = self.published
+        return encode_previous(found.remote_id, found.uri, found.cid, self.plan)
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -282,6 +294,11 @@ class _PublishedPost:
             "first_comment_uri": comment.uri if comment else None,
             "first_comment_cid": comment.cid if comment else None,
         }
+
+
+def encode_previous(remote_id: str | None, uri: str | None, cid: str | None, plan: str) -> str:
+    """Encode a published piece for the one after it. `plan`: JSON of what was sent."""
+    return dumps({"remote_id": remote_id, "uri": uri, "cid": cid, "plan": json.loads(plan)})
 
 
 class MixedGroupError(Exception):
@@ -315,7 +332,7 @@ def _build_published(end: _PublishedPost, warned: Mapping[str, str]) -> post_sta
     post, warnings = snapshot.post, warned[snapshot.post["id"]]
     if warnings != post["warnings"]:
         post = {**post, "warnings": warnings}
-    return post_states.PublishedUpdate(post, snapshot.organization, end.columns, snapshot.request_id)
+    return post_states.PublishedUpdate(post, snapshot.organization, end.columns, snapshot.request_id, end.previous)
 
 
 def save_progress(

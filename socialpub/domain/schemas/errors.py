@@ -32,6 +32,8 @@ class PreflightFailure(TypedDict):
     """Rule broken by one target."""
 
     targetIndex: int
+    threadPosition: NotRequired[int]
+    """The piece of the target's thread, from 1; absent for the first."""
     accountId: str
     platform: PlatformName
     rule: str | None

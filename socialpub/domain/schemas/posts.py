@@ -34,6 +34,7 @@ from socialpub.store.rows import MediaKind, PostStatus
 
 TARGETS_MAX = 25
 MEDIA_MAX = 40  # per list; no platform accepts as many (TikTok 35), so its own rule reports the limit
+PIECES_MAX = 24  # of a thread, after the first
 
 
 BatchStatus = Literal["queued", "published", "partial_failed", "failed"]
@@ -96,6 +97,17 @@ _OPTIONS = tuple(platform.options for platform in platforms.PLATFORMS.values())
 Options = Annotated[Union[_OPTIONS], Field(discriminator="platform")]  # type: ignore[valid-type]
 
 
+class ThreadPiece(RequestModel):
+    """Piece of a thread after the first: a reply to the piece before it."""
+
+    text: Text
+    media: Maybe[MediaList] = absent()
+    """Its own media; the first piece's are not repeated."""
+
+
+Thread = Annotated[list[ThreadPiece], Field(min_length=1, max_length=PIECES_MAX)]
+
+
 class Target(RequestModel):
     """Account to publish on, with its differences. Give an `accountId` or a `platform`."""
 
@@ -112,6 +124,8 @@ class Target(RequestModel):
     """Replaces the default media; an empty list means none."""
     first_comment: Maybe[FirstComment] = absent()
     """Replaces the default first comment."""
+    thread: Maybe[Thread] = absent()
+    """Replaces the default thread."""
 
 
 class PublishRequest(RequestModel):
@@ -133,6 +147,8 @@ class PublishRequest(RequestModel):
     post of the profile is queued for its time."""
     first_comment: Maybe[FirstComment] = absent()
     """Immediate posts only."""
+    thread: Maybe[Thread] = absent()
+    """1 to 24 pieces that follow the post, each as a reply to the piece before it. Bluesky, Threads and X only."""
     profile_id: Maybe[Uuid] = absent()
     """Look for accounts in this profile only. Not needed for a key bound to a profile."""
     on_duplicate: Maybe[Literal["warn", "refuse"]] = absent()
@@ -189,6 +205,7 @@ class SettleRequest(RequestModel):
     published: bool
     """Whether the post is on the platform."""
     uri: Maybe[Link] = absent()
+    """Where it is. Needed if the rest of a thread waits to reply to it."""
 
 
 class PostsQuery(RequestModel):
@@ -278,6 +295,10 @@ class PostBody(TypedDict):
     error: NotRequired[ErrorBody]
     """Why the post failed. Still present while a retry is scheduled."""
     warnings: list[WarningBody]
+    threadOf: str | None
+    """The id of the first post of its thread; null for that post, and without a thread."""
+    threadPosition: int | None
+    """Its place in the thread, from 0; null without a thread."""
     createdAt: DateTime
     updatedAt: DateTime
 
@@ -322,6 +343,17 @@ class PostPage(TypedDict):
     """The `cursor` of the next page; null on the last one."""
 
 
+class PieceResult(TypedDict):
+    """Result of a piece of a thread after the first."""
+
+    postId: str
+    status: PostStatus
+    uri: NotRequired[str]
+    """The piece's address in the platform's own form."""
+    error: NotRequired[ErrorBody]
+    """Why this piece failed."""
+
+
 class Result(TypedDict):
     """Result of one target."""
 
@@ -340,6 +372,8 @@ class Result(TypedDict):
     warnings: NotRequired[list[WarningBody]]
     error: NotRequired[ErrorBody]
     """Why this target failed."""
+    thread: NotRequired[list[PieceResult]]
+    """The pieces of its thread after the first, in order."""
 
 
 class BatchBody(TypedDict):
@@ -375,6 +409,13 @@ class TextCount(TypedDict):
     unit: Unit
 
 
+class PieceValidation(TypedDict):
+    """Preflight result of a piece of a thread after the first."""
+
+    valid: bool
+    text: TextCount
+
+
 class ValidationResult(TypedDict):
     """Preflight result of one target."""
 
@@ -384,7 +425,10 @@ class ValidationResult(TypedDict):
     valid: bool
     text: TextCount
     errors: list[ErrorBody]
+    """Of the target and of every piece of its thread."""
     warnings: list[WarningBody]
+    thread: NotRequired[list[PieceValidation]]
+    """The pieces of its thread after the first, in order."""
 
 
 class ValidationBody(TypedDict):

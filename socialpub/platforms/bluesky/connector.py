@@ -178,14 +178,14 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     else:
         embed, warnings = _card(up, draft.text)
     record = _record(up, draft.text, draft.now_ms, draft.options)
-    record |= _find_presence(reply=bluesky_reply.build_refs(up, draft.options), embed=embed)
+    record |= _find_presence(reply=bluesky_reply.build_refs(up, draft), embed=embed)
     return Ready(_plan(up, draft.now_ms, draft.nonce, record), warnings)
 
 
 def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
     """Plan the first comment: a reply to our post, one millisecond later, in its thread."""
     ours = {"uri": post.uri, "cid": post.cid}
-    root = plan["record"].get("reply", {}).get("root", ours)
+    root = bluesky_reply.find_root(plan) or ours
     text, now_ms = draft.first_comment or "", draft.now_ms + _COMMENT_AFTER_MS
     embed, _ = _card(up, text)
     record = _record(up, text, now_ms, draft.options)

@@ -19,6 +19,7 @@ from socialpub.platforms.contract import (
     RefreshPolicy,
     Site,
     TextCounter,
+    ThreadSupport,
 )
 from socialpub.platforms.kit.options import PlatformOptions
 from socialpub.platforms.kit.text import graphemes
@@ -109,6 +110,7 @@ PLATFORM = Platform(
     site=BlueskySite,
     version="atproto-xrpc-2026-08-20",
     first_comment=True,
+    thread=ThreadSupport(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/app\.bsky\.feed\.post/[a-z0-9]{13}", options=("langs",)),
     media=MEDIA,
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
     has_public_lookup=True,

@@ -21,7 +21,7 @@ from socialpub.platforms.bluesky.xrpc import (
     find_server_origin,
     parse_origin,
 )
-from socialpub.platforms.contract import Json, Upstream, Verdict
+from socialpub.platforms.contract import Draft, Json, PreviousPiece, Upstream, Verdict
 
 _UNREAD = Verdict(
     Outcome.NOT_SENT,
@@ -30,7 +30,30 @@ _UNREAD = Verdict(
 )
 
 
-def build_refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
+def build_refs(up: Upstream, draft: Draft) -> Json | None:
+    """Build `{root, parent}` of the record: of a piece of a thread, or of a reply; else None."""
+    if draft.previous:
+        return _build_thread_refs(up, draft.previous)
+    return _build_option_refs(up, draft.options)
+
+
+def _build_thread_refs(up: Upstream, previous: PreviousPiece) -> Json:
+    """Build the references to the piece before; one that a person reported is read first."""
+    if previous.cid is None:
+        reply = _read(up, str(previous.uri))
+        found = _parse_ref(reply.record())
+        return {"root": _root(up, reply) or found, "parent": found}
+    parent = {"uri": previous.uri, "cid": previous.cid}
+    return {"root": find_root(previous.plan) or parent, "parent": parent}
+
+
+def find_root(plan: Json) -> Json | None:
+    """Return the root of the thread that a planned record replies in; None if it is no reply."""
+    root: Json | None = plan["record"].get("reply", {}).get("root")
+    return root
+
+
+def _build_option_refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
     """Build `{root, parent}` of the record; None unless it is a reply.
 
     Raises rule `bluesky.reply.refs` for a missing or changed parent, `platform_unavailable` if it is unreadable.

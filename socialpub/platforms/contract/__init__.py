@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from socialpub.platforms.contract.content import ConnectorAccount, Draft, DraftMedia, Json, MediaFacts, MediaKind
+from socialpub.platforms.contract.content import (
+    ConnectorAccount,
+    Draft,
+    DraftMedia,
+    Json,
+    MediaFacts,
+    MediaKind,
+    PreviousPiece,
+)
 from socialpub.platforms.contract.declaration import (
     CONTAINER,
     KEY,
@@ -27,6 +35,7 @@ from socialpub.platforms.contract.declaration import (
     RefreshPolicy,
     SendClass,
     TextCounter,
+    ThreadSupport,
     VersionProbe,
 )
 from socialpub.platforms.contract.replies import NO_BODY, UNNAMED, Replies, Verdict, build_error, classify
@@ -81,6 +90,7 @@ __all__ = [
     "Pending",
     "Platform",
     "PostingCap",
+    "PreviousPiece",
     "PublishWarning",
     "Published",
     "Ready",
@@ -102,6 +112,7 @@ __all__ = [
     "SupportsPushedAuthorization",
     "SupportsRevocation",
     "TextCounter",
+    "ThreadSupport",
     "Tokens",
     "UNNAMED",
     "Unknown",

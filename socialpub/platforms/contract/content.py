@@ -74,6 +74,19 @@ class ConnectorAccount:
 
 
 @dataclass(frozen=True)
+class PreviousPiece:
+    """Published piece of a thread, to which the next one replies.
+
+    `plan`: what was sent, {} if unknown. Without `remote_id`, a person reported the post by its address.
+    """
+
+    remote_id: str | None
+    uri: str | None = None
+    cid: str | None = None
+    plan: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Draft:
     """Content of one target, frozen: the same draft always produces the same bytes.
 
@@ -88,3 +101,5 @@ class Draft:
     now_ms: int = 0
     nonce: int = 0
     option_facts: Mapping[str, MediaFacts] = field(default_factory=dict)  # fetched images named by options
+    pieces: int = 0  # of a thread, that follow this one
+    previous: PreviousPiece | None = None  # this one is a reply to it, in its thread

@@ -162,6 +162,19 @@ class RefreshPolicy:
 
 
 @dataclass(frozen=True)
+class ThreadSupport:
+    """Threads of a platform: each piece is a reply to `Draft.previous`.
+
+    `address`: pattern of a post's address, from which `prepare` finds a piece that a person reported. `options` of the
+    first piece apply to the others too. `pause`: seconds until a new post can be replied to.
+    """
+
+    address: str
+    options: tuple[str, ...] = ()
+    pause: float = 0.0
+
+
+@dataclass(frozen=True)
 class Platform:
     """Declaration of one platform, the only place for its data.
 
@@ -186,6 +199,7 @@ class Platform:
     successor: Callable[[str], str] | None = None  # names the next version, where predictable
     version_probe: VersionProbe | None = None  # None: no versions
     first_comment: bool = False
+    thread: ThreadSupport | None = None  # None: no threads, and a rule `….thread.unsupported`
     alt_text: tuple[MediaKind, ...] = ("image", "video")  # media kinds whose alt text is published
     caps: tuple[PostingCap, ...] = ()  # warning `daily_cap_near` above four fifths
     draft_warnings: tuple[DraftWarning, ...] = ()  # further warnings, beside the rules

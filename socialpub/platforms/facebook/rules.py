@@ -24,7 +24,7 @@ from socialpub.platforms.kit.media_checks import (
     size_max,
     types,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_threads_rule
 
 _DOCS = "developers.facebook.com/docs/graph-api/reference/page/"
 _FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
@@ -168,6 +168,7 @@ RULES: tuple[Rule, ...] = (
         "seconds",
         severity="warning",
     ),
+    build_no_threads_rule("facebook", "Facebook", _FEED),
     build_fetch_rule("facebook.media.reachable"),
     Rule(
         "facebook.link.reachable",

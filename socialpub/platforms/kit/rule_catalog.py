@@ -25,6 +25,7 @@ from socialpub.platforms.contract import (
     Rule,
     RuleContext,
     RuleInput,
+    RuleViolation,
     TextCounter,
 )
 
@@ -171,6 +172,18 @@ def build_catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
                 raise ValueError(f"rule {rule.id} of {platform.name} stands twice or has another platform's prefix")
             rows[rule.id] = rule
     return rows
+
+
+def build_no_threads_rule(platform: str, label: str, source: str) -> Rule:
+    """Build the rule of a platform without threads. `source`: its documentation of publishing."""
+    return Rule(
+        f"{platform}.thread.unsupported",
+        "cheap",
+        f"There are no threads on {label}.",
+        "Remove `thread`, or publish the target by itself with one text.",
+        source,
+        lambda _, subject: [RuleViolation()] if subject.draft.pieces else (),
+    )
 
 
 def build_fetch_rule(id: str) -> Rule:

@@ -28,7 +28,7 @@ from socialpub.platforms.kit.media_checks import (
     size_max,
     types,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_threads_rule
 from socialpub.platforms.kit.text import escape_little_text, graphemes, utf16_units
 
 _DOCS = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/"
@@ -212,6 +212,7 @@ RULES: tuple[Rule, ...] = (
         "bytes",
         severity="warning",
     ),
+    build_no_threads_rule("linkedin", "LinkedIn", _POSTS),
     build_fetch_rule("linkedin.media.reachable"),
     Rule(
         "linkedin.post.duplicate",

@@ -299,13 +299,36 @@ def _find_bound(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) ->
 
 def _find_post(flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int) -> Published | None:
     """Find our post: same account, text and kind, recent, and not another post of ours."""
+    return _find_single(flow, up, plan, since_ms, lambda post: _is_ours(flow, up, plan, post))
+
+
+def find_id(flow: ContainerFlow, up: Upstream, plan: Json, code: str | None) -> str | None:
+    """Find the id of a post that was published with this plan.
+
+    `code`: the one in its address, if known.
+    """
+
+    def is_it(post: Json) -> bool:
+        return _is_ours(flow, up, plan, post) if code is None else post.get("shortcode") == code
+
+    found = _find_single(flow, up, plan, plan["since"], is_it)
+    return found.remote_id if found else None
+
+
+def _find_single(
+    flow: ContainerFlow, up: Upstream, plan: Json, since_ms: int, is_it: Callable[[Json], bool]
+) -> Published | None:
+    """Find the only matching post of the plan's list.
+
+    None if there are several, or the list is unreadable.
+    """
     edge = f"{up.account.platform_account_id}/{plan.get('list', flow.posts)}"
     try:
         listed = list_recent(flow.graph, up, edge, flow.post_fields, "timestamp", since_ms)
     except ApiError:
         return None
-    ours = [post for post in listed.posts if _is_ours(flow, up, plan, post)]
-    return _to_published(flow, up, ours[0]) if len(ours) == 1 and listed.complete else None
+    found = [post for post in listed.posts if is_it(post)]
+    return _to_published(flow, up, found[0]) if len(found) == 1 and listed.complete else None
 
 
 def _is_ours(flow: ContainerFlow, up: Upstream, plan: Json, post: Json) -> bool:

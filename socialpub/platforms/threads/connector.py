@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -25,11 +26,13 @@ from socialpub.platforms.contract import (
     Pending,
     Platform,
     PostingCap,
+    PreviousPiece,
     Published,
     Ready,
     RefreshPolicy,
     Replies,
     TextCounter,
+    ThreadSupport,
     Tokens,
     Unknown,
     Upstream,
@@ -89,6 +92,8 @@ def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
     return TextCounter(threads_length(draft.text), TEXT_MAX, "characters")
 
 
+_POST_ADDRESS = r"https://(?:www\.)?threads\.(?:com|net)/@[\w.]{1,30}/post/([\w-]{1,64})/?"
+
 PLATFORM = Platform(
     name="threads",
     label="Threads",
@@ -98,6 +103,7 @@ PLATFORM = Platform(
     caps=(PostingCap(250, 86_400),),
     count=_count,
     site=ThreadsSite,
+    thread=ThreadSupport(_POST_ADDRESS),
     version="v1.0",
     version_probe=VersionProbe("{version}/me?fields=id"),
     oauth=OAuthFlow(
@@ -194,8 +200,24 @@ _TYPES = {"TEXT": ("TEXT_POST",), "IMAGE": ("IMAGE",), "VIDEO": ("VIDEO",), "CAR
 
 def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Create the post's container and poll it."""
-    flow = _REPLY_FLOW if draft.options.get("replyToId") else FLOW
-    return containers.prepare(flow, up, _plan_containers(draft), saved)
+    answers = _find_id(up, draft.previous) if draft.previous else draft.options.get("replyToId")
+    flow = _REPLY_FLOW if answers else FLOW
+    return containers.prepare(flow, up, _plan_containers(draft, answers), saved)
+
+
+def _find_id(up: Upstream, previous: PreviousPiece) -> str:
+    """Return the id of the piece before.
+
+    It is looked up where only its container is known, or an address from a person. Raises ApiError if it is not found.
+    """
+    if previous.remote_id and previous.remote_id.isdecimal():
+        return previous.remote_id
+    address = re.fullmatch(_POST_ADDRESS, previous.uri or "")
+    found = containers.find_id(FLOW, up, previous.plan, address[1] if address else None)
+    if found is None:
+        message = "The piece of the thread before this one could not be found in the account's posts."
+        raise GRAPH.build_unavailable(up, message, Outcome.NOT_SENT)
+    return found
 
 
 def send(up: Upstream, plan: Json) -> Published:
@@ -208,9 +230,8 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     return containers.settle(FLOW, up, plan, since_ms)
 
 
-def _plan_containers(draft: Draft) -> ContainerPlan:
+def _plan_containers(draft: Draft, answers: str | None) -> ContainerPlan:
     said: Form = {"text": draft.text} if draft.text else {}
-    answers = draft.options.get("replyToId")
     head = said | ({"reply_to_id": str(answers)} if answers else {})
     kind = "TEXT" if not draft.items else draft.items[0].kind.upper() if len(draft.items) == 1 else "CAROUSEL"
     plan = {

@@ -5,6 +5,8 @@ There is no idempotency key: after a lost response the account's own list is sea
 
 from __future__ import annotations
 
+import re
+
 from socialpub.base.errors import ApiError
 from socialpub.platforms.contract import (
     Absent,
@@ -13,6 +15,7 @@ from socialpub.platforms.contract import (
     Json,
     OfferedAccount,
     Pending,
+    PreviousPiece,
     Published,
     Ready,
     Tokens,
@@ -23,7 +26,7 @@ from socialpub.platforms.kit import oauth
 from socialpub.platforms.twitter import media as twitter_media
 from socialpub.platforms.twitter import post_search
 from socialpub.platforms.twitter.api import REPLIES, build_unusable_error, call, data_of, id_of
-from socialpub.platforms.twitter.declaration import PLATFORM
+from socialpub.platforms.twitter.declaration import PLATFORM, POST_ADDRESS
 
 __all__ = ["PLATFORM", "REPLIES", "identify", "prepare", "refresh", "revoke", "send", "settle"]
 
@@ -43,7 +46,8 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
 
 
 def _body(draft: Draft, ids: list[str]) -> Json:
-    answered, quoted = draft.options.get("replyToTweetId"), draft.options.get("quoteTweetId")
+    answered = _find_id(draft.previous) if draft.previous else draft.options.get("replyToTweetId")
+    quoted = draft.options.get("quoteTweetId")
     body: Json = {"text": draft.text} if draft.text else {}
     if ids:
         body["media"] = {"media_ids": ids}
@@ -52,6 +56,15 @@ def _body(draft: Draft, ids: list[str]) -> Json:
     if quoted:
         body["quote_tweet_id"] = quoted
     return body
+
+
+def _find_id(previous: PreviousPiece) -> str:
+    """Return the id of the piece before, which a person may have reported by its address."""
+    if previous.remote_id:
+        return previous.remote_id
+    found = re.fullmatch(POST_ADDRESS, previous.uri or "")
+    assert found, "the address of a reported piece is checked when it is reported"
+    return found[1]
 
 
 def send(up: Upstream, plan: Json) -> Published:

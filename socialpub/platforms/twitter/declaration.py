@@ -17,6 +17,7 @@ from socialpub.platforms.contract import (
     RefreshPolicy,
     Site,
     TextCounter,
+    ThreadSupport,
     VersionProbe,
 )
 from socialpub.platforms.kit.options import DigitId, PlatformOptions
@@ -24,6 +25,7 @@ from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
 from socialpub.platforms.twitter.text import weighted_length
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
+POST_ADDRESS = r"https://(?:www\.)?(?:x|twitter)\.com/(?:i/web|\w{1,15})/status/([0-9]{1,19})"
 _LAB_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/token"}
 
 
@@ -74,6 +76,8 @@ PLATFORM = Platform(
     caps=(PostingCap(100, 900), PostingCap(10_000, 86_400, shared=True)),
     count=_count,
     site=TwitterSite,
+    # A reply within milliseconds may be refused: the new post is not visible yet.
+    thread=ThreadSupport(POST_ADDRESS, pause=2.0),
     version="v2",
     version_probe=VersionProbe("2/users/me"),
     alt_text=("image",),

@@ -143,7 +143,7 @@ class Records:
                 Publication(
                     platform="bluesky",
                     account=account.did,
-                    kind=_kind(write),
+                    kind=self._kind(write),
                     remote_id=account.repo.uri(*write.key),
                     url=f"https://bsky.app/profile/{account.did}/post/{write.rkey}"
                     if write.collection == POST
@@ -154,6 +154,42 @@ class Records:
                 )
             )
 
+    def _kind(self, write: Write) -> str:
+        """Return the kind of a write.
+
+        A reply whose references are wrong is in no thread: an `orphan`.
+        """
+        if write.action != "create":
+            return write.action
+        if write.collection != POST:
+            return write.collection.rpartition(".")[2]
+        if "reply" not in write.value:
+            return "post"
+        return "comment" if self._is_in_thread(write.value["reply"]) else "orphan"
+
+    def _is_in_thread(self, reply: Mapping[str, Any]) -> bool:
+        """Return whether the parent is as referenced, and in the root's thread.
+
+        Records of other servers are not checked.
+        """
+        parent, root = self._find_referenced(reply["parent"]), self._find_referenced(reply["root"])
+        if parent is None or root is None:
+            return False
+        its_root = (parent or {}).get("reply", {}).get("root", reply["parent"])
+        return not parent or bool(its_root["uri"] == reply["root"]["uri"])
+
+    def _find_referenced(self, reference: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the value of the referenced record.
+
+        None if there is no such record, {} if another server has it.
+        """
+        did, collection, rkey = reference["uri"].removeprefix("at://").split("/")
+        account = self._accounts.find(did)
+        if account is None:
+            return {}
+        record = account.repo.records.get((collection, rkey))
+        return record.value if record is not None and record.cid == reference["cid"] else None
+
     def _media(self, account: Account, record: Any) -> list[PublishedMedia]:
         alts = _alternative_texts(record)
         found = []
@@ -161,14 +197,6 @@ class Records:
             blob = account.repo.blobs[cid_of(reference)]
             found.append(self._lab.add_medium(blob.content, blob.mime_type, alts.get(blob.cid)))
         return found
-
-
-def _kind(write: Write) -> str:
-    if write.action != "create":
-        return write.action
-    if write.collection != POST:
-        return write.collection.rpartition(".")[2]
-    return "comment" if "reply" in write.value else "post"
 
 
 def _alternative_texts(value: Any) -> dict[str, str]:

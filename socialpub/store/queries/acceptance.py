@@ -173,7 +173,7 @@ INSERT_BATCHES = BulkInsert(  # the organization's number
 FIND_EXTERNAL_ID = f"""
     SELECT batch, content, (
         SELECT json_group_array(json_array(id, {select_id("profile", "profile")}, {select_id("account", "account")},
-            platform, position, status))
+            platform, thread_of, status))
         FROM (SELECT * FROM post WHERE post.batch = external_id.batch ORDER BY position) AS post
     )
     FROM external_id WHERE organization = {select_number("organization", "?1")} AND id = ?2
@@ -206,6 +206,8 @@ POST_COLUMNS = (
     "external_id",
     "warnings",
     "scheduled_at",
+    "thread_of",
+    "thread_position",
     "draft_nonce",
 )
 INSERT_POSTS = BulkInsert(

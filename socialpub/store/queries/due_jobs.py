@@ -29,8 +29,9 @@ CLAIM = """
 """
 RENEW_LEASES = "UPDATE job SET visible_at = ? WHERE key IN (SELECT value FROM json_each(?)) AND epoch = ?"
 
-# When posts were due: not `due_at`, which is also the time of the next check of a prepared upload.
+# When posts were due: not `due_at`, which is also the time of the next check of a prepared upload. A later piece of a
+# thread is due when the one before it is published.
 FIND_POST_TIMES = """
-    SELECT json_group_object(id, coalesce(next_attempt_at, scheduled_at)) FROM post
+    SELECT json_group_object(id, coalesce(next_attempt_at, iif(thread_of IS NULL, scheduled_at, NULL))) FROM post
     WHERE id IN (SELECT value FROM json_each(?))
 """

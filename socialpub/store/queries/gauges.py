@@ -1,10 +1,10 @@
 """Counts for `/metrics`, from indexes that contain only open rows, up to COUNT_MAX."""
 
-from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN
+from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN, IS_WAITING_PIECE
 
 COUNT_MAX = 10_000  # larger counts are reported as this number
 
-FIND_OLDEST_DUE = f"SELECT min({DUE_AT}) FROM post WHERE {IS_OPEN}"
+FIND_OLDEST_DUE = f"SELECT min({DUE_AT}) FROM post WHERE {IS_OPEN} AND NOT {IS_WAITING_PIECE}"
 COUNT_DUE_JOBS = f"SELECT count(*) FROM (SELECT 1 FROM job WHERE kind = ?1 AND visible_at <= ?2 LIMIT {COUNT_MAX})"
 COUNT_JOBS = f"SELECT count(*) FROM (SELECT 1 FROM job WHERE kind = ?1 LIMIT {COUNT_MAX})"
 COUNT_PENDING_DELIVERIES = f"""

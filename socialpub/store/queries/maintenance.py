@@ -8,20 +8,22 @@ from socialpub.store.queries.id_columns import select_column, select_number
 _ACCOUNT_NUMBER = select_number("account", "?")
 IS_OPEN = "status IN ('queued', 'validated', 'publishing')"  # exactly as in the partial indexes of `post`
 DUE_AT = "coalesce(due_at, scheduled_at, created_at)"
+IS_WAITING_PIECE = "(thread_of IS NOT NULL AND previous IS NULL)"  # of a thread, for the piece before it: not due yet
 OVERDUE_COLUMNS = ("id", "account", "platform", "saved", "due_at", "scheduled_at", "created_at")
 
 # --- Posts ---------------------------------------------------------------------------------------------------------
 
 FIND_OVERDUE = f"""
     SELECT {", ".join(select_column("post", column) for column in OVERDUE_COLUMNS)} FROM post
-    WHERE {IS_OPEN} AND {DUE_AT} < ? AND NOT EXISTS (
+    WHERE {IS_OPEN} AND {DUE_AT} < ? AND NOT {IS_WAITING_PIECE} AND NOT EXISTS (
         SELECT 1 FROM intent WHERE intent.post = post.number AND (intent.outcome IS NULL OR intent.outcome = 'ok')
     )
     ORDER BY {DUE_AT}, number LIMIT ?
 """
 FIND_WITHOUT_JOB = f"""
     SELECT id, {select_column("post", "account")}, {DUE_AT} FROM post
-    WHERE {IS_OPEN} AND {DUE_AT} < ? AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = post.id)
+    WHERE {IS_OPEN} AND {DUE_AT} < ? AND NOT {IS_WAITING_PIECE}
+        AND NOT EXISTS (SELECT 1 FROM job WHERE job.key = post.id)
     ORDER BY {DUE_AT} LIMIT ?
 """
 FIND_DUE_ACCOUNTS = f"SELECT {select_column('post', 'account')} FROM post WHERE {IS_OPEN} AND {DUE_AT} <= ?"

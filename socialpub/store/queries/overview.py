@@ -5,7 +5,7 @@ Each reads an index of open, failed or recent rows, and at most one page of it.
 
 from socialpub.store.queries.events import TYPE_NUMBERS
 from socialpub.store.queries.id_columns import select_column, select_number
-from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN
+from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN, IS_WAITING_PIECE
 
 _ORGANIZATION_NUMBER = select_number("organization", "?1")
 POST_COLUMNS = (
@@ -38,7 +38,7 @@ FIND_UNKNOWN_OUTCOMES = f"""
 # The number of open posts that were due before a time, and the first due time.
 COUNT_OVERDUE = f"""
     SELECT count(*), min({DUE_AT}) FROM post
-    WHERE {IS_OPEN} AND {DUE_AT} < ?3 AND +organization = {_ORGANIZATION_NUMBER}
+    WHERE {IS_OPEN} AND {DUE_AT} < ?3 AND NOT {IS_WAITING_PIECE} AND +organization = {_ORGANIZATION_NUMBER}
         AND (?2 IS NULL OR +profile = {select_number("profile", "?2")})
 """
 

@@ -31,6 +31,10 @@ def _quote_text(column: str) -> _JsonExpression:
     return _JsonExpression("%s", (f"json_quote({column})",))
 
 
+def _format_number(column: str) -> _JsonExpression:
+    return _JsonExpression("%s", (f"coalesce({column}, 'null')",))
+
+
 def _format_time(column: str) -> _JsonExpression:
     """Return epoch milliseconds in the format of `runtime.format_iso`."""
     form = '"%Y-%m-%dT%H:%M:%fZ"'
@@ -78,6 +82,8 @@ _POST_FIELDS = {
     "platformCid": _quote_text("post.platform_cid"),
     "url": _quote_text("post.url"),
     "warnings": _embed_json("post.warnings"),
+    "threadOf": _quote_text("post.thread_of"),
+    "threadPosition": _format_number("post.thread_position"),
     "createdAt": _format_time("post.created_at"),
     "updatedAt": _format_time("post.updated_at"),
 }

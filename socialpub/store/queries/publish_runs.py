@@ -107,6 +107,23 @@ RECEIVERS_JSON = f"""(
 )"""
 NO_RECEIVERS_JSON = "'[]'"
 
+# --- Threads --------------------------------------------------------------------------------------------------------
+
+# Batch, place in it and first piece: the piece after it.
+FIND_NEXT_PIECE = f"""
+    SELECT id, {select_column("post", "account")} FROM post
+    WHERE batch = ?1 AND position = ?2 + 1 AND thread_of = ?3
+"""
+# The pieces after a place in a batch, in order.
+FIND_LATER_PIECES = f"""
+    SELECT {_list_columns(rows.PostRow, "post")} FROM post
+    WHERE batch = ?1 AND position > ?2 AND thread_of = ?3 ORDER BY position
+"""
+START_PIECE = """
+    UPDATE post SET previous = ?2, due_at = ?3, next_attempt_at = ?3, updated_at = ?4
+    WHERE id = ?1 AND status IN ('queued', 'validated')
+"""
+
 # --- Lost responses -------------------------------------------------------------------------------------------------
 
 _SELECT_SAME_PLAN = f"""
@@ -138,6 +155,7 @@ BATCH_POST_COLUMNS = (
     "first_comment_cid",
     "warnings",
     "error",
+    "thread_of",
 )
 FIND_BATCH = f"""
     SELECT created_at, scheduled_at, (

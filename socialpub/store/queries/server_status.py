@@ -3,7 +3,7 @@
 They read from indexes that contain only open or failed rows, up to COUNT_MAX.
 """
 
-from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN
+from socialpub.store.queries.maintenance import DUE_AT, IS_OPEN, IS_WAITING_PIECE
 
 COUNT_MAX = 1000  # larger counts are reported as this number
 ACCOUNT_NAME = "coalesce(account.display_name, account.platform_account_id)"
@@ -18,7 +18,8 @@ FIND_NEXT_DUE = f"""
 COUNT_OVERDUE = f"""
     SELECT count(*), min(due) FROM (
         SELECT {DUE_AT} AS due FROM post
-        WHERE {IS_OPEN} AND {DUE_AT} < ?1 AND status IN ('queued', 'validated') ORDER BY {DUE_AT} LIMIT {COUNT_MAX}
+        WHERE {IS_OPEN} AND {DUE_AT} < ?1 AND status IN ('queued', 'validated') AND NOT {IS_WAITING_PIECE}
+        ORDER BY {DUE_AT} LIMIT {COUNT_MAX}
     )
 """
 # The number of posts being published, of those due before a time.

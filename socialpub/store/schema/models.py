@@ -368,6 +368,9 @@ class Post(BaseModel):
     saved = TextField(null=True)  # state that `prepare` gets back
     created_at = BigIntegerField()
     updated_at = BigIntegerField()
+    thread_of = TextField(null=True)  # the first piece of its thread; null: it is the first, or there is no thread
+    thread_position = IntegerField(null=True)  # 0 is the first piece; null: no thread
+    previous = TextField(null=True)  # JSON: the published piece before it; a later piece without it waits for that
 
     class Meta:
         # Each index continues with the rowid (`number`), so it also gives the order of the post log.

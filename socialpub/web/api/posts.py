@@ -101,6 +101,14 @@ DIFFERENT_REQUEST = {
     "media": [MEDIA_ID],
 }
 SLOT_REQUEST = {"targets": [{"platform": PLATFORM}], "text": TEXT, "slot": "next", "profileId": PROFILE_ID}
+THREAD_REQUEST = {
+    "targets": [{"platform": PLATFORM}],
+    "text": "Three things change on Monday.",
+    "thread": [
+        {"text": "The doors open at eight."},
+        {"text": "The new entrance looks like this.", "media": [MEDIA_ID]},
+    ],
+}
 RESCHEDULE_REQUEST = {"scheduledAt": "2026-12-02T09:30:00+01:00"}
 
 QUEUED: PostBody = {
@@ -126,6 +134,8 @@ QUEUED: PostBody = {
     "platformCid": None,
     "url": None,
     "warnings": [],
+    "threadOf": None,
+    "threadPosition": None,
     "createdAt": NOW,
     "updatedAt": NOW,
 }
@@ -182,13 +192,17 @@ PUBLISH = Operation(
     "request again. If no target has failed by then, the batch is `queued` (202). If the response to a request "
     "without an Idempotency-Key could not be delivered, the same request with the same API key within 5 minutes gets "
     "the response to the first one, with the warning `joined_undelivered_batch`. With an `externalId`, a batch is "
-    "created once: the same content again returns the batch as it is, however late, and other content is refused.",
+    "created once: the same content again returns the batch as it is, however late, and other content is refused. "
+    "Each piece of a `thread` is one post, which costs one of the quota and is published once the piece before it is. "
+    "If a piece fails or its outcome is unknown, those after it fail with rule `thread.previous_missing`, until that "
+    "piece is retried, or settled as published.",
     body=PublishRequest,
     requests={
         "publish now": NOW_REQUEST,
         "schedule": LATER_REQUEST,
         "next slot": SLOT_REQUEST,
         "one target differs": DIFFERENT_REQUEST,
+        "a thread": THREAD_REQUEST,
     },
     answers={
         200: SuccessResponse(
@@ -419,12 +433,13 @@ EDIT = Operation(
     "Edit or reschedule a post",
     "Possible while the post is `queued` and not yet due. New content passes the same checks as in a publish request. "
     "After a successful response, the post is published with the new content, and not before the new time. A post that "
-    "is edited while it becomes due is published with the old content or with the new, never with parts of both.",
+    "is edited while it becomes due is published with the old content or with the new, never with parts of both. "
+    "The pieces of a thread follow the time of the first one.",
     query=ProfileQuery,
     body=PostEditRequest,
     requests={"tomorrow": RESCHEDULE_REQUEST, "another text": {"text": "The new opening hours start on Tuesday."}},
     answers={200: SuccessResponse(PostBody, "The post as edited.", QUEUED)},
-    errors=(*WINDOW_ERRORS, *CONTENT_ERRORS, "scheduledAt.future", "preflight_failed"),
+    errors=(*WINDOW_ERRORS, *CONTENT_ERRORS, "post.thread.waiting", "scheduledAt.future", "preflight_failed"),
 )
 
 
@@ -446,7 +461,8 @@ CANCEL = Operation(
     "Posts",
     "cancelPost",
     "Cancel a scheduled post",
-    "Possible while the post is `queued` and not yet due. After a successful response, it is never published.",
+    "Possible while the post is `queued` and not yet due. After a successful response, neither it nor a piece of a "
+    "thread after it is published.",
     query=ProfileQuery,
     answers={200: SuccessResponse(CanceledBody, "The canceled post.", CANCELED)},
     errors=WINDOW_ERRORS,
@@ -472,7 +488,7 @@ RETRY = Operation(
     body=RetryRequest,
     requests={"at once": {}, "later": RESCHEDULE_REQUEST},
     answers={202: SuccessResponse(PostBody, "The retry is scheduled.", QUEUED)},
-    errors=("not_found", "post.retry.status", "post.retry.unsettled", "scheduledAt.future"),
+    errors=("not_found", "post.retry.status", "post.retry.unsettled", "post.retry.thread", "scheduledAt.future"),
 )
 
 

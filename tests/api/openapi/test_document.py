@@ -253,7 +253,8 @@ def test_fields_that_are_always_present_are_required_and_others_not() -> None:
 def test_a_nullable_field_says_so_and_no_other_does() -> None:
     post = DOCUMENT["components"]["schemas"]["Post"]["properties"]
     nullable = {name for name, schema in post.items() if '"null"' in json.dumps(schema)}
-    assert nullable == set("externalId scheduledAt nextAttemptAt publishedAt platformUri platformCid url".split())
+    names = "externalId scheduledAt nextAttemptAt publishedAt platformUri platformCid url threadOf threadPosition"
+    assert nullable == set(names.split())
 
 
 @pytest.mark.parametrize("route", API_ROUTES, ids=schema_name)

@@ -33,10 +33,20 @@ def test_a_body_from_memory_is_the_body_of_its_rows(warned: list[Any], at_ms: in
             "warnings": batches.dumps(notes),
             "error": None,
         }
-        | dict.fromkeys(("platform_uri", "platform_cid", "url", "first_comment_uri", "first_comment_cid"))
+        | dict.fromkeys(
+            (
+                "platform_uri",
+                "platform_cid",
+                "url",
+                "first_comment_uri",
+                "first_comment_cid",
+                "thread_of",
+                "external_id",
+            )
+        )
         for n, notes in enumerate(warned)
     ]
-    told = batches.build_accepted_body("batch", now, at_ms, results)
+    told = batches.build_accepted_body("batch", now, at_ms, results, None)
     of_rows = batches.build_body({"id": "batch", "created_at": now, "scheduled_at": at_ms}, rows)
     assert batches.dumps(told) == batches.dumps(of_rows)
 

@@ -22,6 +22,7 @@ import httpx
 import pytest
 
 from socialpub.base import http as outbound
+from socialpub.domain import post_states
 from socialpub.domain.publishing import lookup_schedule, transactions
 from socialpub.platforms.bluesky.text import strip_bom
 from socialpub.platforms.contract import AccountIdentity, Platform, Tokens
@@ -266,6 +267,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
         (outbound.HttpClient, "request"),
         (Platform, "choose_send_class"),
         (transactions, "save_progress"),
+        (post_states, "find_pause_ms"),
     )
     for owner, name in replaced:
         monkeypatch.setattr(owner, name, getattr(owner, name))  # what the next two lines replace is restored
@@ -311,6 +313,63 @@ def test_random_cuts_leave_each_post_once_and_none_unknown(
             del left[record["uri"]]
     assert left == {}
     assert {name for name, _ in proxy.cuts} == set(CUTS)
+
+
+# --- A thread --------------------------------------------------------------------------------------------------------
+
+
+def test_a_thread_of_ten_stays_whole_under_cuts(
+    pds: BlueskyPds, make_server: Callable[..., AppServer], hurried: None, tell: ReportLine
+) -> None:
+    seed, wanted = new_seed(), configured_count("thread_cuts", 30)
+    began = time.monotonic()
+    with FaultyProxy(pds.url, seed).serving() as proxy:
+        site = pds.site() | {"service": proxy.url, "public_api": proxy.url}
+        server = make_server(platforms={"bluesky": site}, publishing={"retry_waits": [0.3] * 40}, limits=UNLIMITED)
+        alice = server.person("Alice")
+        open_accounts(pds, proxy, server, alice)
+        proxy.cutting = True
+        chains: list[tuple[str, list[str]]] = []
+        while proxy.cuts.total() < wanted or not chains:
+            chains.append((f"a{len(chains) % ACCOUNTS}", [f"thread {len(chains)} piece {n}" for n in range(10)]))
+            publish_thread(server, alice, *chains[-1])
+        proxy.cutting = False
+        proxy.settle()
+    tell(f"{proxy.cuts.total()} cuts in {len(chains)} threads of ten, seed {seed}, {time.monotonic() - began:.0f} s")
+    there = {name: records(pds, account["platformAccountId"]) for name, account in alice.accounts.items()}
+    for name, texts in chains:
+        mine = {record["value"]["text"]: record for record in there[name] if record["value"]["text"] in texts}
+        assert sum(record["value"]["text"] in texts for record in there[name]) == len(texts)
+        found = [mine[text] for text in texts]
+        refs = [{"uri": record["uri"], "cid": record["cid"]} for record in found]
+        assert "reply" not in found[0]["value"]
+        assert [record["value"]["reply"] for record in found[1:]] == [
+            {"root": refs[0], "parent": parent} for parent in refs[:-1]
+        ]
+        times = [record["value"]["createdAt"] for record in found]
+        assert times == sorted(times)
+
+
+def publish_thread(server: AppServer, alice: Person, name: str, texts: list[str]) -> None:
+    """Publish a thread, every third piece with an image; a piece that failed is retried as its owner would."""
+    pieces = [
+        {"text": text, "media": [inline_item(make_picture(size=(8, 8 + number)))] if number % 3 == 2 else []}
+        for number, text in enumerate(texts)
+    ]
+    target = {"accountId": alice.accounts[name]["id"]}
+    answer = alice.api.publish({"targets": [target], **pieces[0], "thread": pieces[1:]})
+    assert answer.status_code in (200, 202), answer.text
+    batch, until = answer.json()["id"], time.monotonic() + END_SECONDS
+    while True:
+        assert time.monotonic() < until, batch
+        shown = alice.api.get("/v1/posts", params={"batchId": batch}).json()["data"][::-1]
+        if all(post["status"] == "published" for post in shown):
+            return
+        first = next(post for post in shown if post["status"] != "published")
+        if first["status"] == "failed":
+            assert (first["error"]["code"], first["error"].get("rule")) == ("platform_unavailable", None), first
+            assert alice.api.post(f"/v1/posts/{first['id']}/retry", json={}).status_code == 202
+        time.sleep(0.1)
 
 
 UNLIMITED = dict.fromkeys(("posts", "media", "writes", "reads", "failed_logins"), 1_000_000)

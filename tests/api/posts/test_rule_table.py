@@ -22,6 +22,9 @@ TESTS = Path(__file__).parents[2]
 ELSEWHERE = {
     # Rules whose requests need more than this table has: the file with their test, which names the rule.
     "post.duplicate": "api/posts/test_duplicates.py",
+    "post.retry.thread": "api/posts/test_threads.py",
+    "post.thread.waiting": "api/posts/test_threads.py",
+    "thread.previous_missing": "api/posts/test_threads.py",
     "external_id.taken": "api/posts/test_external_ids.py",
     "scheduledAt.text_only": "api/posts/test_rule_table.py",
     "idempotency_key.body_mismatch": "api/http/test_idempotency.py",

@@ -67,6 +67,8 @@ def test_a_scheduled_post_is_in_the_log_as_it_was_sent(world: RequestCast) -> No
         "platformCid": None,
         "url": None,
         "warnings": [],
+        "threadOf": None,
+        "threadPosition": None,
         "createdAt": answer.json()["createdAt"],
         "updatedAt": answer.json()["createdAt"],
         "options": None,

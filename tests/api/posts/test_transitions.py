@@ -31,6 +31,7 @@ ALLOWED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "doubt": (("validated",), "failed", ("post.failed",)),
     "overdue": (("queued", "validated", "publishing"), "failed", ("post.failed",)),
     "refuse": (("queued", "validated"), "rejected", ("post.rejected",)),
+    "stop": (("queued", "validated"), "failed", ("post.failed",)),
     "reschedule": (("queued",), "queued", ("post.rescheduled",)),
     "cancel": (("queued",), "canceled", ("post.canceled",)),
     "disconnect": (("queued", "validated"), "canceled", ("post.canceled",)),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import ConnectorAccount, DraftMedia, RuleContext
-from tests.support.platforms.rule_drafts import RuleScene, image, images, scene, stored, video
+from tests.support.platforms.rule_drafts import EIGHT, RuleScene, image, images, scene, stored, video
 
 Cases = dict[str, tuple[list[RuleScene], list[RuleScene]]]
 
@@ -306,4 +307,9 @@ CHEAP: Cases = {
         [scene("", *images(5)), scene("", CLIP, CLIP)],
     ),
     "twitter.media.alt_text_max_graphemes": ([alt("a" * 1000), alt("a" * 1001, CLIP)], [alt("a" * 1001)]),
+    **{
+        f"{name}.thread.unsupported": ([scene()], [scene(pieces=1), scene(pieces=24)])
+        for name in EIGHT
+        if PLATFORMS[name].thread is None
+    },
 }

@@ -65,8 +65,9 @@ def scene(
     account: ConnectorAccount | None = None,
     site: Mapping[str, Any] | None = None,
     around: RuleContext = AROUND,
+    pieces: int = 0,
 ) -> RuleScene:
-    draft = Draft(text, items, options or {}, comment, option_facts={"coverUrl": cover} if cover else {})
+    draft = Draft(text, items, options or {}, comment, option_facts={"coverUrl": cover} if cover else {}, pieces=pieces)
     return RuleScene(draft, account, site or {}, around)
 
 

@@ -25,6 +25,7 @@ from typing import Any
 from socialpub.base import fault_injection
 from socialpub.base import http as outbound
 from socialpub.commands import cli
+from socialpub.domain import post_states
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing import transactions
 from socialpub.domain.publishing.intents import RunSnapshot
@@ -117,7 +118,9 @@ def _hurry(factor: float) -> None:
     ) -> None:
         pending(service, tx, snapshot, replace(found, seconds=found.seconds * factor), intent)
 
+    pause_ms = post_states.find_pause_ms
     Platform.choose_send_class, transactions.save_progress = quicker, sooner
+    post_states.find_pause_ms = lambda platform: int(pause_ms(platform) * factor)
 
 
 def _cut_small() -> None:

@@ -58,6 +58,8 @@ def test_a_post_has_every_documented_field(server: AppServer, alice: Person) -> 
         "platformCid": None,
         "url": None,
         "warnings": [],
+        "threadOf": None,
+        "threadPosition": None,
         "createdAt": "2026-11-20T12:00:00.000Z",
         "updatedAt": "2026-11-20T12:00:00.000Z",
     }

@@ -9,7 +9,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
-from socialpub.platforms.contract import Draft, Ready
+from socialpub.platforms.contract import Draft, PreviousPiece, Ready
 from tests.support.platforms.bluesky_calls import (
     BOB,
     CID,
@@ -35,10 +35,16 @@ def looking(reply: UpstreamResponse | ApiError, host: str = PDS, repo: str = BOB
     return lookup_call("com.atproto.repo.getRecord", reply, host, params=where)
 
 
-def reply_of(options: dict[str, str], own: BlueskyCall | None = None, public: BlueskyCall | None = None) -> Any:
+def reply_of(
+    options: dict[str, str],
+    own: BlueskyCall | None = None,
+    public: BlueskyCall | None = None,
+    previous: PreviousPiece | None = None,
+) -> Any:
     up = make_upstream([public] if public else [], [own] if own else [])
+    draft = Draft("hello", options=options, now_ms=NOW, nonce=NONCE, previous=previous)
     try:
-        ready = bluesky.prepare(up, Draft("hello", options=options, now_ms=NOW, nonce=NONCE), None)
+        ready = bluesky.prepare(up, draft, None)
     finally:
         check_finished(up)
     assert isinstance(ready, Ready)
@@ -118,3 +124,27 @@ def test_another_version_of_the_parent_than_was_named_is_a_refusal() -> None:
     error = refused(looking(make_response(200, PARENT | {"cid": ROOT["cid"], "value": {"text": "x"}})))
     assert (error.code, error.rule, error.outcome) == ("platform_rejected", "bluesky.reply.refs", Outcome.REJECTED)
     assert f"has the CID {ROOT['cid']} now, not {CID}" in error.message
+
+
+# --- Threads ---------------------------------------------------------------------------------------------------------
+
+FIRST: dict[str, Any] = {"record": {"text": "first"}}
+LATER: dict[str, Any] = {"record": {"text": "later", "reply": {"root": ROOT, "parent": ROOT}}}
+
+
+@pytest.mark.parametrize(("plan", "root"), [(FIRST, PARENT), (LATER, ROOT)], ids=["first", "later"])
+def test_a_piece_replies_to_the_piece_before_it_without_looking(plan: dict[str, Any], root: dict[str, str]) -> None:
+    previous = PreviousPiece(PARENT["uri"], PARENT["uri"], PARENT["cid"], plan)
+    assert reply_of({}, previous=previous) == {"root": root, "parent": PARENT}
+
+
+@pytest.mark.parametrize(("reply", "root"), [(BEGINS, PARENT), (FOLLOWS, ROOT)], ids=["first", "later"])
+def test_a_piece_that_was_reported_is_read_first(reply: UpstreamResponse, root: dict[str, str]) -> None:
+    previous = PreviousPiece(None, PARENT["uri"], None, FIRST)
+    assert reply_of({}, looking(reply), previous=previous) == {"root": root, "parent": PARENT}
+
+
+def test_a_reported_piece_that_is_not_there_is_not_answered() -> None:
+    with pytest.raises(ApiError) as caught:
+        reply_of({}, looking(GONE), previous=PreviousPiece(None, PARENT["uri"], None, FIRST))
+    assert (caught.value.rule, caught.value.outcome) == ("bluesky.reply.refs", Outcome.REJECTED)

@@ -165,12 +165,14 @@ ADDED_RULES = {
     "instagram.story.video_too_short": ("deep", "error"),
     "instagram.story.video_too_long": ("deep", "error"),
     "instagram.story.video_size_max": ("deep", "error"),
+    **{f"{name}.thread.unsupported": ("cheap", "error") for name in EIGHT if PLATFORMS[name].thread is None},
 }
 ADDED_WARNINGS = {"animation_still"}
 ADDED_SERVICE = {
     "api_key.expired",
     "api_key.scope",
     "csrf",
+    "external_id.taken",
     "http.busy",
     "http.content_encoding",
     "http.deadline",
@@ -182,10 +184,13 @@ ADDED_SERVICE = {
     "metrics.unforwarded",
     "notification.channels.max",
     "notification.email.off",
+    "post.retry.thread",
+    "post.thread.waiting",
     "service.stopping",
     "session.proof",
     "slots.none",
     "slots.profile",
+    "thread.previous_missing",
     "webhook.endpoints.max",
 }
 

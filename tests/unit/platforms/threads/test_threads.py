@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from socialpub.platforms.contract import (
     DraftMedia,
     OfferedAccount,
     Pending,
+    PreviousPiece,
     Published,
     Ready,
     Tokens,
@@ -153,6 +155,36 @@ def test_a_reply_names_its_parent_and_counts_against_the_quota_of_replies() -> N
     up = make_upstream(threads.PLATFORM, quota(fields=fields), make(TEXT | {"reply_to_id": "77"}), ask(), ask())
     ready, _ = walked(up, draft(replyToId="77"))
     assert ready.plan == PLAN | {"list": "replies"}
+
+
+BEFORE = {"id": "77", "text": "before", "media_type": "TEXT_POST", "shortcode": "C7", "timestamp": STAMP}
+BEFORE_PLAN = PLAN | {"text": "before", "container": "800"}
+ADDRESS = "https://www.threads.com/@alice/post/C7"
+FOUND = make_response(200, {"data": [BEFORE, OURS | {"shortcode": "C1"}]})
+PREVIOUS = {
+    "published": (PreviousPiece("77", ADDRESS, None, BEFORE_PLAN), ()),
+    "published without an id": (PreviousPiece("container:800", None, None, BEFORE_PLAN), (posts(FOUND),) * 3),
+    "reported": (PreviousPiece(None, ADDRESS, None, BEFORE_PLAN | {"text": "as it was"}), (posts(FOUND),) * 3),
+}
+
+
+@pytest.mark.parametrize("case", PREVIOUS)
+def test_a_piece_names_the_piece_before_it(case: str) -> None:
+    previous, looks = PREVIOUS[case]
+    own = (quota(fields="reply_quota_usage,reply_config"), make(TEXT | {"reply_to_id": "77"}), ask(), ask())
+    calls = [*looks[:1], *own[:2], *looks[:1], own[2], *looks[:1], own[3]]
+    up = make_upstream(threads.PLATFORM, *calls)
+    ready, _ = walked(up, replace(draft(), previous=previous))
+    assert ready.plan == PLAN | {"list": "replies"}
+
+
+@pytest.mark.parametrize("listed", [[], [BEFORE, BEFORE | {"id": "78"}], [OURS]], ids=["none", "two", "another"])
+def test_a_piece_waits_while_the_piece_before_it_cannot_be_found(listed: list[dict[str, str]]) -> None:
+    up = make_upstream(threads.PLATFORM, posts(make_response(200, {"data": listed})))
+    with pytest.raises(ApiError) as caught:
+        threads.prepare(up, replace(draft(), previous=PreviousPiece("container:800", plan=BEFORE_PLAN)), None)
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+    check_finished(up)
 
 
 def test_a_quota_that_is_used_up_stops_the_post_before_anything_is_made() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from socialpub.platforms.contract import (
     DraftMedia,
     OfferedAccount,
     Pending,
+    PreviousPiece,
     Published,
     Ready,
     Tokens,
@@ -91,6 +93,18 @@ TEXTS = [
     (draft(), {"text": "hello"}),
     (draft("hello", replyToTweetId="77"), {"text": "hello", "reply": {"in_reply_to_tweet_id": "77"}}),
     (draft("hello", quoteTweetId="78"), {"text": "hello", "quote_tweet_id": "78"}),
+]
+
+
+PREVIOUS = [
+    PreviousPiece("77", "https://x.com/alice/status/77"),
+    PreviousPiece(None, "https://x.com/alice/status/77"),
+    PreviousPiece(None, "https://twitter.com/alice/status/77"),
+    PreviousPiece(None, "https://x.com/i/web/status/77"),
+]
+TEXTS += [
+    (replace(draft("hello"), previous=previous), {"text": "hello", "reply": {"in_reply_to_tweet_id": "77"}})
+    for previous in PREVIOUS
 ]
 
 
