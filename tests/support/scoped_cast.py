@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -64,11 +65,21 @@ class ScopedCast:
         return self.callers[kind][scope].api.request(operation.method, path, json=body, files=upload)
 
 
-def _post(cast: ScopedCast, maker: Person, account: str) -> str:
+def _batch(cast: ScopedCast, maker: Person, account: str) -> Any:
     later = format_instant(cast.server.clock.now_ms() + 3_600_000)
     answer = maker.api.publish({"targets": [{"accountId": account}], "text": "hello", "scheduledAt": later})
     assert answer.status_code == 202, answer.text
-    return str(answer.json()["results"][0]["postId"])
+    return answer.json()
+
+
+def _post(cast: ScopedCast, maker: Person, account: str) -> str:
+    return str(_batch(cast, maker, account)["results"][0]["postId"])
+
+
+def _draft(cast: ScopedCast, maker: Person, account: str) -> str:
+    answer = maker.api.post("/v1/drafts", json={"targets": [{"accountId": account}], "text": "hello"})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
 
 
 def _media(cast: ScopedCast, maker: Person, account: str) -> str:
@@ -98,6 +109,8 @@ def _delivery(cast: ScopedCast, maker: Person, account: str) -> str:
 
 MAKERS: dict[str, Callable[[ScopedCast, Person, str], str]] = {
     "posts": _post,
+    "batches": lambda cast, maker, account: str(_batch(cast, maker, account)["id"]),
+    "drafts": _draft,
     "accounts": lambda cast, maker, account: account,
     "media": _media,
     "webhook-endpoints": _endpoint,
@@ -105,6 +118,9 @@ MAKERS: dict[str, Callable[[ScopedCast, Person, str], str]] = {
     "notification-channels": _channel,
 }
 """By the first word of a path with `{id}`, what makes such a thing of an account."""
+
+
+NAMED = {operation.resource for operation in OPERATIONS if "{id}" in operation.path}
 
 
 @contextlib.contextmanager
@@ -127,7 +143,7 @@ def generate(cast: ScopedCast, person: Person, count: int, seed: int) -> list[ht
         return format_instant(cast.server.clock.now_ms() + 1500)
 
     calls = CallGenerator(OPERATIONS, random.Random(seed), [cast.first, cast.second], soon)
-    calls.ids += [cast.make(resource, "own") for resource in MAKERS]
+    calls.ids += [cast.make(resource, "own") for resource in sorted(NAMED)]
     return list(calls.make(person.api, count))
 
 
@@ -137,6 +153,8 @@ def check_planning(cast: ScopedCast, count: int, seed: int) -> None:
     ledger, posts = cast.server.lab.lab.ledger.entries(), cast.server.rows()
     answers = generate(cast, planner, count, seed)
     assert {200, 403} <= {answer.status_code for answer in answers}
-    made = len(MAKERS) - 4  # queued posts that the calls find: of the makers of a post and of a delivery
-    assert [row["status"] for row in cast.server.rows()[len(posts) :]] == ["queued"] * made
+    now = cast.server.rows()
+    assert now[: len(posts)] == posts
+    added = now[len(posts) :]  # by the makers, for the calls to find
+    assert {(row["text"], row["status"]) for row in added} == {("hello", "queued")}
     assert cast.server.lab.lab.ledger.entries() == ledger
