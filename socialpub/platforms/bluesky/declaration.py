@@ -63,6 +63,7 @@ class BlueskySite(Site):
 class BlueskyOptions(PlatformOptions):
     """Options of a Bluesky target: languages, and the post it replies to."""
 
+    SOURCE = "github.com/bluesky-social/atproto/blob/main/lexicons/app/bsky/feed/post.json"
     platform: Literal["bluesky"] = "bluesky"
     langs: list[str] = Field(
         [], title="Languages", description="The languages of the text, as BCP 47 tags such as `en` or `pt-BR`."

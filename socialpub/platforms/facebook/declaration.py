@@ -67,6 +67,7 @@ class FacebookSite(MetaSite, ConfiguredSite):
 class FacebookOptions(PlatformOptions):
     """Options of a Facebook target. `link`: the page shown as a card."""
 
+    SOURCE = "developers.facebook.com/docs/graph-api/reference/page/feed"
     platform: Literal["facebook"] = "facebook"
     link: AbsoluteUrl = Field(
         "", title="Link", description="The web page to show as a card. A post with media has no card."

@@ -98,6 +98,7 @@ class UserTag(PlatformOptions):
 class InstagramOptions(PlatformOptions):
     """Options of posts, reels (a single video) and stories."""
 
+    SOURCE = "developers.facebook.com/documentation/instagram-platform/instagram-graph-api/reference/ig-user/media"
     platform: Literal["instagram"] = "instagram"
     story: bool = Field(False, title="Publish as a story", description="One image or video, without a caption.")
     share_to_feed: bool = Field(True, title="Also show the reel in the feed")

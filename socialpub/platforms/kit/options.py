@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, ClassVar, Literal, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
@@ -20,6 +20,8 @@ class PlatformOptions(BaseModel):
 
     # Built on first use, which keeps the startup short.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, alias_generator=to_camel, defer_build=True)
+
+    SOURCE: ClassVar[str] = ""  # the platform's documentation of these parameters
 
 
 def _absolute(url: str) -> str:

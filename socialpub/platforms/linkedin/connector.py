@@ -69,7 +69,7 @@ def _body(up: Upstream, draft: Draft, media: tuple[str, ...]) -> Json:
         "distribution": {"feedDistribution": "MAIN_FEED", "targetEntities": [], "thirdPartyDistributionChannels": []},
         **({"content": content} if content else {}),
         "lifecycleState": "PUBLISHED",
-        "isReshareDisabledByAuthor": False,
+        "isReshareDisabledByAuthor": draft.options.get("reshareDisabled", False),
     }
 
 

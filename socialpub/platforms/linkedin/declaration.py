@@ -59,10 +59,12 @@ def is_linkedin(url: str) -> bool:
 
 
 class LinkedinOptions(PlatformOptions):
-    """Options of a LinkedIn target: its visibility. A page always posts publicly."""
+    """Options of a LinkedIn target: who may see and repost it. A page always posts publicly."""
 
+    SOURCE = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/posts-api"
     platform: Literal["linkedin"] = "linkedin"
     visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Visibility")
+    reshare_disabled: bool = Field(False, title="No reposts", description="Do not let others repost it.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:

@@ -66,6 +66,7 @@ def _pin(up: Upstream, draft: Draft) -> Json:
     if not board:
         raise build_rule_error(up, "board.required", Outcome.REJECTED)
     words = {
+        "board_section_id": draft.options.get("boardSectionId"),
         "title": draft.options.get("title"),
         "description": draft.text,
         "link": draft.options.get("destinationUrl"),
@@ -105,7 +106,7 @@ def _to_published(pin: str) -> Published:
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
     """Find our pin on the board, by owner, text and time."""
     try:
-        young, complete = _list_recent(up, plan["pin"]["board_id"], since_ms)
+        young, complete = _list_recent(up, plan["pin"], since_ms)
     except ApiError as error:
         return Unknown({"error": error.message, "answer": error.platform_response})
     ours = [pin for pin in young if _is_ours(up, plan, pin)]
@@ -118,10 +119,12 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unkn
     return _to_published(to_text(ours[0]["id"]))
 
 
-def _list_recent(up: Upstream, board: str, since_ms: int) -> tuple[list[Json], bool]:
-    """List the board's pins since then, and whether older ones were reached."""
+def _list_recent(up: Upstream, pin: Json, since_ms: int) -> tuple[list[Json], bool]:
+    """List the pins of board or section since then, and whether older ones were reached."""
+    section = f"/sections/{pin['board_section_id']}" if "board_section_id" in pin else ""
     found: list[Json] = []
-    for page in list_pages(up, "look", f"boards/{board}/pins", {"page_size": str(_PAGE)}, _PAGES_MAX):
+    path = f"boards/{pin['board_id']}{section}/pins"
+    for page in list_pages(up, "look", path, {"page_size": str(_PAGE)}, _PAGES_MAX):
         if page is None:
             return found, False
         young = [pin for pin in page if _created_ms(pin) >= since_ms - _SKEW_MS]

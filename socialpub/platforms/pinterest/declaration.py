@@ -27,7 +27,7 @@ from socialpub.platforms.contract import (
     Verdict,
     VersionProbe,
 )
-from socialpub.platforms.kit.options import AbsoluteUrl, OptionText, PlatformOptions
+from socialpub.platforms.kit.options import AbsoluteUrl, DigitId, OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
 from socialpub.platforms.pinterest.rules import MEDIA, RULES, TEXT_MAX
@@ -61,10 +61,12 @@ def _is_pinterest(origin: str) -> bool:
 
 
 class PinterestOptions(PlatformOptions):
-    """Options of a Pinterest target: board, destination, title, and a video's cover."""
+    """Options of a Pinterest target: board, section, destination, title, and a video's cover."""
 
+    SOURCE = "developers.pinterest.com/docs/api/v5/pins-create"
     platform: Literal["pinterest"] = "pinterest"
     board_id: str = Field("", title="Board", description="The id of the board to save the pin to.")
+    board_section_id: DigitId = Field("", title="Section", description="The id of a section of the board.")
     destination_url: str = Field("", title="Link", description="The page that a click on the pin opens.")
     title: OptionText = Field("", title="Title")
     cover_image_url: AbsoluteUrl = Field("", title="Video cover", description="The public https URL of an image.")
@@ -191,6 +193,7 @@ REPLIES: Replies = {
     ("*", 429, "spam"): _rule_verdict("account.spam_blocked"),
     **{(step, 401, "7"): _rule_verdict("board.not_writable") for step in PUBLIC},
     **{(step, 404, name): _rule_verdict("board.unknown") for step in PUBLIC for name in ("40", "board")},
+    **{(step, 404, "2031"): _rule_verdict("board_section.unknown") for step in PUBLIC},
     # Pinterest fetches at once; a failed fetch may succeed a little later.
     **{
         (step, 400, "unreachable"): _rule_verdict("image_url.reachable", "platform_unavailable")

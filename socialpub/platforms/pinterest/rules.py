@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
         "pinterest.board.format",
         "cheap",
         "A board id consists of digits only.",
-        "Copy the id from the account's list of boards.",
+        "Copy `options.boardId` from the account's list of boards.",
         _API,
         matches(_is_number, option("boardId")),
     ),
@@ -298,6 +298,13 @@ RULES: tuple[Rule, ...] = (
         "upstream",
         "Pinterest does not find this board in the account.",
         "List the account's boards and use one of their ids.",
+        _API,
+    ),
+    Rule(
+        "pinterest.board_section.unknown",
+        "upstream",
+        "Pinterest does not find this section on the board.",
+        "Give the id of a section of the board as `options.boardSectionId`, or leave it out.",
         _API,
     ),
     Rule(

@@ -84,6 +84,7 @@ class ThreadsSite(MetaSite):
 class ThreadsOptions(PlatformOptions):
     """Options of a Threads target. `replyToId`: the post to reply to."""
 
+    SOURCE = "developers.facebook.com/docs/threads/reference/publishing"
     platform: Literal["threads"] = "threads"
     reply_to_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
 

@@ -75,6 +75,7 @@ def is_tiktok(url: str) -> bool:
 class TiktokOptions(PlatformOptions):
     """Options of a TikTok target: post settings (not carried by the inbox), title of photos."""
 
+    SOURCE = "developers.tiktok.com/doc/content-posting-api-reference-photo-post"
     platform: Literal["tiktok"] = "tiktok"
     privacy: Literal["public_to_everyone", "mutual_follow_friend", "self_only"] = Field(
         "public_to_everyone", title="Visibility"

@@ -50,6 +50,7 @@ class TwitterSite(Site):
 class TwitterOptions(PlatformOptions):
     """Options of an X target: the post to reply to, or to quote."""
 
+    SOURCE = "docs.x.com/x-api/posts/manage-tweets/integrate"
     platform: Literal["twitter"] = "twitter"
     reply_to_tweet_id: DigitId = Field("", title="Reply to", description="The id of the post to reply to.")
     quote_tweet_id: DigitId = Field("", title="Quote", description="The id of the post to quote.")

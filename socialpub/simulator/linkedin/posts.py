@@ -178,6 +178,10 @@ def _checked(asked: dict[str, Any]) -> str:
         raise invalid(f"/{min(unknown)}", "INVALID_VALUE_FOR_FIELD", f"{min(unknown)} is not a field of a post")
     if asked["visibility"] not in ("PUBLIC", "CONNECTIONS", "LOGGED_IN"):
         raise invalid("/visibility", "INVALID_VALUE_FOR_FIELD", "visibility is not one of its values")
+    if not isinstance(asked.get("isReshareDisabledByAuthor", False), bool):
+        raise invalid(
+            "/isReshareDisabledByAuthor", "INVALID_VALUE_FOR_FIELD", "isReshareDisabledByAuthor is no boolean"
+        )
     if asked["lifecycleState"] != "PUBLISHED":
         raise invalid("/lifecycleState", "INVALID_VALUE_FOR_FIELD", "lifecycleState is PUBLISHED")
     channel = asked["distribution"].get("feedDistribution") if isinstance(asked["distribution"], dict) else None

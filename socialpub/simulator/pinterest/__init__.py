@@ -28,6 +28,7 @@ class _AccountRequest(BaseModel):
     display_name: str | None = None
     account_type: Literal["PINNER", "BUSINESS"] = "BUSINESS"
     boards: tuple[str, ...] = ("Summer recipes",)
+    sections: tuple[str, ...] = ()
 
 
 class Pinterest:
@@ -60,10 +61,14 @@ class Pinterest:
         raise refuse(403, 29, "You are not permitted to access that resource.")
 
     def add_account(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an account with tokens and boards (`boards`: names); the first is its default."""
+        """Create an account with tokens and boards (`boards`: names); the first is its default.
+
+        `sections`: names of sections of the first board.
+        """
         asked = _AccountRequest.model_validate(wanted)
         person, issue = self.people.add(asked.handle, asked.display_name, asked.account_type)
         boards = [self.boards.add(person, name) for name in asked.boards]
+        sections = [self.boards.add_section(boards[0], name) for name in asked.sections]
         default = {"defaultBoardId": boards[0].id, "defaultBoardName": boards[0].name} if boards else {}
         return {
             "platformAccountId": person.id,
@@ -73,6 +78,7 @@ class Pinterest:
             "refreshToken": issue.refresh,
             "expiresAt": f"{datetime.fromtimestamp(issue.now + 30 * DAY, UTC):%Y-%m-%dT%H:%M:%S}.000Z",
             "boards": [{"id": board.id, "name": board.name} for board in boards],
+            "sections": sections,
             "extra": default,
         }
 

@@ -21,6 +21,7 @@ class Board:
     privacy: str = "PUBLIC"
     ads_only: bool = False
     members: set[str] = field(default_factory=set)
+    sections: dict[str, str] = field(default_factory=dict)  # names by id
 
     def takes_from(self, account: str) -> bool:
         return account == self.owner or account in self.members
@@ -45,6 +46,17 @@ class Boards:
         board = Board(str(549_755_885_000 + len(self.by_id)), name, owner.id, self.lab.clock.now_ms(), **more)
         self.by_id[board.id] = board
         return board
+
+    def add_section(self, board: Board, name: str) -> str:
+        """Create a section of a board; return its id."""
+        id = str(5_195_035_916_725_000_000 + sum(len(each.sections) for each in self.by_id.values()))
+        board.sections[id] = name
+        return id
+
+    def check_section(self, board: Board, section: str) -> None:
+        """Refuse if the board has no such section."""
+        if section not in board.sections:
+            raise refuse(404, 2031, "Board section not found.")
 
     def list(self, call: Call) -> FakeResponse:
         """List the boards that the caller may pin to, oldest first."""

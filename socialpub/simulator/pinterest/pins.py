@@ -59,6 +59,7 @@ class Pins:
             Operation("pins.list", ("GET",), "/v5/pins", self.list),
             Operation("pins.get", ("GET",), "/v5/pins/<pin>", self.get),
             Operation("boards.list_pins", ("GET",), "/v5/boards/<board>/pins", self.of_board),
+            Operation("sections.list_pins", ("GET",), "/v5/boards/<board>/sections/<section>/pins", self.of_section),
         )
 
     def writes(self) -> tuple[Operation, ...]:
@@ -82,6 +83,8 @@ class Pins:
             raise refuse(429, 8, "Too many requests.", message_detail="This account was blocked because of spam.")
         asked = _checked(call)
         board = self.boards.writable(asked["board_id"], person)
+        if asked.get("board_section_id") is not None:
+            self.boards.check_section(board, str(asked["board_section_id"]))
         kind, media = self._media(call, asked["media_source"], person)
         pin = self._new(person, board.id, asked, kind)
         shown = tuple(PublishedMedia(each.sha256, each.size, each.type, asked.get("alt_text")) for each in media[:1])
@@ -137,6 +140,14 @@ class Pins:
         person = self.people.caller(call, "boards:read", "pins:read")
         board = self.boards.visible(call.parts["board"], person)
         return self._page(call, person, [pin for pin in self.by_id.values() if pin.board == board.id])
+
+    def of_section(self, call: Call) -> FakeResponse:
+        """List the pins of a section of a board, newest first."""
+        person, section = self.people.caller(call, "boards:read", "pins:read"), call.parts["section"]
+        board = self.boards.visible(call.parts["board"], person)
+        self.boards.check_section(board, section)
+        pins = [pin for pin in self.by_id.values() if pin.board == board.id]
+        return self._page(call, person, [pin for pin in pins if pin.node["board_section_id"] == section])
 
     def _page(self, call: Call, person: Person, pins: Sequence[Pin]) -> FakeResponse:
         before = self.lab.clock.now_ms() - self.lab.settings.list_lag_ms

@@ -9,9 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from socialpub import __version__
+from socialpub import __version__, platforms
 from socialpub.base.config import WebhookSettings
 from socialpub.base.errors import ApiError
+from socialpub.platforms.contract import Platform
+from socialpub.platforms.kit.options import TAG
 from socialpub.web.html import templates
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.openapi.document import OpenApiDocument
@@ -92,6 +94,30 @@ async def show_events(call: RequestContext) -> HandlerResponse:
         delivered="/v1/webhook-endpoints" in document["paths"],
         verifiers={name: read_verifier(file, prefix) for name, file in VERIFIERS.items()},
     )
+
+
+async def show_options(call: RequestContext) -> HandlerResponse:
+    """GET /docs/options: every publishing option, with its limits and their sources."""
+    schemas = _find_document(call).document["components"]["schemas"]
+    groups = [_option_group(row, schemas) for row in platforms.PLATFORMS.values()]
+    return templates.render_page("docs/options.html", groups=groups)
+
+
+def _option_group(platform: Platform, schemas: Json) -> Json:
+    """Return a platform's options for the template, each with the rules that name it."""
+    return {
+        "platform": platform,
+        "options": [
+            {
+                "name": name,
+                "type": describe_schema(value),
+                "description": value["description"],
+                "rules": [rule for rule in platform.rules if f"`options.{name}`" in rule.message + rule.remediation],
+            }
+            for name, value in schemas[platform.options.__name__]["properties"].items()
+            if name != TAG
+        ],
+    }
 
 
 def read_verifier(file: str, header_prefix: str) -> str:
@@ -295,7 +321,8 @@ def describe_schema(schema: Json) -> Markup:
         values = schema.get("enum") or [schema["const"]]
         return Markup(" or ").join(Markup("<code>{}</code>").format(json.dumps(value)) for value in values)
     if schema.get("type") == "array":
-        return Markup("array of {}").format(describe_schema(schema.get("items", {})))
+        most = f", at most {schema['maxItems']}" if "maxItems" in schema else ""
+        return Markup("array of {}{}").format(describe_schema(schema.get("items", {})), most)
     return Markup("{}{}").format(schema.get("type", "any value"), _describe_bounds(schema))
 
 

@@ -13,6 +13,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/reference", reference.show_index, constant=True),
     Route(GET, "/docs/reference/<part:str>", reference.show_part, constant=True),
     Route(GET, "/docs/events", reference.show_events, constant=True),
+    Route(GET, "/docs/options", reference.show_options, constant=True),
     Route(GET, "/docs/settings", pages.show_settings, constant=True),
     Route(GET, "/docs/ui", pages.show_ui, constant=True),
     Route(GET, "/docs/platforms/<platform:str>", pages.show_platform, constant=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from urllib.parse import quote, urldefrag
 
@@ -30,6 +31,7 @@ PAGES = [
     "/docs/reference/posts",
     "/docs/reference/schemas",
     "/docs/events",
+    "/docs/options",
     "/docs/settings",
     "/docs/ui",
     "/docs/errors/not_found",
@@ -106,6 +108,24 @@ def test_the_events_page_says_whether_this_version_delivers_them(api: ApiClient)
     shown = fetch(api, "/docs/events").text
     delivers = any(route.path == "/v1/webhook-endpoints" for route in ROUTES)
     assert ("does not deliver them yet" in shown) != delivers
+
+
+def test_every_option_has_its_row_with_limits_and_sources(api: ApiClient) -> None:
+    shown = api.get("/docs/options", headers=BROWSER).text
+    sections = {part.split('"', 1)[0]: part for part in shown.split('<section aria-labelledby="')[1:]}
+    assert list(sections) == list(platforms.PLATFORMS)
+    for name, platform in platforms.PLATFORMS.items():
+        options = [field.alias for field in platform.options.model_fields.values() if field.alias != "platform"]
+        rows = re.findall(r'<th scope="row"><code>(.*?)</code>', sections[name])
+        assert (rows, bool(platform.options.SOURCE)) == (options, True)
+        assert html.escape(platform.options.SOURCE) in sections[name]
+        for rule in platform.rules:
+            for option in re.findall(r"`options\.(\w+)`", rule.message + rule.remediation):
+                assert option in options, rule.id
+                assert f"/docs/rules/{rule.id}" in sections[name]
+                assert html.escape(rule.source) in sections[name]
+    for limit in ("3 collaborators", "60 seconds", "at most 20", "90 utf16"):
+        assert limit in shown, limit
 
 
 def test_every_setting_has_its_entry_and_words(api: ApiClient) -> None:
@@ -415,6 +435,7 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
         "GET /docs/reference",
         "GET /docs/reference/{part}",
         "GET /docs/events",
+        "GET /docs/options",
         "GET /docs/settings",
         "GET /docs/ui",
         "GET /docs/errors/{code}",

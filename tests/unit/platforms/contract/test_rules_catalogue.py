@@ -165,6 +165,7 @@ ADDED_RULES = {
     "instagram.story.video_too_short": ("deep", "error"),
     "instagram.story.video_too_long": ("deep", "error"),
     "instagram.story.video_size_max": ("deep", "error"),
+    "pinterest.board_section.unknown": ("upstream", "error"),
     **{f"{name}.thread.unsupported": ("cheap", "error") for name in EIGHT if PLATFORMS[name].thread is None},
 }
 ADDED_WARNINGS = {"animation_still"}

@@ -109,6 +109,12 @@ def test_visibility_is_as_it_was_asked_for() -> None:
     assert prepared(make_upstream(), draft(visibility="CONNECTIONS")) == Ready(plan(visibility="CONNECTIONS"))
 
 
+def test_reposts_can_be_refused() -> None:
+    body = plan()["body"] | {"isReshareDisabledByAuthor": True}
+    assert prepared(make_upstream(), draft(reshareDisabled=True)) == Ready({"body": body})
+    assert prepared(make_upstream(), draft(reshareDisabled=False)) == Ready(plan())
+
+
 def test_a_page_is_the_author_of_its_posts() -> None:
     assert prepared(make_upstream(account=PAGE), draft()) == Ready(plan(author=PAGE))
 

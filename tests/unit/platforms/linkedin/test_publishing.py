@@ -110,8 +110,10 @@ def test_a_video_in_parts_becomes_one_public_post(server: AppServer, kind: str) 
 def test_a_member_may_post_for_connections_only(server: AppServer) -> None:
     ann = server.person("Ann")
     account = connect(server, ann, "person")
-    entry = published(server, publish(ann, account, text="hello", options={"visibility": "CONNECTIONS"}), account)
+    options = {"visibility": "CONNECTIONS", "reshareDisabled": True}
+    entry = published(server, publish(ann, account, text="hello", options=options), account)
     assert entry.request["visibility"] == "CONNECTIONS"
+    assert entry.request["isReshareDisabledByAuthor"] is True
 
 
 def test_an_account_whose_token_is_over_is_asked_to_reconnect(server: AppServer) -> None:

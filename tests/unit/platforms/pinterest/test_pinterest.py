@@ -389,7 +389,7 @@ ANSWERS: list[tuple[str, UpstreamResponse | ApiError, str, str | None, Outcome]]
     ("fetched", make_refusal(403, 403), REFUSED, None, R),
     ("fetched", make_refusal(404, 40, "Board not found."), REFUSED, "pinterest.board.unknown", R),
     ("fetched", make_refusal(404, 404, "Board not found."), REFUSED, "pinterest.board.unknown", R),
-    ("fetched", make_refusal(404, 2031), REFUSED, None, R),
+    ("fetched", make_refusal(404, 2031), REFUSED, "pinterest.board_section.unknown", R),
     ("fetched", make_refusal(409, 409), GONE, None, A),
     ("fetched", make_refusal(413, 413), REFUSED, None, R),
     ("fetched", make_refusal(429, 8), GONE, None, T),
@@ -476,6 +476,12 @@ def settled(*calls: ExpectedCall, plan: dict[str, Any] = PLAN, bound: frozenset[
         return pinterest.settle(up, plan, NOW)
     finally:
         check_finished(up)
+
+
+def test_a_pin_of_a_section_is_looked_up_in_the_section() -> None:
+    path, there = f"{HOST}/boards/{BOARD}/sections/5195/pins", make_response(200, {"items": [seen()], "bookmark": None})
+    plan = PLAN | {"pin": PLAN["pin"] | {"board_section_id": "5195"}}
+    assert settled(ExpectedCall("GET", path, there, params={"page_size": "25"}), plan=plan) == POST
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,10 @@ def connect(server: AppServer, person: Person, **wanted: Any) -> dict[str, Any]:
     made = server.lab.lab.add_account("pinterest", handle=handle, displayName=person.name, **wanted)
     identity = AccountIdentity(made["platformAccountId"], made["displayName"], made["extra"])
     tokens = Tokens(made["accessToken"], made["refreshToken"])
-    return server._keep(person, "pinterest", "pinterest", identity, tokens) | {"boards": made["boards"]}
+    return server._keep(person, "pinterest", "pinterest", identity, tokens) | {
+        "boards": made["boards"],
+        "sections": made["sections"],
+    }
 
 
 def inline(kind: str, data: bytes, **more: str) -> dict[str, str]:
@@ -98,6 +101,19 @@ def test_several_images_become_one_pin_in_their_order(server: AppServer) -> None
     entry = published(server, publish(ann, account, text="five", media=media, options={"boardId": board}), account)
     assert [server.lab.lab.blobs[medium.sha256].content for medium in entry.media] == pictures
     assert (entry.request["board_id"], entry.request["source_type"]) == (board, "multiple_image_base64")
+
+
+def test_a_pin_goes_to_a_section_of_its_board(server: AppServer) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, sections=("Cakes", "Bread"))
+    options = {"boardSectionId": account["sections"][1]}
+    media = [inline("image", jpeg())]
+    server.lab.lab.faults.add([{"fault": "reset_after", "operation": "pins.create", "times": 1}])
+    entry = published(server, publish(ann, account, text="hello", media=media, options=options), account)
+    assert entry.request["board_section_id"] == account["sections"][1]
+    assert "sections.list_pins" in [call.operation for call in server.lab.lab.calls]  # the lost pin was found there
+    result = publish(ann, account, text="other", media=media, options={"boardSectionId": "1"})
+    assert (result["status"], result["error"]["rule"]) == ("rejected", "pinterest.board_section.unknown")
 
 
 def test_an_image_that_bytes_may_not_be_is_fetched_from_this_server(server: AppServer) -> None:
