@@ -32,6 +32,7 @@ FAILURES_MAX = 500
 UNKNOWN_MAX = 20
 EXAMPLES_MAX = 5
 EVENTS_MAX = 500
+POSTS_MAX = 40  # of the lists of what is next and what was published: a few publications
 WAITING_MAX = 1000
 BULK_MAX = 100
 UNKNOWN_RULE = "publish.outcome_unknown"
@@ -214,11 +215,11 @@ def count_waiting(scope: Scope, account: str) -> int:
 
 
 def _load_next(service: AppContext, scope: Scope) -> Any:
-    query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": EXAMPLES_MAX})
+    query = PostsQuery.model_validate({"order": "scheduledAt", "status": ["queued"], "limit": POSTS_MAX})
     return sql.load_json(post_log.load_page(service, scope, query))["data"]
 
 
 def _load_published(scope: Scope) -> Any:
-    numbers = sql.fetch_all(overview.FIND_LAST_PUBLISHED, (scope.organization, scope.profile, EVENTS_MAX, EXAMPLES_MAX))
+    numbers = sql.fetch_all(overview.FIND_LAST_PUBLISHED, (scope.organization, scope.profile, EVENTS_MAX, POSTS_MAX))
     posts = sql.fetch_value(post_json.FIND_BY_NUMBERS, (sql.dump_json([number for (number,) in numbers]),))
     return sql.load_json(f"[{posts or ''}]")

@@ -15,6 +15,7 @@ from socialpub.domain.posts import overview, post_actions
 from socialpub.domain.publishing import overdue_rule
 from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
+from socialpub.web.dashboard import posts
 from socialpub.web.dashboard.parts.layout import (
     explain_form_error,
     redirect_with_flash,
@@ -24,6 +25,8 @@ from socialpub.web.dashboard.parts.layout import (
 )
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+CARDS_MAX = 5  # publications in a list
 
 
 async def show_overview(call: RequestContext) -> HandlerResponse:
@@ -39,8 +42,11 @@ async def show_now(call: RequestContext) -> HandlerResponse:
 def _current_state(call: RequestContext, session: DashboardSession) -> dict[str, Any]:
     service = call.service
     silent = service.runtime.clock.monotonic() - call.engine.heartbeat
+    now = overview.load(service, session.scope)
     return {
-        "now": overview.load(service, session.scope),
+        "now": now,
+        "next": posts.to_cards(service, session.scope, now.next)[:CARDS_MAX],
+        "published": posts.to_cards(service, session.scope, now.published)[:CARDS_MAX],
         "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
         "platforms": platforms.PLATFORMS,
         "ready": [name for name in platforms.PLATFORMS if connect.is_ready(service, name)],

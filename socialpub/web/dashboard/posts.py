@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping
 from datetime import date, timedelta
 from typing import Any
@@ -20,10 +20,13 @@ from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.access import actions
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import edits, post_actions, post_log
+from socialpub.domain.posts import edits, post_actions, post_log, publications
+from socialpub.domain.posts.publications import Publication, PublicationTarget
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
@@ -34,6 +37,7 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext, parse_qu
 
 UNKNOWN_OUTCOME_RULE = "publish.outcome_unknown"
 PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
+WORDS_MAX = 200  # characters of a text in a list
 RAW_MAX = 20_000  # characters of a platform's response on a page
 TIME_BOUNDS = {"after": False, "before": True, "scheduledAfter": False, "scheduledBefore": True}
 """The time filters; True for those that end a period: a day given for them is included."""
@@ -53,7 +57,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
         except ApiError as error:
             found, problem = {"data": [], "nextCursor": None}, error.message
         return {
-            "posts": [to_view(post, call.service.now_ms) for post in found["data"]],
+            "publications": to_cards(call.service, session.scope, found["data"]),
             "older": _filter_url(given | {"cursor": found["nextCursor"]}) if found["nextCursor"] else None,
             "problem": problem,
             "accounts": accounts.list_bodies(session.scope),
@@ -115,7 +119,43 @@ def to_view(post: dict[str, Any], now_ms: int) -> dict[str, Any]:
         "state": _state(post, now_ms),
         "label": PLATFORM_LABELS[post["platform"]],
         "who": post["account"]["displayName"] or post["account"]["platformAccountId"],
-        "words": " ".join(post["text"].split())[:300],
+        "words": " ".join(post["text"].split())[:WORDS_MAX],
+    }
+
+
+def to_cards(service: AppContext, scope: Scope, posts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return posts for a template, as one card for each publication."""
+    now = service.now_ms
+    return [_to_card(each, now) for each in publications.group(service, scope, posts)]
+
+
+def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
+    targets = [_to_target(target, now_ms) for target in publication.targets]
+    return {
+        "posts": [to_view(post, now_ms) for post in publication.posts],
+        "targets": targets,
+        "states": Counter(target["state"] for target in targets),
+        "author": publication.author,
+        "picture": publication.picture,
+    }
+
+
+def _to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
+    """Return a target of a publication for a template, in the words of `to_view`."""
+    shown: dict[str, Any] = {
+        "status": target.status,
+        "scheduledAt": format_iso(target.scheduled_at),
+        "nextAttemptAt": format_iso(target.next_attempt_at),
+    }
+    if target.error_code:
+        shown["error"] = {"rule": target.error_rule}
+    return {
+        "id": target.id,
+        "platform": target.platform,
+        "label": PLATFORM_LABELS[target.platform],
+        "who": target.name,
+        "state": _state(shown, now_ms),
+        "link": target.url if str(target.url).startswith(("https://", "http://")) else None,
     }
 
 
@@ -154,9 +194,18 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
         post = to_view(json.loads(post_log.load_detail(call.scope, id)), now)
         post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
         row = post_log.find(call.scope, id)
+        batch = post["batchId"]
         due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, session.zone)
         return {
             "post": post,
+            "targets": [
+                _to_target(each, now)
+                for each in publications.load_targets(call.scope, [post["batchId"]])[post["batchId"]]
+            ],
+            "author": publications.load_authors(call.scope, [batch]).get(batch),
+            "pictures": publications.load_pictures(
+                call.service, call.scope, [ref["mediaId"] for ref in post["mediaRefs"] if ref.get("mediaId")]
+            ),
             "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
             "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,

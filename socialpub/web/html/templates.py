@@ -91,9 +91,11 @@ def isolate(text: str) -> Markup:
 
 
 def find_initials(name: str) -> str:
-    """Template filter: return the initials of a name, of two words at most."""
-    words = re.findall(r"[^\W_]+", name)
-    return "".join(word[0] for word in words[:2]).upper() or "?"
+    """Template filter: return two letters for a name: of two words, or of its only one."""
+    local_part = name.partition("@")[0] or name  # of an e-mail address
+    words = re.findall(r"[^\W_]+", local_part)
+    letters = words[0][:2] if len(words) == 1 else "".join(word[0] for word in words[:2])
+    return letters.upper() or "?"
 
 
 def choose_tint(name: str) -> int:

@@ -13,6 +13,7 @@ from playwright.sync_api import ConsoleMessage, Page, Request, sync_playwright
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars")
 MS = 15_000
+OVERLAPS = ("bgOverlap", "elmPartiallyObscuring")  # text over other text; a toast of several lines over the page
 
 
 class BrowserTab:
@@ -97,7 +98,7 @@ class BrowserTab:
     def barriers(self) -> list[str]:
         """What axe finds wrong with the page that is open, and what it cannot tell.
 
-        Where text for readers alone lies over other text it cannot tell the contrast: `looks.CONTRAST` measures that.
+        Where text lies over other text (`OVERLAPS`) it cannot tell the contrast: `page_checks.CONTRAST` measures that.
         Nor can it tell whether a video needs captions: the simulator shows videos as they were sent, without any.
         """
         found = self._axe.run(self.page).response
@@ -107,7 +108,7 @@ class BrowserTab:
             for rule in found[kind]
             if rule["id"] != "video-caption"
             for node in rule["nodes"]
-            if not any((each.get("data") or {}).get("messageKey") == "bgOverlap" for each in node["any"])
+            if not any((each.get("data") or {}).get("messageKey") in OVERLAPS for each in node["any"])
         ]
 
 

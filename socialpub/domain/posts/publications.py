@@ -1,0 +1,102 @@
+"""Publications: the posts of one batch together, as the dashboard's lists show them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.media import library
+from socialpub.store.engine import sql
+from socialpub.store.queries import publications
+
+TARGETS_MAX = 2000  # on a page; a batch has at most 25
+PICTURE_BYTES_MAX = 250_000  # a larger image is too slow for a list
+
+
+class PublicationTarget(NamedTuple):
+    """A post of a batch, in the column order of the SQL; times are in milliseconds."""
+
+    batch: str
+    id: str
+    platform: str
+    status: str
+    error_code: str | None
+    error_rule: str | None
+    scheduled_at: int | None
+    next_attempt_at: int | None
+    url: str | None
+    display_name: str | None
+    platform_account_id: str
+
+    @property
+    def name(self) -> str:
+        """The name of the account."""
+        return self.display_name or self.platform_account_id
+
+
+class PublicationAuthor(NamedTuple):
+    """Sender of a batch: the name of an API key, or the e-mail of a member."""
+
+    is_key: bool
+    name: str
+
+
+@dataclass
+class Publication:
+    """A batch: those of its posts that a list has found, and all its targets."""
+
+    batch: str
+    posts: list[dict[str, Any]] = field(default_factory=list)
+    targets: list[PublicationTarget] = field(default_factory=list)
+    author: PublicationAuthor | None = None
+    picture: str | None = None  # its path on this server
+
+
+def group(service: AppContext, scope: Scope, posts: Iterable[dict[str, Any]]) -> list[Publication]:
+    """Group posts, as the API shows them, by batch, in the order of their first posts."""
+    found: dict[str, Publication] = {}
+    for post in posts:
+        found.setdefault(post["batchId"], Publication(post["batchId"])).posts.append(post)
+    targets = load_targets(scope, found)
+    authors = load_authors(scope, found)
+    pictures = load_pictures(service, scope, [id for each in found.values() if (id := _find_picture(each))])
+    for batch, each in found.items():
+        each.targets, each.author = targets[batch], authors.get(batch)
+        each.picture = pictures.get(_find_picture(each) or "")
+    return list(found.values())
+
+
+def load_targets(scope: Scope, batches: Iterable[str]) -> Mapping[str, list[PublicationTarget]]:
+    """Load the targets of batches that the scope may see, in the order of the requests."""
+    found = defaultdict[str, list[PublicationTarget]](list)
+    values = (sql.dump_json(list(batches)), scope.organization, scope.profile, TARGETS_MAX)
+    for row in sql.fetch_all(publications.FIND_TARGETS, values):
+        found[row[0]].append(PublicationTarget(*row))
+    return found
+
+
+def load_authors(scope: Scope, batches: Iterable[str]) -> dict[str, PublicationAuthor]:
+    """Load who sent batches, while the audit log still has it."""
+    found: dict[str, PublicationAuthor] = {}
+    values = (scope.organization, sql.dump_json(list(batches)))
+    for batch, is_key, name in sql.fetch_all(publications.FIND_AUTHORS, values):
+        if name:
+            found.setdefault(batch, PublicationAuthor(bool(is_key), name))
+    return found
+
+
+def _find_picture(publication: Publication) -> str | None:
+    """Return the id of the first image that is stored here."""
+    ids = (ref.get("mediaId") for ref in publication.posts[0]["mediaRefs"] if ref["kind"] == "image")
+    return next(filter(None, ids), None)
+
+
+def load_pictures(service: AppContext, scope: Scope, ids: list[str]) -> dict[str, str]:
+    """Return the paths of those images that are small and still stored, by their ids."""
+    rows = sql.fetch_all(publications.FIND_PICTURES, (scope.organization, sql.dump_json(ids), PICTURE_BYTES_MAX))
+    return {id: urlsplit(library.public_url(service, id, kind)).path for id, kind in rows}

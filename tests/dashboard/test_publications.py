@@ -1,0 +1,129 @@
+"""Cards of publications: one for each batch, with targets, sender and picture."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from tests.support.app_server import ApiClient
+from tests.support.connect_flow import sign_in
+from tests.support.dashboard_forms import HTML, send_compose, send_form, target_fields
+from tests.support.parsed_pages import ParsedPage
+from tests.support.post_list import insert_rows
+from tests.support.request_cast import RequestCast, make_picture
+
+PAGE_BYTES_MAX = 60_000
+
+
+@pytest.fixture
+def browser(world: RequestCast) -> ApiClient:
+    return sign_in(world.server, world.alice.organization)
+
+
+def cards(browser: ApiClient, path: str = "/posts") -> list[str]:
+    """The cards of a page, as HTML."""
+    answer = browser.get(path, headers=HTML)
+    assert answer.status_code == 200
+    return re.findall(
+        r'<li class="pub">.*?</div>\n</div>.*?</li>\n(?=<li class="pub">|</ul>|\n)', answer.text, re.DOTALL
+    )
+
+
+def targets(card: str) -> list[str]:
+    """What the signs of a card say, in its order."""
+    return [html.unescape(found) for found in re.findall(r'data-tip aria-label="([^"]*)"', card)]
+
+
+def publish_to_two(world: RequestCast, **fields: object) -> list[str]:
+    """The ids of the posts of one batch: to Bluesky and to X."""
+    second = world.server.connect(world.alice, "twitter")
+    body = world.body(targets=[{"accountId": world.alice.bluesky}, {"accountId": second["id"]}], **fields)
+    return [row["postId"] for row in world.alice.api.publish(body).json()["results"]]
+
+
+def test_a_batch_is_one_card_with_the_state_of_each_target(world: RequestCast, browser: ApiClient) -> None:
+    first, second = publish_to_two(world, text="For both", scheduledAt=world.soon())
+    world.scheduled(text="Alone")
+    alone, both = cards(browser)
+    assert [found.partition(",")[0] for found in targets(alone)] == ["Bluesky"]
+    assert [found.partition(",")[0] for found in targets(both)] == ["Bluesky", "X"]
+    assert {found.rpartition(": ")[2] for found in targets(both)} == {"Scheduled"}
+    assert {f"/posts/{first}", f"/posts/{second}"} <= set(ParsedPage(both).links)
+    send_form(browser, f"/posts/{second}/cancel")
+    both = cards(browser)[1]
+    assert [found.rpartition(": ")[2] for found in targets(both)] == ["Scheduled", "Canceled"]
+    assert "1 Scheduled" in both
+    assert "1 Canceled" in both
+    (found,) = cards(browser, "/posts?status=canceled")
+    assert f'class="text" href="/posts/{second}"' in found  # opens the target that was asked for
+    assert len(targets(found)) == 2
+
+
+def test_the_overview_has_the_same_cards(world: RequestCast, browser: ApiClient) -> None:
+    publish_to_two(world, text="For both", scheduledAt=world.soon())
+    world.published(text="It is out")
+    waiting, out = cards(browser, "/")
+    assert ("For both" in waiting, len(targets(waiting))) == (True, 2)
+    assert ("It is out" in out, len(targets(out))) == (True, 1)
+
+
+def test_a_card_names_the_key_or_the_person_who_made_it(world: RequestCast, browser: ApiClient) -> None:
+    name = _key_name(world)
+    world.scheduled(text="By the key")
+    world.server.clock.skip(2)
+    assert send_compose(browser, text="By a person", **target_fields(world.alice.bluesky)).status_code == 303
+    person, key = cards(browser)
+    assert f'by key “<bdi dir="auto">{html.escape(name)}</bdi>”' in key
+    assert "by key" not in person
+    assert re.search(r'by <bdi dir="auto">[^<]+@[^<]+</bdi>', person)
+
+
+def _key_name(world: RequestCast) -> str:
+    listed = sign_in(world.server, world.alice.organization, name="lister").get("/v1/api-keys").json()["data"]
+    return str(next(row["name"] for row in listed if row["id"] == world.alice.key_id))
+
+
+def test_a_small_picture_is_shown_while_it_is_stored(world: RequestCast, browser: ApiClient) -> None:
+    sent = world.alice.api.post("/v1/media", files={"file": ("a.png", make_picture())}, data={"altText": "A loaf"})
+    media = sent.json()
+    post = world.scheduled(text="With a picture", media=[{"kind": "image", "mediaId": media["id"]}])
+    (card,) = cards(browser)
+    (path,) = re.findall(r'<img class="picture" src="([^"]*)"', card)
+    assert browser.get(path).content == make_picture()
+    page = browser.get(f"/posts/{post}", headers=HTML).text
+    assert path in page
+    before, _, after = page.partition('<details class="developer">')
+    assert media["id"] in after
+    assert f"<code>{media['id']}" not in before
+
+
+def test_ids_and_commands_of_a_post_are_behind_the_developers_disclosure(
+    world: RequestCast, browser: ApiClient
+) -> None:
+    first, second = publish_to_two(world, text="For both", scheduledAt=world.soon())
+    page = browser.get(f"/posts/{first}", headers=HTML).text
+    before, _, after = page.partition('<details class="developer">')
+    assert f"<code>{first}</code>" in after
+    assert "curl" in after
+    assert f"<code>{first}" not in before
+    assert "curl" not in before
+    assert f'<a href="/posts/{second}">' in before  # the other target of the publication
+
+
+def test_another_organization_and_another_profile_see_no_card(world: RequestCast, browser: ApiClient) -> None:
+    publish_to_two(world, text="For both", scheduledAt=world.soon())
+    assert cards(sign_in(world.server, world.charlie.organization, name="charlie")) == []
+    other = browser.post("/v1/profiles", json={"name": "Second"}).json()["id"]
+    browser.post("/profile", data={"csrf_token": browser.headers["X-CSRF-Token"], "profile": other})
+    assert cards(browser) == []
+
+
+def test_a_full_page_of_cards_is_small(world: RequestCast, browser: ApiClient) -> None:
+    insert_rows(
+        world.server, world.alice, *[{"text": f"{number} " + "Bread and butter. " * 30} for number in range(60)]
+    )
+    text = browser.get("/posts", headers=HTML).text
+    assert text.count('<li class="pub">') == 50
+    assert len(text.encode()) < PAGE_BYTES_MAX
