@@ -28,7 +28,7 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: AppServer, alice: 
     tab.fill(q="opening")
     tab.page.locator("#status").select_option("queued")
     tab.click(".filters > .actions button")
-    assert tab.ask("document.querySelectorAll('.log li').length") == 1
+    assert tab.ask("document.querySelectorAll('.log > li').length") == 1
     assert tab.ask("document.querySelector('[name=q]').value") == "opening"
     tab.click(".log a.text")
     tab.ask("document.querySelector('main details').open = true")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, date, datetime
 
@@ -9,7 +10,7 @@ import pytest
 
 from socialpub.domain.posts import calendar
 from socialpub.store.schema.models import User
-from tests.support.app_server import ApiClient, AppServer, Person
+from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, later_time, send_form
 from tests.support.database_costs import DatabaseCounter
@@ -66,6 +67,25 @@ def test_a_post_stands_on_its_day_in_a_month_and_in_a_week(
         assert by_day(browser, f"/calendar/week/{day}") == week
     text = browser.get("/calendar/month/2098-03", headers=HTML).text
     assert "<strong>Failed</strong>" in text
+
+
+def test_the_posts_of_a_batch_are_one_entry_of_a_month(server: AppServer, alice: Person, browser: ApiClient) -> None:
+    """Its state is the worst of its targets."""
+    second = server.connect(alice, "twitter")["id"]
+    at = {"scheduled_at": ms(2098, 3, 3, 8, 30), "batch": UNKNOWN_ID, "text": "Buns"}
+    error = json.dumps({"code": "platform_rejected", "message": "No."})
+    rows = [
+        at | {"status": "published"},
+        at | {"status": "failed", "error": error, "position": 1, "account": second, "platform": "twitter"},
+    ]
+    good, bad = insert_rows(server, alice, *rows)
+    text = browser.get("/calendar/month/2098-03", headers=HTML).text
+    assert text.count('<li class="entry ') == 1
+    assert '<li class="entry bad">' in text
+    assert f'href="/posts/{bad}"' in text
+    assert f'href="/posts/{good}"' not in text
+    assert [text.count(f"/static/icons.svg#p-{name}") for name in ("bluesky", "twitter")] == [1, 1]
+    assert by_day(browser, "/calendar/week/2098-03-03") == {"2098-03-03": [good, bad]}
 
 
 def test_days_begin_and_end_on_the_clock_of_the_reader(server: AppServer, alice: Person, browser: ApiClient) -> None:

@@ -14,7 +14,10 @@ from socialpub.web.dashboard.posts import to_view
 from socialpub.web.html import time_format
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
-POSTS_PER_DAY_IN_MONTH, POSTS_PER_DAY_IN_WEEK = 4, 50
+POSTS_PER_DAY_IN_MONTH, POSTS_PER_DAY_IN_WEEK = 16, 50
+PUBLICATIONS_PER_DAY_IN_MONTH = 4
+WORST_FIRST = ("failed", "rejected", "unknown", "overdue", "retrying", "publishing", "validated", "queued", "published")
+"""States, by how much they matter to the reader of a calendar; the others matter least."""
 YEARS = range(2000, 2200)
 DAY = timedelta(days=1)
 
@@ -66,12 +69,13 @@ async def _month(call: RequestContext, choose: Callable[[date], date]) -> Handle
         first = choose(today).replace(day=1)
         following = (first + 31 * DAY).replace(day=1)
         days = [first + number * DAY for number in range((following - first).days)]
+        shown = _build_days(call, session, days, today, POSTS_PER_DAY_IN_MONTH)
         return {
             "first": first,
             "before": _in_calendar((first - DAY).replace(day=1)),
             "following": _in_calendar(following),
             "week": today if today in days else first,
-            "days": _build_days(call, session, days, today, POSTS_PER_DAY_IN_MONTH),
+            "days": [_gather(day) for day in shown],
         }
 
     return await show(call, "calendar/month.html", read)
@@ -110,6 +114,25 @@ def _build_days(
         }
         for day, one in zip(days, found, strict=True)
     ]
+
+
+def _gather(day: dict[str, Any]) -> dict[str, Any]:
+    """Return a day of a month with one entry for the posts of a batch.
+
+    It is the post in the worst state, with the posts of all targets.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for post in day["posts"]:
+        found.setdefault((post["batchId"], post["clock"]), []).append(post)
+    shown = list(found.values())[:PUBLICATIONS_PER_DAY_IN_MONTH]
+    hidden = len(day["posts"]) - sum(map(len, shown))
+    entries = [min(posts, key=_severity) | {"targets": posts} for posts in shown]
+    return day | {"entries": entries, "more": day["more"] + hidden}
+
+
+def _severity(post: dict[str, Any]) -> int:
+    state = post["state"]
+    return WORST_FIRST.index(state) if state in WORST_FIRST else len(WORST_FIRST)
 
 
 def _entry(call: RequestContext, session: DashboardSession, post: dict[str, Any]) -> dict[str, Any]:

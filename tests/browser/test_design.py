@@ -1,0 +1,81 @@
+"""Parts of the pages: in every theme, magnified, without movement or a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.browser import server_states
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import STICKING_OUT, check_page
+from tests.support.browser.screenshots import sign_in
+from tests.support.browser.server_states import DashboardWorld
+
+pytestmark = pytest.mark.browser
+
+PAGES = ("/", "/posts", "/calendar", "/accounts", "/compose", "/docs/ui")
+SHIFT = """
+new Promise((resolve) => {
+  let moved = 0;
+  new PerformanceObserver((list) => { for (const each of list.getEntries()) moved += each.value; })
+    .observe({type: 'layout-shift', buffered: true});
+  requestAnimationFrame(() => requestAnimationFrame(() => resolve(moved)));
+})
+"""
+
+
+@pytest.fixture(scope="module")
+def full(tab: BrowserTab) -> Iterator[DashboardWorld]:
+    with server_states.full_server() as world:
+        sign_in(tab, world)
+        yield world
+
+
+def test_the_page_of_the_parts_has_no_barrier_in_any_theme(tab: BrowserTab, full: DashboardWorld) -> None:
+    tab.show(f"{full.url}/docs/ui", width=1000)
+    check_page(tab, "ui")
+    tab.page.locator("button[data-dialog]").click()
+    assert tab.page.locator("dialog[open] h2").inner_text() == "A dialog"
+    assert tab.barriers() == []
+    tab.press("Escape")
+    assert tab.page.locator("dialog[open]").count() == 0
+
+
+def test_nothing_moves_while_a_page_is_loaded(tab: BrowserTab, full: DashboardWorld) -> None:
+    for path in PAGES:
+        tab.show(f"{full.url}{path}", width=1280)
+        tab.page.wait_for_load_state("networkidle")
+        assert tab.ask(SHIFT) == 0, path
+
+
+def test_at_twice_the_size_nothing_is_wider_than_the_screen(tab: BrowserTab, full: DashboardWorld) -> None:
+    for path in PAGES:
+        tab.show(f"{full.url}{path}", width=640)  # a screen of 1280 at 200 %
+        assert tab.ask(STICKING_OUT) == [], path
+        assert tab.ask("document.documentElement.scrollWidth") <= 640, path
+
+
+def test_who_wants_no_movement_sees_none(tab: BrowserTab, full: DashboardWorld) -> None:
+    tab.page.emulate_media(reduced_motion="reduce")
+    tab.show(f"{full.url}/settings", width=1000)
+    tab.click('form[action="/settings/zone"] button')
+    assert tab.page.locator(".toast").is_visible()
+    assert tab.ask("document.querySelector('.toast').getAnimations().length") == 0
+    tab.page.locator(".toast [data-close]").click()
+    assert tab.page.locator(".toast").count() == 0
+    tab.page.emulate_media(reduced_motion="no-preference")
+
+
+def test_on_a_phone_the_menu_opens_without_a_script(tab: BrowserTab, full: DashboardWorld) -> None:
+    browser = tab.page.context.browser
+    assert browser is not None
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 800})
+    context.add_cookies([dict(cookie) for cookie in tab.page.context.cookies()])  # type: ignore[misc]
+    page = context.new_page()
+    page.goto(f"{full.url}/")
+    assert not page.locator("nav.ways a[href='/media']").is_visible()
+    page.locator("nav.dock button").click()
+    page.locator("nav.ways a[href='/media']").click()
+    assert page.locator("h1").inner_text() == "Media"
+    context.close()
