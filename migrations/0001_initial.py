@@ -165,6 +165,22 @@ CREATE INDEX post_open
 CREATE INDEX post_open_account ON post (account, number) WHERE status IN ('queued', 'validated', 'publishing');
 CREATE INDEX post_scheduled ON post (account, status, scheduled_at) WHERE scheduled_at IS NOT NULL;
 
+CREATE TABLE draft (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT REFERENCES profile (id), title TEXT, content TEXT NOT NULL, status TEXT NOT NULL, note TEXT,
+    problems TEXT NOT NULL, approved_digest TEXT, link_digest TEXT, link_ends_at INTEGER, batch TEXT,
+    created_by TEXT NOT NULL, updated_by TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+);
+CREATE INDEX draft_organization_created_at_id ON draft (organization, created_at, id);
+CREATE UNIQUE INDEX draft_link ON draft (link_digest) WHERE link_digest IS NOT NULL;
+
+CREATE TABLE draft_media (
+    id INTEGER NOT NULL PRIMARY KEY, draft TEXT NOT NULL REFERENCES draft (id),
+    media TEXT NOT NULL REFERENCES media (id)
+);
+CREATE INDEX draft_media_media ON draft_media (media);
+CREATE UNIQUE INDEX draft_media_draft_media ON draft_media (draft, media);
+
 CREATE TABLE attempt (
     place INTEGER NOT NULL PRIMARY KEY, id BLOB NOT NULL, post INTEGER NOT NULL REFERENCES post (number),
     number INTEGER NOT NULL, started_at INTEGER NOT NULL, finished_at INTEGER, succeeded INTEGER, error_code TEXT,

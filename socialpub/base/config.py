@@ -242,6 +242,10 @@ class PublishingSettings(SettingsSection):
     """
     refuse_duplicates: bool = False
     """Reject the same text for the same account within 24 hours, unless the request has `"onDuplicate": "warn"`."""
+    approval: bool = False
+    """Publish a draft only after its approval. Members and authors then publish nothing from the dashboard that is not
+    approved; owners, admins and API keys with the scope `posts:write` can still publish posts without a draft.
+    """
     threads: int = Field(1500, ge=1, le=4096)
     """The number of concurrent platform calls for immediate posts. One platform may use at most two thirds, one
     organization at most six sevenths, so that some are always left for others. Unused ones cost nothing.

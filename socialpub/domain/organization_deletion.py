@@ -25,6 +25,7 @@ from socialpub.domain.delivery.webhooks import endpoints
 from socialpub.domain.identity import api_keys, members, users
 from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
+from socialpub.domain.posts import drafts
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import maintenance
@@ -45,6 +46,7 @@ from socialpub.store.schema.models import (
 PART_LABELS: dict[str, tuple[str, str]] = {
     "accounts": ("connected account: its tokens are deleted", "connected accounts: their tokens are deleted"),
     "posts": ("queued post: it is canceled", "queued posts: they are canceled"),
+    "drafts": ("unpublished draft: it is deleted", "unpublished drafts: they are deleted"),
     "keys": ("API key: it is revoked", "API keys: they are revoked"),
     "webhooks": ("webhook endpoint", "webhook endpoints"),
     "channels": ("notification channel", "notification channels"),
@@ -62,6 +64,7 @@ class DeletionCounts(TypedDict):
 
     accounts: int
     posts: int
+    drafts: int
     keys: int
     webhooks: int
     channels: int
@@ -114,6 +117,7 @@ def count_parts(service: AppContext, organization: str) -> DeletionCounts:
     return {
         "accounts": len(accounts.list_rows(scope)),
         "posts": sum(sql.fetch_value(maintenance.COUNT_WAITING, (account, now)) for account in ever),
+        "drafts": drafts.count(organization),
         "keys": ApiKey.select().where(ApiKey.organization == organization, ApiKey.revoked_at.is_null()).count(),
         "webhooks": len(endpoints.list_bodies(scope)),
         "channels": len(channels.list_bodies(scope)),
@@ -172,6 +176,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> ActionResult:
     _delete_receivers(tx, who)
     revoke = _disconnect_accounts(tx, who)
     _remove_access(tx, who)
+    drafts.delete_all(tx, who)
     library.delete_all(tx, who)
     ExternalId.delete().where(ExternalId.organization == organization).execute()
     Organization.update(deleted_at=service.now_ms).where(Organization.id == organization).execute()

@@ -11,6 +11,7 @@ AccountStatus = Literal["active", "expiring", "revoked"]
 MediaKind = Literal["image", "video"]
 DeliveryStatus = Literal["pending", "succeeded", "failed"]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
+DraftStatus = Literal["draft", "proposed", "approved", "published"]
 
 
 class InstanceRow(TypedDict):
@@ -196,6 +197,25 @@ class PostRow(TypedDict):
     thread_of: str | None
     thread_position: int | None
     previous: str | None
+
+
+class PostDraftRow(TypedDict):
+    id: str
+    organization: str
+    profile: str | None
+    title: str | None
+    content: str
+    status: DraftStatus
+    note: str | None
+    problems: str
+    approved_digest: str | None
+    link_digest: str | None
+    link_ends_at: int | None
+    batch: str | None
+    created_by: str
+    updated_by: str
+    created_at: int
+    updated_at: int
 
 
 class AttemptRow(TypedDict):

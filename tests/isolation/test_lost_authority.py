@@ -27,6 +27,7 @@ from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, error_of, format_instant, unused_name
 from tests.support.connect_flow import ConnectSession, open_connect_session
 from tests.support.media_uploads import stored_files, stored_media, upload_media
+from tests.support.post_drafts import new_draft, seen
 from tests.support.post_outcomes import unknown
 from tests.support.request_cast import RequestCast
 from tests.support.sign_in import PASSWORD, add_user
@@ -56,7 +57,7 @@ def end_session(server: AppServer) -> None:
 
 
 def lower_role(server: AppServer) -> None:
-    server.service.write(lambda tx: User.update(role="member").execute()).result()
+    server.service.write(lambda tx: User.update(role="author").execute()).result()
 
 
 TAKEN: dict[str, tuple[Callable[[AppServer], None], int, str]] = {
@@ -242,6 +243,19 @@ def _channel(office: ConnectSession, method: str, tail: str = "", body: Any = No
     return lambda: api.request(method, f"{CHANNELS}/{made}{tail}", **({} if body is None else {"json": body}))
 
 
+DRAFT = "/v1/drafts/<draft_id:str>"
+
+
+def _draft(office: ConnectSession, method: str, way: str, body: Any = None) -> Send:
+    """A request about a draft that has a link."""
+    api = office.alice.api
+    target = {"accountId": office.alice.bluesky}
+    draft = new_draft(api, targets=[target], text="x", scheduledAt="2999-01-01T00:00:00Z")["id"]
+    assert api.post(f"/v1/drafts/{draft}/link").status_code == 200
+    headers = seen(api, draft)
+    return lambda: api.request(method, f"/v1/drafts/{draft}{way}", json=body, headers=headers)
+
+
 KEYED: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /v1/posts": _publish,
     "PATCH /v1/posts/<post_id:str>": _reschedule,
@@ -252,6 +266,15 @@ KEYED: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /v1/media": _upload,
     "DELETE /v1/media/<media_id:str>": _delete_media,
     "PUT /v1/slots": lambda office: lambda: office.alice.api.put("/v1/slots", json={"zone": "UTC", "weekly": []}),
+    "POST /v1/drafts": lambda office: lambda: office.alice.api.post("/v1/drafts", json={"text": "x"}),
+    f"PATCH {DRAFT}": lambda office: _draft(office, "PATCH", "", {"title": "x"}),
+    f"DELETE {DRAFT}": lambda office: _draft(office, "DELETE", ""),
+    f"POST {DRAFT}/propose": lambda office: _draft(office, "POST", "/propose"),
+    f"POST {DRAFT}/approve": lambda office: _draft(office, "POST", "/approve"),
+    f"POST {DRAFT}/return": lambda office: _draft(office, "POST", "/return", {"note": "x"}),
+    f"POST {DRAFT}/publish": lambda office: _draft(office, "POST", "/publish"),
+    f"POST {DRAFT}/link": lambda office: _draft(office, "POST", "/link"),
+    f"DELETE {DRAFT}/link": lambda office: _draft(office, "DELETE", "/link"),
     f"POST {HOOKS}": _register,
     f"PATCH {HOOK}": lambda office: _hook(office, "PATCH", body={"active": False}),
     f"DELETE {HOOK}": lambda office: _hook(office, "DELETE"),
@@ -418,6 +441,7 @@ NOT_FOR_SOMEBODY = {
     "POST /billing/lemonsqueezy": "whoever has its secret signs each notice",
     "POST /setup/<token:str>": "nobody is there yet",
     "POST /invited/<token:str>": "whoever has the link is nobody yet; see tests/dashboard/test_members.py",
+    "POST /approve/<token:str>": "the same; see tests/dashboard/test_approval_links.py",
     "POST /logout": "ends what is over already; see tests/isolation/test_password_guessing.py",
     "POST /logout/everywhere": "the same",
 }
@@ -445,6 +469,8 @@ EVERYBODYS = {  # what every person may: have a dashboard of their own, and see 
     "POST /settings/totp",
     "POST /settings/totp/codes",
     "POST /settings/totp/off",
+}
+PUBLISHERS = {
     "POST /overview/settle",
     "POST /overview/retry",
     "POST /library/<media_id:str>/delete",
@@ -465,7 +491,8 @@ def test_every_route_that_may_write_is_in_a_table() -> None:
 
 
 def test_every_route_says_which_roles_may_write() -> None:
-    assert {NEEDS[name] for name in BY_PEOPLE.keys() - EVERYBODYS - OWNERS} == {("owner", "admin")}
+    assert {NEEDS[name] for name in BY_PEOPLE.keys() - EVERYBODYS - PUBLISHERS - OWNERS} == {("owner", "admin")}
+    assert {NEEDS[name] for name in PUBLISHERS} == {("owner", "admin", "member")}
     assert {NEEDS[name] for name in OWNERS} == {("owner",)}
     assert {NEEDS[name] for name in EVERYBODYS} == {()}
 

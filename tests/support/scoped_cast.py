@@ -18,6 +18,7 @@ from tests.support.app_server import AppServer, MovableClock, Person, format_ins
 from tests.support.chat_servers import add_channel
 from tests.support.generated_calls import CallGenerator, KeyedOperation, find_keyed_operations, replace_fields
 from tests.support.openapi_document import DOCUMENT
+from tests.support.post_drafts import new_draft
 from tests.support.resource_requests import PNG
 from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import list_deliveries, register_endpoint
@@ -62,7 +63,8 @@ class ScopedCast:
         body = replace_fields(operation.bodies[0], fields) if operation.bodies else None
         upload = {"file": ("a.png", PNG)} if operation.is_upload else None
         path = re.sub(r"\{\w+\}", id_, operation.path)
-        return self.callers[kind][scope].api.request(operation.method, path, json=body, files=upload)
+        headers = {"If-Match": '"x"'} if operation.resource == "drafts" else {}
+        return self.callers[kind][scope].api.request(operation.method, path, json=body, files=upload, headers=headers)
 
 
 def _batch(cast: ScopedCast, maker: Person, account: str) -> Any:
@@ -77,9 +79,10 @@ def _post(cast: ScopedCast, maker: Person, account: str) -> str:
 
 
 def _draft(cast: ScopedCast, maker: Person, account: str) -> str:
-    answer = maker.api.post("/v1/drafts", json={"targets": [{"accountId": account}], "text": "hello"})
-    assert answer.status_code == 201, answer.text
-    return str(answer.json()["id"])
+    later = format_instant(cast.server.clock.now_ms() + 3_600_000)
+    id_ = new_draft(maker.api, targets=[{"accountId": account}], text="hello", scheduledAt=later)["id"]
+    assert maker.api.post(f"/v1/drafts/{id_}/link").status_code == 200
+    return str(id_)
 
 
 def _media(cast: ScopedCast, maker: Person, account: str) -> str:

@@ -30,6 +30,7 @@ GroupAction = Callable[[Tx, Sequence[W]], Sequence[T]]
 
 MANAGER_ROLES = ("owner", "admin")  # roles that manage accounts, profiles and keys
 OWNER_ROLES = ("owner",)  # role that manages members
+PUBLISHER_ROLES = ("owner", "admin", "member")  # roles that publish; authors only draft and propose
 
 
 # --- Actions -----------------------------------------------------------------------------------------------------
@@ -185,6 +186,11 @@ def _is_sufficient(role: str, needs: tuple[str, ...]) -> bool:
 def can_manage(scope: Scope) -> bool:
     """Return whether the user may manage the organization; pages show controls accordingly."""
     return scope.role in MANAGER_ROLES
+
+
+def can_publish(scope: Scope) -> bool:
+    """Return whether the user may publish, and change what is scheduled."""
+    return scope.role in PUBLISHER_ROLES
 
 
 def can_manage_members(scope: Scope) -> bool:

@@ -134,6 +134,8 @@ def find_cause(type_: str, data: Mapping[str, Any]) -> str | None:
         return None if data.get("willRetry") else _find_failure_cause(data)
     if type_ == "token.revoked":
         return _format_account_cause(data)
+    if type_.startswith("draft."):
+        return f"{type_} {data['id']}"
     common = next((name for name in _COMMON_FIELDS if name in data), None)
     return f"{type_} {data[common]}" if common else type_
 

@@ -74,6 +74,18 @@ def store_inline(service: AppContext, incoming: files.IncomingFile, organization
     return facts or MediaFacts(kind, incoming.size, incoming.sha256)
 
 
+def store_all_inline(service: AppContext, inline: InlineFiles, organization: str) -> dict[str, MediaFacts]:
+    """Store inline files as `store_inline` does, all or none; return facts by hash."""
+    stored: dict[str, MediaFacts] = {}
+    try:
+        for data, incoming in inline.items():
+            stored[data] = store_inline(service, incoming, organization)
+    except Exception:
+        release_unreferenced(service, stored.values())
+        raise
+    return stored
+
+
 def store_upload(service: AppContext, incoming: files.IncomingFile, organization: str) -> MediaFacts:
     """Store an upload. Raises `media.type_unsupported`, `media.unreadable`, `media.pixels_max`."""
     incoming.finish()
@@ -281,7 +293,7 @@ def load_page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage
 
 
 def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
-    """Delete an asset; return `{id, deleted}`. Raises ApiError `media.in_use` for an open post.
+    """Delete an asset; return `{id, deleted}`. Raises ApiError `media.in_use` if needed.
 
     A key bound to a profile deletes only that profile's assets.
     """
@@ -289,11 +301,18 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     row = find(scope, None, media_id)
     if scope.profile not in (None, row["profile"]):
         raise rule_error("media.unknown", f"The key's profile has no media {media_id}.")
-    post = sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media_id,))
-    if post is not None:
-        raise rule_error("media.in_use", f"Post {post} needs this media.")
+    if user := _find_user(media_id):
+        raise rule_error("media.in_use", f"{user} needs this media.")
     _delete_asset(service, tx, media_id, row["sha256"])
     return {"id": media_id, "deleted": True}
+
+
+def _find_user(media: str) -> str | None:
+    """Return the open post or unpublished draft that needs a file, in words, or None."""
+    if post := sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media,)):
+        return f"Post {post}"
+    draft = sql.fetch_value(maintenance.FIND_DRAFT_WITH_MEDIA, (media,))
+    return f"Draft {draft}" if draft else None
 
 
 def delete_all(tx: Tx, who: Actor) -> None:
@@ -345,7 +364,7 @@ def _delete_unused_batch(service: AppContext, tx: Tx, before_ms: int) -> tuple[i
 
 
 def _delete_if_unused(service: AppContext, tx: Tx, media: str, sha256: str) -> bool:
-    if sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media,)) is not None:
+    if _find_user(media):
         sql.execute(maintenance.TOUCH_MEDIA, (service.now_ms, media))
         return False
     _delete_asset(service, tx, media, sha256)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -87,6 +87,7 @@ class BatchPlan(NamedTuple):
     jobs: Sequence[JobSpec]
     results: list[Result]
     content: str | None  # hash of the content, of a batch with an external id
+    record: RecordBatch | None = None
 
     @property
     def at_ms(self) -> int | None:
@@ -108,6 +109,10 @@ class BatchPlan(NamedTuple):
     def assets(self) -> dict[str, MediaRow]:
         """Stored media of the targets, by id."""
         return {asset: row for target in self.targets for asset, row in target.resolved.assets.items()}
+
+
+RecordBatch = Callable[[Tx, BatchPlan], None]
+"""Writes what belongs to a batch in its transaction, such as the draft it was made of; raises ApiError to refuse it."""
 
 
 # --- Before the transaction ------------------------------------------------------------------------------------------
@@ -231,21 +236,14 @@ async def store_inline(
 ) -> dict[str, MediaFacts]:
     """Store inline media durably before any row names them, equal files once."""
     inline = {ref["bytesBase64"] for resolved in resolved_targets for ref in resolved.refs if "bytesBase64" in ref}
-    if not inline:
-        return {}
+    return await store_files(service, organization, {data: files[data] for data in inline}) if inline else {}
 
-    def store() -> dict[str, MediaFacts]:
-        stored: dict[str, MediaFacts] = {}
-        try:
-            for data in inline:
-                stored[data] = library.store_inline(service, files[data], organization)
-        except Exception:
-            library.release_unreferenced(service, stored.values())
-            raise
-        return stored
 
+async def store_files(service: AppContext, organization: str, files: library.InlineFiles) -> dict[str, MediaFacts]:
+    """Store inline files in a thread of the organization's share; return their facts by hash."""
     threads = service.executors.immediate.of(ShareKey(owner=organization))
-    return await asyncio.get_running_loop().run_in_executor(threads, store)
+    store = library.store_all_inline
+    return await asyncio.get_running_loop().run_in_executor(threads, store, service, files, organization)
 
 
 def _merge_warnings(
@@ -473,6 +471,9 @@ def _insert_batches(tx: Tx, entries: Sequence[_BatchWrite]) -> Sequence[Acceptan
         if len(plans) > 1:
             raise
         return [error]
+    for plan in plans:
+        if plan.record:
+            plan.record(tx, plan)
     _take_quota(service, tx, groups)
     now = service.now_ms  # timestamp of the batches and all their rows
     bodies = [_build_body(plan, now) for plan in plans]

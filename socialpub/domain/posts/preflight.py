@@ -361,11 +361,20 @@ def find_known_breaches(
 
     `inline`: facts of inline media by their text. Media by URL is not checked.
     """
+    found = _evaluate_stored(service, target, inline)
+    return (*(finding.warning() for finding in found.errors), *found.warnings)
+
+
+def list_stored_errors(service: AppContext, target: ResolvedTarget, inline: Mapping[str, MediaFacts]) -> list[ApiError]:
+    """List the errors of deep rules that stored media break; see `find_known_breaches`."""
+    return _list_errors(service, target, _evaluate_stored(service, target, inline)) if target.refs else []
+
+
+def _evaluate_stored(service: AppContext, target: ResolvedTarget, inline: Mapping[str, MediaFacts]) -> RuleFindings:
     items = tuple(
         _add_facts(item, ref, target, inline) for item, ref in zip(target.draft.items, target.refs, strict=True)
     )
-    found = _evaluate_rules(service, target, replace(target.draft, items=items), "deep", build_rule_context(service))
-    return (*(finding.warning() for finding in found.errors), *found.warnings)
+    return _evaluate_rules(service, target, replace(target.draft, items=items), "deep", build_rule_context(service))
 
 
 def _add_facts(
@@ -532,7 +541,7 @@ def _build_result(
     request_warnings: Sequence[PublishWarning],
     deep: TargetFindings,
 ) -> ValidationResult:
-    errors = [_build_error(service, target, error) for error in (*cheap.errors, *deep.errors)]
+    errors = [build_target_error(service, target, error) for error in (*cheap.errors, *deep.errors)]
     return {
         "targetIndex": target.position,
         "accountId": target.account["id"],
@@ -556,6 +565,7 @@ def _add_piece(first: ValidationResult, piece: ValidationResult, number: int) ->
         first["warnings"].append({**note, "message": f"Piece {number} of the thread: {note['message']}"})
 
 
-def _build_error(service: AppContext, target: ResolvedTarget, error: ApiError) -> ErrorBody:
+def build_target_error(service: AppContext, target: ResolvedTarget, error: ApiError) -> ErrorBody:
+    """Build the body of an error of one target."""
     error.platform = error.platform or target.platform
     return build_error_body(error, service.base_url)

@@ -82,6 +82,14 @@ def _check_schema(request: PublishRequest, inline: library.InlineFiles) -> None:
         raise validation.build_schema_error(
             validation.list_publish_issues(request.model_dump(by_alias=True, exclude_unset=True))
         )
+    check_all_sources(request, inline)
+
+
+def check_all_sources(request: PublishRequest, inline: library.InlineFiles) -> None:
+    """Check that each media item has one good source.
+
+    Raises ApiError `media.source`, `media.base64_invalid`.
+    """
     for path, entries in _list_media(request):
         check_sources(path, entries, inline)
 
@@ -101,7 +109,7 @@ def _list_media(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
     """List the media lists of the request with their paths."""
     lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
     lists += _list_piece_media("thread", request.thread)
-    for index, target in enumerate(request.targets):
+    for index, target in enumerate(request.targets or ()):  # a draft may have none
         if target.media:
             lists.append((f"targets.{index}.media", target.media))
         lists += _list_piece_media(f"targets.{index}.thread", target.thread)

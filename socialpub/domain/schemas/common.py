@@ -8,13 +8,23 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
+from socialpub.base.runtime import format_iso
 from socialpub.platforms.kit.options import LINE_FEEDS
 
 T = TypeVar("T")
@@ -106,7 +116,8 @@ def _check_finite(value: Any) -> Any:
 
 NO_NUL = AfterValidator(_check_no_nul)
 _DATE_TIME = WithJsonSchema({"type": "string", "format": "date-time"})
-Instant = Annotated[int, BeforeValidator(parse_instant), _DATE_TIME]
+_AS_SENT = PlainSerializer(format_iso, when_used="json")  # so that a request can be stored and parsed again
+Instant = Annotated[int, BeforeValidator(parse_instant), _AS_SENT, _DATE_TIME]
 InstantRoundedUp = Annotated[int, BeforeValidator(parse_instant_rounded_up), _DATE_TIME]
 # No `format: uuid`: ids in responses are opaque strings, and generated clients need one type for both.
 Uuid = Annotated[str, StringConstraints(pattern=UUID_PATTERN, to_lower=True)]

@@ -14,6 +14,17 @@ ContentField = Literal["text", "media", "options"]
 Tier = Literal["free", "pro", "business", "enterprise", "self_host"]
 
 
+class DraftAuthor(TypedDict):
+    """Author of a draft, of a change or of a decision."""
+
+    type: Literal["user", "key", "link"]
+    """`link`: the person who has the approval link."""
+    id: str | None
+    """The id of the user or API key; null for a link."""
+    name: str | None
+    """The user's e-mail address or the key's name, if it still exists."""
+
+
 class EventBody(TypedDict):
     """Event, as delivered. The same event is always the same bytes."""
 
@@ -105,6 +116,39 @@ class PostEdited(PostEvent):
     changed: list[ContentField]
     """What was changed."""
     editedAt: DateTime
+
+
+# --- Drafts --------------------------------------------------------------------------------------------------------
+
+
+class DraftEvent(TypedDict):
+    """Common data of draft events."""
+
+    id: str
+    """The draft's id."""
+    profileId: str | None
+    title: str | None
+    by: DraftAuthor
+    """The author of the decision."""
+
+
+class DraftProposed(DraftEvent):
+    """Draft proposed for approval."""
+
+    proposedAt: DateTime
+
+
+class DraftApproved(DraftEvent):
+    """Draft approved; a change of its content ends the approval."""
+
+    approvedAt: DateTime
+
+
+class DraftReturned(DraftEvent):
+    """Draft returned to its author."""
+
+    returnedAt: DateTime
+    note: str | None
 
 
 # --- Accounts and versions -----------------------------------------------------------------------------------------
@@ -251,6 +295,9 @@ EVENT_DATA: dict[str, Any] = {
     "post.canceled": PostCanceled,
     "post.rescheduled": PostRescheduled,
     "post.edited": PostEdited,
+    "draft.proposed": DraftProposed,
+    "draft.approved": DraftApproved,
+    "draft.returned": DraftReturned,
     "token.expiring": TokenExpiring,
     "token.revoked": TokenRevoked,
     "version.deprecated": VersionDeprecated,

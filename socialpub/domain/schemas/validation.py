@@ -13,6 +13,7 @@ from socialpub.base.config import EMAIL_PATTERN
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.schemas import bounded_json, field_suggestions
 from socialpub.domain.schemas.common import EXTERNAL_ID_PATTERN, MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
+from socialpub.domain.schemas.drafts import DraftChange, DraftContent
 from socialpub.domain.schemas.notifications import (
     BOT_TOKEN_PATTERN,
     CHANNEL_ID_PATTERN,
@@ -45,13 +46,23 @@ def parse_value(model: type[M], value: Any) -> M:
 
     Raises ApiError `validation_failed` with all issues, or rule `targets.max`.
     """
-    is_publishing = issubclass(model, PublishRequest) and isinstance(value, dict)
-    if is_publishing and isinstance(targets := value.get("targets"), list) and len(targets) > TARGETS_MAX:
+    request = find_publish_request(model, value)
+    if request and isinstance(targets := request.get("targets"), list) and len(targets) > TARGETS_MAX:
         raise rule_error("targets.max")  # before each target is validated
+    is_complete = isinstance(value, dict) and issubclass(model, PublishRequest) and not issubclass(model, DraftContent)
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise convert_error(model, error, more=lambda: list_publish_issues(value) if is_publishing else []) from error
+        raise convert_error(model, error, more=lambda: list_publish_issues(value) if is_complete else []) from error
+
+
+def find_publish_request(model: type[BaseModel], value: Any) -> dict[str, Any] | None:
+    """Return the publish request or draft content that a body of this model has."""
+    if issubclass(model, DraftChange) and isinstance(value, dict):
+        value = value.get("content")
+    elif not issubclass(model, PublishRequest):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def list_publish_issues(request: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -25,6 +25,9 @@ TYPE_NUMBERS = {
     "webhook.disabled": 19,
     "key.expiring": 20,
     "post.edited": 21,
+    "draft.proposed": 22,
+    "draft.approved": 23,
+    "draft.returned": 24,
 }
 """The number of each type in the rows; a new type gets the next one."""
 TYPE_NAMES = {number: type_ for type_, number in TYPE_NUMBERS.items()}

@@ -30,6 +30,7 @@ FIND_DUE_ACCOUNTS = f"SELECT {select_column('post', 'account')} FROM post WHERE 
 FIND_POST_WITH_MEDIA = (
     f"SELECT id FROM post WHERE {IS_OPEN} AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1"
 )
+FIND_DRAFT_WITH_MEDIA = "SELECT draft FROM draft_media WHERE media = ? LIMIT 1"
 FIND_WAITING = f"""
     SELECT id, platform, saved FROM post
     WHERE account = {_ACCOUNT_NUMBER} AND {IS_OPEN} AND status IN ('queued', 'validated') AND updated_at <= ?

@@ -40,6 +40,7 @@ COLUMN_WORDS = {  # columns with a fixed set of values
     "MediaKind": ("image", "video"),
     "DeliveryStatus": ("pending", "succeeded", "failed"),
     "PostStatus": ("queued", "validated", "publishing", "published", "failed", "rejected", "canceled"),
+    "DraftStatus": ("draft", "proposed", "approved", "published"),
 }
 
 
@@ -108,7 +109,7 @@ class User(BaseModel):
     id = TextField(primary_key=True)
     organization = reference_to(Organization, "organization", index=True)
     email = TextField(unique=True)
-    role = TextField()  # owner, admin, member
+    role = TextField()  # owner, admin, member, author
     password = TextField(null=True)  # argon2id
     totp = TextField(null=True)  # encrypted TOTP secret; null: no second factor
     totp_step = BigIntegerField(default=0)  # of the last accepted code
@@ -417,6 +418,51 @@ Post.add_index(
         SQL("scheduled_at IS NOT NULL")
     )
 )
+
+
+class PostDraft(BaseModel):
+    """A publish request that is being written, proposed and approved; `content` is its JSON.
+
+    `approved_digest` covers what would be sent. `link_digest` is the SHA-256 of the token of its approval link.
+    """
+
+    row: ClassVar[type[rows.PostDraftRow]]
+    id = TextField(primary_key=True)
+    organization = reference_to(Organization, "organization")
+    profile = reference_to(Profile, "profile", null=True)
+    title = TextField(null=True)
+    content = TextField()
+    status = TextField(default="draft", choices=COLUMN_WORDS["DraftStatus"])
+    note = TextField(null=True)  # of the person who returned it
+    problems = TextField(default="[]")  # JSON: found by preflight when the content was last checked
+    approved_digest = TextField(null=True)
+    link_digest = TextField(null=True)
+    link_ends_at = BigIntegerField(null=True)
+    batch = TextField(null=True)  # once published; no foreign key: the batch may be deleted by retention
+    created_by = TextField()  # user:ID, key:ID or link
+    updated_by = TextField()
+    created_at = BigIntegerField()
+    updated_at = BigIntegerField()
+
+    class Meta:
+        table_name = "draft"
+        indexes = ((("organization", "created_at", "id"), False),)
+
+
+PostDraft.add_index(
+    PostDraft.index(PostDraft.link_digest, unique=True, name="draft_link").where(SQL("link_digest IS NOT NULL"))
+)
+
+
+class PostDraftMedia(BaseModel):
+    """A stored file that an unpublished draft names, which is therefore not deleted."""
+
+    draft = reference_to(PostDraft, "draft")
+    media = reference_to(Media, "media", index=True)
+
+    class Meta:
+        table_name = "draft_media"
+        indexes = ((("draft", "media"), True),)
 
 
 class Attempt(BaseModel):
@@ -834,6 +880,8 @@ TABLES = (
     Batch,
     ExternalId,
     Post,
+    PostDraft,
+    PostDraftMedia,
     Attempt,
     Intent,
     Event,

@@ -241,11 +241,16 @@ async def publish(call: RequestContext) -> HandlerResponse:
     return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
 
 
-async def publish_keyed(call: RequestContext, read_request: ReadRequest, wait: float) -> idempotency.StoredResponse:
-    """Publish once for the call's key. Return the response after at most `wait` seconds."""
+async def publish_keyed(
+    call: RequestContext, read_request: ReadRequest, wait: float, record: accept.RecordBatch | None = None
+) -> idempotency.StoredResponse:
+    """Publish once for the call's key. Return the response after at most `wait` seconds.
+
+    `record`: writes what belongs to the batch.
+    """
     assert call.key is not None, "checked by the caller"
     return await idempotency.run_once_unchecked(
-        call.service, call.key, lambda: _publish(call, read_request, wait, None)
+        call.service, call.key, lambda: publish_batch(call, read_request, wait, None, record)
     )
 
 
@@ -257,11 +262,11 @@ async def _publish_unkeyed(call: RequestContext, read_request: ReadRequest, wait
     service, request = call.service, call.request
     pending = lost_responses.identify(service, call.scope, (request.method, request.path), call.fingerprint)
     if pending is None:
-        return await _publish(call, read_request, wait, None)
+        return await publish_batch(call, read_request, wait, None)
     call.on_disconnect = functools.partial(lost_responses.mark_lost, service, pending)
     earlier = None
     try:
-        answer = await _publish(call, read_request, wait, pending)
+        answer = await publish_batch(call, read_request, wait, pending)
     except lost_responses.JoinEarlierRequestError as error:
         earlier = error.earlier
     except ApiError:  # an earlier identical request may have been accepted
@@ -299,10 +304,14 @@ def _record_delivery(call: RequestContext, pending: lost_responses.PendingRespon
         lost_responses.mark_delivered(call.service, pending)
 
 
-async def _publish(
-    call: RequestContext, read_request: ReadRequest, wait: float, pending: lost_responses.PendingResponse | None
+async def publish_batch(
+    call: RequestContext,
+    read_request: ReadRequest,
+    wait: float,
+    pending: lost_responses.PendingResponse | None,
+    record: accept.RecordBatch | None = None,
 ) -> idempotency.StoredResponse:
-    """Accept a batch and return it.
+    """Accept a batch and return it. `record` writes what belongs to it, in its transaction.
 
     Once it is accepted, later errors do not change the response.
     """
@@ -310,6 +319,7 @@ async def _publish(
     with await call.enter_checking():
         request = await read_request()
         order = await accept.prepare(call.actor, request, pending, call.inline_files)
+        order = order._replace(record=record)
     if order.at_ms is not None:
         return batches.build_response(await accept.commit(order))
     with batches.BatchCompletion(service, order.batch, call.key, len(order.targets)) as ending:

@@ -7,17 +7,17 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, rule_error
-from socialpub.domain.access import idempotency
+from socialpub.domain.access import actions, idempotency
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
-from socialpub.domain.posts import post_log, preflight
+from socialpub.domain.posts import drafts, post_log, preflight
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.media import MediaFields, MediaQuery
 from socialpub.domain.schemas.posts import PublishRequest, TextCount, ValidateRequest
@@ -347,6 +347,11 @@ async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
 
 
 async def _send(call: RequestContext, given: Form) -> HandlerResponse:
+    """Publish the form. Raises ApiError `unauthorized` for a role that only drafts."""
+    call.scope = replace(call.scope, needs=actions.PUBLISHER_ROLES)
+    actions.authorize(call.scope)
+    if not drafts.can_publish_directly(call.service, call.scope):
+        return await _page(call, given, _refusal_findings(rule_error("draft.approval"), given))
     fingerprint = idempotency.start_fingerprint("")
     fingerprint.update(
         json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode()

@@ -18,7 +18,7 @@ MEMBERS_PATH = "/settings/members"
 ROLES = {
     "owner": "Owner: full access, including members",
     "admin": "Admin: also manages accounts, keys, profiles and webhooks",
-    "member": "Member: views and writes posts",
+    "member": "Member: views, writes and publishes posts",
 }
 
 

@@ -332,7 +332,7 @@ async def _redirect_done(
     try:
         await doing
     except ApiError as error:
-        if error.code in ("unauthenticated", "not_found"):
+        if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
         return redirect_with_flash(call, back, f"{error.message} {error.remediation or ''}".strip(), good=False)
     return redirect_with_flash(call, back, words)

@@ -198,12 +198,19 @@ def _requests(document: Json, method: str, path: str, entry: Json) -> list[Json]
     content = entry.get("requestBody", {}).get("content", {})
     if "multipart/form-data" in content:
         return [{"title": "", "curl": build_curl(method, address, entry["security"], form=UPLOAD)}]
+    headers = _required_headers(document, entry)
     examples = content.get("application/json", {}).get("examples", {})
     bodies: list[tuple[str, Any]] = [(name, example["value"]) for name, example in examples.items()]
     return [
-        {"title": title, "curl": build_curl(method, address, entry["security"], body)}
+        {"title": title, "curl": build_curl(method, address, entry["security"], body, headers=headers)}
         for title, body in bodies or [("", None)]
     ]
+
+
+def _required_headers(document: Json, entry: Json) -> list[str]:
+    """Return the headers without which an operation is refused, with their examples."""
+    found = [_resolve_ref(document, parameter) for parameter in entry.get("parameters", [])]
+    return [f"{each['name']}: {each['example']}" for each in found if each["in"] == "header" and each.get("required")]
 
 
 def _example_id(document: Json, path: str) -> str:
@@ -217,16 +224,25 @@ def _example_id(document: Json, path: str) -> str:
     return "ID"
 
 
-def build_curl(method: str, address: str, security: list[Json], body: Any = None, form: Sequence[str] = ()) -> str:
+def build_curl(
+    method: str,
+    address: str,
+    security: list[Json],
+    body: Any = None,
+    form: Sequence[str] = (),
+    headers: Sequence[str] = (),
+) -> str:
     """Return a command that makes the call.
 
-    Secrets, and the platform of a path, are environment variables. `form`: the parts of a multipart body.
+    Secrets, and the platform of a path, are environment variables. `form`: the parts of a multipart body. `headers`:
+    further ones.
     """
     address = f'"{address.replace("{platform}", "$PLATFORM")}"' if "{platform}" in address else shlex.quote(address)
     lines = [f"curl -sS {'' if method in ('GET', 'POST') else f'-X {method} '}{address}"]
     lines += _credentials(method, security)
     if method != "GET":
         lines.append('-H "Idempotency-Key: $(date +%s)-$RANDOM"')
+    lines += [f"-H {shlex.quote(header)}" for header in headers]
     if form:
         lines += [f"-F {shlex.quote(part)}" for part in form]
     elif body is not None:

@@ -20,6 +20,7 @@ from socialpub.domain.access import idempotency
 from socialpub.domain.media import inline_files
 from socialpub.domain.media.files import IncomingFile
 from socialpub.domain.schemas import bounded_json, validation
+from socialpub.domain.schemas.drafts import DraftChange
 from socialpub.domain.schemas.posts import BatchEditRequest, PostEditRequest, PublishRequest
 
 M = TypeVar("M", bound=BaseModel)
@@ -119,7 +120,8 @@ class JsonBody:
         """
         parsed: M
         value, parsed = await self._run(len(body), _parse, model, body)
-        if issubclass(model, _FILE_CARRIERS) and (carriers := inline_files.find_items(value)):
+        holder = value.get("content", {}) if issubclass(model, DraftChange) else value
+        if issubclass(model, _FILE_CARRIERS) and (carriers := inline_files.find_items(holder)):
             size = inline_files.max_size(carriers)
             self._budgets.disk.take(self._owner, size)
             self._disk = size
@@ -147,7 +149,7 @@ class JsonBody:
         return run(*arguments) if size <= INLINE_PARSE_MAX else await run_in_thread(self._pool, run, *arguments)
 
 
-_FILE_CARRIERS = (PublishRequest, PostEditRequest, BatchEditRequest)  # their media may be inline
+_FILE_CARRIERS = (PublishRequest, PostEditRequest, BatchEditRequest, DraftChange)  # their media may be inline
 
 
 def _parse(model: type[M], body: bytes) -> tuple[Any, M]:

@@ -14,6 +14,8 @@ from socialpub.web.openapi.examples import (
     BATCH_ID,
     CID,
     DISPLAY_NAME,
+    DRAFT_AUTHOR,
+    DRAFT_ID,
     NOW,
     OAUTH_PLATFORM,
     ORGANIZATION_ID,
@@ -89,6 +91,7 @@ _ERROR: ErrorBody = {
     "remediation": "Try again later.",
     "docUrl": f"{BASE}/docs/errors/platform_unavailable",
 }
+_DRAFT_EVENT: Json = {"id": DRAFT_ID, "profileId": None, "title": "Opening hours", "by": DRAFT_AUTHOR}
 _TOKEN_EVENT: Json = {
     "accountId": ACCOUNT_ID,
     "platform": PLATFORM,
@@ -109,6 +112,9 @@ EXAMPLES: dict[str, Json] = {
     "post.canceled": _POST_EVENT | {"canceledAt": NOW},
     "post.rescheduled": _POST_EVENT | {"previousScheduledAt": "2026-11-30T08:30:00.000Z"},
     "post.edited": _POST_EVENT | {"changed": ["text"], "editedAt": NOW},
+    "draft.proposed": _DRAFT_EVENT | {"proposedAt": NOW},
+    "draft.approved": _DRAFT_EVENT | {"approvedAt": NOW},
+    "draft.returned": _DRAFT_EVENT | {"returnedAt": NOW, "note": "Please name the holidays too."},
     "token.expiring": _TOKEN_EVENT | {"expiresAt": "2026-11-27T12:00:00.000Z", "daysUntilExpiry": 7},
     "token.revoked": _TOKEN_EVENT | {"revokedAt": NOW, "reason": "The refresh token was refused."},
     "version.deprecated": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from socialpub.domain.schemas.errors import ErrorBody
+from socialpub.domain.schemas.events import DraftAuthor
 
 PLATFORM = "bluesky"
 OTHER_PLATFORM = "twitter"
@@ -16,6 +17,12 @@ ORGANIZATION_ID = "01997b2e-4afe-7c31-8d92-5e6b0f3a1c47"
 PROFILE_ID = "01997b2e-4b02-7d15-b3c4-7f1e2a6d9083"
 BATCH_ID = "01999c41-7e30-7c68-a1f5-3b8d07e4c952"
 POST_ID = "01999c41-7e31-7020-8f6b-95d2c1a7e340"
+DRAFT_ID = "01999c41-8a11-7d33-b0c2-6f2e94a1d875"
+DRAFT_AUTHOR: DraftAuthor = {
+    "type": "user",
+    "id": "01997b2e-4c10-7e94-a2b7-1d5c8f60e349",
+    "name": "kim@example.org",
+}
 MEDIA_ID = "med_0Bk3xQ9ZrT7uVw2YhN4mLp"
 
 AT_URI = "at://did:plc:ewvi7nxzyoun6zhxrhs64oiz/app.bsky.feed.post/3lxtq4kz5m22p"

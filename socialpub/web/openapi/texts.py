@@ -42,6 +42,7 @@ unknown types, or request only the types that it knows.
 DELIVERIES_TAG = "Webhook deliveries"
 TAG_DESCRIPTIONS: dict[str, str] = {
     "Posts": "Publish, schedule, read, reschedule, cancel and retry posts.",
+    "Drafts": "Publish requests that are written, proposed and approved before they are published.",
     "Accounts": "The connected accounts that posts are published to.",
     "Media": "Images and videos of posts: uploaded once, used by id.",
     "Profiles": "Groups of accounts within an organization.",

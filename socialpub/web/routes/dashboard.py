@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from socialpub.domain.access.actions import MANAGER_ROLES, OWNER_ROLES
+from socialpub.domain.access.actions import MANAGER_ROLES, OWNER_ROLES, PUBLISHER_ROLES
 from socialpub.web.api.accounts import check_platform
 from socialpub.web.dashboard import (
     accounts,
+    approvals,
     apps,
     audit_log,
     calendar,
@@ -30,8 +31,8 @@ from socialpub.web.http.handler import GET, POST, Route
 ROUTES: tuple[Route, ...] = (
     Route(GET, "/", overview.show_overview, guard="page"),
     Route(GET, "/overview/now", overview.show_now, guard="page", cancellable=True),
-    Route(POST, "/overview/settle", overview.settle, guard="page"),
-    Route(POST, "/overview/retry", overview.retry, guard="page"),
+    Route(POST, "/overview/settle", overview.settle, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/overview/retry", overview.retry, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/overview/cancel", overview.confirm_cancel, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/overview/cancel", overview.cancel, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/overview/resume", overview.resume, guard="page", roles=MANAGER_ROLES),
@@ -45,6 +46,8 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/setup/<token:str>", sign_in.setup),
     Route(GET, "/invited/<token:str>", sign_in.show_invitation),
     Route(POST, "/invited/<token:str>", sign_in.accept_invitation),
+    Route(GET, "/approve/<token:str>", approvals.show_link),
+    Route(POST, "/approve/<token:str>", approvals.decide),
     Route(GET, "/connect/<platform:str>", connect.show_form, guard="page", precheck=check_platform,
           roles=MANAGER_ROLES),
     Route(POST, "/connect/<platform:str>", connect.submit_credentials, guard="page", precheck=check_platform,
@@ -61,12 +64,12 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/accounts/<account_id:str>/disconnect", accounts.disconnect, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/posts", posts.list_posts, guard="page"),
     Route(GET, "/posts/<post_id:str>", posts.read, guard="page"),
-    Route(GET, "/posts/<post_id:str>/cancel", posts.confirm_cancel, guard="page"),
-    Route(POST, "/posts/<post_id:str>/cancel", posts.cancel, guard="page"),
-    Route(GET, "/posts/<post_id:str>/settle", posts.confirm_settle, guard="page"),
-    Route(POST, "/posts/<post_id:str>/settle", posts.settle, guard="page"),
-    Route(POST, "/posts/<post_id:str>/move", posts.reschedule, guard="page"),
-    Route(POST, "/posts/<post_id:str>/retry", posts.retry, guard="page"),
+    Route(GET, "/posts/<post_id:str>/cancel", posts.confirm_cancel, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/posts/<post_id:str>/cancel", posts.cancel, guard="page", roles=PUBLISHER_ROLES),
+    Route(GET, "/posts/<post_id:str>/settle", posts.confirm_settle, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/posts/<post_id:str>/settle", posts.settle, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/posts/<post_id:str>/move", posts.reschedule, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/posts/<post_id:str>/retry", posts.retry, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/compose", compose.show_form, guard="page"),
     Route(POST, "/compose", compose.submit, guard="page", body_bytes=compose.BODY_MAX, form_fields=compose.FIELDS_MAX),
     Route(POST, "/compose/media", compose.upload, guard="page", receive=compose.receive),
@@ -83,8 +86,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/deliveries/<delivery_id:str>", webhooks.read_delivery, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/media", media.list_media, guard="page"),
-    Route(GET, "/library/<media_id:str>/delete", media.confirm_delete, guard="page"),
-    Route(POST, "/library/<media_id:str>/delete", media.delete, guard="page"),
+    Route(GET, "/library/<media_id:str>/delete", media.confirm_delete, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/library/<media_id:str>/delete", media.delete, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/calendar", calendar.show_this_month, guard="page"),
     Route(GET, "/calendar/month/<month:str>", calendar.show_month, guard="page"),
     Route(GET, "/calendar/week", calendar.show_this_week, guard="page"),

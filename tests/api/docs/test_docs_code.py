@@ -33,6 +33,7 @@ from tests.support.app_server import ApiClient
 from tests.support.openapi_judge import lose_post, reject_post, sign_in
 from tests.support.parsed_pages import BROWSER, crawl_pages
 from tests.support.ports import free_port
+from tests.support.post_drafts import new_draft, tag_of
 from tests.support.request_cast import RequestCast, make_picture
 from tests.support.soak.soak_world import wait_for
 from tests.support.webhook_endpoints import register_endpoint
@@ -218,6 +219,7 @@ class Examples:
     def __init__(self, world: RequestCast, sink: WebhookReceiver, session: dict[str, str]) -> None:
         self.world, self.sink, self.api = world, sink, world.alice.api
         self.browser = world.server.api(**session)
+        self.draft = ""  # the latest that was made
 
     def real(self, operation: str, line: str) -> str:
         """A command line with the address of the test's server, ids that exist, and times that are to come."""
@@ -232,7 +234,7 @@ class Examples:
         for example, make in self._made(operation).items():
             if example in line:
                 line = line.replace(example, make())
-        return line
+        return re.sub(r"If-Match: \"\w+\"", lambda _: f"If-Match: {tag_of(self.api, self.draft)}", line)
 
     def _made(self, operation: str) -> dict[str, Callable[[], str]]:
         """What makes the resource behind each id of an example."""
@@ -253,6 +255,7 @@ class Examples:
             examples.OTHER_ACCOUNT_ID: lambda: str(server.connect_bluesky(world.alice, "second")["id"]),
             examples.PROFILE_ID: self._profile if operation == "deleteProfile" else lambda: world.alice.profile,
             examples.MEDIA_ID: self._media,
+            examples.DRAFT_ID: lambda: self._draft(linked=operation == "revokeApprovalLink"),
             KEY["id"]: lambda: self._id(self.browser, "/v1/api-keys", {"name": "Soon revoked"}),
             ENDPOINT["id"]: lambda: str(register_endpoint(world.alice, self.sink.url)["id"]),
             DELIVERY_ROW["id"]: self._delivery,
@@ -265,6 +268,12 @@ class Examples:
         answer = api.post(path, json=body)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
+
+    def _draft(self, *, linked: bool) -> str:
+        self.draft = str(new_draft(self.api, targets=[{"accountId": self.world.alice.bluesky}], text="Hours")["id"])
+        if linked:
+            assert self.api.post(f"/v1/drafts/{self.draft}/link").status_code == 200
+        return self.draft
 
     def _profile(self) -> str:
         return self._id(self.browser, "/v1/profiles", {"name": "Empty"})

@@ -18,6 +18,7 @@ from socialpub.platforms.contract import Tokens
 from socialpub.store.schema.models import Organization, WebhookDelivery
 from tests.support.app_server import AppServer, format_instant, sleep_briefly
 from tests.support.lemon_squeezy import SETTINGS, deliver_notice
+from tests.support.post_drafts import new_draft, seen
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import ENDPOINTS, register_endpoint, wait_for_deliveries
 from tests.support.webhook_receiver import WebhookReceiver, running_receiver
@@ -63,6 +64,15 @@ def _move(world: RequestCast) -> None:
 
 def _edit(world: RequestCast) -> None:
     assert world.alice.api.patch(f"/v1/posts/{world.scheduled()}", json={"text": "other"}).status_code == 200
+
+
+def _draft(way: str) -> Callable[[RequestCast], None]:
+    def cause(world: RequestCast) -> None:
+        api = world.alice.api
+        draft = new_draft(api, title="Hours", **world.body())["id"]
+        assert api.post(f"/v1/drafts/{draft}/{way}", headers=seen(api, draft)).status_code == 200
+
+    return cause
 
 
 def _connect(world: RequestCast) -> None:
@@ -134,6 +144,9 @@ CAUSES: Mapping[str, Callable[[RequestCast], None]] = {
     "post.canceled": _cancel,
     "post.rescheduled": _move,
     "post.edited": _edit,
+    "draft.proposed": _draft("propose"),
+    "draft.approved": _draft("approve"),
+    "draft.returned": _draft("return"),
     "token.expiring": _expire,
     "token.revoked": _revoke,
     "version.deprecated": _deprecate,

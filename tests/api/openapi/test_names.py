@@ -182,6 +182,7 @@ ANSWERED = properties(
 ASKED = parameters()
 
 DIFFER = {
+    "content": "what is sent is closed; what is answered may get more fields, as every answer",
     "firstComment": "the comment to post is sent; a post has the comment as posted, a platform whether it takes one",
     "media": "what to publish is sent; a platform has its limits",
     "thread": "the pieces to publish are sent; a result has what became of them",

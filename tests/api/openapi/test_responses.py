@@ -24,6 +24,7 @@ from tests.support.openapi_document import (
     schema_name,
 )
 from tests.support.openapi_judge import Json, ResponseJudge, lose_post, reject_post, sign_in
+from tests.support.post_drafts import seen
 
 
 @pytest.fixture
@@ -90,6 +91,7 @@ def test_what_succeeds_is_what_the_document_says(
     judge(api.get("/v1/slots"), status=200)
     webhooks(api, judge, lambda: api.publish(scheduled(alice, tomorrow())))
     notifications(api, judge)
+    drafts(api, judge, scheduled(alice, tomorrow()), now)
     by_key = [route for route in API_ROUTES if route.guard != "session"]
     assert {
         (schema_name(route), status) for route in by_key for status in response_of(route).answers
@@ -125,6 +127,25 @@ def notifications(api: ApiClient, judge: ResponseJudge) -> None:
         judge(api.get(path), status=200)
     judge(api.post(f"{here}/test", json={}), status=200)
     judge(api.patch(here, json={"active": False}), status=200)
+    judge(api.delete(here), status=200)
+
+
+def drafts(api: ApiClient, judge: ResponseJudge, later: Json, now: Json) -> None:
+    """Every request about drafts."""
+    first = judge(api.post("/v1/drafts", json={"title": "Hours"}), status=201)
+    second = judge(api.post("/v1/drafts", json=now | {"text": "From a draft."}), status=201)
+    assert first["problems"]
+    here = f"/v1/drafts/{first['id']}"
+    for path in ("/v1/drafts", here):
+        judge(api.get(path), status=200)
+    judge(api.patch(here, json={"content": later}, headers=seen(api, first["id"])), status=200)
+    judge(api.post(f"{here}/propose"), status=200)
+    judge(api.post(f"{here}/approve", headers=seen(api, first["id"])), status=200)
+    judge(api.post(f"{here}/return", json={"note": "Shorter."}), status=200)
+    judge(api.post(f"{here}/link"), status=200)
+    judge(api.delete(f"{here}/link"), status=200)
+    judge(api.post(f"{here}/publish"), status=202)
+    judge(api.post(f"/v1/drafts/{second['id']}/publish"), status=200)
     judge(api.delete(here), status=200)
 
 

@@ -43,6 +43,7 @@ from tests.support.app_server import AppServer, Person
 from tests.support.connect_flow import sign_in
 from tests.support.media_files import picture
 from tests.support.media_uploads import stored_files, stored_media, wait_until
+from tests.support.post_drafts import new_draft
 from tests.support.request_cast import RequestCast
 from tests.support.webhook_endpoints import register_endpoint
 from tests.support.webhook_receiver import WebhookReceiver
@@ -108,12 +109,14 @@ def test_what_a_deletion_ends_is_counted_before(
     server: AppServer, alice: Person, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
     scheduled(server, alice)
+    new_draft(alice.api)
     planned = server.service.read(
         lambda: organization_deletion.plan_deletion(server.service, alice.organization)
     ).result()
     assert planned["ends"] == {
         "accounts": 1,
         "posts": 1,
+        "drafts": 1,
         "keys": 2,
         "webhooks": 1,
         "channels": 1,
@@ -127,7 +130,7 @@ def test_what_a_deletion_ends_is_counted_before(
         "subscriptions": 0,
     }
     lines = organization_deletion.format_lines(planned["ends"])
-    assert len(lines) == 10
+    assert len(lines) == 11
     assert lines[0] == "1 connected account: its tokens are deleted."
     assert delete(server, alice)["ends"] == planned["ends"]
     with pytest.raises(ApiError) as caught:

@@ -14,7 +14,7 @@ from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
 
 _LINK = re.compile(r"https?://[^\s<>\"|`\\]{1,500}", re.ASCII)
-HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE, WEBHOOKS_PAGE = "/", "/accounts", "/posts", "/webhooks"
+HOME_PAGE, ACCOUNTS_PAGE, POSTS_PAGE, DRAFTS_PAGE, WEBHOOKS_PAGE = "/", "/accounts", "/posts", "/drafts", "/webhooks"
 KEYS_PAGE = "/settings/keys"
 NAME_MAX = 80
 REASON_MAX = 400
@@ -96,6 +96,16 @@ TEMPLATES: dict[str, MessageTemplate] = {
     ),
     "post.edited": MessageTemplate(
         "A scheduled post was changed", f"The content of a post to {_ACCOUNT_NAME} was changed before its time."
+    ),
+    "draft.proposed": MessageTemplate(
+        "A draft awaits approval",
+        "{by} proposed the draft {title}.",
+        "Approve it, or return it with a note.",
+        urgent=True,
+    ),
+    "draft.approved": MessageTemplate("A draft was approved", "{by} approved the draft {title}.", "Publish it."),
+    "draft.returned": MessageTemplate(
+        "A draft was returned", "{by} returned the draft {title}. {note}", "Change the draft and propose it again."
     ),
     "token.expiring": MessageTemplate(
         "An account on {platform} needs attention soon",
@@ -224,6 +234,8 @@ def _page_path(context: MessageContext) -> str:
         return ACCOUNTS_PAGE
     if context.type.startswith("post."):
         return POSTS_PAGE if context.follows else f"{POSTS_PAGE}/{context.data['id']}"
+    if context.type.startswith("draft."):
+        return f"{DRAFTS_PAGE}/{context.data['id']}"
     if context.type.startswith("webhook."):
         return f"{WEBHOOKS_PAGE}/{context.data['endpointId']}"
     if context.type.startswith("key."):
@@ -244,11 +256,25 @@ def _build_values(context: MessageContext) -> Mapping[str, str]:
         "name": _shorten(data.get("description") or data.get("name") or data.get("endpointId") or ""),
         "remediation": _shorten(_get_error(context).get("remediation", ""), REASON_MAX),
     }
-    return shown | known | (_build_pause_values(str(data.get("reason"))) if context.type == PAUSED_TYPE else {})
+    if context.type == PAUSED_TYPE:
+        known |= _build_pause_values(str(data.get("reason")))
+    return shown | known | (_build_draft_values(data) if context.type.startswith("draft.") else {})
 
 
 def _build_pause_values(reason: str) -> dict[str, str]:
     return {"reason": _PAUSE_REASONS.get(reason, ""), "command": instance.get_resume_command(reason)}
+
+
+_UNNAMED_AUTHORS = {"user": "A former member", "key": "An API key", "link": "The person with the approval link"}
+
+
+def _build_draft_values(data: Mapping[str, Any]) -> dict[str, str]:
+    by, title, note = data["by"], data["title"], data.get("note")
+    return {
+        "by": _shorten(by["name"] or _UNNAMED_AUTHORS[by["type"]]),
+        "title": f"“{_shorten(title)}”" if title else "without a title",
+        "note": f"Note: {_shorten(note, REASON_MAX)}" if note else "",
+    }
 
 
 def _format_value(name: str, value: object) -> str:

@@ -25,6 +25,7 @@ KINDS_BY_SEGMENT = {
     "api-keys": "keys",
     "accounts": "accounts",
     "posts": "posts",
+    "drafts": "posts",
     "media": "media",
     "webhook-endpoints": "webhooks",
     "webhook-deliveries": "webhooks",
@@ -79,6 +80,7 @@ LABELS = {
     },
     "posts": {
         "POST /compose": "Publish or schedule a post",
+        "POST /approve/<token:str>": "Decide on a draft by its approval link",
         "POST /overview/settle": "Resolve an unknown outcome",
         "POST /overview/retry": "Retry failed posts",
         "POST /overview/cancel": "Cancel posts",

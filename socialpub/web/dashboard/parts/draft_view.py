@@ -1,0 +1,69 @@
+"""A draft for a template, as it would be published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from socialpub import platforms
+from socialpub.base.errors import ApiError
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.media import library
+from socialpub.domain.posts import draft_contents, drafts
+from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget
+from socialpub.platforms.kit.options import list_fields
+from socialpub.store.rows import MediaRow, PostDraftRow
+
+
+def load(service: AppContext, row: PostDraftRow) -> dict[str, Any]:
+    """Return what would be published: targets, time, and the digest that an approval names.
+
+    `missing`: why it cannot be published yet; there are no targets then. Read-only.
+    """
+    content = drafts.load_content(row)
+    try:
+        request, targets = draft_contents.resolve_targets(service, drafts.get_scope(row), content)
+    except ApiError as error:
+        return {"targets": [], "at": None, "in_slot": False, "digest": "", "missing": error.message}
+    digest = draft_contents.compute_digest(request, targets)
+    shown = [_build_target(service, target) for target in targets]
+    times = {"at": content.get("scheduledAt"), "in_slot": "slot" in content}
+    return {"targets": shown, **times, "digest": digest, "missing": ""}
+
+
+def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
+    platform, draft = platforms.platform(target.platform), target.draft
+    fields = {field.name: field for field in list_fields(platform.options)}
+    return {
+        "name": target.account["display_name"] or target.account["platform_account_id"],
+        "label": platform.label,
+        "piece": target.piece,
+        "text": draft.text,
+        "items": [
+            _build_item(service, ref, target.assets) | {"alt": item.alt_text or ""}
+            for ref, item in zip(target.refs, draft.items, strict=True)
+        ],
+        "options": [
+            (fields[name].label, _choice(fields[name].choices, fields[name].text_of(value))) if name in fields
+            else (name, str(value))
+            for name, value in draft.options.items()
+        ],
+        "comment": draft.first_comment if platform.first_comment else None,
+    }  # fmt: skip
+
+
+def _choice(choices: tuple[tuple[str, str], ...], text: str) -> str:
+    return dict(choices).get(text, text)
+
+
+def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, MediaRow]) -> dict[str, str]:
+    """Return a media item: its path on this server, or the address of somewhere else."""
+    if "mediaId" not in ref:
+        return {"kind": ref["kind"], "path": "", "url": ref["url"]}
+    asset = assets[ref["mediaId"]]
+    return {
+        "kind": asset["kind"],
+        "path": urlsplit(library.public_url(service, asset["id"], asset["content_type"])).path,
+        "url": "",
+    }

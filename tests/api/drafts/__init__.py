@@ -1,0 +1,1 @@
+"""Tests of drafts: writing, approval and its end, links, publishing."""
