@@ -52,6 +52,24 @@ def page_of(browser: ApiClient, post: str, rest: str = "") -> str:
     return answer.text
 
 
+# --- Threads ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_piece_of_a_thread_links_to_the_first_and_moves_with_it(
+    server: AppServer, alice: Person, browser: ApiClient
+) -> None:
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "first", "thread": [{"text": "second"}]}
+    (result,) = alice.api.publish(body | {"scheduledAt": "2098-01-01T10:00:00Z"}).json()["results"]
+    first, second = result["postId"], result["thread"][0]["postId"]
+    assert "<dt>Thread</dt>" in page_of(browser, first)
+    assert f"/posts/{first}/move" in page_of(browser, first)
+    shown_piece = page_of(browser, second)
+    assert f'Piece 2, after <a href="/posts/{first}">' in shown_piece
+    assert f"/posts/{second}/move" not in shown_piece
+    assert f"/posts/{second}/cancel" in shown_piece
+    assert "<dt>Thread</dt>" not in page_of(browser, scheduled(alice))
+
+
 # --- The log ---------------------------------------------------------------------------------------------------------
 
 

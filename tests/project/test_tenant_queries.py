@@ -40,7 +40,9 @@ ROOMS = ("store", "context", "server", "events", "background", "operations", "pu
 """They serve no caller: what they look up by its id, a job of this server or a row in hand has named."""
 
 KNOWN = {
-    "domain/post_states": {"_build_update", "_find_request", "_update_row_where"},
+    "domain/post_states": {
+        "_build_update", "_continue_thread", "_find_request", "_start_piece", "_update_row_where", "list_later_pieces",
+    },
     "access/audit_log": {"purge"},
     "access/audit_log_query": {"_select_rows"},
     "access/authentication": {"_find_key", "check_key", "list_csrf_tokens"},
@@ -73,7 +75,7 @@ KNOWN = {
     "posts/accept": {"_check_repeats"},
     "posts/batches": {"is_finished", "load_body", "load_finished_body"},
     "posts/calendar": {"_load_posts"},
-    "posts/post_actions": {"_find_sent_time"},
+    "posts/post_actions": {"_find_plan", "_find_sent_time"},
     "posts/post_log": {"_load_filtered"},
     "posts/preflight": {"_count_recent", "find_repeated"},
     "posts/request_lookup": {"load_connected"},

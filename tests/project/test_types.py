@@ -40,7 +40,8 @@ answer: PostBody = {
     "status": "queued", "text": "",
     "account": {"id": "", "platform": "", "platformAccountId": "", "displayName": None},
     "mediaRefs": [], "scheduledAt": None, "nextAttemptAt": None, "publishedAt": None, "platformUri": None,
-    "platformCid": None, "url": None, "warnings": [], "createdAt": "", "updatedAt": "",
+    "platformCid": None, "url": None, "warnings": [], "threadOf": None, "threadPosition": None,
+    "createdAt": "", "updatedAt": "",
 }
 """
 MISSING, UNKNOWN = "typeddict-item", "typeddict-unknown-key"

@@ -19,6 +19,7 @@ from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.domain import post_states
 from socialpub.domain.access import actions
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
@@ -209,6 +210,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
             "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
             "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
+            "is_waiting": post_states.is_waiting_piece(row),
             "raw": {attempt["id"]: _format_raw(attempt["platformResponse"]) for attempt in post["attempts"]},
             "remedies": {error["code"]: find_remedy(error) for error in [post.get("error")] if error},
             "commands": _build_curl_commands(call, post, json.loads(row["options"])),
