@@ -142,6 +142,25 @@ def test_a_profile_is_renamed_and_deleted(server: AppServer, browser: httpx.Clie
     assert "Far West" not in browser.get("/settings/profiles").text
 
 
+def test_the_slots_of_a_profile_are_a_form(browser: httpx.Client, alice: Person) -> None:
+    path = f"/settings/profiles/{alice.profile}"
+    assert "There are none yet." in browser.get(path).text
+    typed = "thu 18:00\r\n\r\nMon  09:30\r\n"
+    assert send_settings_form(browser, f"{path}/slots", zone="Europe/Berlin", slots=typed).status_code == 303
+    stored = alice.api.get("/v1/slots").json()
+    weekly = [{"day": "mon", "time": "09:30"}, {"day": "thu", "time": "18:00"}]
+    assert (stored["zone"], stored["weekly"]) == ("Europe/Berlin", weekly)
+    page = browser.get(path).text
+    assert "mon 09:30\nthu 18:00</textarea>" in page
+    assert '<option value="Europe/Berlin" selected' in page
+    wrong = send_settings_form(browser, f"{path}/slots", zone="Europe/Berlin", slots="mon 9:30\nfri")
+    assert wrong.status_code == 400
+    assert "mon 9:30\nfri</textarea>" in wrong.text
+    assert alice.api.get("/v1/slots").json() == stored
+    assert send_settings_form(browser, f"{path}/slots", zone="UTC", slots="").status_code == 303
+    assert alice.api.get("/v1/slots").json()["weekly"] == []
+
+
 def test_a_profile_that_owns_accounts_says_so_in_place_of_a_button(browser: httpx.Client, alice: Person) -> None:
     path = f"/settings/profiles/{alice.profile}"
     page = browser.get(path).text

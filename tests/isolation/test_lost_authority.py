@@ -398,6 +398,9 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /settings/profiles/<profile_id:str>": lambda office: _form(
         office, f"/settings/profiles/{office.alice.profile}", name="new"
     ),
+    "POST /settings/profiles/<profile_id:str>/slots": lambda office: _form(
+        office, f"/settings/profiles/{office.alice.profile}/slots", zone="UTC", slots="mon 09:30"
+    ),
     "POST /settings/profiles/<profile_id:str>/delete": lambda office: _form(
         office, f"/settings/profiles/{_empty(office)}/delete"
     ),

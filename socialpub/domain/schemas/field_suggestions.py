@@ -77,7 +77,7 @@ SYNONYMS = (
     _build_synonyms(
         "queue queued addtoqueue usequeue queueid queuedfromprofile usenextfreeslot nextfreeslot nextslot slot slots"
         " autoschedule schedulingtype top",
-        otherwise=f"there is no queue of slots; {TIME_ADVICE}",
+        otherwise=f"to take the next free slot of the profile, send `slot: next` at the top of the body; {TIME_ADVICE}",
         pattern=r"(?i)queue|slot",
     ),
     _build_synonyms(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from socialpub import platforms
@@ -14,9 +16,11 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.identity import api_keys, dashboard_session, sessions, totp, users
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.organizations import profiles
+from socialpub.domain.posts import slots
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import ACCOUNTS_MAX, KeyRequest
 from socialpub.domain.schemas.profiles import ProfileRequest
+from socialpub.domain.schemas.slots import SlotsRequest
 from socialpub.web.dashboard.parts import user_agents
 from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_password, require_proof, show
 from socialpub.web.http import forms
@@ -190,11 +194,13 @@ async def create_profile(call: RequestContext) -> HandlerResponse:
 
 
 async def edit_profile(call: RequestContext) -> HandlerResponse:
-    """GET /settings/profiles/{id}: its name, and deleting it."""
+    """GET /settings/profiles/{id}: its name, its slots, and deleting it."""
     return await _profile_page(call)
 
 
-async def _profile_page(call: RequestContext, problem: str = "", status: int = 200) -> HandlerResponse:
+async def _profile_page(
+    call: RequestContext, problem: str = "", status: int = 200, filled: Mapping[str, str] | None = None
+) -> HandlerResponse:
     profile = call.path_value("profile_id")
     return await show(
         call,
@@ -202,9 +208,12 @@ async def _profile_page(call: RequestContext, problem: str = "", status: int = 2
         lambda _: {
             "profile": profiles.get_body(call.scope, profile),
             "holds": profiles.count_usage(call.scope, profile),
+            "slots": slots.load_body(call.service, replace(call.scope, profile=profile)),
         },
         status=status,
         problem=problem,
+        zones=[(name, name) for name in list_zones()],
+        filled=filled or {},
     )
 
 
@@ -216,6 +225,19 @@ async def rename_profile(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         return await _profile_page(call, _form_error(error, "A profile"), error.status)
     return redirect_with_flash(call, PROFILES_PATH, "Profile renamed.")
+
+
+async def define_slots(call: RequestContext) -> HandlerResponse:
+    """POST /settings/profiles/{id}/slots: one slot in each line."""
+    form, profile = forms.parse(call), call.path_value("profile_id")
+    lines = [line.lower().split(maxsplit=1) for line in form.get("slots", "").splitlines()]
+    weekly = [dict(zip(("day", "time"), parts, strict=False)) for parts in lines if parts]
+    try:
+        fields = {"profileId": profile, "zone": form.get("zone", ""), "weekly": weekly}
+        await actions.perform(call.actor, slots.define, validation.parse_object(SlotsRequest, fields))
+    except ApiError as error:
+        return await _profile_page(call, _form_error(error), error.status, form)
+    return redirect_with_flash(call, f"{PROFILES_PATH}/{profile}", "Slots saved. Queued posts keep their times.")
 
 
 async def delete_profile(call: RequestContext) -> HandlerResponse:

@@ -140,6 +140,7 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/settings/profiles", settings.create_profile, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/settings/profiles/<profile_id:str>", settings.edit_profile, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/settings/profiles/<profile_id:str>", settings.rename_profile, guard="page", roles=MANAGER_ROLES),
+    Route(POST, "/settings/profiles/<profile_id:str>/slots", settings.define_slots, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/settings/profiles/<profile_id:str>/delete", settings.delete_profile, guard="page",
           roles=MANAGER_ROLES),
     Route(GET, "/settings/apps", apps.list_apps, guard="page", roles=OWNER_ROLES),

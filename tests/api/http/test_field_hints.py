@@ -19,7 +19,7 @@ from tests.support.app_server import UNKNOWN_ID, error_of, unchanged
 from tests.support.request_cast import RequestCast
 
 TIME, TEXT, TARGETS, MEDIA = "scheduledAt", "text", "targets", "media"
-VALIDATE, QUEUE, ZONE, HEADER = "POST /v1/posts/validate", "no queue", "+02:00", "the header `Idempotency-Key`"
+VALIDATE, QUEUE, ZONE, HEADER = "POST /v1/posts/validate", "`slot: next`", "+02:00", "the header `Idempotency-Key`"
 WHEN = "name the time in `scheduledAt`"
 
 # Each tool's own names for what a post is made of, as its documentation of creating one has them.

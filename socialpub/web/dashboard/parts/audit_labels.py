@@ -119,6 +119,7 @@ LABELS = {
         "command org_delete": "Delete the organization",
         "POST /settings/profiles": "Create a profile",
         "POST /settings/profiles/<profile_id:str>": "Rename a profile",
+        "POST /settings/profiles/<profile_id:str>/slots": "Define the slots of a profile",
         "POST /settings/profiles/<profile_id:str>/delete": "Delete a profile",
         "command org_set_tier": "Change the tier",
         "command profile_create": "Create a profile",
