@@ -141,15 +141,17 @@ def _convert_findings(found: server_status.ServerStatus) -> Iterator[DoctorCheck
 
 def _version(check: api_versions.VersionCheckResult) -> DoctorCheck:
     """Report the last version check of a platform."""
-    label, when = platforms.platform(check.platform).label, format_iso(check.at)
+    platform, when = platforms.platform(check.platform), format_iso(check.at)
+    label, end = platform.label, platform.sunsets.get(check.pin)
     newer = f"; version {check.newer} is available" if check.newer and check.next_verdict == "good" else ""
     if check.verdict == "ended":
         use = f" or set platforms.{check.platform}.api_version to {check.newer}" if newer else ""
         message = f"{label} no longer serves version {check.pin} of its API ({check.reason}, {when}){newer}"
         return DoctorCheck(f"{label} version", False, message, f"Install a newer socialpub{use}.")
     result = "works" if check.verdict == "good" else "could not be checked"
+    ends = f"; it ends on {end}" if end else "; no end of it is known"
     return DoctorCheck(
-        f"{label} version", True, f"version {check.pin} of its API {result} ({check.reason}, {when}){newer}"
+        f"{label} version", True, f"version {check.pin} of its API {result} ({check.reason}, {when}){ends}{newer}"
     )
 
 

@@ -123,6 +123,18 @@ def test_a_version_that_has_ended_in_metrics_doctor_and_event(served: Callable[.
     assert len(version_notices(server)) == 1
 
 
+@pytest.mark.parametrize(("pin", "end"), [("202602", "it ends on 2027-02-15"), ("202610", "no end of it is known")])
+def test_doctor_says_when_a_version_ends_or_that_it_is_not_known(
+    pin: str, end: str, served: Callable[..., tuple[AppServer, Person]]
+) -> None:
+    server, _ = served(pin)
+    (row,) = look(server)
+    assert (row["pin"], row["heard"]) == (pin, "good")
+    checks = {each["name"]: each for each in backup_command(server, "doctor", "--offline").json["checks"]}
+    assert checks["LinkedIn version"]["ok"] is True
+    assert f"; {end}" in checks["LinkedIn version"]["message"]
+
+
 def test_another_pin_is_asked_for_soon_and_the_old_answer_counts_no_more(
     served: Callable[..., tuple[AppServer, Person]],
 ) -> None:
