@@ -295,6 +295,7 @@ def _build_published_event(row: PostRow) -> events.PostEventInput:
 
 def _notify_waiters(service: AppContext, tx: Tx, row: PostRow) -> None:
     service.hub.notify_observers(tx, f"batch:{row['batch']}", row)
+    tx.after_commit(functools.partial(service.waiting.notify, f"batch:{row['batch']}"))
 
 
 def _get_publish_time(row: PostRow) -> int:

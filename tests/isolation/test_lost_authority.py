@@ -95,6 +95,11 @@ def _cancel(office: ConnectSession) -> Send:
     return lambda: office.alice.api.delete(f"/v1/posts/{post}")
 
 
+def _batch(office: ConnectSession, method: str, body: Any = None) -> Send:
+    batch = office.alice.api.get(f"/v1/posts/{_scheduled(office)}").json()["batchId"]
+    return lambda: office.alice.api.request(method, f"/v1/batches/{batch}", **({} if body is None else {"json": body}))
+
+
 def _failed(office: ConnectSession) -> str:
     post = unknown(_world(office))
     assert office.alice.api.post(f"/v1/posts/{post}/settle", json={"published": False}).status_code == 200
@@ -262,6 +267,8 @@ KEYED: dict[str, Callable[[ConnectSession], Send]] = {
     "DELETE /v1/posts/<post_id:str>": _cancel,
     "POST /v1/posts/<post_id:str>/retry": _retry,
     "POST /v1/posts/<post_id:str>/settle": _settle,
+    "PATCH /v1/batches/<batch_id:str>": lambda office: _batch(office, "PATCH", {"text": "new"}),
+    "DELETE /v1/batches/<batch_id:str>": lambda office: _batch(office, "DELETE"),
     "PATCH /v1/accounts/<account_id:str>/pinterest/default-board": _board,
     "POST /v1/media": _upload,
     "DELETE /v1/media/<media_id:str>": _delete_media,

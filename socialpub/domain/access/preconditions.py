@@ -6,20 +6,34 @@ import hashlib
 import json
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import NamedTuple
 
 from socialpub.base.errors import rule_error
 from socialpub.domain.access.actions import BoundAction
 from socialpub.domain.access.actor import ActionResult
 from socialpub.store.database import Tx
 
-LoadResource = Callable[[], bytes]
+
+class Resource(NamedTuple):
+    """Resource as its GET shows it. `hidden`: what is not shown but can be changed."""
+
+    shown: bytes
+    hidden: bytes = b""
+
+    @property
+    def tag(self) -> str:
+        """Strong ETag; a restart of the server does not change it."""
+        return f'"{hashlib.sha256(self.shown + self.hidden).hexdigest()[:32]}"'
+
+
+LoadResource = Callable[[], bytes | Resource]
 """Reads a resource as its GET shows it. Raises ApiError `not_found`."""
 ANY_TAG = "*"
 
 
 def compute_tag(resource: bytes) -> str:
-    """Compute the strong ETag of a resource that clients change; a restart does not change it."""
-    return f'"{hashlib.sha256(resource).hexdigest()[:32]}"'
+    """Compute the strong ETag of a resource that shows all that can be changed."""
+    return Resource(resource).tag
 
 
 def require_tag(action: BoundAction, expected: Collection[str], load: LoadResource) -> BoundAction:
@@ -29,10 +43,11 @@ def require_tag(action: BoundAction, expected: Collection[str], load: LoadResour
     """
 
     def run(tx: Tx) -> ActionResult:
-        current = load()
-        tag = compute_tag(current)
-        if ANY_TAG not in expected and tag not in expected:
-            raise rule_error("http.if_match", platform_response=json.loads(current), headers={"ETag": tag})
+        found = load()
+        current = found if isinstance(found, Resource) else Resource(found)
+        if ANY_TAG not in expected and current.tag not in expected:
+            shown = json.loads(current.shown)
+            raise rule_error("http.if_match", platform_response=shown, headers={"ETag": current.tag})
         return action.run(tx)
 
     return replace(action, run=run)

@@ -20,6 +20,7 @@ from socialpub.base.runtime import Runtime
 from socialpub.base.system import host_identity
 from socialpub.domain.context.platform_sites import PlatformSites, list_entered_apps
 from socialpub.domain.context.recent_posts import RecentPosts
+from socialpub.domain.context.waiting_requests import WaitingRequests
 from socialpub.platforms.contract import CallNotes, Tokens
 from socialpub.store.database import Database, DbFuture, Tx
 from socialpub.store.jobs.job_queue import JobQueue
@@ -173,7 +174,10 @@ class Executors:
 
 @dataclass
 class AdmissionControllers:
-    """Permits of each organization for requests, checks and writes; `reads` spaces reads."""
+    """Permits of each organization for requests, checks and writes; `reads` spaces reads.
+
+    `waking`: for the reads of requests that have waited, which one event may wake all at once.
+    """
 
     requests: AdmissionController = field(
         default_factory=lambda: AdmissionController(
@@ -182,6 +186,7 @@ class AdmissionControllers:
     )
     checking: AdmissionController = field(default_factory=lambda: AdmissionController(CONCURRENT_CHECKS))
     writing: AdmissionController = field(default_factory=lambda: AdmissionController(CONCURRENT_WRITES))
+    waking: AdmissionController = field(default_factory=lambda: AdmissionController(CONCURRENT_CHECKS))
     reads: Pacer = field(default_factory=lambda: Pacer(READ_PACE_SECONDS, READ_PACE_MAX_SECONDS))
 
 
@@ -249,6 +254,7 @@ class AppContext:
     admission: AdmissionControllers = field(default_factory=AdmissionControllers)
     lost: LostResponses = field(default_factory=LostResponses)
     hub: CompletionNotifier = field(default_factory=CompletionNotifier)
+    waiting: WaitingRequests = field(default_factory=WaitingRequests)
     wake_deliveries: Callable[[list[str]], None] = lambda receivers: None  # by ids of endpoints and channels
     recent_posts: RecentPosts = field(init=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -86,6 +87,7 @@ def emit_many(
     assert last is not None, "rows were written"
     number = last - len(rows) + 1  # a single writer thread numbers them consecutively
     for audience, theirs in events:
+        _wake_readers(service, tx, audience.organization)
         if audience.receivers:
             emitted = [
                 EmittedEvent(own_number, one.type, one.profile, one.post, one.data())
@@ -120,6 +122,12 @@ def emit(
     assert number is not None, "a row was written"
     receivers = sql.fetch_all(webhooks.FIND_RECEIVERS, (organization,)) if receivers is None else receivers
     fan_out(service, tx, organization, [EmittedEvent(number, type_, profile, post, data)], receivers)
+    _wake_readers(service, tx, organization)
+
+
+def _wake_readers(service: AppContext, tx: Tx, organization: str) -> None:
+    """Wake the requests that wait for an event of the organization."""
+    tx.after_commit(functools.partial(service.waiting.notify, f"events:{organization}"))
 
 
 def preserve_error(tx: Tx, post: str) -> None:

@@ -106,28 +106,34 @@ async def prepare_post(who: Actor, post: str, request: PostEditRequest, inline: 
             raise rule_error("post.thread.waiting")
         return [row]
 
-    plan = await _prepare(who, find, change, inline)
-    return bind(who, plan, lambda: post_log.load_body(who.scope, post))
+    plan = await prepare(who, find, change, inline)
+    return bind(who, plan, lambda tx: post_log.load_body(who.scope, post))
+
+
+def is_editable(service: AppContext, row: PostRow) -> bool:
+    """Return whether the post is `queued` and not due."""
+    return row["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > service.now_ms
 
 
 def check_editable(service: AppContext, row: PostRow) -> None:
     """Raise the 409 of `build_window_error` unless the post is `queued` and not due."""
-    if row["status"] != "queued" or row["scheduled_at"] is None or row["scheduled_at"] <= service.now_ms:
+    if not is_editable(service, row):
         raise build_window_error(row)
 
 
-def bind(who: Actor, plan: EditPlan, show: Callable[[], ActionBody]) -> BoundAction:
-    """Return the action that writes a plan and shows what was edited."""
+def bind(who: Actor, plan: EditPlan, finish: Callable[[Tx], ActionBody]) -> BoundAction:
+    """Return the action that writes a plan; `finish` returns its body, in the transaction."""
 
     def edit(tx: Tx, who: Actor) -> ActionResult:
         is_changed = _write(tx, who, plan)
-        return ActionResult(show(), is_audited=is_changed)
+        return ActionResult(finish(tx), is_audited=is_changed)
 
     action = actions.bind(who, edit)
     return replace(action, cleanup=library.delete_on_failure(who.service, plan.stored.values()))
 
 
-async def _prepare(who: Actor, find: FindPosts, change: PostChange, inline: library.InlineFiles) -> EditPlan:
+async def prepare(who: Actor, find: FindPosts, change: PostChange, inline: library.InlineFiles) -> EditPlan:
+    """Check an edit. Raises ApiError, with nothing written, if it is refused."""
     service, scope = who.service, who.scope
     _check_change(service, change, inline)
     drafts = await service.read_inline(lambda: _draft_all(who, find(), change))

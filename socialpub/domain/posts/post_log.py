@@ -16,7 +16,7 @@ from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import post_log_query, post_log_schedule
 from socialpub.domain.posts.post_log_query import AccountFilter, PostFilter, ScheduleRange
 from socialpub.domain.posts.post_log_schedule import SchedulePosition
-from socialpub.domain.schemas.posts import PostBody, PostsQuery
+from socialpub.domain.schemas.posts import BatchesQuery, PostBody, PostsQuery
 from socialpub.store import casefold
 from socialpub.store.engine import sql
 from socialpub.store.queries import post_json
@@ -145,7 +145,9 @@ def _load_filtered(wanted: PostFilter, query: PostsQuery) -> PageJson:
     return shown or "", last
 
 
-def find_hits(wanted: PostFilter, query: PostsQuery, count: int) -> Sequence[SearchHit | SchedulePosition]:
+def find_hits(
+    wanted: PostFilter, query: PostsQuery | BatchesQuery, count: int
+) -> Sequence[SearchHit | SchedulePosition]:
     """Find the first `count` posts of the filter, in the order of the query."""
     if query.order == "scheduledAt":
         return post_log_schedule.find_earliest(wanted, count)
@@ -154,8 +156,10 @@ def find_hits(wanted: PostFilter, query: PostsQuery, count: int) -> Sequence[Sea
     return post_log_query.find_newest(wanted, count)
 
 
-def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFilter:
-    """Build the filter from the query and the scope."""
+def build_filter(
+    service: AppContext, scope: Scope, query: PostsQuery | BatchesQuery, listing: str = LISTING
+) -> PostFilter:
+    """Build the filter from the query and the scope. `listing`: of the query's cursor."""
     narrowed = replace(scope, profile=scope.narrowed(query.profile_id))
     profiles.check_profile(scope, query.profile_id)
     profile, of_accounts = narrowed.profile, None
@@ -173,7 +177,7 @@ def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFi
         query.error_code or (),
         None if query.q is None else casefold.fold(query.q),
         query.after,
-        _find_upper_bound(service, scope, query),
+        _find_upper_bound(service, scope, query, listing),
         None if of_accounts is None else [AccountFilter(row["id"], row["platform"]) for row in of_accounts],
         _build_schedule(service, scope, query),
         query.external_id or (),
@@ -181,17 +185,19 @@ def build_filter(service: AppContext, scope: Scope, query: PostsQuery) -> PostFi
     )
 
 
-def _find_upper_bound(service: AppContext, scope: Scope, query: PostsQuery) -> tuple[int, int] | None:
+def _find_upper_bound(
+    service: AppContext, scope: Scope, query: PostsQuery | BatchesQuery, listing: str
+) -> tuple[int, int] | None:
     """Return the lower of the upper bounds: `before` and the cursor's position."""
     bounds = []
     if query.before is not None:
         bounds.append((query.before, 0))
     if query.cursor and query.order == "createdAt":
-        bounds.append(_decode_cursor(service, LISTING, scope, query.cursor))
+        bounds.append(_decode_cursor(service, listing, scope, query.cursor))
     return min(bounds, default=None)
 
 
-def _build_schedule(service: AppContext, scope: Scope, query: PostsQuery) -> ScheduleRange | None:
+def _build_schedule(service: AppContext, scope: Scope, query: PostsQuery | BatchesQuery) -> ScheduleRange | None:
     """Build the bounds on scheduled time; None if immediate posts are listed too."""
     if query.order == "createdAt" and query.scheduled_after is None and query.scheduled_before is None:
         return None

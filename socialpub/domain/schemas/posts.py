@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal, NotRequired, Union
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Union
 
 from pydantic import ConfigDict, Discriminator, Field, StringConstraints, Tag
 from typing_extensions import TypedDict
@@ -208,14 +208,12 @@ class SettleRequest(RequestModel):
     """Where it is. Needed if the rest of a thread waits to reply to it."""
 
 
-class PostsQuery(RequestModel):
-    """Query of GET /v1/posts; lists are repeated or comma-separated."""
+class PostFilterQuery(RequestModel):
+    """Filters of posts; lists are repeated or comma-separated."""
 
     platform: Maybe[Annotated[list[PlatformName], Field(max_length=FILTER_MAX)]] = absent()
     status: Maybe[Annotated[list[PostStatus], Field(max_length=FILTER_MAX)]] = absent()
     error_code: Maybe[Annotated[list[ErrorCode], Field(max_length=FILTER_MAX)]] = absent()
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
-    """Posts per page."""
     q: Maybe[Annotated[str, StringConstraints(min_length=1, max_length=200), LINE_FEEDS]] = absent()
     """Posts whose text contains this. Both are compared in Unicode NFKC, case-folded and without invisible characters:
     case and form make no difference, accents do. `%` and `_` are ordinary characters."""
@@ -239,8 +237,23 @@ class PostsQuery(RequestModel):
     """Posts scheduled for a time after this instant, exclusive; excludes immediate posts."""
     scheduled_before: Maybe[InstantRoundedUp] = absent()
     """Posts scheduled for a time before this instant, exclusive; excludes immediate posts."""
+
+
+class PostsQuery(PostFilterQuery):
+    """Query of GET /v1/posts."""
+
+    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Posts per page."""
     order: PostsOrder = "createdAt"
     """`createdAt`: newest first. `scheduledAt`: only scheduled posts, earliest first."""
+
+
+class BatchesQuery(PostFilterQuery):
+    """Query of GET /v1/batches: batches with at least one such post."""
+
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    """Batches per page."""
+    order: ClassVar[PostsOrder] = "createdAt"
 
 
 # --- Responses -----------------------------------------------------------------------------------------------------
@@ -391,6 +404,42 @@ class BatchBody(TypedDict):
     """When the batch will be published; absent for an immediate one."""
     externalId: NotRequired[str]
     """The caller's own id for the batch; absent without one."""
+
+
+CurrentBatchStatus = Literal["queued", "published", "partial_failed", "failed", "canceled"]
+
+
+class CurrentBatch(TypedDict):
+    """Batch as it is now, with the posts that the key may read."""
+
+    id: str
+    status: CurrentBatchStatus
+    """`queued` while any post is open. Then `canceled` if all are, else as in the response of a publish request; a
+    canceled post of a scheduled batch counts neither as published nor as failed."""
+    createdAt: DateTime
+    results: list[Result]
+    """One for each target, in the order of the request."""
+    externalId: NotRequired[str]
+    """Your own id of the batch, if it has one."""
+    scheduledAt: NotRequired[DateTime]
+    """The time of the batch as it was last set; absent for an immediate one. Posts that were moved have their own."""
+
+
+class BatchPage(TypedDict):
+    """Page of batches, newest first."""
+
+    data: list[CurrentBatch]
+    nextCursor: str | None
+    """The `cursor` of the next page; null on the last one."""
+
+
+class CanceledBatch(TypedDict):
+    """Batch whose queued posts were canceled."""
+
+    id: str
+    status: CurrentBatchStatus
+    canceled: int
+    """How many posts were canceled."""
 
 
 class CanceledBody(TypedDict):

@@ -350,7 +350,7 @@ async def publish(call: RequestContext) -> HandlerResponse:
     wait = prefer_header.parse_wait(call.request.headers.getall("prefer", []), default)
     answer = await publish_draft(call, call.path_value("draft_id"), wait.seconds)
     applied = {} if answer.replayed else wait.headers
-    return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
+    return respond(answer, Location=f"/v1/batches/{answer.batch}", **applied)
 
 
 async def publish_draft(call: RequestContext, draft: str, wait: float) -> idempotency.StoredResponse:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 from socialpub.domain.delivery.webhooks import event_log
 from socialpub.domain.schemas.events import EventBody, EventPage, EventsQuery
+from socialpub.web.http import awaited_reads
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.operation import Operation, SuccessResponse
 from socialpub.web.openapi.examples import (
@@ -39,7 +42,8 @@ LIST = Operation(
     "List events",
     "Events, oldest first, in the envelope that a webhook endpoint gets. To read newer events, send `endCursor` as "
     "`cursor`: no event is skipped or listed twice. A page that is empty because of a filter may still have a "
-    "`nextCursor`.",
+    "`nextCursor`. With `Prefer: wait=N`, an empty response comes after N seconds, any other as soon as there is an "
+    "event.",
     query=EventsQuery,
     answers={200: SuccessResponse(EventPage, "One page.", PAGE)},
     errors=("cursor", "not_found", "api_key.profile_scope"),
@@ -48,5 +52,11 @@ LIST = Operation(
 
 async def list_events(call: RequestContext) -> HandlerResponse:
     """GET /v1/events."""
-    query = call.query(EventsQuery)
-    return HandlerResponse(await call.service.read(lambda: event_log.load_page(call.service, call.scope, query)))
+    query = await call.read(functools.partial(event_log.fix_start, call.service, call.scope, call.query(EventsQuery)))
+    found, headers = await awaited_reads.read_when_ready(
+        call,
+        f"events:{call.scope.organization}",
+        lambda: event_log.load_page(call.service, call.scope, query),
+        event_log.has_news,
+    )
+    return HandlerResponse(found, headers=headers)

@@ -238,7 +238,7 @@ async def publish(call: RequestContext) -> HandlerResponse:
     except idempotency.EarlierBatchError as error:
         answer = await _respond_with_batch(call, error.batch, wait.seconds)
     applied = {} if answer.replayed else wait.headers
-    return respond(answer, Location=f"/v1/posts?batchId={answer.batch}", **applied)
+    return respond(answer, Location=f"/v1/batches/{answer.batch}", **applied)
 
 
 async def publish_keyed(

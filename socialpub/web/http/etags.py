@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from socialpub.base.errors import rule_error
 from socialpub.base.json_codec import dumps
-from socialpub.domain.access.preconditions import ANY_TAG, compute_tag
+from socialpub.domain.access.preconditions import ANY_TAG, Resource
 from socialpub.web.http.file_response import has_matching_tag
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -40,9 +41,10 @@ def apply_if_none_match(reply: HandlerResponse, headers: Mapping[str, str]) -> H
 # --- Resources that clients change ---------------------------------------------------------------------------------
 
 
-def respond_tagged(body: bytes) -> HandlerResponse:
+def respond_tagged(resource: bytes | Resource, headers: Mapping[str, str] = MappingProxyType({})) -> HandlerResponse:
     """Return the response with a resource, whose ETag its writes take as `If-Match`."""
-    return HandlerResponse(body, headers={"ETag": compute_tag(body)})
+    found = resource if isinstance(resource, Resource) else Resource(resource)
+    return HandlerResponse(found.shown, headers={"ETag": found.tag, **headers})
 
 
 def parse_if_match(call: RequestContext) -> frozenset[str] | None:

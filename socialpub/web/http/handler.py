@@ -63,7 +63,7 @@ class Route:
     `body_bytes`: the longest body, if not the default of `body_max`. `form_fields`: the most fields of a form.
     `constant`: every client gets the same response until the server restarts, so it is cached.
     `cancellable`: the handler changes nothing; it runs in the request's task and stops if the client disconnects.
-    `prefer_wait`: the response describes a running batch; the `Prefer` header says how long to wait for its end.
+    `prefer_wait`: the response may wait for what happens; the `Prefer` header says how long.
     `if_match`: the write takes the ETag of what it changes as `If-Match`, or requires it.
     """
 

@@ -77,8 +77,8 @@ HEADERS: dict[str, tuple[str, str, Json, bool]] = {
     "retryAfter": ("Retry-After", "Seconds to wait.", _COUNT, False),
     "location": (
         "Location",
-        "The list of the batch's posts with their outcomes.",
-        {"type": "string", "examples": ["/v1/posts?batchId=01999c41-7e30-7c68-a1f5-3b8d07e4c952"]},
+        "The batch with the outcomes of its posts.",
+        {"type": "string", "examples": ["/v1/batches/01999c41-7e30-7c68-a1f5-3b8d07e4c952"]},
         True,
     ),
     "applied": (
@@ -131,7 +131,7 @@ def components(routes: Sequence[Route], cookie: str) -> Json:
         "name": "Prefer",
         "in": "header",
         "required": False,
-        "description": f"How long to wait for targets that are published now (RFC 7240): `wait=N`, 1 to {WAIT_MAX} "
+        "description": f"How long to wait for what happens (RFC 7240): `wait=N`, 1 to {WAIT_MAX} "
         "seconds, or `respond-async` to not wait. Malformed or out-of-range values are ignored.",
         "schema": {"type": "string"},
         "example": "wait=10",

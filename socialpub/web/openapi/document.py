@@ -210,7 +210,7 @@ def _success(route: Route, operation: Operation, status: int) -> Json:
     if has_idempotency_key(route):
         headers |= headers_of("replayed")
     if route.prefer_wait:
-        headers |= headers_of("location", "applied")
+        headers |= headers_of("applied", *(("location",) if route.method == "POST" else ()))
     if route.has_etag:
         headers |= headers_of("tag")
     success = operation.answers[status]

@@ -41,7 +41,8 @@ unknown types, or request only the types that it knows.
 
 DELIVERIES_TAG = "Webhook deliveries"
 TAG_DESCRIPTIONS: dict[str, str] = {
-    "Posts": "Publish, schedule, read, reschedule, cancel and retry posts.",
+    "Posts": "Publish, schedule, read, edit, reschedule, cancel and retry posts.",
+    "Batches": "The posts of one publish request together: read, wait for, edit, reschedule and cancel them.",
     "Drafts": "Publish requests that are written, proposed and approved before they are published.",
     "Accounts": "The connected accounts that posts are published to.",
     "Media": "Images and videos of posts: uploaded once, used by id.",

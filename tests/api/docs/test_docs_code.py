@@ -251,6 +251,7 @@ class Examples:
         }
         return {
             examples.POST_ID: posts.get(operation, world.scheduled),
+            examples.BATCH_ID: lambda: str(self.api.get(f"/v1/posts/{world.scheduled()}").json()["batchId"]),
             examples.ACCOUNT_ID: accounts.get(operation, lambda: world.alice.bluesky),
             examples.OTHER_ACCOUNT_ID: lambda: str(server.connect_bluesky(world.alice, "second")["id"]),
             examples.PROFILE_ID: self._profile if operation == "deleteProfile" else lambda: world.alice.profile,

@@ -51,7 +51,7 @@ def test_a_request_whose_answer_nobody_heard_is_joined_by_the_same_again(narrow:
         drop(narrow, narrow.body())
     answer = send(narrow, narrow.alice, narrow.body())
     assert (answer.status_code, answer.json()["status"], is_joined(answer)) == (200, "published", True)
-    assert answer.headers["Location"] == f"/v1/posts?batchId={answer.json()['id']}"
+    assert answer.headers["Location"] == f"/v1/batches/{answer.json()['id']}"
     assert len(narrow.server.lab.lab.ledger.posts()) == posts(narrow) == 1
     assert [row["posts"] for row in narrow.server.rows(Usage)] == [1]
 

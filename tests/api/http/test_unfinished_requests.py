@@ -156,7 +156,7 @@ def test_a_longer_wait_than_the_servers_is_waited(
 
 def test_a_scheduled_batch_has_its_location_too(world: RequestCast) -> None:
     answer = send(world, world.body(scheduledAt=world.soon()), Prefer="wait=5")
-    assert (answer.status_code, answer.headers["Location"]) == (202, f"/v1/posts?batchId={answer.json()['id']}")
+    assert (answer.status_code, answer.headers["Location"]) == (202, f"/v1/batches/{answer.json()['id']}")
 
 
 # --- After a batch was accepted, its answer is the batch ---------------------------------------------------------

@@ -56,6 +56,11 @@ def test_what_succeeds_is_what_the_document_says(
     judge(api.get(f"/v1/posts/{post}"), status=200)
     judge(api.get(f"/v1/posts/{published['results'][0]['postId']}"), status=200)
     judge(api.delete(f"/v1/posts/{post}"), status=200)
+    batch = judge(api.publish(scheduled(alice, tomorrow())), status=202)["id"]
+    judge(api.patch(f"/v1/batches/{batch}", json={"scheduledAt": tomorrow()}), status=200)
+    judge(api.get(f"/v1/batches/{batch}"), status=200)
+    judge(api.delete(f"/v1/batches/{batch}"), status=200)
+    judge(api.get("/v1/batches"), status=200)
     failed = reject_post(server, alice)
     judge(api.get(f"/v1/posts/{failed}"), status=200)
     judge(api.post(f"/v1/posts/{failed}/retry", json={"scheduledAt": tomorrow()}), status=202)

@@ -14,7 +14,7 @@ import pytest
 
 from socialpub.store.database import Tx
 from socialpub.store.schema.models import Post
-from tests.support.app_server import ApiClient, AppServer
+from tests.support.app_server import ApiClient, AppServer, format_instant
 from tests.support.request_cast import RequestCast
 
 POSTS, HANDS, SEED = 50, 12, 20_261_122
@@ -151,3 +151,39 @@ def test_retries_now_and_later_cancels_and_moves_at_once(crowd: RequestCast) -> 
         assert (events["post.canceled"], events["post.rescheduled"]) == (won["cancel"], won["move"])
     waiting = {post for post in ids if granted[post]["later"] and not granted[post]["cancel"]}
     assert {job["key"] for job in crowd.server.jobs()} == waiting
+
+
+def test_edits_cancels_moves_and_retries_at_once(crowd: RequestCast) -> None:
+    """200 edits (4 for each post) against all else: the text is that of one edit, and the events tell one story."""
+    ids = posts(crowd)
+    ended(crowd, ids[: POSTS // 2], PLAIN)
+    edits = [f"edit {number}" for number in range(4)]
+    granted = race(
+        crowd,
+        ids,
+        lambda: [
+            *[("edit", "PATCH", "", {"text": text}) for text in edits[:2]],
+            *[
+                ("edit at", "PATCH", "", {"text": text, "scheduledAt": crowd.soon(9000 + n)})
+                for n, text in enumerate(edits[2:])
+            ],
+            ("move", "PATCH", "", {"scheduledAt": crowd.soon(7200)}),
+            ("cancel", "DELETE", "", None),
+            ("later", "POST", "/retry", {"scheduledAt": crowd.soon(8000)}),
+        ],
+    )
+    for post in ids:
+        won, events = granted[post], crowd.server.events(post)[2:]
+        counts = Counter(type_ for type_, _ in events)
+        row = crowd.server.rows(Post, id=post)[0]
+        assert counts["post.edited"] == won["edit"] + won["edit at"]
+        assert counts["post.rescheduled"] == won["edit at"] + won["move"]
+        assert (row["status"] == "canceled") == (won["cancel"] == 1)
+        if won["cancel"]:
+            assert events[-1][0] == "post.canceled", "nothing is changed after it was canceled"
+        if counts["post.edited"]:
+            assert row["text"] in edits
+        last = [data["scheduledAt"] for _, data in events if data["scheduledAt"]]
+        assert not last or format_instant(row["scheduled_at"]) == last[-1]
+    assert sum(won["edit"] + won["edit at"] for won in granted.values()) > 50
+    assert crowd.server.lab.lab.ledger.posts() == []

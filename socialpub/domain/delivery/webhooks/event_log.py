@@ -103,6 +103,19 @@ def load_page(service: AppContext, scope: Scope, query: EventsQuery) -> str:
     return f'{{"data":[{data}],"nextCursor":{cursor if has_more else "null"},"endCursor":{cursor}}}'
 
 
+def fix_start(service: AppContext, scope: Scope, query: EventsQuery) -> EventsQuery:
+    """Replace the cursor END by that of the newest event now, for a query that is repeated."""
+    if query.cursor != END_CURSOR:
+        return query
+    number = _find_start(service, scope, END_CURSOR)
+    return query.model_copy(update={"cursor": cursors.encode(service, LISTING, scope.organization, number, "")})
+
+
+def has_news(page: str) -> bool:
+    """Return whether a page has an event, or more to read behind it."""
+    return not page.startswith('{"data":[],"nextCursor":null')
+
+
 def _find_start(service: AppContext, scope: Scope, cursor: str) -> int:
     """Return the number to continue after: from a page cursor, END, or an event id."""
     if cursor == END_CURSOR:
