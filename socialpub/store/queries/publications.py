@@ -11,7 +11,7 @@ FIND_TARGETS = f"""
         post.scheduled_at, post.next_attempt_at, post.url, account.display_name, account.platform_account_id
     FROM json_each(?1) AS wanted CROSS JOIN post ON post.batch = wanted.value
         CROSS JOIN account ON account.number = post.account
-    WHERE post.organization = {select_number("organization", "?2")}
+    WHERE +post.organization = {select_number("organization", "?2")}
         AND (?3 IS NULL OR post.profile = {select_number("profile", "?3")})
     ORDER BY wanted.key, post.position LIMIT ?4
 """
