@@ -60,7 +60,7 @@ def created(answer: httpx.Response) -> dict[str, Any]:
 def replayed(answer: httpx.Response) -> dict[str, Any]:
     assert answer.status_code in (200, 202), answer.text
     assert answer.headers["Idempotency-Replayed"] == "true"
-    assert answer.headers["Location"] == f"/v1/posts?batchId={answer.json()['id']}"
+    assert answer.headers["Location"] == f"/v1/batches/{answer.json()['id']}"
     return dict(answer.json())
 
 
