@@ -296,6 +296,16 @@ KEYED: dict[str, Callable[[ConnectSession], Send]] = {
 }
 
 
+def _draft_form(office: ConnectSession, way: str) -> Send:
+    """A form of the page of a draft that has a link."""
+    target = {"accountId": office.alice.bluesky}
+    draft = new_draft(office.alice.api, targets=[target], text="x", scheduledAt="2999-01-01T00:00:00Z")["id"]
+    assert office.alice.api.post(f"/v1/drafts/{draft}/link").status_code == 200
+    found = re.search(r'name="seen" value="(\w+)"', office.browser.get(f"/drafts/{draft}").text)
+    assert found
+    return _form(office, f"/drafts/{draft}/{way}", seen=found[1], note="x")
+
+
 def _empty(office: ConnectSession) -> str:
     """A profile that may be deleted."""
     return str(office.browser.post("/v1/profiles", json={"name": "Empty"}).json()["id"])
@@ -414,6 +424,11 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /library/<media_id:str>/delete": lambda office: _form(
         office, f"/library/{stored_media(office.alice.api)['id']}/delete"
     ),
+    "POST /drafts": lambda office: _form(office, "/drafts", text="x"),
+    **{
+        f"POST /drafts/<draft_id:str>/{way}": lambda office, way=way: _draft_form(office, way)
+        for way in ("propose", "approve", "return", "publish", "link", "unlink", "delete")
+    },
     "POST /webhooks": lambda office: _form(office, "/webhooks", url="http://127.0.0.1:1/"),
     "POST /webhooks/<endpoint_id:str>/test": lambda office: _hook_form(office, "test"),
     "POST /webhooks/<endpoint_id:str>/switch": lambda office: _hook_form(office, "switch", active="no"),
@@ -469,7 +484,12 @@ OWNERS = {
         )
     )
 }
-EVERYBODYS = {  # what every person may: have a dashboard of their own, and see to what they compose
+DRAFT_DECISIONS = {f"POST /drafts/<draft_id:str>/{way}" for way in ("approve", "return", "publish", "link", "unlink")}
+EVERYBODYS = {
+    "POST /drafts",
+    "POST /drafts/<draft_id:str>/propose",
+    "POST /drafts/<draft_id:str>/delete",
+    # What every person may: have a dashboard of their own, and see to what they compose.
     "POST /profile",
     "POST /compose",
     "POST /compose/media",
@@ -485,6 +505,7 @@ PUBLISHERS = {
     "POST /overview/retry",
     "POST /library/<media_id:str>/delete",
     *POSTS,
+    *DRAFT_DECISIONS,
 }
 CASES = [(route, "key revoked") for route in KEYED] + [
     (route, taken)

@@ -25,7 +25,7 @@ from socialpub.store.schema.models import User
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-ROLES = ("owner", "admin", "member")
+ROLES = ("owner", "admin", "member", "author")
 PASSWORD_MIN, PASSWORD_MAX = 10, 1024
 _EMAIL = re.compile(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}")
 

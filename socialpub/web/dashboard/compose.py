@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -19,11 +20,13 @@ from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
 from socialpub.domain.posts import drafts, post_log, preflight
 from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.drafts import DraftRequest
 from socialpub.domain.schemas.media import MediaFields, MediaQuery
 from socialpub.domain.schemas.posts import PublishRequest, TextCount, ValidateRequest
 from socialpub.platforms.contract import Board, DraftMedia
 from socialpub.platforms.kit.options import OptionField, list_fields
 from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.web.api import drafts as drafts_api
 from socialpub.web.api import media as media_api
 from socialpub.web.api import posts as posts_api
 from socialpub.web.api.accounts import fetch_boards
@@ -447,3 +450,19 @@ def _file_findings(error: ApiError) -> FormFindings:
     empty = error.rule in ("media.missing_file", "media.empty_body")
     said = FieldMessage("Choose a file first.") if empty else FieldMessage(error.message, error.remediation or "")
     return FormFindings({"file": [said]}, status=error.status)
+
+
+# --- A draft ---------------------------------------------------------------------------------------------------------
+
+
+async def save_draft(call: RequestContext) -> HandlerResponse:
+    """POST /drafts: save the form as a draft."""
+    given = forms.parse(call)
+    try:
+        request = validation.parse_object(DraftRequest, await _build_request(call, given))
+        async with contextlib.AsyncExitStack() as files:
+            checked = await drafts_api.check_content(call.actor, request, {}, files)
+            made = await actions.perform(call.actor, drafts.create, None, checked)
+    except ApiError as error:
+        return await _page(call, given, _refusal_findings(error, given))
+    return redirect_with_flash(call, f"/drafts/{made['id']}", "Draft saved.")

@@ -19,6 +19,7 @@ ROLES = {
     "owner": "Owner: full access, including members",
     "admin": "Admin: also manages accounts, keys, profiles and webhooks",
     "member": "Member: views, writes and publishes posts",
+    "author": "Author: views posts, and writes drafts that others publish",
 }
 
 

@@ -36,6 +36,7 @@ NO_PICTURE = {
     "/overview/now": "a part of /",
     "/connect/<platform:str>/callback": "platforms send browsers there; `test_connecting.py` looks at what comes of it",
     "/connect/<platform:str>/done": "seen once after connecting; `test_connecting.py` looks at it",
+    "/approve/<token:str>": "only the digest of its token is stored; `test_approval_links.py` looks at it",
     "/overview/cancel": "its account stands in the query: in `QUERIES`",
     "/static/<name:str>": "no page",
     "/media/<media_id:str>/<name:str>": "no page",
@@ -83,6 +84,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[DashboardWorld], str | None]]] = {
         "canceled": _ids("post", status="canceled"),
         "unknown": _unknown,
     },
+    "draft_id": {"draft": _ids("draft")},
     "account_id": {
         "active": _ids("account", status="active"),
         "revoked": _ids("account", status="revoked"),

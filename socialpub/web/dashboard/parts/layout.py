@@ -32,6 +32,7 @@ SIGNED_OUT_SCOPE = Scope("")  # of messages on the sign-in page
 NAVIGATION = (
     ("Compose", "/compose"),
     ("Overview", "/"),
+    ("Drafts", "/drafts"),
     ("Posts", "/posts"),
     ("Calendar", "/calendar"),
     ("Accounts", "/accounts"),
@@ -115,6 +116,7 @@ def build_context(
         "now_ms": service.now_ms,
         "csrf_token": scope.csrf,
         "manages": actions.can_manage(scope),
+        "publishes": actions.can_publish(scope),
         "owns": actions.can_manage_members(scope),
         "needs_proof": found is not None and not signin.is_fresh(found.proved_at, service.now_ms),
     }

@@ -1,0 +1,151 @@
+"""Drafts: the list, and one draft with its decisions, publication and approval link."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from socialpub.base import json_codec
+from socialpub.base.errors import ApiError
+from socialpub.domain.access import actions
+from socialpub.domain.access.actor import ActionFunction
+from socialpub.domain.identity.dashboard_session import DashboardSession
+from socialpub.domain.posts import approval_links, drafts
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.drafts import NOTE_MAX, DraftsQuery, ReturnRequest
+from socialpub.web.api import drafts as drafts_api
+from socialpub.web.dashboard.parts import draft_view
+from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.http import forms
+from socialpub.web.http.handler import HandlerResponse, RequestContext
+
+DRAFTS_PATH, PAGE_SIZE = "/drafts", 25
+WAIT_SECONDS = 10.0
+
+
+async def list_drafts(call: RequestContext) -> HandlerResponse:
+    """GET /drafts."""
+    cursor = call.request.args.get("cursor") or ""
+
+    def read(session: DashboardSession) -> dict[str, Any]:
+        query = validation.parse_object(DraftsQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
+        page = drafts.load_page(call.service, session.scope, query)
+        older = f"{DRAFTS_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
+        return {"drafts": page["data"], "older": older}
+
+    return await show(call, "drafts/list.html", read, is_later=bool(cursor))
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /drafts/{id}."""
+    return await _page(call, "drafts/draft.html")
+
+
+async def confirm_delete(call: RequestContext) -> HandlerResponse:
+    """GET /drafts/{id}/delete: the effects."""
+    return await _page(call, "drafts/delete.html")
+
+
+async def _page(call: RequestContext, template: str) -> HandlerResponse:
+    id_, service = call.path_value("draft_id"), call.service
+    body = await service.read(lambda: drafts.load_body(call.scope, id_))
+    problems = (await drafts.refresh(service, call.scope, body))["problems"]
+
+    def read_draft(_: DashboardSession) -> dict[str, Any]:
+        row = drafts.find(call.scope, id_)
+        return {
+            "draft": drafts.load_body(call.scope, id_),
+            "view": draft_view.load(service, row),
+            "link_ends_at": approval_links.find_end(row, service.now_ms),
+        }
+
+    return await show(
+        call,
+        template,
+        read_draft,
+        problems=problems,
+        may_approve=drafts.can_approve(service, call.scope),
+        needs_approval=service.runtime.settings.publishing.approval,
+        note_max=NOTE_MAX,
+    )
+
+
+async def propose(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/propose."""
+    id_ = call.path_value("draft_id")
+    try:
+        await actions.respond(await drafts_api.build_proposal(call.actor, id_))
+    except ApiError as error:
+        return _refuse(call, error)
+    return _done(call, "Draft proposed.")
+
+
+async def approve(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/approve: `seen` is the digest of what the page showed."""
+    return await _act(call, "Draft approved.", drafts.approve, forms.parse(call).get("seen", ""))
+
+
+async def send_back(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/return: `note`."""
+    try:
+        request = validation.parse_object(ReturnRequest, {"note": forms.parse(call).get("note", "")})
+    except ApiError as error:
+        return _refuse(call, error)
+    return await _act(call, "Draft returned.", drafts.send_back, request.note)
+
+
+async def revoke_link(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/unlink."""
+    return await _act(call, "The approval link no longer works.", approval_links.revoke)
+
+
+async def delete(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/delete."""
+    await actions.perform(call.actor, drafts.delete, call.path_value("draft_id"))
+    return redirect_with_flash(call, DRAFTS_PATH, "Draft deleted.")
+
+
+async def create_link(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/link: the next page shows it once."""
+    try:
+        link = await actions.perform(call.actor, approval_links.create, call.path_value("draft_id"))
+    except ApiError as error:
+        return _refuse(call, error)
+    words = "Anyone who has this link can approve or return the draft, for 7 days."
+    return redirect_with_flash(call, _path(call), words, secret=str(link["url"]))
+
+
+async def publish(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/publish."""
+    wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
+    try:
+        answer = await drafts_api.publish_draft(call, call.path_value("draft_id"), wait)
+    except ApiError as error:
+        return _refuse(call, error)
+    batch = json_codec.loads(answer.body)
+    states = {result["status"] for result in batch["results"]}
+    where = f"/posts?batchId={batch['id']}"
+    return redirect_with_flash(call, where, "Draft accepted.", good=not {"failed", "rejected"} & states)
+
+
+async def _act(call: RequestContext, words: str, action: ActionFunction[...], *args: Any) -> HandlerResponse:
+    try:
+        await actions.perform(call.actor, action, call.path_value("draft_id"), *args)
+    except ApiError as error:
+        return _refuse(call, error)
+    return _done(call, words)
+
+
+def _done(call: RequestContext, words: str) -> HandlerResponse:
+    return redirect_with_flash(call, _path(call), words)
+
+
+def _refuse(call: RequestContext, error: ApiError) -> HandlerResponse:
+    """Redirect to the draft with the reason. Raises errors of authority."""
+    if error.code in ("unauthenticated", "unauthorized", "not_found") and error.rule is None:
+        raise error
+    return redirect_with_flash(call, _path(call), f"{error.message} {error.remediation or ''}".strip(), good=False)
+
+
+def _path(call: RequestContext) -> str:
+    return f"{DRAFTS_PATH}/{call.path_value('draft_id')}"

@@ -1,0 +1,111 @@
+"""Pages of drafts, and the role author against every route and page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from socialpub.web.routes import ROUTES
+from tests.support.app_server import ApiClient, AppServer, Person, unchanged
+from tests.support.connect_flow import sign_in
+from tests.support.post_drafts import new_draft, read_draft
+from tests.support.route_addresses import route_address
+
+TIME = "2999-05-04T15:30:00.000Z"
+
+
+def send(browser: ApiClient, path: str, **fields: str) -> httpx.Response:
+    return browser.post(path, data={"csrf_token": browser.headers["X-CSRF-Token"]} | fields)
+
+
+@pytest.fixture
+def draft(alice: Person) -> str:
+    return str(new_draft(alice.api, targets=[{"accountId": alice.bluesky}], text="Hours", scheduledAt=TIME)["id"])
+
+
+def test_a_draft_goes_from_the_composer_to_its_posts(server: AppServer, alice: Person) -> None:
+    author = sign_in(server, alice.organization, role="author", name="ann")
+    owner = sign_in(server, alice.organization, name="olga")
+    form = {"text": "New hours", f"to.{alice.bluesky}": "yes", "when": "later", "day": "2999-05-04", "clock": "12:00"}
+    assert send(author, "/compose", **form, do="send").status_code == 403
+    saved = send(author, "/drafts", **(form | {"when": "now"}))
+    assert saved.status_code == 303
+    page = saved.headers["Location"]
+    assert "New hours" in author.get(page).text
+    assert send(author, f"{page}/propose").status_code == 303
+    assert "Awaits approval" in author.get("/drafts").text
+    assert send(owner, f"{page}/return", note="Shorter.").status_code == 303
+    assert "Shorter." in author.get(page).text
+    seen = re.search(r'name="seen" value="(\w+)"', owner.get(page).text)
+    assert seen
+    assert send(owner, f"{page}/approve", seen="0" * 64).status_code == 303
+    assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "draft"  # it is not what was shown
+    assert send(owner, f"{page}/approve", seen=seen[1]).status_code == 303
+    assert send(owner, f"{page}/link").status_code == 303
+    assert "A link works until" in owner.get(page).text
+    assert send(owner, f"{page}/unlink").status_code == 303
+    assert "A link works until" not in owner.get(page).text
+    done = send(owner, f"{page}/publish")
+    assert done.headers["Location"].startswith("/posts?batchId=")
+    assert read_draft(alice.api, page.rpartition("/")[2])["status"] == "published"
+
+
+def test_a_draft_is_deleted_after_a_question(server: AppServer, alice: Person, draft: str) -> None:
+    author = sign_in(server, alice.organization, role="author", name="ann")
+    assert "Delete this draft?" in author.get(f"/drafts/{draft}/delete").text
+    assert send(author, f"/drafts/{draft}/delete").headers["Location"] == "/drafts"
+    assert alice.api.get(f"/v1/drafts/{draft}").status_code == 404
+
+
+# --- An author -----------------------------------------------------------------------------------------------------
+
+MAY_WRITE = {
+    "/logout", "/logout/everywhere", "/compose", "/compose/media", "/drafts", "/drafts/<draft_id:str>/propose",
+    "/drafts/<draft_id:str>/delete", "/profile", "/settings/zone", "/settings/password", "/settings/totp",
+    "/settings/totp/codes", "/settings/totp/off", "/settings/sessions/end",
+}  # fmt: skip
+MAY_NOT_SEE = ("/settings/keys", "/settings/members", "/settings/log", "/webhooks", "/v1/api-keys", "/settings/apps")
+
+
+def test_an_author_may_draft_and_propose_and_nothing_else(server: AppServer, alice: Person) -> None:
+    """Each page and each route that a session may call, by the table of routes itself."""
+    author = sign_in(server, alice.organization, role="author", name="ann")
+    with unchanged(server):
+        for route in ROUTES:
+            if route.guard in ("open", "key"):
+                continue
+            name = f"{route.method} {route.path}"
+            if route.method != "GET" and not route.is_api and route.path in MAY_WRITE:
+                assert route.roles == (), name
+                continue
+            fields = {} if route.method == "GET" else {"data": {"csrf_token": author.headers["X-CSRF-Token"]}}
+            if route.is_api and route.method != "GET":
+                fields = {"content": json.dumps({}), "headers": {"Content-Type": "application/json"}}
+            answer = author.request(route.method, route_address(route.path), **fields)
+            if route.method != "GET" or route.path.startswith(MAY_NOT_SEE):
+                assert answer.status_code == 403, name
+            else:
+                assert (answer.status_code == 403) == bool(route.roles), name
+        for path in ("/drafts", "/posts", "/compose", "/calendar", "/media", "/accounts", "/settings"):
+            assert author.get(path).status_code == 200
+        assert "Publish now" not in author.get("/compose").text
+        assert author.post("/v1/drafts", json={}).status_code == 401  # writes of the API take keys
+
+
+def test_a_member_publishes_only_what_is_approved(make_server: Callable[..., AppServer]) -> None:
+    server = make_server(publishing={"approval": True})
+    alice = server.person("Alice")
+    account = server.connect_bluesky(alice)["id"]
+    member = sign_in(server, alice.organization, role="member", name="max")
+    form = {"text": "x", f"to.{account}": "yes", "when": "now", "do": "send"}
+    with unchanged(server):
+        assert send(member, "/compose", **form).status_code == 409
+    draft = new_draft(alice.api, targets=[{"accountId": account}], text="x")["id"]
+    assert send(member, f"/drafts/{draft}/approve").status_code == 403
+    assert send(member, f"/drafts/{draft}/link").status_code == 403
+    owner = sign_in(server, alice.organization, name="olga")
+    assert send(owner, "/compose", **form | {"text": "y"}).status_code == 303
