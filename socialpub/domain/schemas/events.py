@@ -309,8 +309,8 @@ EVENT_DATA: dict[str, Any] = {
     "billing.payment_failed": PaymentFailed,
     "billing.delinquent": Delinquent,
     "billing.recovered": Recovered,
-    "webhook.disabled": WebhookDisabled,
     "key.expiring": KeyExpiring,
+    "webhook.disabled": WebhookDisabled,
 }
 """Type of `data` for each type of `core.events.EVENTS`."""
 

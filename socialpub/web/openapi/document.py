@@ -176,7 +176,9 @@ def _request_body(route: Route, operation: Operation) -> Json:
     content: Json = {"schema": ref("schemas", model_name(route.body))}
     if operation.requests:
         content["examples"] = {name: {"value": value} for name, value in operation.requests.items()}
-    required = any(info.is_required() for info in route.body.model_fields.values())
+    extra = route.body.model_config.get("json_schema_extra")
+    asks_for_any = isinstance(extra, dict) and "if" in extra  # one of its fields at least
+    required = asks_for_any or any(info.is_required() for info in route.body.model_fields.values())
     return {"required": required, "content": {"application/json": content}}
 
 

@@ -170,7 +170,8 @@ CAUSES: Mapping[str, Callable[[RequestCast], None]] = {
 
 
 def test_every_type_has_a_cause_and_a_shape() -> None:
-    assert set(CAUSES) == set(EVENTS) == set(EVENT_DATA)
+    assert set(CAUSES) == set(EVENTS)
+    assert list(EVENTS) == list(EVENT_DATA)  # else the enumeration has two forms in OpenAPI
 
 
 @pytest.mark.parametrize("type_", EVENTS)
