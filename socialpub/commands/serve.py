@@ -251,9 +251,8 @@ def find_network_paths(settings: Settings, where: HostIdentity) -> list[str]:
 def join_service(settings: Settings) -> AppContext:
     """Open the service for a command, beside a running server or without; creates a database.
 
-    Nothing is migrated, and only the essential parts of the file are checked. Raises CommandRefusedError for a file
-    of an
-    older version, on which a server of that version may be running.
+    Nothing is migrated, and only the essential parts of the file are checked. Raises CommandRefusedError for a file of
+    an older version, on which a server of that version may be running.
     """
     path = _prepare_directory(settings)
     if not path.exists() or _is_empty(path):

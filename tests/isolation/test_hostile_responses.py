@@ -1,9 +1,9 @@
 """Hostile responses of servers that a user names delay no other organization.
 
 Twelve heads and twelve bodies, each from a webhook receiver, a media host, the page of a link and a platform (the
-server that a Bluesky account names). The server and the simulator are separate processes, as they are in use.
-What decides is that each answer was asked for, that another organization's posts went out and that nothing was held
-up for longer than any machine explains; the times are printed.
+server that a Bluesky account names). The server and the simulator are separate processes, as they are in use. What
+decides is that each answer was asked for, that another organization's posts went out and that nothing was held up for
+longer than any machine explains; the times are printed.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class ConnectorSession:
     def call(self, step: Callable[[Upstream], T], *, is_lookup: bool = False, bound: Container[str] = frozenset()) -> T:
         """Run one connector step; refresh an expired access token once and repeat the step.
 
-        `is_lookup`: continue with a token that cannot be refreshed, and without a token for a revoked account
-        where the platform allows anonymous reads.
+        `is_lookup`: continue with a token that cannot be refreshed, and without a token for a revoked account where the
+        platform allows anonymous reads.
         """
         if is_lookup and self.is_revoked():
             return self._with_upstream(step, self._run_unsent(self._get_anonymous), bound)

@@ -4,8 +4,8 @@ Promise: an accepted post is published once, or its owner learns exactly what is
 the one public call; every response is classified by the platform's table, and unlisted ones are ambiguous; ambiguous
 sends are settled by lookup; and a plan is sent again only where its `SendClass` makes that harmless, after a lookup
 found nothing. `decide` has the decisions; this module executes the steps, in I/O threads without database connections.
-A plan made without network is recorded with the claim, which saves a step; never while the post may still wait, since
-a crash meanwhile would make it look sent.
+A plan made without network is recorded with the claim, which saves a step; never while the post may still wait, since a
+crash meanwhile would make it look sent.
 """
 
 from __future__ import annotations

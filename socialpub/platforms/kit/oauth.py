@@ -1,8 +1,8 @@
 """OAuth authorization-code flow, driven by a platform's `OAuthFlow` row.
 
 Larger deviations stay in the platform's module, which uses `parse_tokens` for any response with tokens and
-`require_scopes` for scopes reported elsewhere. Responses are accepted flat, under `data` (Instagram), or as errors
-with status 200 (TikTok). No secret gets into an error.
+`require_scopes` for scopes reported elsewhere. Responses are accepted flat, under `data` (Instagram), or as errors with
+status 200 (TikTok). No secret gets into an error.
 """
 
 from __future__ import annotations

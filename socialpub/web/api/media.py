@@ -155,9 +155,8 @@ async def _read_blocks(call: RequestContext) -> AsyncIterator[bytes]:
 async def _drain_body(call: RequestContext, most: int) -> None:
     """Read the rest of a refused body.
 
-    Many clients read no response before they have sent the whole body. A client that sent `Expect: 100-continue`
-    has sent
-    none yet, so its connection is closed.
+    Many clients read no response before they have sent the whole body. A client that sent `Expect: 100-continue` has
+    sent none yet, so its connection is closed.
     """
     stream = call.request.stream
     if not isinstance(stream, Http):

@@ -81,9 +81,8 @@ async def submit_credentials(call: RequestContext) -> HandlerResponse:
 async def complete_login(call: RequestContext) -> HandlerResponse:
     """GET /connect/{platform}/callback: the platform's redirect, or a choice of accounts.
 
-    The choices of a login can be loaded repeatedly, for "back" and "reload". The state replaces a CSRF token: only
-    our page
-    and the platform know it, and it belongs to this session.
+    The choices of a login can be loaded repeatedly, for "back" and "reload". The state replaces a CSRF token: only our
+    page and the platform know it, and it belongs to this session.
     """
     platform = _enabled_platform(call)
     call.request.ctx.error_link = {"address": f"/connect/{platform.name}", "text": "Connect again"}

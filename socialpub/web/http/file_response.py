@@ -77,8 +77,8 @@ class _FileResponse(ServerResponse):
 def parse_range(header: str | None, size: int) -> ByteRange | None:
     """Return the range of a file of `size` bytes that a Range header selects.
 
-    It is empty if it starts beyond the end. None, which means the whole file, without the header, for several
-    ranges, other units, and invalid headers.
+    It is empty if it starts beyond the end. None, which means the whole file, without the header, for several ranges,
+    other units, and invalid headers.
     """
     unit, _, value = (header or "").partition("=")
     first, dash, last = (part.strip() for part in value.partition("-"))

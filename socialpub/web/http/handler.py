@@ -51,8 +51,8 @@ _INDEXED = re.compile(r"(.+?)\[\d*\]")
 class Route:
     """A route: its address, handler, permissions, limits and description in the reference.
 
-    `guard`: "key" (API key only), "read" (key or session), "session" (session only, JSON),
-    "page" (session only, a page or its form), "open" (no authentication).
+    `guard`: "key" (API key only), "read" (key or session), "session" (session only, JSON), "page" (session only, a page
+    or its form), "open" (no authentication).
     `scope`: the scope that an API key needs (`key_scopes.py`), or "any"; every route of the API has one.
     `limit`: the rate limit of the settings' section `[limits]`; it applies below `/v1`.
     `operation`: the description in the API reference; None for pages and machine endpoints.

@@ -4,8 +4,7 @@ Two recipients that parse the same bytes differently disagree on where a request
 request in the first (request smuggling). Sanic's parser accepts what the RFC forbids: white space before a colon,
 folded lines, lone CR and LF, no Host or several, chunks of another length than they declare.
 
-Errors become a 400 (`sanic_overrides.StrictHttp`). Matching takes linear time: possessive quantifiers do not
-backtrack.
+Errors become a 400 (`sanic_overrides.StrictHttp`). Matching takes linear time: possessive quantifiers do not backtrack.
 """
 
 from __future__ import annotations

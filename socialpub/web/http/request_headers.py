@@ -53,8 +53,7 @@ def find_client(service: AppContext, request: Request) -> str:
     """Return the client for rate limits: an IPv4 address, or an IPv6 /64 network.
 
     One customer usually has a whole /64. It is the peer's address. If the peer is a trusted proxy, it is the last
-    address
-    in X-Forwarded-For that is not one.
+    address in X-Forwarded-For that is not one.
     """
     peer = request.conn_info.client_ip if request.conn_info else ""
     lines = request.headers.getall("x-forwarded-for", None)

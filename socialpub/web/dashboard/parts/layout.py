@@ -67,9 +67,8 @@ async def show(
 
     `read` runs in the same read transaction as the layout.
 
-    Lists are read in `dashboard_session.scope`, which is limited to the chosen profile; an object in the path is
-    read in
-    `call.scope`, so that links to it work in every profile.
+    Lists are read in `dashboard_session.scope`, which is limited to the chosen profile; an object in the path is read
+    in `call.scope`, so that links to it work in every profile.
     """
 
     session, values_read = await call.service.read(lambda: _read_all(call, read))
