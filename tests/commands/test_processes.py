@@ -79,13 +79,12 @@ def test_the_collector_does_not_look_again_at_what_a_start_has_made(folder: Path
 def test_every_request_has_its_line_in_the_log_when_a_server_has_ended(start: Start) -> None:
     server = start("serve", "--port", "0")
     with httpx.Client(base_url=read_address(server), trust_env=False) as asking:
-        ids = [asking.get("/healthz").headers["X-Request-Id"] for _ in range(300)]
+        ids = [asking.get("/docs").headers["X-Request-Id"] for _ in range(300)]
     server.popen.send_signal(signal.SIGTERM)
     lines = "".join(iter(lambda: server.line("stderr"), ""))
     assert server.popen.wait(20) == 0
     assert (
-        re.findall(r" INFO socialpub.web (\S+) GET '/healthz' 200 \d+ms by anonymous from 127.0.0.1$", lines, re.M)
-        == ids
+        re.findall(r" INFO socialpub.web (\S+) GET '/docs' 200 \d+ms by anonymous from 127.0.0.1$", lines, re.M) == ids
     )
 
 
@@ -93,11 +92,11 @@ def test_the_log_may_be_for_programs(start: Start, folder: Path) -> None:
     (folder / "socialpub.toml").write_text('[log]\nformat = "json"\n')
     server = start("serve", "--port", "0")
     with httpx.Client(base_url=read_address(server), trust_env=False) as asking:
-        asked = asking.get("/healthz").headers["X-Request-Id"]
+        asked = asking.get("/docs").headers["X-Request-Id"]
     server.popen.send_signal(signal.SIGTERM)
     told = [json.loads(line) for line in iter(lambda: server.line("stderr"), "") if line.startswith("{")]
     (line,) = [line for line in told if line["logger"] == "socialpub.web"]
-    assert (line["request"], line["method"], line["path"], line["status"]) == (asked, "GET", "/healthz", 200)
+    assert (line["request"], line["method"], line["path"], line["status"]) == (asked, "GET", "/docs", 200)
     assert line["time"].endswith("Z")
 
 

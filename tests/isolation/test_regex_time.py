@@ -25,6 +25,7 @@ SECONDS = 0.3  # of the processor for SIZE. The slowest takes a tenth of it; qua
 
 # What stands in a pattern that holds a value of a function.
 EXAMPLES = {
+    "f'<symbol id=\"{prefix}(\\\\w+)\"'": '<symbol id="icon-(\\w+)"',
     "f'/status/{quoted}$'": "/status/20$",  # a number
     "f'@{user.username}\\\\b'": "@alice\\b",
     "self._text": None,  # of `late`, whose calls are found themselves

@@ -247,7 +247,7 @@ def test_large_bodies_that_are_refused_are_answered_at_a_pace(
 def test_what_a_write_needs_little_for_takes_little(world: RequestCast) -> None:
     post = world.scheduled()
     with unchanged(world.server):
-        answer = world.alice.api.patch(f"/v1/posts/{post}", content=b" " * 70_000)
+        answer = world.alice.api.post(f"/v1/posts/{post}/retry", content=b" " * 70_000)
         assert (answer.status_code, error_of(answer)["rule"]) == (413, "http.body_size")
         assert "64 KiB" in error_of(answer)["message"]
 

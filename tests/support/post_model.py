@@ -67,8 +67,9 @@ class PostModel:
         entry = self.posts[post]
         if entry.status != "queued":
             return False
-        entry.due = entry.at = due
-        entry.tell("rescheduled")
+        moved, entry.due, entry.at = entry.due != due, due, due
+        if moved:
+            entry.tell("rescheduled")
         return True
 
     def cancel(self, post: str) -> bool:

@@ -11,6 +11,8 @@ import httpx
 from socialpub.store.schema.models import Post, WebhookDelivery
 from tests.support.app_server import Person
 from tests.support.chat_servers import CHANNELS, add_channel
+from tests.support.post_drafts import PATH as DRAFTS
+from tests.support.post_drafts import new_draft
 from tests.support.post_outcomes import lost, queued
 from tests.support.request_cast import RequestCast
 from tests.support.soak.soak_world import wait_for
@@ -35,6 +37,25 @@ def failed(world: RequestCast, person: Person) -> str:
     post = queued(world, person)
     world.server.service.write(lambda tx: Post.update(status="failed").where(Post.id == post).execute()).result()
     return post
+
+
+def batch(world: RequestCast, person: Person) -> str:
+    return str(world.server.rows(Post, id=queued(world, person))[0]["batch"])
+
+
+def draft(world: RequestCast, person: Person) -> str:
+    return str(new_draft(person.api, profileId=person.profile, **to(person.bluesky))["id"])
+
+
+def linked_draft(world: RequestCast, person: Person) -> str:
+    made = draft(world, person)
+    assert person.api.post(f"{DRAFTS}/{made}/link").status_code == 200
+    return made
+
+
+def as_seen(person: Person, id_: str) -> dict[str, str]:
+    """The header of a client that has just read the draft, if it can."""
+    return {"If-Match": person.api.get(f"{DRAFTS}/{id_}").headers.get("ETag", '"0"')}
 
 
 def account(world: RequestCast, person: Person) -> str:
@@ -92,6 +113,30 @@ RESOURCE_REQUESTS = [
     ResourceRequest(
         "settle a post", 200, lambda p, post: p.api.post(f"/v1/posts/{post}/settle", json={"published": False}), lost
     ),
+    ResourceRequest("read a batch", 200, lambda p, found: p.api.get(f"/v1/batches/{found}"), batch),
+    ResourceRequest(
+        "edit a batch", 200, lambda p, found: p.api.patch(f"/v1/batches/{found}", json={"text": "other"}), batch
+    ),
+    ResourceRequest("cancel a batch", 200, lambda p, found: p.api.delete(f"/v1/batches/{found}"), batch),
+    ResourceRequest("read a draft", 200, lambda p, found: p.api.get(f"{DRAFTS}/{found}"), draft),
+    ResourceRequest(
+        "change a draft",
+        200,
+        lambda p, found: p.api.patch(f"{DRAFTS}/{found}", json={"title": "x"}, headers=as_seen(p, found)),
+        draft,
+    ),
+    ResourceRequest("delete a draft", 200, lambda p, found: p.api.delete(f"{DRAFTS}/{found}"), draft),
+    ResourceRequest("propose a draft", 200, lambda p, found: p.api.post(f"{DRAFTS}/{found}/propose"), draft),
+    ResourceRequest(
+        "approve a draft",
+        200,
+        lambda p, found: p.api.post(f"{DRAFTS}/{found}/approve", headers=as_seen(p, found)),
+        draft,
+    ),
+    ResourceRequest("return a draft", 200, lambda p, found: p.api.post(f"{DRAFTS}/{found}/return", json={}), draft),
+    ResourceRequest("publish a draft", 200, lambda p, found: p.api.post(f"{DRAFTS}/{found}/publish"), draft),
+    ResourceRequest("make a link", 200, lambda p, found: p.api.post(f"{DRAFTS}/{found}/link"), draft),
+    ResourceRequest("revoke a link", 200, lambda p, found: p.api.delete(f"{DRAFTS}/{found}/link"), linked_draft),
     ResourceRequest("read an account", 200, lambda p, found: p.api.get(f"/v1/accounts/{found}"), account),
     # A Bluesky account has no boards: its owner is told so, everybody else that there is no such account.
     ResourceRequest("list boards", 400, lambda p, found: p.api.get(f"/v1/accounts/{found}/pinterest/boards"), account),

@@ -229,7 +229,10 @@ def _refer_to_media(tx: Tx, scope: Scope, draft: str, content: str) -> None:
 
 
 def change(tx: Tx, who: Actor, draft: str, title: str | None, checked: CheckedContent | None) -> DraftBody:
-    """Change title and content (None: unchanged). Other content ends an approval."""
+    """Change title ("": none) and content; None leaves either unchanged.
+
+    Other content ends an approval.
+    """
     row = find_open(who.scope, draft)
     changes: dict[str, Any] = {} if title is None else {"title": title or None}
     if checked is not None:

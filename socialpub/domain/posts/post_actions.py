@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from socialpub import platforms
@@ -122,7 +121,7 @@ def _check_address(platform: str, request: SettleRequest) -> None:
         raise validation.build_schema_error(
             [validation.build_issue("missing", ["uri"], message, f"the address of a post on {label}", "nothing")]
         )
-    if support is None or not re.fullmatch(support.address, request.uri):
+    if support is None or not support.address.fullmatch(request.uri):
         message = f"The rest of the thread replies to this post, and this is not the address of a post on {label}"
         raise validation.build_schema_error(
             [validation.build_issue("value_error", ["uri"], message, f"the address of a post on {label}", "string")]

@@ -50,8 +50,8 @@ class DraftRequest(DraftContent):
 class DraftChange(RequestModel):
     """Body of PATCH /v1/drafts/{id}: omitted fields stay unchanged."""
 
-    title: Maybe[Title] = absent()
-    """Empty: none."""
+    title: Title | None = absent()
+    """Empty or null: none."""
     content: Maybe[DraftContent] = absent()
     """Replaces the whole content."""
 

@@ -24,6 +24,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit.options import PlatformOptions
 from socialpub.platforms.kit.text import graphemes
 
+_POST_ADDRESS = re.compile(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/app\.bsky\.feed\.post/[a-z0-9]{13}")
 HOSTS = ("service", "plc_directory", "video_service", "public_api")
 
 
@@ -111,7 +112,7 @@ PLATFORM = Platform(
     site=BlueskySite,
     version="atproto-xrpc-2026-08-20",
     first_comment=True,
-    thread=ThreadSupport(r"at://did:[a-z]+:[A-Za-z0-9._:%-]+/app\.bsky\.feed\.post/[a-z0-9]{13}", options=("langs",)),
+    thread=ThreadSupport(_POST_ADDRESS, options=("langs",)),
     media=MEDIA,
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
     has_public_lookup=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -169,7 +170,7 @@ class ThreadSupport:
     first piece apply to the others too. `pause`: seconds until a new post can be replied to.
     """
 
-    address: str
+    address: re.Pattern[str]
     options: tuple[str, ...] = ()
     pause: float = 0.0
 

@@ -93,7 +93,7 @@ def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
     return TextCounter(threads_length(draft.text), TEXT_MAX, "characters")
 
 
-_POST_ADDRESS = r"https://(?:www\.)?threads\.(?:com|net)/@[\w.]{1,30}/post/([\w-]{1,64})/?"
+_POST_ADDRESS = re.compile(r"https://(?:www\.)?threads\.(?:com|net)/@[\w.]{1,30}/post/([\w-]{1,64})/?")
 
 PLATFORM = Platform(
     name="threads",
@@ -213,7 +213,7 @@ def _find_id(up: Upstream, previous: PreviousPiece) -> str:
     """
     if previous.remote_id and previous.remote_id.isdecimal():
         return previous.remote_id
-    address = re.fullmatch(_POST_ADDRESS, previous.uri or "")
+    address = _POST_ADDRESS.fullmatch(previous.uri or "")
     found = containers.find_id(FLOW, up, previous.plan, address[1] if address else None)
     if found is None:
         message = "The piece of the thread before this one could not be found in the account's posts."

@@ -5,8 +5,6 @@ There is no idempotency key: after a lost response the account's own list is sea
 
 from __future__ import annotations
 
-import re
-
 from socialpub.base.errors import ApiError
 from socialpub.platforms.contract import (
     Absent,
@@ -62,7 +60,7 @@ def _find_id(previous: PreviousPiece) -> str:
     """Return the id of the piece before, which a person may have reported by its address."""
     if previous.remote_id:
         return previous.remote_id
-    found = re.fullmatch(POST_ADDRESS, previous.uri or "")
+    found = POST_ADDRESS.fullmatch(previous.uri or "")
     assert found, "the address of a reported piece is checked when it is reported"
     return found[1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,7 +26,7 @@ from socialpub.platforms.twitter.rules import MEDIA, RULES, text_max
 from socialpub.platforms.twitter.text import weighted_length
 
 SCOPES = ("tweet.read", "tweet.write", "users.read", "media.write", "offline.access")
-POST_ADDRESS = r"https://(?:www\.)?(?:x|twitter)\.com/(?:i/web|\w{1,15})/status/([0-9]{1,19})"
+POST_ADDRESS = re.compile(r"https://(?:www\.)?(?:x|twitter)\.com/(?:i/web|\w{1,15})/status/([0-9]{1,19})")
 _LAB_PATHS = {"authorize_url": "/i/oauth2/authorize", "token_url": "/2/oauth2/token"}
 
 

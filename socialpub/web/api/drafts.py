@@ -184,7 +184,8 @@ async def change(call: RequestContext) -> HandlerResponse:
         checked = None
         if request.content is not None:
             checked = await check_content(call.actor, request.content, call.inline_files, files)
-        return bind(call.actor, drafts.change, call.path_value("draft_id"), request.title, checked)
+        title = request.title or "" if "title" in request.model_fields_set else None
+        return bind(call.actor, drafts.change, call.path_value("draft_id"), title, checked)
 
     return respond(await write_once(call, build))
 

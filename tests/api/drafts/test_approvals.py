@@ -11,6 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from socialpub.base.errors import ApiError
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.access.audit_log import AuditContext
+from socialpub.domain.access.authentication import Scope
+from socialpub.domain.posts import drafts
 from tests.support.app_server import AppServer, error_of, unchanged
 from tests.support.connect_flow import sign_in
 from tests.support.media_files import picture
@@ -41,6 +46,22 @@ def content_of(world: RequestCast, files: list[str]) -> Content:
         "media": [{"kind": "image", "mediaId": files[0], "altText": "one"}],
         "scheduledAt": TIME,
     }
+
+
+def test_what_was_changed_meanwhile_is_neither_approved_nor_proposed(world: RequestCast) -> None:
+    """The page or the checks saw other content than the transaction finds."""
+    draft = str(new_draft(world.alice.api, targets=[world.target()], text="hello")["id"])
+    service = world.server.service
+    audit = AuditContext("a test", world.alice.organization, world.alice.key_id, None, None, "request")
+    who = Actor(service, Scope(world.alice.organization, key=world.alice.key_id), audit)
+    for act in (
+        lambda tx: drafts.approve(tx, who, draft, "the digest of other content"),
+        lambda tx: drafts.propose(tx, who, draft, "{}", []),
+    ):
+        with pytest.raises(ApiError) as refused:
+            service.write(act).result()
+        assert refused.value.rule == "draft.changed"
+    assert read_draft(world.alice.api, draft)["status"] == "draft"
 
 
 # --- The table -----------------------------------------------------------------------------------------------------

@@ -51,9 +51,10 @@ def test_what_is_not_settled_is_202_queued_and_the_row_tells_the_end(narrow: Req
         assert [note["code"] for note in result["warnings"]] == ["still_publishing"]
         assert "error" not in result
         narrow.server.wait(result["postId"], "published")
-    listed = narrow.alice.api.get(answer.headers["Location"]).json()["data"]
-    assert {post["id"] for post in listed} == {result["postId"] for result in body["results"]}
-    assert {post["status"] for post in listed} == {"published"}
+    ended = narrow.alice.api.get(answer.headers["Location"]).json()
+    assert ended["status"] == "published"
+    assert {post["postId"] for post in ended["results"]} == {result["postId"] for result in body["results"]}
+    assert {post["status"] for post in ended["results"]} == {"published"}
 
 
 OPEN, DONE, FAILED = ("validated", "publishing"), "published", ("failed", "rejected", "canceled")

@@ -331,7 +331,9 @@ def test_a_body_there_says_that_it_is_json(kind: str | None, status: int, dashbo
 def test_the_test_of_the_table_is_whole() -> None:
     """Each route of the API that names a resource is touched above."""
     touched = {"/v1/posts/<post_id:str>", "/v1/posts/<post_id:str>/retry", "/v1/posts/<post_id:str>/settle"}
-    touched |= {"/v1/accounts/<account_id:str>", "/v1/media/<media_id:str>"}
+    touched |= {"/v1/accounts/<account_id:str>", "/v1/media/<media_id:str>", "/v1/batches/<batch_id:str>"}
+    drafts = ("", "/propose", "/approve", "/return", "/publish", "/link")
+    touched |= {f"/v1/drafts/<draft_id:str>{tail}" for tail in drafts}
     touched |= {f"{CHANNELS}/<channel_id:str>{tail}" for tail in ("", "/test")}
     touched |= {f"{ENDPOINTS}/<endpoint_id:str>{tail}" for tail in ("", "/test", "/rotate-secret", "/redeliver")}
     touched |= {f"{DELIVERIES}/<delivery_id:str>{tail}" for tail in ("", "/redeliver")}

@@ -33,6 +33,8 @@ ALLOWED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "refuse": (("queued", "validated"), "rejected", ("post.rejected",)),
     "stop": (("queued", "validated"), "failed", ("post.failed",)),
     "reschedule": (("queued",), "queued", ("post.rescheduled",)),
+    "edit": (("queued",), "queued", ("post.edited",)),
+    "edit_at": (("queued",), "queued", ("post.rescheduled", "post.edited")),
     "cancel": (("queued",), "canceled", ("post.canceled",)),
     "disconnect": (("queued", "validated"), "canceled", ("post.canceled",)),
     "retry": (("failed", "rejected"), "validated", ("post.validated",)),
@@ -40,7 +42,7 @@ ALLOWED: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "settle_published": (("failed",), "published", ("post.published",)),
     "settle_absent": (("failed",), "failed", ()),
 }
-SINCE: post_states.TransitionData = {"previousScheduledAt": "2026-11-20T12:00:00.000Z"}
+SINCE: post_states.TransitionData = {"previousScheduledAt": "2026-11-20T12:00:00.000Z", "changed": ["text"]}
 PLAIN = {"code": "platform_rejected", "message": "no", "platform": "bluesky", "docUrl": "x"}
 UNKNOWN = {"code": "platform_unavailable", "message": "lost", "rule": "publish.outcome_unknown", "docUrl": "x"}
 
@@ -91,6 +93,7 @@ def test_a_move_takes_the_states_it_is_for_and_no_other(name: str, world: Reques
 BY_A_PERSON: dict[str, tuple[str, str, Any]] = {
     "cancel": ("DELETE", "", None),
     "reschedule": ("PATCH", "", "soon"),
+    "edit": ("PATCH", "", {"text": "edited"}),
     "retry": ("POST", "/retry", {}),
     "retry_at": ("POST", "/retry", "soon"),
     "settle_published": ("POST", "/settle", {"published": True}),
