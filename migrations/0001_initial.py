@@ -132,6 +132,14 @@ CREATE TABLE external_id (
     content TEXT NOT NULL, PRIMARY KEY (organization, id)
 ) WITHOUT ROWID;
 
+CREATE TABLE plan_token (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
+    profile TEXT REFERENCES profile (id), request TEXT NOT NULL, content TEXT NOT NULL, batch TEXT,
+    created_at INTEGER NOT NULL, ends_at INTEGER NOT NULL
+);
+CREATE INDEX plan_token_ends_at ON plan_token (ends_at);
+CREATE INDEX plan_token_organization_ends_at ON plan_token (organization, ends_at);
+
 CREATE TABLE post (
     number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL,
     organization INTEGER NOT NULL REFERENCES organization (number),

@@ -58,6 +58,26 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
         "Choose another `externalId` for other content, or change the batch that has it.",
     ),
     ServiceRule(
+        "plan.unknown",
+        _VALIDATION_FAILED,
+        "There is no such plan, or it has expired.",
+        "Check the content again with `plan: true`, and send the new token.",
+    ),
+    ServiceRule(
+        "plan.changed",
+        _VALIDATION_FAILED,
+        "What the plan would publish is no longer what was checked.",
+        "Check the content again with `plan: true`, and send the new token.",
+        status=409,
+    ),
+    ServiceRule(
+        "plan.max",
+        _VALIDATION_FAILED,
+        "The organization has too many unused plans.",
+        "Use plans, or wait until some have expired.",
+        status=409,
+    ),
+    ServiceRule(
         "scheduledAt.future",
         _VALIDATION_FAILED,
         "`scheduledAt` is less than 1 second in the future.",

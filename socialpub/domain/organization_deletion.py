@@ -37,6 +37,7 @@ from socialpub.store.schema.models import (
     Invitation,
     Media,
     Organization,
+    PlanToken,
     Session,
     Subscription,
     User,
@@ -179,6 +180,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> ActionResult:
     drafts.delete_all(tx, who)
     library.delete_all(tx, who)
     ExternalId.delete().where(ExternalId.organization == organization).execute()
+    PlanToken.delete().where(PlanToken.organization == organization).execute()
     Organization.update(deleted_at=service.now_ms).where(Organization.id == organization).execute()
     deleted: DeletedOrganization = {
         "id": organization,

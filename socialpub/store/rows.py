@@ -157,6 +157,17 @@ class BatchRow(TypedDict):
     scheduled_at: int | None
 
 
+class PlanTokenRow(TypedDict):
+    id: str
+    organization: str
+    profile: str | None
+    request: str
+    content: str
+    batch: str | None
+    created_at: int
+    ends_at: int
+
+
 class PostRow(TypedDict):
     number: int
     id: str

@@ -82,6 +82,7 @@ REFUSED_REQUESTS = [
     RefusedRequest("targets.max", 400, V, lambda w: w.post(targets=[w.target()] * 26)),
     RefusedRequest("mode_conflict", 400, V, lambda w: w.post(publishNow=True, scheduledAt=w.soon())),
     RefusedRequest("mode_conflict", 400, V, lambda w: w.post(slot="next", scheduledAt=w.soon()), "slot"),
+    RefusedRequest("plan.unknown", 400, V, lambda w: w.alice.api.publish({"plan": "plan_" + "0" * 43})),
     RefusedRequest("scheduledAt.future", 400, V, lambda w: w.post(scheduledAt="2020-01-01T00:00:00Z"), "long ago"),
     RefusedRequest("scheduledAt.future", 400, V, lambda w: w.post(scheduledAt=w.soon(0.5)), "half a second"),
     RefusedRequest(

@@ -208,8 +208,13 @@ def digest(secret: str) -> str:
 
 def generate_api_key(prefix: str, entropy: Entropy) -> str:
     """Return `prefix`, 43 random base62 characters, and 6 base62 characters of their CRC32."""
-    body = "".join(BASE62[byte % 62] for byte in _draw_unbiased(entropy, API_KEY_RANDOM_CHARS))
+    body = generate_base62(entropy)
     return prefix + body + encode_base62(zlib.crc32(body.encode("ascii")), API_KEY_CHECKSUM_CHARS)
+
+
+def generate_base62(entropy: Entropy) -> str:
+    """Return 43 random base62 characters, 256 bits."""
+    return "".join(BASE62[byte % 62] for byte in _draw_unbiased(entropy, API_KEY_RANDOM_CHARS))
 
 
 def _draw_unbiased(entropy: Entropy, count: int) -> bytes:

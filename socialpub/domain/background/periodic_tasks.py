@@ -23,7 +23,7 @@ from socialpub.domain.backups.scheduled_backups import BACKUP_RETRY_SECONDS, Sch
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import key_expiry
 from socialpub.domain.media import library
-from socialpub.domain.posts import batches
+from socialpub.domain.posts import batches, plan_tokens
 from socialpub.domain.server import instance
 from socialpub.store import search
 from socialpub.store.jobs.job_queue import IntervalSchedule, retry_without_storage
@@ -157,6 +157,8 @@ def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
             kind.sweep(service)
     while service.write(lambda tx: idempotency.purge(tx, service.now_ms)).result() == idempotency.PURGE_BATCH:
         log.info("deleted %d expired stored responses; more follow", idempotency.PURGE_BATCH)
+    while service.write(lambda tx: plan_tokens.purge(service, tx)).result() == plan_tokens.PURGE_BATCH:
+        log.info("deleted %d expired plans; more follow", plan_tokens.PURGE_BATCH)
     while service.write(lambda tx: audit_log.purge(service, tx)).result() == audit_log.PURGE_BATCH:
         log.info("deleted %d expired audit log entries; more follow", audit_log.PURGE_BATCH)
     service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()

@@ -29,7 +29,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
-from socialpub.domain.posts import batches, content_hash, external_ids, preflight, request_lookup, slots
+from socialpub.domain.posts import batches, content_hash, external_ids, plan_tokens, preflight, request_lookup, slots
 from socialpub.domain.posts.content_hash import MediaContent
 from socialpub.domain.posts.targets import (
     RawMediaRef,
@@ -37,13 +37,14 @@ from socialpub.domain.posts.targets import (
     check_batch,
     check_future,
     check_shape,
+    dump_options,
     resolve,
 )
 from socialpub.domain.publishing import immediate_batch
 from socialpub.domain.publishing.immediate_batch import ImmediateStart, StartBatch
 from socialpub.domain.publishing.transactions import InsertedPost
 from socialpub.domain.schemas.errors import build_warning_body
-from socialpub.domain.schemas.posts import BatchBody, PublishRequest, Result
+from socialpub.domain.schemas.posts import BatchBody, BatchRequest, Result
 from socialpub.platforms.contract import MediaFacts, PublishWarning
 from socialpub.platforms.kit.rule_catalog import remove_duplicates
 from socialpub.store import casefold, search
@@ -77,7 +78,7 @@ class BatchPlan(NamedTuple):
     """All that the transaction needs to write the batch."""
 
     who: Actor
-    request: PublishRequest
+    request: BatchRequest
     pending: lost_responses.PendingResponse | None
     batch: str
     targets: Sequence[_PlannedTarget]
@@ -88,6 +89,7 @@ class BatchPlan(NamedTuple):
     results: list[Result]
     content: str | None  # hash of the content, of a batch with an external id
     record: RecordBatch | None = None
+    token: str | None = None  # id of the plan token that it uses
 
     @property
     def at_ms(self) -> int | None:
@@ -119,7 +121,7 @@ RecordBatch = Callable[[Tx, BatchPlan], None]
 
 
 async def prepare(
-    who: Actor, request: PublishRequest, pending: lost_responses.PendingResponse | None, inline: library.InlineFiles
+    who: Actor, request: BatchRequest, pending: lost_responses.PendingResponse | None, inline: library.InlineFiles
 ) -> BatchPlan:
     """Check a publish request. Raises ApiError, with nothing written, if any check fails.
 
@@ -136,8 +138,33 @@ async def prepare(
         raise
 
 
+async def prepare_planned(who: Actor, token: str, pending: lost_responses.PendingResponse | None) -> BatchPlan:
+    """Check the request of a plan again.
+
+    Raises as `prepare`, and ApiError `plan.unknown`, `plan.changed`.
+    """
+    service = who.service
+    planned = await service.read(lambda: plan_tokens.load(service, who.scope, token))
+    try:
+        plan = await prepare(who, planned.request, pending, {})
+        return plan._replace(token=planned.id, content=_check_content(plan, planned))
+    except ApiError:  # it may have been used meanwhile
+        await service.read(lambda: plan_tokens.check_unused(service, who.scope, planned.id))
+        raise
+
+
+def _check_content(plan: BatchPlan, planned: plan_tokens.PlannedRequest) -> str:
+    """Return the content's hash. Raises ApiError `plan.changed` unless it is what was checked."""
+    sent = [dump_options(target.options) for target in planned.request.targets]
+    content = _hash_content(plan.request, plan.targets)
+    resolved = [dict(target.resolved.draft.options) for target in plan.targets if target.thread_of is None]
+    if content != planned.content or sent != resolved:
+        raise rule_error("plan.changed")
+    return content
+
+
 async def _prepare(
-    who: Actor, request: PublishRequest, pending: lost_responses.PendingResponse | None, inline: library.InlineFiles
+    who: Actor, request: BatchRequest, pending: lost_responses.PendingResponse | None, inline: library.InlineFiles
 ) -> BatchPlan:
     service, scope = who.service, who.scope
     check_shape(request, inline)
@@ -191,7 +218,7 @@ def _list_firsts(resolved_targets: Sequence[ResolvedTarget], posts: Sequence[str
         yield first if resolved.piece else None
 
 
-def _read_request(who: Actor, request: PublishRequest, repeats: Sequence[_RequestIdentity]) -> _RequestRead:
+def _read_request(who: Actor, request: BatchRequest, repeats: Sequence[_RequestIdentity]) -> _RequestRead:
     """Read the rows that the request names, its targets, and the post history of each."""
     _check_repeats(who.service, repeats)
     lookup = request_lookup.look_up(who.service, who.scope, request)
@@ -199,7 +226,7 @@ def _read_request(who: Actor, request: PublishRequest, repeats: Sequence[_Reques
     return lookup, resolved_targets, preflight.load_history(who.service, resolved_targets, request.scheduled_at)
 
 
-def _resolve_targets(who: Actor, request: PublishRequest, lookup: request_lookup.RequestLookup) -> list[ResolvedTarget]:
+def _resolve_targets(who: Actor, request: BatchRequest, lookup: request_lookup.RequestLookup) -> list[ResolvedTarget]:
     if lookup.paused and request.scheduled_at is None:
         raise rule_error("service.paused", retry_after=PAUSED_RETRY_SECONDS)
     return resolve(who.service, request, lookup.rows)
@@ -248,7 +275,7 @@ async def store_files(service: AppContext, organization: str, files: library.Inl
 
 def _merge_warnings(
     service: AppContext,
-    request: PublishRequest,
+    request: BatchRequest,
     resolved: ResolvedTarget,
     stored: Mapping[str, MediaFacts],
     found: Sequence[PublishWarning],
@@ -266,7 +293,7 @@ def _merge_warnings(
 
 def _build_plan(
     who: Actor,
-    request: PublishRequest,
+    request: BatchRequest,
     pending: lost_responses.PendingResponse | None,
     targets: Sequence[_PlannedTarget],
     stored: Mapping[str, MediaFacts],
@@ -292,7 +319,7 @@ def _build_plan(
     return BatchPlan(who, request, pending, batch, targets, stored, media, rows, jobs, results, content)
 
 
-def _hash_content(request: PublishRequest, targets: Sequence[_PlannedTarget]) -> str:
+def _hash_content(request: BatchRequest, targets: Sequence[_PlannedTarget]) -> str:
     assets = {id: row for target in targets for id, row in target.resolved.assets.items()}
     media = {id: MediaContent(row["kind"], row["sha256"], row["alt_text"]) for id, row in assets.items()}
     accounts = [target.resolved.account["id"] for target in targets if target.thread_of is None]
@@ -310,7 +337,7 @@ def _inline_key(ref: RawMediaRef, profile: str) -> InlineMedia | None:
 
 
 def _build_row(
-    request: PublishRequest,
+    request: BatchRequest,
     target: _PlannedTarget,
     place: int,
     batch: str,
@@ -514,6 +541,8 @@ def _recheck(
     _check_independent(plans)
     _check_repeats(service, [(plan.who.key, plan.pending) for plan in plans if plan.name])
     for plan in plans:
+        if plan.token:
+            plan_tokens.check_unused(service, plan.who.scope, plan.token)
         external_ids.check(plan.who.scope, plan.request)
     account_ids = {target.resolved.account["id"] for target in _iter_targets(plans)}
     accounts = request_lookup.load_connected(account_ids)
@@ -531,9 +560,10 @@ def _recheck(
 
 
 def _check_independent(plans: Sequence[BatchPlan]) -> None:
-    """Raise DependentRequestsError if two requests are the same, or have the same external id."""
+    """Raise DependentRequestsError for equal requests, external ids or plans."""
     if len(plans) > 1:
         names: list[object] = [plan.name for plan in plans if plan.name is not None]
+        names += [plan.token for plan in plans if plan.token]
         names += [(plan.organization, plan.request.external_id) for plan in plans if plan.request.external_id]
         if len(set(names)) < len(names):
             raise DependentRequestsError
@@ -600,6 +630,9 @@ def _insert_posts(service: AppContext, tx: Tx, entries: Sequence[_BatchWrite], n
     sql.insert(acceptance.INSERT_BATCHES, heads, (now,))
     if named := [_build_external_id(plan) for plan in plans if plan.request.external_id is not None]:
         sql.insert(acceptance.INSERT_EXTERNAL_IDS, named)
+    for plan in plans:
+        if plan.token:
+            plan_tokens.use(service, tx, plan.token, plan.batch)
     rows = [row for entry in entries for row in entry.rows]
     last = sql.insert(acceptance.INSERT_POSTS, rows, (now,))
     assert last is not None, "a batch has posts"

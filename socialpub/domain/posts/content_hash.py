@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.posts.targets import collect_media_ids
-from socialpub.domain.schemas.posts import PublishRequest
+from socialpub.domain.schemas.posts import BatchRequest
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
 
@@ -29,7 +29,7 @@ class MediaContent(NamedTuple):
     alt_text: str | None
 
 
-def load_media(scope: Scope, request: PublishRequest) -> dict[str, MediaContent]:
+def load_media(scope: Scope, request: BatchRequest) -> dict[str, MediaContent]:
     """Load the content of the stored media that a request names, deleted ones too, by id."""
     ids = collect_media_ids(request)
     if not ids:
@@ -38,7 +38,7 @@ def load_media(scope: Scope, request: PublishRequest) -> dict[str, MediaContent]
     return {id: MediaContent(*content) for id, *content in found}
 
 
-def hash_content(request: PublishRequest, accounts: Sequence[str], media: Mapping[str, MediaContent]) -> str:
+def hash_content(request: BatchRequest, accounts: Sequence[str], media: Mapping[str, MediaContent]) -> str:
     """Hash the content of a request, whose inline files are hashes already.
 
     `accounts`: the account of each target.

@@ -17,7 +17,7 @@ from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget, check_al
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftContent, DraftProblem
 from socialpub.domain.schemas.errors import build_error_body
-from socialpub.domain.schemas.posts import PublishRequest, ValidateRequest
+from socialpub.domain.schemas.posts import BatchRequest, ValidateRequest
 from socialpub.platforms.contract import MediaFacts
 
 Content = dict[str, Any]
@@ -125,16 +125,16 @@ def resolve_digest(service: AppContext, scope: Scope, content: Content) -> str:
     return compute_digest(request, targets)
 
 
-def resolve_targets(service: AppContext, scope: Scope, content: Content) -> tuple[PublishRequest, list[ResolvedTarget]]:
+def resolve_targets(service: AppContext, scope: Scope, content: Content) -> tuple[BatchRequest, list[ResolvedTarget]]:
     """Resolve the content to accounts and files. Raises ApiError while something is unknown."""
-    request = validation.parse_value(PublishRequest, content)
+    request = validation.parse_value(BatchRequest, content)
     check_all_sources(request, {})
     if not request.targets:
         raise rule_error("targets.required")
     return request, resolve(service, request, request_lookup.look_up(service, scope, request).rows)
 
 
-def compute_digest(request: PublishRequest, targets: Sequence[ResolvedTarget]) -> str:
+def compute_digest(request: BatchRequest, targets: Sequence[ResolvedTarget]) -> str:
     """Return the SHA-256 of what is published: accounts, texts, files, options, and the time."""
     given = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if request.slot is not None:

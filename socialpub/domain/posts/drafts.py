@@ -23,7 +23,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import DeletedBody
 from socialpub.domain.schemas.drafts import DraftBody, DraftPage, DraftProblem, DraftsQuery
 from socialpub.domain.schemas.events import DraftAuthor
-from socialpub.domain.schemas.posts import PublishRequest
+from socialpub.domain.schemas.posts import BatchRequest
 from socialpub.platforms.contract import MediaFacts
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -411,12 +411,12 @@ class DraftPublication:
         self._who, self._draft = who, draft
         self._seen: PostDraftRow | None = None
 
-    async def read_request(self) -> PublishRequest:
+    async def read_request(self) -> BatchRequest:
         """Read the draft as a publish request. Raises ApiError `draft.status`, `draft.approval`."""
         row = await self._who.service.read(lambda: find_open(self._who.scope, self._draft))
         check_publishable(self._who.service, row)
         self._seen = row
-        return validation.parse_value(PublishRequest, load_content(row))
+        return validation.parse_value(BatchRequest, load_content(row))
 
     def record(self, tx: Tx, plan: BatchPlan) -> None:
         """Mark the draft as published. Raises ApiError if it has changed since it was read."""

@@ -12,7 +12,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.posts import content_hash
 from socialpub.domain.schemas.errors import TakenExternalId
-from socialpub.domain.schemas.posts import PublishRequest, Target
+from socialpub.domain.schemas.posts import BatchRequest, Target
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
 
@@ -39,7 +39,7 @@ class _Holder(NamedTuple):
     posts: list[_HolderPost]
 
 
-def check(scope: Scope, request: PublishRequest) -> None:
+def check(scope: Scope, request: BatchRequest) -> None:
     """Raise unless the external id of the request, if any, is free.
 
     Raises EarlierBatchError if its batch has the same content, else ApiError `external_id.taken`.
@@ -52,21 +52,21 @@ def check(scope: Scope, request: PublishRequest) -> None:
     raise _build_error(scope, request, holder)
 
 
-def check_content(scope: Scope, request: PublishRequest) -> None:
+def check_content(scope: Scope, request: BatchRequest) -> None:
     """Raise ApiError `external_id.taken` if a batch with other content has the external id."""
     holder = _find_holder(scope, request)
     if holder and not _has_same_content(scope, request, holder):
         raise _build_error(scope, request, holder)
 
 
-def check_repeat(scope: Scope, request: PublishRequest) -> None:
+def check_repeat(scope: Scope, request: BatchRequest) -> None:
     """Raise EarlierBatchError if a batch with the same content has the external id."""
     holder = _find_holder(scope, request)
     if holder and _has_same_content(scope, request, holder):
         raise EarlierBatchError(holder.batch)
 
 
-def _find_holder(scope: Scope, request: PublishRequest) -> _Holder | None:
+def _find_holder(scope: Scope, request: BatchRequest) -> _Holder | None:
     """Find the batch that has the id, unless every post of it is canceled."""
     if request.external_id is None:
         return None
@@ -79,7 +79,7 @@ def _find_holder(scope: Scope, request: PublishRequest) -> _Holder | None:
     return None if is_canceled else holder
 
 
-def _has_same_content(scope: Scope, request: PublishRequest, holder: _Holder) -> bool:
+def _has_same_content(scope: Scope, request: BatchRequest, holder: _Holder) -> bool:
     """Return whether the request would publish what the batch was accepted with.
 
     A target that names a platform means the account that it meant then: others may be connected since.
@@ -103,7 +103,7 @@ def _list_visible(scope: Scope, holder: _Holder) -> list[_HolderPost]:
     return [post for post in holder.posts if scope.profile in (None, post.profile) and scope.has_account(post.account)]
 
 
-def _build_error(scope: Scope, request: PublishRequest, holder: _Holder) -> ApiError:
+def _build_error(scope: Scope, request: BatchRequest, holder: _Holder) -> ApiError:
     if not holder.posts:
         return rule_error(
             "external_id.taken",

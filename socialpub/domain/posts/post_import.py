@@ -18,7 +18,7 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.organizations import name_lookup
 from socialpub.domain.posts import accept
 from socialpub.domain.schemas.common import MEDIA_ID_PATTERN
-from socialpub.domain.schemas.posts import MediaItem, PublishRequest
+from socialpub.domain.schemas.posts import BatchRequest, MediaItem
 from socialpub.domain.schemas.validation import parse_object
 from socialpub.platforms.contract import PublishWarning
 from socialpub.store.engine import sql
@@ -53,7 +53,7 @@ class ImportedPost:
     """Row of the file: account and publish request."""
 
     account: AccountRow
-    request: PublishRequest
+    request: BatchRequest
 
     @property
     def text(self) -> str:
@@ -86,7 +86,7 @@ def parse_row(row: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
     if "scheduledAt" not in values:
         raise _field_error("scheduledAt", "A post to import has a time at which it is published.")
     account = _find_account(values, find)
-    return ImportedPost(account, parse_object(PublishRequest, _build_body(values, account)))
+    return ImportedPost(account, parse_object(BatchRequest, _build_body(values, account)))
 
 
 def _find_account(row: InputRow, find: Callable[[str], AccountRow]) -> AccountRow:

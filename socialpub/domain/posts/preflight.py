@@ -32,7 +32,7 @@ from socialpub.domain.schemas.errors import (
     build_error_body,
     build_warning_body,
 )
-from socialpub.domain.schemas.posts import PublishRequest, TextCount, ValidateRequest, ValidationBody, ValidationResult
+from socialpub.domain.schemas.posts import BatchRequest, TextCount, ValidateRequest, ValidationBody, ValidationResult
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, PostingCap, PublishWarning, RuleContext
 from socialpub.platforms.kit.rule_catalog import RuleFindings, build_warning, find_violations, remove_duplicates
 from socialpub.platforms.kit.rule_catalog import count_text as measured
@@ -300,7 +300,7 @@ def _cap_warning(cap: PostingCap) -> PublishWarning:
     return build_warning("daily_cap_near", f"The limit is {cap.posts:,} in {_format_span(cap.seconds)}.")
 
 
-def should_refuse_duplicates(service: AppContext, request: PublishRequest) -> bool:
+def should_refuse_duplicates(service: AppContext, request: BatchRequest) -> bool:
     """Return whether the request, or by default the server, refuses repeated texts."""
     if request.on_duplicate is not None:
         return request.on_duplicate == "refuse"
@@ -462,7 +462,7 @@ async def validate(
 
 
 def _read_targets(
-    service: AppContext, scope: Scope, request: PublishRequest
+    service: AppContext, scope: Scope, request: BatchRequest
 ) -> tuple[list[ResolvedTarget], list[tuple[PublishWarning, ...]], PostHistory]:
     """Read targets and their history from one snapshot."""
     external_ids.check_content(scope, request)

@@ -12,7 +12,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.organizations import quotas
 from socialpub.domain.posts.targets import ReferencedRows, TargetCandidate, build_candidate, collect_media_ids
-from socialpub.domain.schemas.posts import PublishRequest
+from socialpub.domain.schemas.posts import BatchRequest
 from socialpub.store.engine import sql
 from socialpub.store.queries import acceptance
 from socialpub.store.rows import AccountRow
@@ -28,7 +28,7 @@ class RequestLookup(NamedTuple):
     usage: quotas.QuotaUsage
 
 
-def look_up(service: AppContext, scope: Scope, request: PublishRequest) -> RequestLookup:
+def look_up(service: AppContext, scope: Scope, request: BatchRequest) -> RequestLookup:
     """Look up the request's names in one statement, plus one each for quota and stored media."""
     profile = scope.profile if request.profile_id is None else request.profile_id
     ids = {target.account_id for target in request.targets}

@@ -20,7 +20,7 @@ from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.posts import PublishRequest
+from socialpub.domain.schemas.posts import BatchRequest
 from socialpub.domain.schemas.slots import ProfileSlotsBody, SlotBody, SlotsRequest
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -84,7 +84,7 @@ def _parse(profile: ProfileRow) -> WeeklySlots:
 # --- Take a slot -----------------------------------------------------------------------------------------------------
 
 
-def schedule(service: AppContext, scope: Scope, request: PublishRequest) -> PublishRequest:
+def schedule(service: AppContext, scope: Scope, request: BatchRequest) -> BatchRequest:
     """Schedule a request with `slot` for the next free slot of its profile.
 
     Final only in the transaction that writes the posts. Raises ApiError `slots.none`, `slots.profile`, `not_found`.

@@ -16,7 +16,7 @@ from socialpub.domain.media import library
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.errors import AccountCandidates
-from socialpub.domain.schemas.posts import TARGETS_MAX, MediaItem, PublishRequest, Target, ThreadPiece
+from socialpub.domain.schemas.posts import TARGETS_MAX, BatchRequest, MediaItem, Target, ThreadPiece
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia
 from socialpub.store.rows import MediaRow
 
@@ -48,7 +48,7 @@ class ResolvedTarget(NamedTuple):
 # --- Batch rules ---------------------------------------------------------------------------------------------------
 
 
-def check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
+def check_shape(request: BatchRequest, inline: library.InlineFiles) -> None:
     """Check the rules that need neither database nor clock, in their documented order."""
     _check_schema(request, inline)
     if not request.targets:
@@ -68,7 +68,7 @@ def check_shape(request: PublishRequest, inline: library.InlineFiles) -> None:
         )
 
 
-def check_batch(service: AppContext, request: PublishRequest, scope: Scope) -> None:
+def check_batch(service: AppContext, request: BatchRequest, scope: Scope) -> None:
     """Check the rules of time and profile, which follow `check_shape`."""
     if request.scheduled_at is not None or request.slot is not None:
         _check_scheduled(service, request)
@@ -76,7 +76,7 @@ def check_batch(service: AppContext, request: PublishRequest, scope: Scope) -> N
         raise rule_error("profile.scope_mismatch")
 
 
-def _check_schema(request: PublishRequest, inline: library.InlineFiles) -> None:
+def _check_schema(request: BatchRequest, inline: library.InlineFiles) -> None:
     """Check cross-field rules of the schema, and that each media item has one source."""
     if not _is_complete(request):
         raise validation.build_schema_error(
@@ -85,7 +85,7 @@ def _check_schema(request: PublishRequest, inline: library.InlineFiles) -> None:
     check_all_sources(request, inline)
 
 
-def check_all_sources(request: PublishRequest, inline: library.InlineFiles) -> None:
+def check_all_sources(request: BatchRequest, inline: library.InlineFiles) -> None:
     """Check that each media item has one good source.
 
     Raises ApiError `media.source`, `media.base64_invalid`.
@@ -94,7 +94,7 @@ def check_all_sources(request: PublishRequest, inline: library.InlineFiles) -> N
         check_sources(path, entries, inline)
 
 
-def _is_complete(request: PublishRequest) -> bool:
+def _is_complete(request: BatchRequest) -> bool:
     """Return whether `list_publish_issues` (for requests as sent) would find nothing."""
     for target in request.targets:  # no generator: runs for each request
         if target.account_id is None and target.platform is None:
@@ -105,7 +105,7 @@ def _is_complete(request: PublishRequest) -> bool:
     return True
 
 
-def _list_media(request: PublishRequest) -> list[tuple[str, Sequence[Any]]]:
+def _list_media(request: BatchRequest) -> list[tuple[str, Sequence[Any]]]:
     """List the media lists of the request with their paths."""
     lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
     lists += _list_piece_media("thread", request.thread)
@@ -130,7 +130,7 @@ def check_sources(path: str, entries: Sequence[Any], inline: library.InlineFiles
                 raise rule_error("media.base64_invalid")
 
 
-def _check_scheduled(service: AppContext, request: PublishRequest) -> None:
+def _check_scheduled(service: AppContext, request: BatchRequest) -> None:
     check_future(service, request.scheduled_at)
     if request.first_comment or any([target.first_comment for target in request.targets]):  # noqa: C419 - quicker
         raise rule_error("scheduledAt.no_first_comment")
@@ -185,7 +185,7 @@ def build_candidate(row: accounts.KeyedAccountColumns) -> TargetCandidate:
     )
 
 
-def resolve(service: AppContext, request: PublishRequest, rows: ReferencedRows) -> list[ResolvedTarget]:
+def resolve(service: AppContext, request: BatchRequest, rows: ReferencedRows) -> list[ResolvedTarget]:
     """Resolve the targets to accounts and content, in request order.
 
     Each is followed by the pieces of its thread.
@@ -205,7 +205,7 @@ def resolve(service: AppContext, request: PublishRequest, rows: ReferencedRows) 
 
 
 def _build_thread(
-    service: AppContext, media: Mapping[str, MediaRow], request: PublishRequest, first: ResolvedTarget
+    service: AppContext, media: Mapping[str, MediaRow], request: BatchRequest, first: ResolvedTarget
 ) -> Iterator[ResolvedTarget]:
     """Yield the target and the pieces of its thread.
 
@@ -225,7 +225,7 @@ def _build_thread(
         yield first._replace(refs=refs, assets=assets, draft=draft, piece=number)
 
 
-def collect_media_ids(request: PublishRequest) -> set[str]:
+def collect_media_ids(request: BatchRequest) -> set[str]:
     """Collect the ids of stored media that a request names."""
     return list_media_ids([entry for _, entries in _list_media(request) for entry in entries])
 
@@ -304,7 +304,7 @@ def _ambiguous_error(index: int, target: Target, found: Sequence[accounts.KeyedA
 def _build_target(
     service: AppContext,
     media: Mapping[str, MediaRow],
-    request: PublishRequest,
+    request: BatchRequest,
     index: int,
     candidate: TargetCandidate,
     shared: Draft,

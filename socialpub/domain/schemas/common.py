@@ -33,6 +33,7 @@ TEXT_MAX = 100_000
 FILTER_MAX = 50  # values per filter
 UUID_PATTERN = r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 EXTERNAL_ID_PATTERN = r"^[A-Za-z0-9._:/@-]+$"
+PLAN_TOKEN_PATTERN = r"^plan_[0-9A-Za-z]{43}$"
 MEDIA_ID_PATTERN = r"^med_[0-9A-Za-z]{22}$"
 
 # `Maybe[str]` may be absent but not null: Optional for the type checker, str for pydantic.

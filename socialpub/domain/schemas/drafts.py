@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from socialpub.domain.schemas.common import FILTER_MAX, NO_NUL, DateTime, Maybe, RequestModel, Uuid, absent
 from socialpub.domain.schemas.errors import ErrorBody
 from socialpub.domain.schemas.events import DraftAuthor
-from socialpub.domain.schemas.posts import TARGETS_MAX, PublishRequest, Target
+from socialpub.domain.schemas.posts import TARGETS_MAX, BatchRequest, Target
 from socialpub.platforms.kit.options import LINE_FEEDS
 from socialpub.store.rows import DraftStatus
 
@@ -33,7 +33,7 @@ class DraftTarget(Target):
 _Targets = Annotated[list[DraftTarget], Field(json_schema_extra={"maxItems": TARGETS_MAX})]
 
 
-class DraftContent(PublishRequest):
+class DraftContent(BatchRequest):
     """Content of a draft: a publish request of which anything may be missing."""
 
     targets: Maybe[_Targets] = absent()  # type: ignore[assignment]

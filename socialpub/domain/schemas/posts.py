@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from socialpub import platforms
 from socialpub.domain.schemas.common import (
     FILTER_MAX,
+    PLAN_TOKEN_PATTERN,
     AltText,
     DateTime,
     ErrorCode,
@@ -128,7 +129,7 @@ class Target(RequestModel):
     """Replaces the default thread."""
 
 
-class PublishRequest(RequestModel):
+class BatchRequest(RequestModel):
     """Content, targets and time of a batch. Unknown fields and null are refused."""
 
     # Counted by the rules `targets.required` and `targets.max`; the schema only documents it.
@@ -158,11 +159,36 @@ class PublishRequest(RequestModel):
     again with the same content returns the batch as it is. Upper and lower case differ."""
 
 
-class ValidateRequest(PublishRequest):
+PlanTokenText = Annotated[str, StringConstraints(pattern=PLAN_TOKEN_PATTERN)]
+
+
+class PlanRequest(RequestModel):
+    """Publish request that is a plan's token and nothing else."""
+
+    plan: PlanTokenText
+
+
+def _require_targets_or_plan(schema: dict[str, Any]) -> None:
+    del schema["required"]
+    schema.update(_require_any("targets", "plan"))
+
+
+class PublishRequest(BatchRequest):
+    """Content, targets and time of a batch, or a plan. Unknown fields and null are refused."""
+
+    model_config = ConfigDict(json_schema_extra=_require_targets_or_plan)
+
+    plan: Maybe[PlanTokenText] = absent()
+    """The token of a plan, in place of all other fields: publishes what was checked when the plan was made."""
+
+
+class ValidateRequest(BatchRequest):
     """Batch to check: the body of POST /v1/posts, and whether to check the media files."""
 
     deep: Maybe[bool] = absent()
     """False: skip the checks that need the media files."""
+    plan: Maybe[bool] = absent()
+    """True: if all is valid, return a token that publishes exactly this, once. Media must be uploaded files."""
 
 
 class PostEditRequest(RequestModel):
@@ -480,8 +506,18 @@ class ValidationResult(TypedDict):
     """The pieces of its thread after the first, in order."""
 
 
+class PlanBody(TypedDict):
+    """Token that publishes what was checked, once."""
+
+    token: str
+    """The `plan` of POST /v1/posts."""
+    expiresAt: DateTime
+
+
 class ValidationBody(TypedDict):
-    """Preflight result of a batch; nothing was stored or published."""
+    """Preflight result of a batch; nothing was published."""
 
     valid: bool
     results: list[ValidationResult]
+    plan: NotRequired[PlanBody]
+    """If asked for, and if all is valid."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,7 +12,13 @@ from socialpub import platforms
 from socialpub.base.config import EMAIL_PATTERN
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.schemas import bounded_json, field_suggestions
-from socialpub.domain.schemas.common import EXTERNAL_ID_PATTERN, MEDIA_ID_PATTERN, NAME_PATTERN, UUID_PATTERN
+from socialpub.domain.schemas.common import (
+    EXTERNAL_ID_PATTERN,
+    MEDIA_ID_PATTERN,
+    NAME_PATTERN,
+    PLAN_TOKEN_PATTERN,
+    UUID_PATTERN,
+)
 from socialpub.domain.schemas.drafts import DraftChange, DraftContent
 from socialpub.domain.schemas.notifications import (
     BOT_TOKEN_PATTERN,
@@ -23,7 +29,7 @@ from socialpub.domain.schemas.notifications import (
     NTFY_TOPIC_PATTERN,
     TARGET_MODELS,
 )
-from socialpub.domain.schemas.posts import TARGETS_MAX, PublishRequest
+from socialpub.domain.schemas.posts import TARGETS_MAX, BatchRequest, PlanRequest, PublishRequest
 from socialpub.domain.schemas.slots import SLOT_TIME_PATTERN
 from socialpub.domain.schemas.webhooks import ENDPOINT_ID_PATTERN
 
@@ -46,10 +52,13 @@ def parse_value(model: type[M], value: Any) -> M:
 
     Raises ApiError `validation_failed` with all issues, or rule `targets.max`.
     """
+    if model is PublishRequest and isinstance(value, dict) and "plan" in value:
+        plan = parse_object(PlanRequest, value).plan
+        return cast(M, PublishRequest.model_construct({"plan"}, targets=[], plan=plan))
     request = find_publish_request(model, value)
     if request and isinstance(targets := request.get("targets"), list) and len(targets) > TARGETS_MAX:
         raise rule_error("targets.max")  # before each target is validated
-    is_complete = isinstance(value, dict) and issubclass(model, PublishRequest) and not issubclass(model, DraftContent)
+    is_complete = isinstance(value, dict) and issubclass(model, BatchRequest) and not issubclass(model, DraftContent)
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -60,7 +69,7 @@ def find_publish_request(model: type[BaseModel], value: Any) -> dict[str, Any] |
     """Return the publish request or draft content that a body of this model has."""
     if issubclass(model, DraftChange) and isinstance(value, dict):
         value = value.get("content")
-    elif not issubclass(model, PublishRequest):
+    elif not issubclass(model, BatchRequest):
         return None
     return value if isinstance(value, dict) else None
 
@@ -208,6 +217,7 @@ _MESSAGES = {
 _PATTERN_TEXTS = {
     UUID_PATTERN: "a UUID",
     EXTERNAL_ID_PATTERN: "letters, digits and . _ : / @ - only",
+    PLAN_TOKEN_PATTERN: "a plan's token: plan_ and 43 letters or digits",
     MEDIA_ID_PATTERN: "a media id: med_ and 22 letters or digits",
     NAME_PATTERN: "more than blanks",
     EMAIL_PATTERN: "an e-mail address and nothing else, such as ann@example.com",

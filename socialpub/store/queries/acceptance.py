@@ -179,6 +179,18 @@ FIND_EXTERNAL_ID = f"""
     FROM external_id WHERE organization = {select_number("organization", "?1")} AND id = ?2
 """
 INSERT_EXTERNAL_IDS = BulkInsert("INSERT OR REPLACE INTO external_id (id, organization, batch, content)", own=4)
+# Unexpired; a used one has its batch.
+FIND_PLAN_TOKEN = """
+    SELECT id, organization, profile, request, content, batch FROM plan_token
+    WHERE id = ? AND organization = ? AND ends_at > ?
+"""
+COUNT_PLAN_TOKENS = "SELECT count(*) FROM plan_token WHERE organization = ? AND ends_at > ? AND batch IS NULL"
+INSERT_PLAN_TOKEN = """
+    INSERT INTO plan_token (id, organization, profile, request, content, created_at, ends_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+# Kept for as long as an Idempotency-Key.
+USE_PLAN_TOKEN = "UPDATE plan_token SET batch = ?, ends_at = max(ends_at, ?) WHERE id = ?"
 # Kind, hash and alt text of these media, deleted ones too.
 FIND_MEDIA_CONTENT = """
     SELECT id, kind, sha256, alt_text FROM media

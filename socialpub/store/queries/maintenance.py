@@ -62,6 +62,10 @@ DELETE_IDEMPOTENCY = """
     WHERE id IN (SELECT id FROM idempotency WHERE ends_at <= ? AND status IS NOT NULL ORDER BY ends_at LIMIT ?)
 """
 
+DELETE_PLAN_TOKENS = """
+    DELETE FROM plan_token WHERE id IN (SELECT id FROM plan_token WHERE ends_at <= ? ORDER BY ends_at LIMIT ?)
+"""
+
 DELETE_UNACKNOWLEDGED = "DELETE FROM owed WHERE created_at <= ?"  # few rows: most responses arrive at once
 
 # --- Heartbeat -------------------------------------------------------------------------------------------------

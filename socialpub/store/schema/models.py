@@ -329,6 +329,24 @@ class ExternalId(BaseModel):
         without_rowid = True
 
 
+class PlanToken(BaseModel):
+    """A checked publish request that a token publishes once; the id is the token's SHA-256."""
+
+    row: ClassVar[type[rows.PlanTokenRow]]
+    id = TextField(primary_key=True)
+    organization = reference_to(Organization, "organization")
+    profile = reference_to(Profile, "profile", null=True)  # of the key that made it
+    request = TextField()  # JSON
+    content = TextField()  # its hash (`posts/content_hash.py`)
+    batch = TextField(null=True)  # once it is used
+    created_at = BigIntegerField()
+    ends_at = BigIntegerField(index=True)
+
+    class Meta:
+        table_name = "plan_token"
+        indexes = ((("organization", "ends_at"), False),)
+
+
 class Post(BaseModel):
     """One target of a batch: the public row of the post log, and the data to publish it."""
 
@@ -879,6 +897,7 @@ TABLES = (
     Media,
     Batch,
     ExternalId,
+    PlanToken,
     Post,
     PostDraft,
     PostDraftMedia,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
-from socialpub.domain.access import idempotency, lost_responses
+from socialpub.base.json_codec import dumps
+from socialpub.domain.access import actions, idempotency, lost_responses
 from socialpub.domain.access.actions import BoundAction, bind
-from socialpub.domain.posts import accept, batches, edits, post_actions, post_log, preflight
+from socialpub.domain.posts import accept, batches, edits, plan_tokens, post_actions, post_log, preflight
+from socialpub.domain.posts.targets import ResolvedTarget
 from socialpub.domain.schemas.common import ProfileQuery
 from socialpub.domain.schemas.posts import (
     BatchBody,
+    BatchRequest,
     CanceledBody,
     PostBody,
     PostDetail,
@@ -49,7 +52,7 @@ from socialpub.web.openapi.examples import (
     WEB,
 )
 
-ReadRequest = Callable[[], Awaitable[PublishRequest]]
+ReadRequest = Callable[[], Awaitable[BatchRequest]]
 """Parses the request body, called once the request has a permit."""
 
 CONTENT_ERRORS = (
@@ -109,6 +112,7 @@ THREAD_REQUEST = {
         {"text": "The new entrance looks like this.", "media": [MEDIA_ID]},
     ],
 }
+PLAN_TOKEN = "plan_4fRz0Yx8uT2bKqLw7NvEa1JcMdHgSiPo5XyBnQ6VtZm"
 RESCHEDULE_REQUEST = {"scheduledAt": "2026-12-02T09:30:00+01:00"}
 
 QUEUED: PostBody = {
@@ -216,7 +220,14 @@ PUBLISH = Operation(
             SCHEDULED_BATCH,
         ),
     },
-    errors=(*BATCH_ERRORS, "preflight_failed", "billing.posts.monthly_cap", "service.paused"),
+    errors=(
+        *BATCH_ERRORS,
+        "plan.unknown",
+        "plan.changed",
+        "preflight_failed",
+        "billing.posts.monthly_cap",
+        "service.paused",
+    ),
     links=dict.fromkeys(("readPost", "editPost", "cancelPost", "retryPost", "settlePost"), "/results/0/postId"),
 )
 
@@ -318,7 +329,11 @@ async def publish_batch(
     service = call.service
     with await call.enter_checking():
         request = await read_request()
-        order = await accept.prepare(call.actor, request, pending, call.inline_files)
+        order = await (
+            accept.prepare_planned(call.actor, request.plan, pending)
+            if isinstance(request, PublishRequest) and request.plan is not None
+            else accept.prepare(call.actor, request, pending, call.inline_files)
+        )
         order = order._replace(record=record)
     if order.at_ms is not None:
         return batches.build_response(await accept.commit(order))
@@ -350,17 +365,20 @@ VALIDATE = Operation(
     "Posts",
     "validatePosts",
     "Check without publishing",
-    "Takes the body of a publish request and runs every check on every target. It stores and publishes nothing.",
+    "Takes the body of a publish request and runs every check on every target. It publishes nothing. With "
+    "`plan: true`, and if all is valid, the request is stored as a plan: its token, alone in the body of POST "
+    "/v1/posts, publishes exactly what was checked. A plan expires after 15 minutes, or one minute before "
+    "`scheduledAt`. Its token works once; sent again, it returns the same batch. Media of a plan are uploaded files.",
     body=ValidateRequest,
-    requests={"check": NOW_REQUEST},
+    requests={"check": NOW_REQUEST, "make a plan": NOW_REQUEST | {"plan": True}},
     answers={
         200: SuccessResponse(
             ValidationBody,
             "The result of the check. `valid` tells whether a publish request would be accepted.",
-            VALIDATION,
+            VALIDATION | {"plan": {"token": PLAN_TOKEN, "expiresAt": SOON}},
         )
     },
-    errors=BATCH_ERRORS,
+    errors=(*BATCH_ERRORS, "plan.max"),
 )
 
 
@@ -368,10 +386,26 @@ async def validate(call: RequestContext) -> HandlerResponse:
     """POST /v1/posts/validate."""
     with await call.enter_checking():
         request = await call.parse_body(ValidateRequest)
+    if not request.plan:
+        _, body = await _validate(call, request)
+        return HandlerResponse(body)
+    plan_tokens.check_request(request)
+    return respond(await idempotency.run_once(call.service, call.key, lambda: _plan(call, request)))
+
+
+async def _validate(call: RequestContext, request: ValidateRequest) -> tuple[Sequence[ResolvedTarget], ValidationBody]:
+    with await call.enter_checking():
         looked = await preflight.check_request(call.service, call.scope, request, call.inline_files)
-    return HandlerResponse(
-        await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline_files)
-    )
+    body = await preflight.validate(call.service, call.engine.fetched, call.scope, looked, call.inline_files)
+    return looked.targets, body
+
+
+async def _plan(call: RequestContext, request: ValidateRequest) -> idempotency.StoredResponse:
+    """Check a request, and store it as a plan if all is valid and was checked."""
+    targets, body = await _validate(call, request)
+    if not body["valid"]:
+        return idempotency.StoredResponse(200, dumps(body))
+    return await actions.respond(bind(call.actor, plan_tokens.create, request, targets, body))
 
 
 PAGE: PostPage = {"data": [PUBLISHED], "nextCursor": None}

@@ -22,7 +22,7 @@ from socialpub.domain.posts import drafts, post_log, preflight
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftRequest
 from socialpub.domain.schemas.media import MediaFields, MediaQuery
-from socialpub.domain.schemas.posts import PublishRequest, TextCount, ValidateRequest
+from socialpub.domain.schemas.posts import BatchRequest, TextCount, ValidateRequest
 from socialpub.platforms.contract import Board, DraftMedia
 from socialpub.platforms.kit.options import OptionField, list_fields
 from socialpub.store.rows import AccountRow, MediaRow
@@ -363,8 +363,8 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
         call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), fingerprint.hexdigest()
     )
 
-    async def ask() -> PublishRequest:
-        return validation.parse_object(PublishRequest, await _build_request(call, given))
+    async def ask() -> BatchRequest:
+        return validation.parse_object(BatchRequest, await _build_request(call, given))
 
     wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
     try:

@@ -21,7 +21,7 @@ from socialpub.domain.media import inline_files
 from socialpub.domain.media.files import IncomingFile
 from socialpub.domain.schemas import bounded_json, validation
 from socialpub.domain.schemas.drafts import DraftChange
-from socialpub.domain.schemas.posts import BatchEditRequest, PostEditRequest, PublishRequest
+from socialpub.domain.schemas.posts import BatchEditRequest, BatchRequest, PostEditRequest
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
@@ -149,7 +149,7 @@ class JsonBody:
         return run(*arguments) if size <= INLINE_PARSE_MAX else await run_in_thread(self._pool, run, *arguments)
 
 
-_FILE_CARRIERS = (PublishRequest, PostEditRequest, BatchEditRequest, DraftChange)  # their media may be inline
+_FILE_CARRIERS = (BatchRequest, PostEditRequest, BatchEditRequest, DraftChange)  # their media may be inline
 
 
 def _parse(model: type[M], body: bytes) -> tuple[Any, M]:

@@ -218,7 +218,8 @@ def test_a_field_with_no_neighbour_lists_what_there_is(world: RequestCast) -> No
     error = error_of(world.post(colour="teal"))
     assert error["remediation"] == (
         "There is no field `colour`; remove it. Known here: "
-        "targets, text, media, publishNow, scheduledAt, slot, firstComment, thread, profileId, onDuplicate, externalId."
+        "targets, text, media, publishNow, scheduledAt, slot, firstComment, thread, profileId, onDuplicate, "
+        "externalId, plan."
     )
 
 

@@ -139,7 +139,12 @@ def test_options_must_name_their_platform() -> None:
 
 
 def test_only_what_is_always_needed_is_required() -> None:
-    assert DOCUMENT["components"]["schemas"]["PublishRequest"]["required"] == ["targets"]
+    publish, check = (DOCUMENT["components"]["schemas"][name] for name in ("PublishRequest", "ValidateRequest"))
+    assert (publish["if"], publish["then"]) == ({"not": {"required": ["targets"]}}, {"required": ["plan"]})
+    assert "required" not in publish
+    assert check["required"] == ["targets"]
+    for name in ("DraftContent", "DraftRequest"):
+        assert "plan" not in DOCUMENT["components"]["schemas"][name]["properties"]
     assert operation("POST /v1/posts")["requestBody"]["required"] is True
     assert operation("POST /v1/posts/{id}/retry")["requestBody"]["required"] is False
     assert "requestBody" not in operation("DELETE /v1/posts/{id}")

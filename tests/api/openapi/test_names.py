@@ -185,6 +185,7 @@ DIFFER = {
     "content": "what is sent is closed; what is answered may get more fields, as every answer",
     "firstComment": "the comment to post is sent; a post has the comment as posted, a platform whether it takes one",
     "media": "what to publish is sent; a platform has its limits",
+    "plan": "a plan is asked for, or used by its token; a new one has its expiry too",
     "thread": "the pieces to publish are sent; a result has what became of them",
     "state": "an OAuth state is sent; a platform's state is answered",
     "to": "a channel's target is sent with its secrets and shown without them",

@@ -32,6 +32,7 @@ from socialpub.store.schema.models import (
     Media,
     NotificationChannel,
     Organization,
+    PlanToken,
     Profile,
     RemovedUser,
     Session,
@@ -143,7 +144,11 @@ def test_nothing_of_it_comes_in_any_more(
 ) -> None:
     mine, theirs = two
     bound = server.person("Bound", organization=alice.organization, bound=True)
+    for person in (alice, charlie):
+        body = {"targets": [{"accountId": person.bluesky}], "text": "a plan", "plan": True}
+        assert person.api.post("/v1/posts/validate", json=body).json()["plan"]
     delete(server, alice)
+    assert [row["organization"] for row in server.rows(PlanToken)] == [charlie.organization]
     for person in (alice, bound):
         assert person.api.get("/v1/posts").status_code == 401
         assert person.api.post("/v1/posts/validate", json={}).status_code == 401

@@ -13,10 +13,10 @@ import pytest
 
 from socialpub.domain.background.post_retention import PostRetention
 from socialpub.domain.posts import content_hash
-from socialpub.domain.schemas.posts import PublishRequest, Target
+from socialpub.domain.schemas.posts import BatchRequest, Target
 from socialpub.simulator.server import SimulatorThread
 from socialpub.store.engine import sql
-from socialpub.store.schema.models import Batch, Media, Post
+from socialpub.store.schema.models import Batch, Job, Media, Post
 from tests.support.app_server import AppServer, MovableClock, Person, error_of, unchanged
 from tests.support.media_uploads import JPEG, stored_media
 from tests.support.request_cast import RequestCast, inline_item
@@ -87,6 +87,7 @@ def test_it_is_the_batch_as_it_is_now_even_after_its_time(cast: RequestCast, nam
     (result,) = created(cast.alice.api.publish(sent))["results"]
     update = {"status": "published", "platform_uri": "at://x/y/z"}
     cast.server.service.write(lambda tx: Post.update(**update).where(Post.id == result["postId"]).execute()).result()
+    cast.server.service.write(lambda tx: Job.delete().where(Job.key == result["postId"]).execute()).result()
     cast.server.clock.skip(7200)
     again = replayed(cast.alice.api.publish(sent))
     assert (again["status"], again["results"][0]["uri"]) == ("published", "at://x/y/z")
@@ -179,7 +180,7 @@ def test_a_deleted_file_and_another_account_change_nothing(cast: RequestCast, na
 
 def test_every_field_of_a_request_is_content_or_known_not_to_be() -> None:
     """A new field is content until it is named; this test asks for the decision."""
-    shared = {str(field.alias) for field in PublishRequest.model_fields.values()}
+    shared = {str(field.alias) for field in BatchRequest.model_fields.values()}
     own = {str(field.alias) for field in Target.model_fields.values()}
     assert shared - content_hash.NO_CONTENT <= own
     assert shared >= content_hash.NO_CONTENT

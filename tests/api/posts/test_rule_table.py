@@ -30,6 +30,8 @@ ELSEWHERE = {
     "draft.incomplete": "api/drafts/test_approvals.py",
     "draft.status": "api/drafts/test_approvals.py",
     "drafts.max": "api/drafts/test_drafts.py",
+    "plan.changed": "api/posts/test_plan_tokens.py",
+    "plan.max": "api/posts/test_plan_tokens.py",
     "external_id.taken": "api/posts/test_external_ids.py",
     "scheduledAt.text_only": "api/posts/test_rule_table.py",
     "idempotency_key.body_mismatch": "api/http/test_idempotency.py",
