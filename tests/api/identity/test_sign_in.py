@@ -433,7 +433,7 @@ def test_the_page_of_keys_limits_a_key_as_chosen(server, owner):
     assert server.api(key[0]).get("/v1/me").status_code == 401
 
 
-def test_the_page_of_keys_tells_of_an_account_that_is_gone_and_keeps_the_choices(server, owner):
+def test_the_page_of_keys_keeps_choices_though_an_account_is_gone(server, owner):
     api = signed_in(server)
     chosen = {"name": "agent", "preset": "read", f"account.{UNKNOWN_ID}": "yes", f"account.{owner.bluesky}": "yes"}
     answer = api.post("/settings/keys", data={"csrf_token": csrf_of(api.get("/settings/keys")), **chosen})

@@ -25,6 +25,7 @@ KINDS_BY_SEGMENT = {
     "api-keys": "keys",
     "accounts": "accounts",
     "posts": "posts",
+    "batches": "posts",
     "drafts": "posts",
     "media": "media",
     "webhook-endpoints": "webhooks",
