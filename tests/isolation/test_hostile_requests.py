@@ -152,7 +152,7 @@ class Times(logging.Handler):
     """What the server says each answer took, in milliseconds."""
 
     def __init__(self) -> None:
-        super().__init__(logging.INFO)
+        super().__init__(logging.DEBUG)
         self.took: list[float] = []
 
     def emit(self, record: logging.LogRecord) -> None:
