@@ -368,7 +368,7 @@ class AttemptBody(TypedDict):
 class PostDetail(PostBody):
     """Post with its options, its first comment and all attempts."""
 
-    options: Options | None
+    options: dict[str, Any]
     """The target's `options`, with the account's defaults at the time of acceptance."""
     firstComment: PostedComment | None
     attempts: list[AttemptBody]

@@ -114,7 +114,7 @@ _ATTEMPT_LIST = f"""(
 _DETAIL_FIELDS = _JsonExpression(
     ',"options":%s,"firstComment":%s,"attempts":[%s]',
     (
-        "iif(post.options = '{}', 'null', json_patch(json_object('platform', post.platform), post.options))",
+        "json_patch(json_object('platform', post.platform), post.options)",
         f"iif(post.first_comment <> '', {_build_object(_COMMENT_FIELDS).sql}, 'null')",
         _ATTEMPT_LIST,
     ),

@@ -433,7 +433,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
 
 DETAIL: PostDetail = {
     **PUBLISHED,
-    "options": None,
+    "options": {"platform": PLATFORM},
     "firstComment": None,
     "attempts": [
         {

@@ -71,7 +71,7 @@ def test_a_scheduled_post_is_in_the_log_as_it_was_sent(world: RequestCast) -> No
         "threadPosition": None,
         "createdAt": answer.json()["createdAt"],
         "updatedAt": answer.json()["createdAt"],
-        "options": None,
+        "options": {"platform": "bluesky"},
         "firstComment": None,
         "attempts": [],
     }

@@ -45,7 +45,7 @@ public class Calls {
             new EndpointRequest().url(given.get("RECEIVER")).events(List.of(EventType.EVENT_TYPE_QUOTA_WARNING)), null);
         System.out.println("endpoint " + endpoint.getEvents().get(0) + " "
             + endpoint.getSigningSecret().substring(0, 6));
-        List<Event> events = new EventsApi(client).listEvents(null, null, null, null, null).getData();
+        List<Event> events = new EventsApi(client).listEvents(null, null, null, null, null, null).getData();
         System.out.println("events " + events.stream().map(Calls::type).sorted().collect(Collectors.joining(",")));
         System.out.println("url " + events.stream().map(Event::getActualInstance)
             .filter(PostPublishedEvent.class::isInstance)

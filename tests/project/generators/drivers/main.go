@@ -50,7 +50,8 @@ func main() {
 	checked, _, err := api.PostsAPI.ValidatePosts(ctx).ValidateRequest(*check).Execute()
 	fmt.Println("validate", must(checked, err).Valid, checked.Results[0].Text.Length)
 
-	publish := client.NewPublishRequest(targets)
+	publish := client.NewPublishRequest()
+	publish.SetTargets(targets)
 	publish.SetText("Now.")
 	now, _, err := api.PostsAPI.PublishPosts(ctx).PublishRequest(*publish).Execute()
 	fmt.Println("publish", must(now, err).Results[0].Status, now.Results[0].GetUrl())
@@ -59,7 +60,8 @@ func main() {
 	media, _, err := api.MediaAPI.UploadMedia(ctx).File(picture).AltText2("A square.").Execute()
 	fmt.Println("media", must(media, err).Kind, media.GetWidth(), media.GetAltText())
 
-	schedule := client.NewPublishRequest(targets)
+	schedule := client.NewPublishRequest()
+	schedule.SetTargets(targets)
 	schedule.SetText("Later.")
 	schedule.SetScheduledAt(at("AT"))
 	schedule.SetMedia([]client.MediaEntry{client.StringAsMediaEntry(&media.Id)})
@@ -105,7 +107,8 @@ func main() {
 	fmt.Println("events", strings.Join(types, ","))
 	fmt.Println("url", strings.Join(urls, " "))
 
-	long := client.NewPublishRequest(targets)
+	long := client.NewPublishRequest()
+	long.SetTargets(targets)
 	long.SetText(strings.Repeat("x", 301))
 	_, response, err := api.PostsAPI.PublishPosts(ctx).PublishRequest(*long).Execute()
 	var failed *client.GenericOpenAPIError

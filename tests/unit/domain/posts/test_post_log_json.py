@@ -146,7 +146,7 @@ def expected(row: PostRow) -> PostDetail:
     options = json.loads(row["options"])
     return {
         **post_log.to_body(row, get_row(Account, row["account"])),
-        "options": {"platform": row["platform"], **options} if options else None,
+        "options": {"platform": row["platform"], **options},
         "firstComment": comment,
         "attempts": attempts,
     }
