@@ -123,9 +123,9 @@ class ClientLoad:
         return self.contents.body(shape, said.text, stored)
 
     def _move(self, client: httpx.Client, chance: random.Random, said: AcknowledgedText) -> None:
-        later = self._ahead(chance) + 500
+        later, before = self._ahead(chance) + 500, said.not_before
+        later += later == before  # a move to the same time is none, and no event tells of it
         body = {"scheduledAt": format_instant(later)}
-        before = said.not_before
         if self._send(client, said, "PATCH", f"/v1/posts/{said.post}", body, f"move {said.text}", own=False):
             said.not_before, said.rescheduled = later, 1
         else:
