@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests.support.browser import server_states
@@ -40,6 +41,21 @@ def test_the_page_of_the_parts_has_no_barrier_in_any_theme(tab: BrowserTab, full
     assert tab.barriers() == []
     tab.press("Escape")
     assert tab.page.locator("dialog[open]").count() == 0
+
+
+def test_the_pages_of_drafts_and_approval_have_no_barrier(tab: BrowserTab, full: DashboardWorld) -> None:
+    with httpx.Client(base_url=full.url, headers={"Authorization": f"Bearer {full.key}"}, trust_env=False) as api:
+        accounts = api.get("/v1/accounts").json()["data"]
+        targets = [{"accountId": account["id"]} for account in accounts[:8]]
+        content = {"title": "Summer", "text": "Our summer menu: soups. https://cafe.example/", "targets": targets}
+        draft = api.post("/v1/drafts", json=content).json()["id"]
+        assert api.post(f"/v1/drafts/{draft}/propose").status_code == httpx.codes.OK
+        link = api.post(f"/v1/drafts/{draft}/link").json()["url"]
+    paths = {"drafts": "/drafts", "draft": f"/drafts/{draft}", "delete": f"/drafts/{draft}/delete"}
+    for name, address in {**{name: full.url + path for name, path in paths.items()}, "approve": link}.items():
+        tab.show(address, width=1000)
+        assert tab.page.locator("h1").count() == 1, name
+        check_page(tab, name)
 
 
 def test_nothing_moves_while_a_page_is_loaded(tab: BrowserTab, full: DashboardWorld) -> None:
