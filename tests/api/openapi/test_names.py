@@ -187,6 +187,8 @@ DIFFER = {
     "media": "what to publish is sent; a platform has its limits",
     "plan": "a plan is asked for, or used by its token; a new one has its expiry too",
     "thread": "the pieces to publish are sent; a result has what became of them",
+    "options": "what is sent is closed; what is answered may get more fields, as every answer",
+    "privacy": "TikTok's own word of three; a board of Pinterest answers with Pinterest's word",
     "state": "an OAuth state is sent; a platform's state is answered",
     "to": "a channel's target is sent with its secrets and shown without them",
 }
