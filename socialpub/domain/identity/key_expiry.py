@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from socialpub.base.runtime import format_iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.events import events
 from socialpub.domain.schemas.events import KeyExpiring
@@ -12,7 +12,6 @@ from socialpub.store.schema.models import ApiKey, find_rows
 
 NOTICE_DAYS = (1, 7)  # ahead; after the later notice, the earlier one is not sent any more
 CHECK_SECONDS = 3600.0
-DAY_MS = 86_400_000
 NOTICE_BATCH = 100  # keys per transaction
 
 

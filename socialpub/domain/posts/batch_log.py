@@ -54,8 +54,12 @@ def find(scope: Scope, batch: str) -> VisibleBatch:
     """Load a batch with the posts of the scope. Raises ApiError `not_found` if it has none."""
     found = _load_all(scope, [batch])
     if not found:
-        raise ApiError("not_found", "There is no batch with this id in the scope.")
+        raise _build_unknown_error()
     return found[0]
+
+
+def _build_unknown_error() -> ApiError:
+    return ApiError("not_found", "There is no batch with this id in the scope.")
 
 
 def has_ended(batch: VisibleBatch) -> bool:
@@ -122,9 +126,10 @@ def _compute_status(statuses: Sequence[str], *, is_scheduled: bool) -> CurrentBa
 
 def _find_rows(scope: Scope, batch: str) -> list[PostRow]:
     """Load the posts of a batch in the scope. Raises ApiError `not_found` if there are none."""
-    find(scope, batch)
     values = (batch, scope.organization, scope.profile, scope.account_list)
     ids = [id_ for (id_,) in sql.fetch_all(statements.FIND_VISIBLE_POSTS, values)]
+    if not ids:
+        raise _build_unknown_error()
     return find_rows(Post, Post.id.in_(ids), order=Post.position)
 
 

@@ -195,7 +195,7 @@ def create(tx: Tx, who: Actor, title: str | None, checked: CheckedContent) -> Ac
 
 
 def _check_room(scope: Scope) -> None:
-    if sql.fetch_value(statements.COUNT_OPEN, (scope.organization,)) >= OPEN_MAX:
+    if count(scope.organization) >= OPEN_MAX:
         raise rule_error("drafts.max", f"The organization already has {OPEN_MAX} unpublished drafts.")
 
 
@@ -385,7 +385,7 @@ def check_publishable(service: AppContext, row: PostDraftRow) -> None:
         raise rule_error("draft.approval", "The draft is not approved, and this server publishes only approved drafts.")
 
 
-def mark_published(tx: Tx, seen: PostDraftRow, plan: BatchPlan) -> None:
+def _mark_published(tx: Tx, seen: PostDraftRow, plan: BatchPlan) -> None:
     """Mark a draft as published, in the transaction that writes its batch.
 
     `seen`: the row that the batch was made of. Raises ApiError `draft.changed`, `draft.approval`.
@@ -421,4 +421,4 @@ class DraftPublication:
     def record(self, tx: Tx, plan: BatchPlan) -> None:
         """Mark the draft as published. Raises ApiError if it has changed since it was read."""
         assert self._seen is not None, "the batch was made of it"
-        mark_published(tx, self._seen, plan)
+        _mark_published(tx, self._seen, plan)

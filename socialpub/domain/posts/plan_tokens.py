@@ -139,26 +139,33 @@ def _pin(request: ValidateRequest, targets: Sequence[ResolvedTarget]) -> dict[st
 def load(service: AppContext, scope: Scope, token: str) -> PlannedRequest:
     """Load the request of an unused plan. Raises as `check_unused`."""
     id = crypto.digest(token)
-    request, content = _find(service, scope, id)
+    profile, stored, content, batch = _find(service, scope, id)
+    request = validation.parse_value(BatchRequest, json.loads(stored))
+    if scope.profile not in (None, profile) or not all(scope.has_account(str(t.account_id)) for t in request.targets):
+        raise rule_error("plan.unknown")
+    _check_no_batch(batch)
     return PlannedRequest(id, request, content)
 
 
 def check_unused(service: AppContext, scope: Scope, id: str) -> None:
-    """Raise EarlierBatchError for a used plan, ApiError `plan.unknown` if there is none."""
-    _find(service, scope, id)
+    """Raise EarlierBatchError if a plan was used, ApiError `plan.unknown` if it has expired."""
+    *_, batch = _find(service, scope, id)
+    _check_no_batch(batch)
 
 
-def _find(service: AppContext, scope: Scope, id: str) -> tuple[BatchRequest, str]:
-    found = sql.fetch_one(acceptance.FIND_PLAN_TOKEN, (id, scope.organization, service.now_ms))
+def _find(service: AppContext, scope: Scope, id: str) -> tuple[str | None, str, str, str | None]:
+    """Return the profile, the stored request, its hash, and the batch of a plan."""
+    found: tuple[str | None, str, str, str | None] | None = sql.fetch_one(
+        acceptance.FIND_PLAN_TOKEN, (id, scope.organization, service.now_ms)
+    )
     if found is None:
         raise rule_error("plan.unknown")
-    _, _, profile, stored, content, batch = found
-    request = validation.parse_value(BatchRequest, json.loads(stored))
-    if scope.profile not in (None, profile) or not all(scope.has_account(str(t.account_id)) for t in request.targets):
-        raise rule_error("plan.unknown")
+    return found
+
+
+def _check_no_batch(batch: str | None) -> None:
     if batch is not None:
         raise EarlierBatchError(batch)
-    return request, content
 
 
 def use(service: AppContext, tx: Tx, id: str, batch: str) -> None:

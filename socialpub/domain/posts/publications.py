@@ -56,6 +56,12 @@ class Publication:
     author: PublicationAuthor | None = None
     picture: str | None = None  # its path on this server
 
+    @property
+    def picture_id(self) -> str | None:
+        """The id of the first image that is stored here."""
+        ids = (ref.get("mediaId") for ref in self.posts[0]["mediaRefs"] if ref["kind"] == "image")
+        return next(filter(None, ids), None)
+
 
 def group(service: AppContext, scope: Scope, posts: Iterable[dict[str, Any]]) -> list[Publication]:
     """Group posts, as the API shows them, by batch, in the order of their first posts."""
@@ -64,10 +70,10 @@ def group(service: AppContext, scope: Scope, posts: Iterable[dict[str, Any]]) ->
         found.setdefault(post["batchId"], Publication(post["batchId"])).posts.append(post)
     targets = load_targets(scope, found)
     authors = load_authors(scope, found)
-    pictures = load_pictures(service, scope, [id for each in found.values() if (id := _find_picture(each))])
+    pictures = load_pictures(service, scope, [id for each in found.values() if (id := each.picture_id)])
     for batch, each in found.items():
         each.targets, each.author = targets[batch], authors.get(batch)
-        each.picture = pictures.get(_find_picture(each) or "")
+        each.picture = pictures.get(each.picture_id or "")
     return list(found.values())
 
 
@@ -88,12 +94,6 @@ def load_authors(scope: Scope, batches: Iterable[str]) -> dict[str, PublicationA
         if name:
             found.setdefault(batch, PublicationAuthor(bool(is_key), name))
     return found
-
-
-def _find_picture(publication: Publication) -> str | None:
-    """Return the id of the first image that is stored here."""
-    ids = (ref.get("mediaId") for ref in publication.posts[0]["mediaRefs"] if ref["kind"] == "image")
-    return next(filter(None, ids), None)
 
 
 def load_pictures(service: AppContext, scope: Scope, ids: list[str]) -> dict[str, str]:

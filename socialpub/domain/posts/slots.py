@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from socialpub.base.errors import rule_error
 from socialpub.base.runtime import format_iso
@@ -21,7 +21,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import BatchRequest
-from socialpub.domain.schemas.slots import ProfileSlotsBody, SlotBody, SlotsRequest
+from socialpub.domain.schemas.slots import Day, ProfileSlotsBody, SlotBody, SlotsRequest
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.queries import slots as queries
@@ -30,7 +30,7 @@ from socialpub.store.schema.models import Profile
 
 HORIZON_WEEKS = 52
 LEAD_MIN_MS = 60_000
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+DAYS: tuple[Day, ...] = get_args(Day)
 
 
 class WeeklySlots(NamedTuple):
@@ -117,7 +117,7 @@ def _find_free(service: AppContext, profile: str, slots: WeeklySlots) -> int | N
 def list_week(slots: WeeklySlots, first_day: date) -> list[int]:
     """List the instants of the slots in the seven days from `first_day`, in their order."""
     days = [first_day + timedelta(days=offset) for offset in range(7)]
-    by_name = {DAYS[day.weekday()]: day for day in days}
+    by_name: dict[str, date] = {DAYS[day.weekday()]: day for day in days}
     return sorted(_list_instants(slots, by_name))
 
 

@@ -181,7 +181,7 @@ FIND_EXTERNAL_ID = f"""
 INSERT_EXTERNAL_IDS = BulkInsert("INSERT OR REPLACE INTO external_id (id, organization, batch, content)", own=4)
 # Unexpired; a used one has its batch.
 FIND_PLAN_TOKEN = """
-    SELECT id, organization, profile, request, content, batch FROM plan_token
+    SELECT profile, request, content, batch FROM plan_token
     WHERE id = ? AND organization = ? AND ends_at > ?
 """
 COUNT_PLAN_TOKENS = "SELECT count(*) FROM plan_token WHERE organization = ? AND ends_at > ? AND batch IS NULL"

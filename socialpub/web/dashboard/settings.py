@@ -9,7 +9,7 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import format_iso
+from socialpub.base.runtime import DAY_MS, format_iso
 from socialpub.base.time_zones import list_zones
 from socialpub.domain.access import actions, authentication
 from socialpub.domain.accounts import accounts
@@ -26,7 +26,6 @@ from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, 
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
-DAY_MS = 86_400_000
 KEY_LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}
 KEY_FIELDS_MAX = ACCOUNTS_MAX + 50
 ACCOUNT_FIELD = "account."  # and its id: a ticked account
