@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from dataclasses import dataclass
@@ -36,10 +37,19 @@ def connect(server: AppServer) -> socket.socket:
 
 
 def send_raw(server: AppServer, sent: bytes) -> RawResponse:
-    """Send bytes on a connection of their own, and read to its end."""
+    """Send bytes on a connection of their own, and read its answer, which may come before all is sent."""
     with connect(server) as line:
-        line.sendall(sent)
+        with contextlib.suppress(ConnectionError):
+            line.sendall(sent)
         return read_response(line)
+
+
+def send_bytes_one_by_one(line: socket.socket, sent: bytes) -> None:
+    """Send each byte in a packet of its own, until the server has refused what it has: the answer can still be read."""
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(ConnectionError):
+        for byte in sent:
+            line.sendall(bytes([byte]))
 
 
 def read_response(line: socket.socket) -> RawResponse:

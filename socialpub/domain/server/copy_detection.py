@@ -362,9 +362,17 @@ def _read_mark(path: Path) -> DatabaseGeneration | None:
 
 
 def _delete_old_marks(folder: Path) -> None:
-    found = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    """Delete the oldest files, those that a killed process left half written too."""
+    found = sorted(folder.iterdir(), key=_get_changed_ns, reverse=True)
     for path in found[MARKS_MAX:]:
         path.unlink(missing_ok=True)
+
+
+def _get_changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # another heartbeat has put its file in place
+        return 0
 
 
 # --- Checks before opening ---------------------------------------------------------------------------------------

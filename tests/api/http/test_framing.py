@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
 from collections import Counter
 from collections.abc import Iterator
 
@@ -228,17 +227,13 @@ def test_a_head_with_lone_line_feeds_is_refused_at_once(head: bytes, server: App
     answer = raw_http.send_raw(server, head)
     assert (answer.status, answer.error()["rule"], answer.headers["connection"]) == (400, "http.request", "close")
     with raw_http.connect(server) as sock:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in head[:-1]:
-            sock.sendall(bytes([byte]))
+        raw_http.send_bytes_one_by_one(sock, head[:-1])
         assert raw_http.read_response(sock).status == 400
 
 
 def test_a_head_that_comes_byte_by_byte_is_taken(server: AppServer) -> None:
     with raw_http.connect(server) as sock:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n":
-            sock.sendall(bytes([byte]))
+        raw_http.send_bytes_one_by_one(sock, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert raw_http.read_response(sock).status == 200
 
 

@@ -297,7 +297,7 @@ def test_an_upload_of_a_byte_now_and_then_ends_after_its_time_in_all(
     server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(media_api, "UPLOAD_SECONDS", 0.5)
-    stop = threading.Event()
+    stop, sent_all = threading.Event(), threading.Event()
     with unchanged(server), sending(server, alice.key, 1_000_000) as connection:
 
         def drip() -> None:
@@ -306,14 +306,14 @@ def test_an_upload_of_a_byte_now_and_then_ends_after_its_time_in_all(
                     if stop.wait(0.02):
                         return
                     connection.sendall(bytes([byte]))
+                sent_all.set()
 
         dripping = threading.Thread(target=drip)
         dripping.start()
         answer = connection.recv(65536)
-        still = dripping.is_alive()  # nothing else than the time for the whole can have ended it
         stop.set()
         dripping.join()
-    assert still
+    assert not sent_all.is_set()  # nothing else than the time for the whole can have ended it
     assert answer.startswith(b"HTTP/1.1 408 ")
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -180,9 +180,34 @@ def test_only_so_many_marks_are_kept_outside(place: DataPlace) -> None:
         os.utime(place.marks / f"{number:08d}", (number, number))
     place.start()
     uid = place.server.rows(Instance)[0]["uid"]
-    names = {path.name for path in place.marks.iterdir()}
-    assert len(names) == 64
+    names = marks_in(place.marks)
     assert uid in names
+    assert len(names) == 64
+
+
+def marks_in(folder: Path) -> set[str]:
+    """The marks in place: a heartbeat's file that is being written has dots in its name."""
+    return {path.name for path in folder.iterdir() if "." not in path.name}
+
+
+def test_a_mark_put_in_place_while_the_old_ones_are_counted_is_kept(
+    place: DataPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of another heartbeat has its name between the listing and the look at it: no second folder is used."""
+    second = place.home.with_name("second")
+    host = HostIdentity(marks=(place.marks, second))
+    list_files = Path.iterdir
+
+    def iterdir(folder: Path) -> Iterator[Path]:
+        yield from list_files(folder)
+        if folder == place.marks:
+            yield folder / "uid.1.2"
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    generation = copy_detection.DatabaseGeneration(1, "mark")
+    copy_detection.save_state(place.server.settings(0), host, "uid", generation, outside=True)
+    assert "uid" in marks_in(place.marks)
+    assert not second.exists()
 
 
 def test_marks_inside_the_data_folder_would_travel_with_it(place: DataPlace) -> None:
@@ -190,7 +215,7 @@ def test_marks_inside_the_data_folder_would_travel_with_it(place: DataPlace) -> 
     place.server.host = HostIdentity(marks=(inside, outside))
     place.start()
     assert not inside.exists()
-    assert len(list(outside.iterdir())) == 1
+    assert len(marks_in(outside)) == 1
 
 
 def test_an_older_state_written_into_the_open_database_stops_the_server(place: DataPlace) -> None:
@@ -265,7 +290,7 @@ def test_heartbeat_is_behind_a_later_number_or_another_mark(
 @pytest.mark.parametrize("where", ["instance.state", "outside"])
 def test_an_equal_count_with_another_mark_is_a_copy(place: DataPlace, where: str) -> None:
     """The original and its copy have both run on, for as many beats."""
-    left = place.state if where == "instance.state" else next(place.marks.iterdir())
+    left = place.state if where == "instance.state" else place.marks / next(iter(marks_in(place.marks)))
     found = json.loads(left.read_text())
     left.write_text(json.dumps(found | {"mark": "of another life"}))
     assert place.start() == "restored"
