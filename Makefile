@@ -88,7 +88,7 @@ lock:
 	@touch $@
 
 # Without network: the build tool is in the lock file.
-$(READY): .venv/installed pyproject.toml
-	@echo "Installing socialpub into .venv." >&2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e .
+$(READY): .venv/installed pyproject.toml clients/python/pyproject.toml
+	@echo "Installing socialpub and its client into .venv." >&2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e clients/python -e .
 	@touch $@

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("socialpub", "clients/python/socialpub_client")
 LINE_MAX = 90  # characters of a docstring's first line, its quotation marks not counted
 COUNTED_MAX = 15
 
@@ -44,12 +45,13 @@ def main() -> int:
     return 1 if faults else 0
 
 
-def sources(*, simulator: bool = True) -> Iterator[tuple[Path, ast.Module]]:
-    """Yield every module of the program with its syntax tree."""
-    for path in sorted((ROOT / "socialpub").rglob("*.py")):
-        inside = path.relative_to(ROOT)
-        if "__pycache__" not in inside.parts and (simulator or "simulator" not in inside.parts):
-            yield inside, parse(path)
+def sources(*packages: str, simulator: bool = True) -> Iterator[tuple[Path, ast.Module]]:
+    """Yield every module of these packages, default all, with its syntax tree."""
+    for package in packages or PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            inside = path.relative_to(ROOT)
+            if "__pycache__" not in inside.parts and (simulator or "simulator" not in inside.parts):
+                yield inside, parse(path)
 
 
 @functools.cache
@@ -59,15 +61,16 @@ def parse(path: Path) -> ast.Module:
 
 
 def classes() -> Iterator[str]:
-    """Yield a line for each class name that is used more than once outside the simulator."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for path, tree in sources(simulator=False):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and node.name != "Meta":  # peewee asks for that name
-                found[node.name].append(f"{path}:{node.lineno}")
-    for name, places in sorted(found.items()):
-        if len(places) > 1:
-            yield f"{places[0]}: the class name {name} is used {len(places)} times: {', '.join(places[1:])}"
+    """Yield a line for each class name that a package uses more than once outside the simulator."""
+    for package in PACKAGES:
+        found: dict[str, list[str]] = defaultdict(list)
+        for path, tree in sources(package, simulator=False):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef) and node.name != "Meta":  # peewee asks for that name
+                    found[node.name].append(f"{path}:{node.lineno}")
+        for name, places in sorted(found.items()):
+            if len(places) > 1:
+                yield f"{places[0]}: the class name {name} is used {len(places)} times: {', '.join(places[1:])}"
 
 
 def modules() -> Iterator[str]:
@@ -115,7 +118,7 @@ def first_line(path: Path, node: ast.AST) -> Iterator[str]:
 def words() -> Iterator[str]:
     """Yield a line for each counted word that is not defended, and one if too many are."""
     files = [
-        *sorted((ROOT / "socialpub").rglob("*.py")),
+        *(path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))),
         *sorted((ROOT / "templates").rglob("*.html")),
         *sorted((ROOT / "templates").rglob("*.js")),
         *sorted((ROOT / "docs").rglob("*.md")),

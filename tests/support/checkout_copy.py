@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("socialpub", "templates", "migrations", "tests", "benchmarks", "docs")
+COPIED = ("socialpub", "clients", "templates", "migrations", "tests", "benchmarks", "docs")
 # Nothing of this checkout is on the path of what runs in the copy.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SOCIALPUB_"))}
 
