@@ -509,13 +509,13 @@ class AppServer:
     def stock(self) -> dict[str, Any]:
         """Everything that a refused request must leave alone: every row of every table, and the files beside them.
 
-        Without what each request may touch: when a key was last used and a session last seen, and the server's own
-        beat. That answers were heard is written a little later, so it is written first.
+        Without what each request may touch: when a key was last used, a session last seen and with that its end, and
+        the server's own beat. That answers were heard is written a little later, so it is written first.
         """
         if forgotten := lost_responses.delete_delivered(self.service):
             forgotten.result()
         tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
-        for table, column in (("ApiKey", "last_used_at"), ("Session", "seen_at")):
+        for table, column in (("ApiKey", "last_used_at"), ("Session", "seen_at"), ("Session", "ends_at")):
             tables[table] = [row | {column: None} for row in tables[table]]
         files = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.parent != self.home)
         return {"tables": tables, "files": files}
