@@ -14,7 +14,8 @@ from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import connect
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
-from socialpub.web.html.templates import find_symbols, read_source, render_page
+from socialpub.web.docs import reference
+from socialpub.web.html.templates import find_symbols, read_source, render, render_page
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 UNITS = {
@@ -60,9 +61,26 @@ async def show_index(call: RequestContext) -> HandlerResponse:
         first=code["publish.sh"],
         errors=error_bodies(base),
         units=UNITS,
-        groups=_rules_by_platform(base),
         platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],
     )
+
+
+LLMS_TAGS = ("Posts", "Batches", "Drafts", "Media", "Accounts", "Events")
+"""The parts of the reference whose operations /llms.txt lists."""
+
+
+async def serve_llms_text(call: RequestContext) -> HandlerResponse:
+    """GET /llms.txt: what a language model needs to begin with, under 10 kB, as Markdown."""
+    base = call.service.base_url
+    text = render(
+        "docs/llms.txt",
+        base=base,
+        calls=reference.list_operations(call, LLMS_TAGS),
+        errors=error_bodies(base),
+        platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],
+        units=UNITS,
+    )
+    return HandlerResponse(text, content_type="text/plain; charset=utf-8")
 
 
 async def show_start(call: RequestContext) -> HandlerResponse:
@@ -75,13 +93,10 @@ def build_start_code(base_url: str) -> dict[str, str]:
     return {file: read_source(f"docs/start/{file}").replace("BASE_URL", base_url) for file in START_FILES}
 
 
-def _rules_by_platform(base_url: str) -> list[dict[str, Any]]:
-    rules = rule_bodies(base_url)
-    labels = {None: "This service"} | {name: platform.label for name, platform in platforms.PLATFORMS.items()}
-    return [
-        {"name": name or "service", "label": label, "rules": [rule for rule in rules if rule["platform"] == name]}
-        for name, label in labels.items()
-    ]
+async def show_rules(call: RequestContext) -> HandlerResponse:
+    """GET /docs/rules: the service's own rules, and where each platform's are."""
+    rules = [rule for rule in rule_bodies(call.service.base_url) if rule["platform"] is None]
+    return render_page("docs/rules.html", rules=rules, platforms=list(platforms.PLATFORMS.values()))
 
 
 async def show_error(call: RequestContext) -> HandlerResponse:

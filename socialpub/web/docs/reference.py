@@ -80,6 +80,12 @@ def _parts(document: Json) -> list[Json]:
     return [{"tag": tag, "slug": to_slug(tag["name"]), "operations": found} for tag, found in parts if found]
 
 
+def list_operations(call: RequestContext, tags: Sequence[str]) -> list[Json]:
+    """Return the operations of these tags, for the template, in the document's order."""
+    document = _find_document(call).document
+    return [operation for tag in tags for operation in _operations(document, tag)]
+
+
 async def show_events(call: RequestContext) -> HandlerResponse:
     """GET /docs/events: every event, its data and an example."""
     document = _find_document(call).document

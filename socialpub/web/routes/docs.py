@@ -8,6 +8,7 @@ from socialpub.web.http.handler import GET, Route
 # fmt: off
 ROUTES: tuple[Route, ...] = (
     Route(GET, "/openapi.json", reference.serve_document, constant=True),
+    Route(GET, "/llms.txt", pages.serve_llms_text, constant=True),
     Route(GET, "/docs", pages.show_index, constant=True),
     Route(GET, "/docs/start", pages.show_start, constant=True),
     Route(GET, "/docs/reference", reference.show_index, constant=True),
@@ -18,6 +19,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/ui", pages.show_ui, constant=True),
     Route(GET, "/docs/platforms/<platform:str>", pages.show_platform, constant=True),
     Route(GET, "/docs/errors/<code:str>", pages.show_error, constant=True),
+    Route(GET, "/docs/rules", pages.show_rules, constant=True),
     Route(GET, "/docs/rules/<rule:path>", pages.show_rule, constant=True),
     Route(GET, "/static/<name:str>", pages.serve_static, constant=True),
 )

@@ -35,12 +35,14 @@ PAGES = [
     "/docs/settings",
     "/docs/ui",
     "/docs/errors/not_found",
+    "/docs/rules",
     "/docs/rules/cursor",
     *(f"/docs/platforms/{name}" for name in platforms.PLATFORMS),
 ]
 NO_PAGES = (
     "/",
     "/openapi.json",
+    "/llms.txt",
     "/static/style.css",
     "/static/icon.svg",
     "/static/icons.svg",
@@ -92,10 +94,33 @@ def test_rule_shared_by_platform_and_service_is_listed_once(api: ApiClient) -> N
     assert {"/docs/errors/platform_rejected", "/docs/errors/validation_failed"} <= set(links)
 
 
-def test_every_code_and_rule_stands_in_the_index(api: ApiClient) -> None:
-    links = set(fetch(api, "/docs").links)
-    assert {f"/docs/errors/{code}" for code in ERRORS} <= links
-    assert {f"/docs/rules/{rule}" for rule in (*SERVICE_RULES, *platforms.CATALOGUE)} <= links
+def test_every_code_stands_in_the_index_and_every_rule_on_a_page_of_it(api: ApiClient) -> None:
+    index = fetch(api, "/docs").links
+    assert {f"/docs/errors/{code}" for code in ERRORS} <= set(index)
+    pages = {urldefrag(link)[0] for link in index if link.endswith("#rules") or link == "/docs/rules"}
+    rules = {link for page in pages for link in fetch(api, page).links if link.startswith("/docs/rules/")}
+    assert rules == {f"/docs/rules/{rule}" for rule in (*SERVICE_RULES, *platforms.CATALOGUE)}
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/start", "/docs/rules", "/docs/settings"])
+def test_pages_that_people_begin_with_are_small(api: ApiClient, path: str) -> None:
+    assert len(api.get(path, headers=BROWSER).content) < 60_000
+
+
+def test_llms_txt_is_a_short_text_whose_links_work(api: ApiClient, server: AppServer) -> None:
+    response = api.get("/llms.txt")
+    assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert len(response.content) < 10_000
+    text, base = response.text, server.service.base_url
+    assert text.startswith("# socialpub ")
+    assert "&" not in text
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert {f"{base}/docs/platforms/{name}" for name in platforms.PLATFORMS} < set(links)
+    assert {api.get(link.removeprefix(base), headers=BROWSER).status_code for link in links} == {200}
+    assert all(f"`{code}`" in text for code in ERRORS)
+    operations = re.findall(r"^- `([A-Z]+) (/v1/\S+)`", text, re.MULTILINE)
+    assert ("POST", "/v1/posts") in operations
+    assert all(method.lower() in DOCUMENT["paths"][path] for method, path in operations)
 
 
 def test_every_event_has_its_entry(api: ApiClient) -> None:
@@ -439,6 +464,7 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
         "GET /docs/settings",
         "GET /docs/ui",
         "GET /docs/errors/{code}",
+        "GET /docs/rules",
         "GET /docs/rules/{rule}",
         "GET /docs/platforms/{platform}",
     }
