@@ -89,9 +89,13 @@ def test_the_page_shows_the_draft_as_it_will_be_sent_and_nothing_else(
     assert "another draft" not in page.text
     assert "<script" not in page.text
     parsed = ParsedPage(page.text)
-    assert not [link for link in parsed.links if link.startswith("/") and not link.startswith(("/static/", "/media/"))]
+    here = [link for link in parsed.links if link.startswith("/")]
+    assert not [link for link in here if not link.startswith(("/static/", "/approve/"))]
     (source,) = re.findall(r'<img src="([^"]+)"', page.text)
-    assert client.get(source).headers["Content-Type"] == "image/jpeg"
+    assert client.get(source).headers["Content-Type"] == "image/webp"
+    other = stored_media(world.alice.api)["id"]  # the same bytes, and no file of this draft
+    assert client.get(re.sub(r"med_\w+", other, source)).status_code == 404
+    assert client.get(re.sub(r"/approve/\w", "/approve/x", source)).status_code == 404
     assert re.findall(r'name="decision" value="(\w+)"', page.text) == ["approve", "return"]
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 
 import pytest
+from PIL import Image
 
+from socialpub.domain.media import files
 from tests.support.app_server import ApiClient
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
-from tests.support.media_uploads import JPEG, stored_media
+from tests.support.media_files import mp4, picture
+from tests.support.media_uploads import JPEG, stored_files, stored_media, wait_until
 from tests.support.request_cast import RequestCast
 
 
@@ -38,8 +42,8 @@ def test_files_are_shown_newest_first_and_paged(world: RequestCast, browser: Api
 def test_a_picture_is_seen_and_what_is_said_of_it_stays_words(world: RequestCast, browser: ApiClient) -> None:
     made = stored_media(world.alice.api, altText=XSS)
     text = browser.get("/media", headers=HTML).text
-    (source,) = re.findall(r'<img src="([^"]*)"', text)
-    assert browser.get(html.unescape(source)).content[:2] == b"\xff\xd8"
+    (source,) = re.findall(r'<img class="picture" src="([^"]*)"', text)
+    assert browser.get(html.unescape(source)).headers["Content-Type"] == "image/webp"
     assert "&lt;script&gt;" in text
     assert text.count("<img") == 1
     assert "&lt;img" in browser.get(f"/library/{made['id']}/delete", headers=HTML).text
@@ -63,3 +67,45 @@ def test_others_see_nothing_of_it(world: RequestCast, browser: ApiClient) -> Non
     assert send_form(other, f"/library/{made}/delete").status_code == 404
     assert browser.post(f"/library/{made}/delete", data={"csrf_token": "wrong"}, headers=HTML).status_code == 403
     assert shown(browser) == [made]
+
+
+def test_a_thumbnail_is_made_once_and_deleted_with_its_file(world: RequestCast, browser: ApiClient) -> None:
+    made = stored_media(world.alice.api, picture(size=(1200, 800)))
+    small, large = (f"/library/{made['id']}/thumbnail/{edge}" for edge in (320, 960))
+    answer = browser.get(small)
+    assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "private, max-age=86400")
+    assert Image.open(io.BytesIO(answer.content), formats=["WEBP"]).size == (320, 213)
+    kept = [name for name in stored_files(world.server) if name != made["sha256"]]
+    assert kept == [f"{made['sha256']}-320", f"{made['sha256']}-960"]
+    assert browser.get(small, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
+    assert browser.get(large).headers["ETag"] != answer.headers["ETag"]
+    assert browser.get(f"/library/{made['id']}/thumbnail/5000").status_code == 404
+    send_form(browser, f"/library/{made['id']}/delete")
+    assert browser.get(small).status_code == 404
+    wait_until(lambda: stored_files(world.server) == [])
+
+
+def test_a_thumbnail_is_for_the_organization_alone(world: RequestCast, browser: ApiClient) -> None:
+    path = f"/library/{stored_media(world.alice.api)['id']}/thumbnail/320"
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    assert other.get(path).status_code == 404
+    for stranger in (world.server.api(), world.alice.api):  # a key opens no pages
+        assert stranger.get(path, headers=HTML).headers["Location"].startswith("/login")
+
+
+def test_a_file_without_a_thumbnail_has_a_drawing(world: RequestCast, browser: ApiClient) -> None:
+    made = stored_media(world.alice.api, mp4())
+    assert "#video" in browser.get("/media", headers=HTML).text
+    for _ in range(2):  # made, and remembered
+        answer = browser.get(f"/library/{made['id']}/thumbnail/320")
+        assert (answer.status_code, answer.headers["Location"]) == (303, "/static/picture.svg")
+    assert browser.get("/static/picture.svg").headers["Content-Type"].startswith("image/svg+xml")
+
+
+def test_clean_up_removes_thumbnails_whose_file_is_gone(world: RequestCast, browser: ApiClient) -> None:
+    made = stored_media(world.alice.api)
+    browser.get(f"/library/{made['id']}/thumbnail/320")
+    media = world.server.home / "media"
+    (media / made["sha256"][:2] / made["sha256"]).unlink()
+    assert files.clean_up(world.server.service) == 2
+    assert stored_files(world.server) == []

@@ -15,18 +15,18 @@ from PIL import Image
 from socialpub.domain.media import probe
 
 
-def memoize(ask: Callable[[Path, str], dict[str, Any]]) -> Callable[[Path, str], dict[str, Any]]:
-    """`probe._ask`, which starts a process to read a file; of one that it has read already it says the same again.
+def memoize(ask: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """`probe._run_worker`, which starts a process to read a file; of one that it has read it says the same again.
 
     Hundreds of tests upload one of a few files. What took too long, or was read by another reader, is asked anew.
     """
     known: dict[tuple[object, ...], dict[str, Any]] = {}
 
-    def ask_once(path: Path, content_type: str) -> dict[str, Any]:
+    def ask_once(path: Path, content_type: str, *edges: int) -> dict[str, Any]:
         with path.open("rb") as file:
-            key = hashlib.file_digest(file, "sha256").digest(), content_type, probe.WORKER, probe.WALL_SECONDS
+            key = hashlib.file_digest(file, "sha256").digest(), content_type, edges, probe.WORKER, probe.WALL_SECONDS
         if key not in known:
-            found = ask(path, content_type)
+            found = ask(path, content_type, *edges)
             if "error" in found:
                 return found
             known[key] = found

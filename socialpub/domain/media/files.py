@@ -12,7 +12,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,6 +34,8 @@ RESERVE_CHECK_BYTES = 16 * 1024 * 1024
 LEASE_SECONDS = 900.0
 LEFTOVER_SECONDS = 2 * 3600.0
 INCOMING_PREFIX = ".arriving-"
+THUMBNAILS = "thumbnails"
+THUMBNAIL_EDGES = (320, 960)  # pixels of the longest edge
 CLEANUP_BATCH_SIZE = 500
 
 log = logging.getLogger("socialpub.files")
@@ -49,6 +51,11 @@ def media_directory(service: AppContext) -> Path:
 def file_path(service: AppContext, sha256: str) -> Path:
     """Return the path of the bytes with this hash."""
     return media_directory(service) / sha256[:2] / sha256
+
+
+def thumbnail_path(service: AppContext, sha256: str, edge: int) -> Path:
+    """Return the path of a thumbnail of the bytes with this hash; backups do not hold it."""
+    return media_directory(service) / THUMBNAILS / sha256[:2] / f"{sha256}-{edge}"
 
 
 def find_problem(data_dir: Path, named: bool) -> str | None:
@@ -186,8 +193,21 @@ def remove_unreferenced(service: AppContext, sha256: str) -> bool:
         _drop_expired_leases(path, service.runtime.clock.monotonic())
         if path in _leases or service.read(lambda: _find_referenced([sha256])).result():
             return False
+        for edge in THUMBNAIL_EDGES:
+            thumbnail_path(service, sha256, edge).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     return True
+
+
+def save_thumbnails(service: AppContext, sha256: str, found: Mapping[int, bytes]) -> None:
+    """Store the thumbnails of a stored file, by their edges; none if the file was deleted."""
+    for edge, data in found.items():
+        with IncomingFile(media_directory(service)) as incoming:
+            incoming.write(data)
+            incoming.finish()
+            with _lock:
+                if file_path(service, sha256).exists():
+                    incoming.move_to(thumbnail_path(service, sha256, edge))
 
 
 def _drop_expired_leases(path: Path, now: float) -> None:
@@ -202,8 +222,9 @@ def _find_referenced(hashes: Iterable[str]) -> set[str]:
 
 
 def clean_up(service: AppContext) -> int:
-    """Delete unreferenced files and incomplete uploads; return the number."""
+    """Delete unreferenced files, their thumbnails and incomplete uploads; return the number."""
     removed = sum(_remove_leftover(service, path) for path in media_directory(service).glob(f"**/{INCOMING_PREFIX}*"))
+    removed += sum(_remove_orphan(service, path) for path in (media_directory(service) / THUMBNAILS).glob("??/*"))
     for part in _split_batches([path.name for path in media_directory(service).glob("??/[0-9a-f]*")]):
         needed = service.read(lambda: _find_referenced(part)).result()  # noqa: B023 - read before the next round
         removed += sum(remove_unreferenced(service, sha256) for sha256 in part if sha256 not in needed)
@@ -216,6 +237,15 @@ def _remove_leftover(service: AppContext, path: Path) -> bool:
             path.unlink()
             return True
     return False
+
+
+def _remove_orphan(service: AppContext, thumbnail: Path) -> bool:
+    """Delete a thumbnail whose file is gone, as after a restore; return whether it was."""
+    with _lock:
+        if file_path(service, thumbnail.name.partition("-")[0]).exists():
+            return False
+        thumbnail.unlink(missing_ok=True)
+    return True
 
 
 def _split_batches(names: list[str]) -> Iterator[list[str]]:

@@ -1,16 +1,18 @@
-"""Probe of media files: type by the first bytes, dimensions by a separate process.
+"""Probe of media files: type by the first bytes, the rest by a separate process.
 
-`probe_worker.py` reads one file under resource limits; a file that exceeds them is refused.
+`probe_worker.py` measures one file, or makes its thumbnails, under resource limits; one that exceeds them is refused.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import logging
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Any
 
@@ -86,9 +88,25 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
     return MediaFacts(content_type, path.stat().st_size, sha256, **found)
 
 
-def _run_worker(path: Path, content_type: str) -> dict[str, Any]:
+def make_thumbnails(path: Path, edges: Collection[int], owner: str) -> dict[int, bytes] | None:
+    """Return WebP thumbnails by their longest edge in pixels; None if a file has none.
+
+    Takes about 0.2 s, at most 20 s. Raises ApiError `internal_error` if no process can be started.
+    """
+    with path.open("rb") as file:
+        content_type = sniff(file.read(SNIFF_BYTES))
+    if content_type is None or not content_type.startswith("image/"):
+        return None
+    found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type, *edges).result()
+    if "rule" in found:
+        log.info("media file %s has no thumbnail: %s", path.name, found.get("error") or found["why"])
+        return None
+    return {edge: base64.b64decode(found[str(edge)]) for edge in edges}
+
+
+def _run_worker(path: Path, content_type: str, *edges: int) -> dict[str, Any]:
     reader = [pyinstaller.READ_MEDIA_ARGUMENT] if pyinstaller.is_binary() else ["-I", str(WORKER)]
-    command = [sys.executable, *reader, content_type, str(PIXELS_MAX)]
+    command = [sys.executable, *reader, content_type, str(PIXELS_MAX), *map(str, edges)]
     try:
         with path.open("rb") as file:
             said, code = _run_process(command, file)

@@ -1,12 +1,14 @@
-"""Media reader process: `python -I probe_worker.py TYPE PIXELS_MAX < FILE`, prints JSON.
+"""Media reader process: `probe_worker.py TYPE PIXELS_MAX [EDGE ...] < FILE` prints JSON.
 
 Files are untrusted and the decoding libraries are large, so decoding never runs in the server but here: under limits of
 memory, CPU time, open files and (on Linux) system calls, without the server's environment. Only the image readers of
-socialpub are imported. The output holds the facts (unreadable ones are left out), or `{"rule", "why", "advice"}`.
+socialpub are imported. The output holds the facts (unreadable ones are left out), or `{"rule", "why", "advice"}`. With
+edges, in pixels, it holds thumbnails of these sizes instead of the facts.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import errno
@@ -37,6 +39,9 @@ DECODED_PIXELS_MAX = 16_000_000  # pixels; a larger image is measured by its str
 DECOMPRESSED_MAX = 64 * 1024 * 1024  # decompressed bytes of a PNG's texts and profiles; large real ones have two
 BOXES_MAX = 20_000  # top-level boxes of a video; a fragmented hour has about 4,000
 PEEK_BYTES = 1024
+THUMBNAIL_BYTES_MAX = 1024 * 1024  # 960 × 960 pixels of noise take about 600 kB
+THUMBNAIL_QUALITY = 80
+PROFILE_BYTES_MAX = 64 * 1024  # of a colour profile; those of cameras take up to 4 kB
 TAIL_BYTES = 65_557  # maximal distance of a ZIP's end record from the end
 _MARKUP = re.compile(rb"<(?:script|html|svg|body|iframe)[\s>/]|<!doctype|<\?php", re.IGNORECASE)
 _CODECS = {
@@ -139,16 +144,7 @@ def _check_markup(loose: bytes) -> None:
 def _measure_image(file: BinaryIO, content_type: str, pixels_max: int) -> Measurements:
     """Measure and decode the parts with pixels; other parts may be malformed."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if content_type == "image/webp":  # its decoder allocates the whole canvas before it reports the size
-            _check_pixels(*_read_webp_size(data[12:16], data[20:30]), pixels_max)
-        try:
-            layout = image_formats.read(data, content_type)
-        except ImageError as error:
-            raise RefusedFileError(str(error), UPLOAD_WHOLE_ADVICE if error.is_cut else SAVE_AGAIN_ADVICE) from error
-        strays = layout.strays[:PEEK_BYTES]
-        _check_markup(b"".join(data[start : min(end, start + PEEK_BYTES)] for start, end in strays))
-        _check_markup(data[layout.end : layout.end + PEEK_BYTES])
-        _check_counts(data, layout, pixels_max)
+        layout = _read_layout(data, content_type, pixels_max)
         pixels = image_formats.write(data, layout, (PartRole.PIXELS,))
         last = _build_last_frame(data, layout)
         raw = data[: layout.end] if content_type == "image/webp" else b""
@@ -163,6 +159,21 @@ def _measure_image(file: BinaryIO, content_type: str, pixels_max: int) -> Measur
     except Exception as error:  # any decoder error
         raise _decoding_error(error, layout) from error
     return found
+
+
+def _read_layout(data: mmap.mmap, content_type: str, pixels_max: int) -> ImageLayout:
+    """Return the parts of an image that can be decoded within the limits."""
+    if content_type == "image/webp":  # its decoder allocates the whole canvas before it reports the size
+        _check_pixels(*_read_webp_size(data[12:16], data[20:30]), pixels_max)
+    try:
+        layout = image_formats.read(data, content_type)
+    except ImageError as error:
+        raise RefusedFileError(str(error), UPLOAD_WHOLE_ADVICE if error.is_cut else SAVE_AGAIN_ADVICE) from error
+    strays = layout.strays[:PEEK_BYTES]
+    _check_markup(b"".join(data[start : min(end, start + PEEK_BYTES)] for start, end in strays))
+    _check_markup(data[layout.end : layout.end + PEEK_BYTES])
+    _check_counts(data, layout, pixels_max)
+    return layout
 
 
 def _check_chunks(raw: bytes, layout: ImageLayout) -> None:
@@ -334,6 +345,58 @@ def _load_reduced(image: Image.Image, shrink: bool) -> Image.Image:
     return image
 
 
+# --- Thumbnails ------------------------------------------------------------------------------------------------------
+
+# How the pixels of each EXIF orientation are turned for display.
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def make_thumbnails(file: BinaryIO, content_type: str, pixels_max: int, edges: list[int]) -> Measurements:
+    """Return WebP images of the first frame, in base64, by their longest edge in pixels.
+
+    A smaller image keeps its size. Raises RefusedFileError, and any error of a decoder.
+    """
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        layout = _read_layout(data, content_type, pixels_max)
+        shown = image_formats.write(data, layout, (PartRole.PIXELS, PartRole.LOOK))
+    largest = max(edges)
+    with _open_image(shown, layout) as image:
+        _check_pixels(*image.size, pixels_max)
+        image.draft("RGB", (largest, largest))  # decodes a JPEG at a fraction of its size
+        profile = image.info.get("icc_profile") if image.mode in ("RGB", "RGBA") else None
+        whole = _to_displayable(image)
+    if layout.orientation in _TURNS:
+        whole = whole.transpose(_TURNS[layout.orientation])
+    kept = profile if profile and len(profile) <= PROFILE_BYTES_MAX else None
+    return {str(edge): _encode_thumbnail(whole, edge, kept) for edge in edges}
+
+
+def _to_displayable(image: Image.Image) -> Image.Image:
+    """Return the image with 8 bits a channel, and its transparency if it has some."""
+    if image.mode.startswith("I"):  # 16 bits of grey
+        return image.point(lambda value: value / 256).convert("L").convert("RGB")
+    return image.convert("RGBA" if "transparency" in image.info or "A" in image.mode else "RGB")
+
+
+def _encode_thumbnail(whole: Image.Image, edge: int, profile: bytes | None) -> str:
+    small, out, scale = whole, io.BytesIO(), edge / max(whole.size)
+    if scale < 1:
+        size = max(1, round(whole.width * scale)), max(1, round(whole.height * scale))
+        small = whole.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
+    small.save(out, "WEBP", quality=THUMBNAIL_QUALITY, method=2, icc_profile=profile)
+    if out.tell() > THUMBNAIL_BYTES_MAX:
+        raise RefusedFileError(f"A thumbnail of it takes more than {THUMBNAIL_BYTES_MAX:,} bytes.")
+    return base64.b64encode(out.getvalue()).decode()
+
+
 # --- Videos ----------------------------------------------------------------------------------------------------------
 
 
@@ -502,19 +565,25 @@ def _preload_libraries(content_type: str) -> None:
         Image.preinit()
 
 
-def main(content_type: str, pixels_max: str) -> None:
+def main(content_type: str, pixels_max: str, *edges: str) -> None:
     limit_resources()
     Image.MAX_IMAGE_PIXELS = None  # our own limit is checked before decoding
     _preload_libraries(content_type)
     apply_sandbox(content_type)
     try:
-        answer = probe(sys.stdin.buffer, content_type, int(pixels_max))
+        answer = _answer(sys.stdin.buffer, content_type, int(pixels_max), list(map(int, edges)))
     except RefusedFileError as error:
         answer = {"rule": error.rule, "why": str(error), "advice": error.advice} | _describe_cause(error)
     except Exception as error:  # noqa: BLE001 - a hostile file may raise anything: report it as unreadable
         why = "It needs more memory than a file may." if isinstance(error, MemoryError) else "It is damaged."
         answer = {"rule": "media.unreadable", "why": why, "advice": SAVE_AGAIN_ADVICE, "error": repr(error)}
     print(json.dumps(answer))
+
+
+def _answer(file: BinaryIO, content_type: str, pixels_max: int, edges: list[int]) -> Measurements:
+    if edges:
+        return make_thumbnails(file, content_type, pixels_max, edges)
+    return probe(file, content_type, pixels_max)
 
 
 def _describe_cause(error: RefusedFileError) -> Measurements:

@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.media import library
+from socialpub.domain.media import thumbnails
+from socialpub.domain.media.files import THUMBNAIL_EDGES
 from socialpub.store.engine import sql
 from socialpub.store.queries import publications
 
 TARGETS_MAX = 2000  # on a page; a batch has at most 25
-PICTURE_BYTES_MAX = 250_000  # a larger image is too slow for a list
 
 
 class PublicationTarget(NamedTuple):
@@ -54,7 +53,7 @@ class Publication:
     posts: list[dict[str, Any]] = field(default_factory=list)
     targets: list[PublicationTarget] = field(default_factory=list)
     author: PublicationAuthor | None = None
-    picture: str | None = None  # its path on this server
+    picture: str | None = None  # the path of its thumbnail on this server
 
     @property
     def picture_id(self) -> str | None:
@@ -70,7 +69,7 @@ def group(service: AppContext, scope: Scope, posts: Iterable[dict[str, Any]]) ->
         found.setdefault(post["batchId"], Publication(post["batchId"])).posts.append(post)
     targets = load_targets(scope, found)
     authors = load_authors(scope, found)
-    pictures = load_pictures(service, scope, [id for each in found.values() if (id := each.picture_id)])
+    pictures = load_pictures(scope, [id for each in found.values() if (id := each.picture_id)])
     for batch, each in found.items():
         each.targets, each.author = targets[batch], authors.get(batch)
         each.picture = pictures.get(each.picture_id or "")
@@ -96,7 +95,7 @@ def load_authors(scope: Scope, batches: Iterable[str]) -> dict[str, PublicationA
     return found
 
 
-def load_pictures(service: AppContext, scope: Scope, ids: list[str]) -> dict[str, str]:
-    """Return the paths of those images that are small and still stored, by their ids."""
-    rows = sql.fetch_all(publications.FIND_PICTURES, (scope.organization, sql.dump_json(ids), PICTURE_BYTES_MAX))
-    return {id: urlsplit(library.public_url(service, id, kind)).path for id, kind in rows}
+def load_pictures(scope: Scope, ids: list[str], edge: int = THUMBNAIL_EDGES[0]) -> dict[str, str]:
+    """Return the paths of the thumbnails of those images that are still stored, by their ids."""
+    rows = sql.fetch_all(publications.FIND_PICTURES, (scope.organization, sql.dump_json(ids)))
+    return {id: thumbnails.build_path(id, edge) for (id,) in rows}

@@ -29,8 +29,8 @@ FIND_AUTHORS = """
     ORDER BY audit.number
 """
 
-# Images that are small enough to be shown in a list as they are: (organization, ids, most bytes).
+# Images that are still stored: (organization, ids).
 FIND_PICTURES = """
-    SELECT media.id, media.content_type FROM json_each(?2) AS wanted CROSS JOIN media ON media.id = wanted.value
-    WHERE media.organization = ?1 AND media.kind = 'image' AND media.deleted_at IS NULL AND media.size_bytes <= ?3
+    SELECT media.id FROM json_each(?2) AS wanted CROSS JOIN media ON media.id = wanted.value
+    WHERE media.organization = ?1 AND media.kind = 'image' AND media.deleted_at IS NULL
 """

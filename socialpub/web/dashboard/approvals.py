@@ -6,10 +6,12 @@ from typing import Any
 
 from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
-from socialpub.domain.posts import approval_links
+from socialpub.domain.media import library
+from socialpub.domain.posts import approval_links, drafts
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import NOTE_MAX, ReturnRequest
-from socialpub.store.rows import PostDraftRow
+from socialpub.store.rows import MediaRow, PostDraftRow
+from socialpub.web.dashboard import media
 from socialpub.web.dashboard.parts import draft_view
 from socialpub.web.dashboard.parts.layout import redirect
 from socialpub.web.html.templates import render_page
@@ -50,6 +52,7 @@ async def _page(call: RequestContext, problem: str = "", note: str = "", status:
         status,
         (cookie,),
         csrf_token=token,
+        library=f"{call.request.path}/library",
         view=view,
         is_approved=row["status"] == "approved",
         said=problem or ("The post was returned. Thank you." if returned else ""),
@@ -60,6 +63,19 @@ async def _page(call: RequestContext, problem: str = "", note: str = "", status:
         now_ms=service.now_ms,
     )
     return page._replace(headers=HEADERS)
+
+
+async def show_thumbnail(call: RequestContext) -> HandlerResponse:
+    """GET /approve/{token}/library/{id}/thumbnail/{edge}: of a file of that draft only."""
+    media_id = call.path_value("media_id")
+
+    def read() -> MediaRow:
+        row = approval_links.find_draft(call.service, call.path_value("token"))
+        if media_id not in draft_view.list_media(draft_view.load(call.service, row)):
+            raise ApiError("not_found", "There is nothing at this address.")
+        return library.find(drafts.get_scope(row), None, media_id)
+
+    return await media.respond_thumbnail(call, await call.service.read(read))
 
 
 async def decide(call: RequestContext) -> HandlerResponse:

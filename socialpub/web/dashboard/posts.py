@@ -205,7 +205,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
             ],
             "author": publications.load_authors(call.scope, [batch]).get(batch),
             "pictures": publications.load_pictures(
-                call.service, call.scope, [ref["mediaId"] for ref in post["mediaRefs"] if ref.get("mediaId")]
+                call.scope, [ref["mediaId"] for ref in post["mediaRefs"] if ref.get("mediaId")]
             ),
             "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
             "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",

@@ -32,6 +32,11 @@ def load(service: AppContext, row: PostDraftRow) -> dict[str, Any]:
     return {"targets": shown, **times, "digest": digest, "missing": ""}
 
 
+def list_media(view: Mapping[str, Any]) -> set[str]:
+    """Return the ids of the stored files that a draft shows."""
+    return {item["id"] for target in view["targets"] for item in target["items"]} - {""}
+
+
 def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
     platform, draft = platforms.platform(target.platform), target.draft
     fields = {field.name: field for field in list_fields(platform.options)}
@@ -60,10 +65,11 @@ def _choice(choices: tuple[tuple[str, str], ...], text: str) -> str:
 def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, MediaRow]) -> dict[str, str]:
     """Return a media item: its path on this server, or the address of somewhere else."""
     if "mediaId" not in ref:
-        return {"kind": ref["kind"], "path": "", "url": ref["url"]}
+        return {"kind": ref["kind"], "id": "", "path": "", "url": ref["url"]}
     asset = assets[ref["mediaId"]]
     return {
         "kind": asset["kind"],
+        "id": asset["id"],
         "path": urlsplit(library.public_url(service, asset["id"], asset["content_type"])).path,
         "url": "",
     }
