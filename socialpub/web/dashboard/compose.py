@@ -9,21 +9,22 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
+from socialpub.domain.access.preconditions import require_tag
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
-from socialpub.domain.posts import drafts, post_log, preflight
+from socialpub.domain.posts import drafts, edits, post_log, preflight, slots
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.drafts import DraftRequest
+from socialpub.domain.schemas.drafts import DraftBody, DraftRequest
 from socialpub.domain.schemas.media import MediaFields, MediaQuery
-from socialpub.domain.schemas.posts import BatchRequest, TextCount, ValidateRequest
-from socialpub.platforms.contract import Board, DraftMedia
+from socialpub.domain.schemas.posts import BatchRequest, PostEditRequest, TextCount, ValidateRequest
+from socialpub.platforms.contract import Board, DraftMedia, MediaKind
 from socialpub.platforms.kit.options import OptionField, list_fields
 from socialpub.store.rows import AccountRow, MediaRow
 from socialpub.web.api import drafts as drafts_api
@@ -31,8 +32,9 @@ from socialpub.web.api import media as media_api
 from socialpub.web.api import posts as posts_api
 from socialpub.web.api.accounts import fetch_boards
 from socialpub.web.dashboard import media
-from socialpub.web.dashboard.parts import compose_form
+from socialpub.web.dashboard.parts import compose_form, edited_content, edited_items
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
+from socialpub.web.dashboard.parts.edited_content import EditedItem
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
 from socialpub.web.html import time_format
 from socialpub.web.http import forms, request_headers
@@ -50,7 +52,7 @@ KINDS = tuple(library.EXTENSIONS)
 HOUR_MS = 3_600_000
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt")
+_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was")
 """Fields that say nothing of the post."""
 Form = dict[str, str]
 
@@ -71,18 +73,44 @@ class FormFindings:
     status: int = 200
     is_sent: bool = False
     boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account id
+    conflict: str = ""  # the ETag of the edited item, where it has changed since the form was filled
 
 
 NO_FINDINGS = FormFindings()
 
 
 async def show_form(call: RequestContext) -> HandlerResponse:
-    """GET /compose: an empty form; `day` presets a day, `from` copies a post."""
-    day, post = call.request.args.get("day") or "", call.request.args.get("from")
+    """GET /compose: an empty form, one that changes `draft` or `post`, or a copy of `from`.
+
+    `day` presets a day.
+    """
+    arguments = call.request.args
+    named = {name: arguments.get(name) or "" for name in ("draft", "post")}
+    if any(named.values()):
+        return await _show_item(call, named)
+    day, post = arguments.get("day") or "", arguments.get("from")
     if post:
         given, left = await call.service.read(lambda: _copy_post(call, post))
         return await _page(call, given, FormFindings(left))
     return await _page(call, {"when": "later", "day": day} if _DAY.fullmatch(day) else {})
+
+
+async def _show_item(call: RequestContext, named: Form) -> HandlerResponse:
+    """Show the form of a draft or queued post, or if it is closed, its own page."""
+
+    def read() -> tuple[EditedItem, bool, Form, FieldMessages]:
+        session = dashboard_session.load(call.scope)
+        item = edited_items.load(call.scope, named)
+        if session is None or item is None:
+            raise ApiError("unauthenticated")
+        fields, notes = edited_items.fill_form(item, session.zone)
+        return item, edited_items.is_open(call.service, item, call.scope), fields, notes
+
+    item, is_open, fields, notes = await call.service.read(read)
+    if not is_open:
+        return redirect_with_flash(call, edited_items.find_page(item), edited_items.explain_closed(item), good=False)
+    kept = {} if call.request.args.get("kept") else fields
+    return await _page(call, kept, FormFindings(warned=notes))
 
 
 def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
@@ -98,8 +126,10 @@ class ComposeData:
     form: Form
     accounts: list[AccountRow]
     hidden: int  # accounts left out of the page
-    chosen: list[MediaRow]
+    chosen: dict[str, MediaRow | None]  # by name in the form; None for a file elsewhere
     shelf: list[dict[str, Any]]
+    item: EditedItem | None  # what the form changes; None: a new post
+    slots: list[dict[str, Any]]  # next free slot of each profile of the accounts
 
 
 async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_FINDINGS) -> HandlerResponse:
@@ -110,11 +140,18 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         call,
         "compose/form.html",
         status=findings.status,
+        item=data.item,
+        item_page=edited_items.find_page(data.item) if data.item else "",
+        conflict=findings.conflict,
+        slots=data.slots,
+        folds=compose_form.list_folds(data.form),
+        warned=findings.warned,
+        needs_approval=not drafts.can_publish_directly(call.service, call.scope),
         form=defaultdict(str, data.form),
         key=_key(call, "" if findings.is_sent else data.form.get("key", "")),
         accounts=[_account(call, data, row, counts.get(row["id"]), findings) for row in data.accounts],
         hidden=data.hidden,
-        files=[_file(call, row, data.form) for row in data.chosen],
+        files=[_file(call, name, row, data.form) for name, row in data.chosen.items()],
         shelf=data.shelf,
         kinds=KINDS,
         wrong=findings.wrong,
@@ -132,15 +169,21 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     typed = (
         given or dashboard_session.load_saved_form(call.scope, COMPOSE_PATH) if call.request.args.get("kept") else given
     )
+    named_item = {name: typed.get(name) or call.request.args.get(name) or "" for name in ("draft", "post")}
+    item = edited_items.load(call.scope, named_item)
     named = set(compose_form.list_accounts(typed))
     rows = [row for row in accounts.list_rows(call.scope) if row["id"] in named or _is_in_profile(session, row)]
+    if item is not None and item.account:
+        rows = [row for row in rows if row["id"] == item.account]
     rows.sort(key=lambda row: row["id"] not in named)
     shown = sorted(rows[:ACCOUNTS_SHOWN_MAX], key=lambda row: (row["platform"], row["created_at"], row["id"]))
     typed = (
         typed
         if any(name.startswith("to.") for name in typed) or call.route.method != "GET"
-        else typed | _preselect(shown)
+        else typed | ({} if item else _preselect(shown))
     )
+    if item is not None:
+        typed = {"seen": item.tag, **typed, item.kind: item.id}
     ids = compose_form.list_media(typed)
     held = library.load_all(call.scope, set(ids))
     query = validation.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
@@ -150,9 +193,18 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
         typed,
         shown,
         len(rows) - len(shown),
-        [held[each] for each in ids if each in held],
+        {each: held.get(each) for each in ids if each in held or compose_form.parse_link(each)},
         [media.to_view(body) for body in listed if body["id"] not in ids],
+        item,
+        [] if item is not None and item.account else _load_slots(call, shown),
     )
+
+
+def _load_slots(call: RequestContext, rows: Sequence[AccountRow]) -> list[dict[str, Any]]:
+    """Load the next free slot of each profile that has slots."""
+    profiles = dict.fromkeys(row["profile"] for row in rows)
+    bodies = [slots.load_body(call.service, replace(call.scope, profile=profile)) for profile in profiles]
+    return [dict(body) for body in bodies if body["weekly"]]
 
 
 def _is_in_profile(session: DashboardSession, row: AccountRow) -> bool:
@@ -192,8 +244,18 @@ async def _counts(call: RequestContext, data: ComposeData) -> dict[str, TextCoun
 
 def _items(data: ComposeData, account: str) -> tuple[DraftMedia, ...]:
     """Return the files that an account gets."""
-    included = [row for row in data.chosen if not data.form.get(compose_form.name_exclusion_field(account, row["id"]))]
-    return tuple(DraftMedia(row["kind"], stored=True) for row in included)
+    included = {
+        name: row
+        for name, row in data.chosen.items()
+        if not data.form.get(compose_form.name_exclusion_field(account, name))
+    }
+    return tuple(
+        DraftMedia(row["kind"] if row else _find_kind(name), stored=row is not None) for name, row in included.items()
+    )
+
+
+def _find_kind(name: str) -> MediaKind:
+    return "video" if name.startswith("video:") else "image"
 
 
 def _account(
@@ -201,7 +263,7 @@ def _account(
 ) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
     fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options)]
-    left_out = [compose_form.name_exclusion_field(id, file["id"]) for file in data.chosen] if count else []
+    left_out = [compose_form.name_exclusion_field(id, name) for name in data.chosen] if count else []
     own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields), *left_out]
     body = accounts.to_body(row)
     return {
@@ -270,8 +332,10 @@ def _default(row: AccountRow, option: str) -> str:
     return ", ".join(shown) or str(extra[platform.defaults[option]])
 
 
-def _file(call: RequestContext, row: MediaRow, form: Mapping[str, str]) -> dict[str, Any]:
-    alt = f"alt.{row['id']}"
+def _file(call: RequestContext, name: str, row: MediaRow | None, form: Mapping[str, str]) -> dict[str, Any]:
+    alt = f"alt.{name}"
+    if row is None:
+        return {"id": name, "kind": _find_kind(name), "path": "", "url": name[6:], "alt": form.get(alt, "")}
     said = form[alt] if alt in form else row["alt_text"] or ""
     return media.to_view(library.to_body(call.service, row)) | {"alt": said}
 
@@ -332,21 +396,42 @@ def _refusal_findings(error: ApiError, given: Form) -> FormFindings:
             "changed version as another post, send the form again."
         )
         return FormFindings({compose_form.TOP: [said]}, status=error.status, is_sent=True)
+    if error.rule == "http.if_match":
+        words = "Nothing was saved: it was changed elsewhere since you opened it."
+        return FormFindings(words=words, status=error.status, conflict=error.headers["ETag"])
     wrong = compose_form.place_errors(error, compose_form.list_accounts(given))
     words = "" if given.get("boards") else "Nothing was published. Correct the marked problems and try again."
     return FormFindings(wrong, words=words, status=error.status)
 
 
-async def _build_request(call: RequestContext, given: Form) -> dict[str, Any]:
-    """Return the form as the body of a publish request."""
+class FormRows(NamedTuple):
+    """Rows that a form names."""
 
-    def read() -> tuple[dict[str, AccountRow], dict[str, MediaRow]]:
+    accounts: dict[str, AccountRow]
+    media: dict[str, MediaRow]
+    item: EditedItem | None
+
+
+async def _read_rows(call: RequestContext, given: Form) -> FormRows:
+    """Read what the form names. Raises ApiError `not_found` for an unknown draft or post."""
+
+    def read() -> FormRows:
         named = set(compose_form.list_accounts(given))
         rows = {row["id"]: row for row in accounts.list_rows(call.scope) if row["id"] in named}
-        return rows, library.load_all(call.scope, set(compose_form.list_media(given)))
+        held = library.load_all(call.scope, set(compose_form.list_media(given)))
+        return FormRows(rows, held, edited_items.load(call.scope, given))
 
-    rows, held = await call.service.read(read)
-    return compose_form.to_request(given, rows, held, call.service.now_ms)
+    return await call.service.read(read)
+
+
+async def _build_request(call: RequestContext, given: Form, found: FormRows | None = None) -> dict[str, Any]:
+    """Return the form as the body of a publish request, with what its draft keeps."""
+    rows = found or await _read_rows(call, given)
+    before = rows.item.content.get("scheduledAt") if rows.item else None
+    request = compose_form.to_request(given, rows.accounts, rows.media, call.service.now_ms, before)
+    if rows.item is None:
+        return request
+    return edited_content.merge(request, rows.item.content) if rows.item.kind == "draft" else request
 
 
 async def _send(call: RequestContext, given: Form) -> HandlerResponse:
@@ -368,9 +453,27 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
 
     wait = min(WAIT_SECONDS, call.service.runtime.settings.publishing.immediate_wait)
     try:
+        if given.get("draft"):
+            return await _send_draft(call, given, wait)
         answer = await posts_api.publish_keyed(call, ask, wait)
     except ApiError as error:
         return await _page(call, given, _refusal_findings(error, given))
+    return _redirect_to_posts(call, json.loads(answer.body))
+
+
+async def _send_draft(call: RequestContext, given: Form, wait: float) -> HandlerResponse:
+    """Save the form to its draft and publish that; once published, lead to its posts."""
+    key, call.key = call.key, None
+    try:
+        await call.service.read(lambda: drafts.find_open(call.scope, given["draft"]))
+        saved = await _save(call, given)
+        call.key = key
+        answer = await drafts_api.publish_draft(call, saved["id"], wait)
+    except ApiError as error:
+        batch = error.platform_response if error.rule == "draft.status" else None
+        if not isinstance(batch, dict) or "batchId" not in batch:
+            raise
+        return redirect_with_flash(call, f"/posts?batchId={batch['batchId']}", "This draft was published already.")
     return _redirect_to_posts(call, json.loads(answer.body))
 
 
@@ -452,17 +555,62 @@ def _file_findings(error: ApiError) -> FormFindings:
     return FormFindings({"file": [said]}, status=error.status)
 
 
-# --- A draft ---------------------------------------------------------------------------------------------------------
+# --- A draft, a queued post ------------------------------------------------------------------------------------------
 
 
 async def save_draft(call: RequestContext) -> HandlerResponse:
-    """POST /drafts: save the form as a draft."""
+    """POST /drafts: save the form as a draft, or to the `draft` that it was opened from."""
     given = forms.parse(call)
     try:
-        request = validation.parse_object(DraftRequest, await _build_request(call, given))
-        async with contextlib.AsyncExitStack() as files:
-            checked = await drafts_api.check_content(call.actor, request, {}, files)
-            made = await actions.perform(call.actor, drafts.create, None, checked)
+        saved = await _save(call, given)
     except ApiError as error:
         return await _page(call, given, _refusal_findings(error, given))
-    return redirect_with_flash(call, f"/drafts/{made['id']}", "Draft saved.")
+    was = "It had been approved; the change ended the approval." if _has_lost_approval(given, saved) else ""
+    return redirect_with_flash(call, f"/drafts/{saved['id']}", f"Draft saved. {was}".strip())
+
+
+def _has_lost_approval(given: Form, saved: DraftBody) -> bool:
+    return given.get("was") == "approved" and saved["status"] == "draft"
+
+
+async def _save(call: RequestContext, given: Form) -> DraftBody:
+    """Save the form as a draft. Raises 412 `http.if_match` if it was changed elsewhere."""
+    found = await _read_rows(call, given)
+    content = await _build_request(call, given, found)
+    request = validation.parse_object(DraftRequest, content)
+    async with contextlib.AsyncExitStack() as files:
+        checked = await drafts_api.check_content(call.actor, request, {}, files)
+        if found.item is None:
+            return cast(DraftBody, await actions.perform(call.actor, drafts.create, None, checked))
+        draft = found.item.id
+        action = actions.bind(call.actor, drafts.change, draft, None, checked)
+        seen = given.get("replace") or given.get("seen", "")
+        safe = require_tag(action, (seen,), lambda: drafts.encode(drafts.load_body(call.scope, draft)))
+        return cast(DraftBody, await actions.perform_bound(safe))
+
+
+async def edit_post(call: RequestContext) -> HandlerResponse:
+    """POST /posts/{id}/edit: change the content and the time of a queued post."""
+    given, post = forms.parse(call) | {"post": call.path_value("post_id")}, call.path_value("post_id")
+    try:
+        changed = await _edit(call, given, post)
+    except ApiError as error:
+        if error.code in ("unauthorized", "not_found"):
+            raise
+        return await _page(call, given, _refusal_findings(error, given))
+    return redirect_with_flash(call, f"/posts/{post}", "Post changed." if changed else "Nothing was changed.")
+
+
+async def _edit(call: RequestContext, given: Form, post: str) -> bool:
+    """Change the post; return whether there was something to change."""
+    found = await _read_rows(call, given)
+    assert found.item is not None, "the form names it"
+    row = await call.service.read(lambda: accounts.find(call.scope, str(found.item and found.item.account)))
+    body = edited_content.to_edit(given, found.item, row, found.media, call.service.now_ms)
+    if not body:
+        return False
+    with await call.enter_checking():
+        action = await edits.prepare_post(call.actor, post, validation.parse_object(PostEditRequest, body), {})
+    seen = given.get("replace") or given.get("seen", "")
+    await actions.perform_bound(require_tag(action, (seen,), lambda: post_log.load_detail(call.scope, post)))
+    return True

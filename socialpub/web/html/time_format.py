@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -14,6 +14,7 @@ from socialpub.base.time_zones import load_zone
 
 TIME_UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"))
 _INSTANT = re.compile(r"(\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Instant = str | int
 """A time as the API writes it, or Unix milliseconds."""
 Context = Mapping[str, Any]
@@ -32,6 +33,19 @@ def parse_local(day: str, clock: str, zone: str) -> int | None:
         return int(datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=load_zone(zone)).timestamp() * 1000)
     except ValueError:
         return None
+
+
+def list_instants(day: str, clock: str, zone: str) -> list[int]:
+    """Return the instants that a zone's clocks show so: one, none if skipped, two if repeated.
+
+    Unix milliseconds. Raises ValueError for an invalid day or clock.
+    """
+    local = datetime.fromisoformat(f"{day}T{clock}").replace(tzinfo=load_zone(zone))
+    instants = {local.replace(fold=fold).astimezone(UTC) for fold in (0, 1)}
+    shown = [
+        at for at in sorted(instants) if at.astimezone(local.tzinfo).replace(tzinfo=None) == local.replace(tzinfo=None)
+    ]
+    return [(at - EPOCH) // timedelta(milliseconds=1) for at in shown]
 
 
 def format_instant(instant: Instant, zone: str) -> str:

@@ -71,6 +71,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/posts/<post_id:str>/settle", posts.confirm_settle, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/posts/<post_id:str>/settle", posts.settle, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/posts/<post_id:str>/move", posts.reschedule, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/posts/<post_id:str>/edit", compose.edit_post, guard="page", roles=PUBLISHER_ROLES,
+          body_bytes=compose.BODY_MAX, form_fields=compose.FIELDS_MAX),
     Route(POST, "/posts/<post_id:str>/retry", posts.retry, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/compose", compose.show_form, guard="page"),
     Route(POST, "/compose", compose.submit, guard="page", body_bytes=compose.BODY_MAX, form_fields=compose.FIELDS_MAX),

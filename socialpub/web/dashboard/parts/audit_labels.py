@@ -81,7 +81,8 @@ LABELS = {
     },
     "posts": {
         "POST /compose": "Publish or schedule a post",
-        "POST /drafts": "Create a draft",
+        "POST /drafts": "Save a draft",
+        "POST /posts/<post_id:str>/edit": "Edit a scheduled post",
         "POST /drafts/<draft_id:str>/delete": "Delete a draft",
         "POST /drafts/<draft_id:str>/propose": "Propose a draft",
         "POST /drafts/<draft_id:str>/approve": "Approve a draft",

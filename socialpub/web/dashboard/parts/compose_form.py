@@ -22,9 +22,13 @@ from socialpub.store.rows import AccountRow, MediaRow
 from socialpub.web.html import time_format
 
 RequestedMedia = str | dict[str, str]
-"""A media item as the API takes it."""
+StoredContent = Mapping[str, Any]
+"""A media item as the API takes it, and content as the API shows it."""
 TOP, ACCOUNTS, TEXT, MEDIA, WHEN = "", "accounts", "text", "media", "when"
+FOLDS = ("first", "second")
+"""Values of the field `fold`, for a time that the clocks show twice."""
 SCHEDULE_MAX_MS = 5 * 366 * 24 * 3600 * 1000
+_LINKED = re.compile(r"(image|video):(https?://.+)")
 _NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
 RULE_TEXTS = {
     "targets.required": (ACCOUNTS, "Choose at least one account."),
@@ -33,6 +37,8 @@ RULE_TEXTS = {
     "scheduledAt.no_first_comment": (WHEN, "A post with a first comment cannot be scheduled. Publish it now."),
     "scheduledAt.no_bluesky_reply": (WHEN, "A reply cannot be scheduled. Publish it now."),
     "text": (TEXT, "Write a text or add a file."),
+    "slots.none": (WHEN, "There is no free slot. Choose a time, or define slots in the settings of the profile."),
+    "slots.profile": (WHEN, "Slots belong to a profile. Choose accounts of one profile, or a time."),
     "media": (MEDIA, f"A post takes at most {MEDIA_MAX} files."),
 }
 """Places and texts of the API's rules in the form."""
@@ -59,7 +65,10 @@ def list_accounts(form: Mapping[str, str]) -> list[str]:
 
 
 def list_media(form: Mapping[str, str]) -> list[str]:
-    """Return the media ids in order: the form's, less the removed one, then the picked ones."""
+    """Return the media in order: the form's, less the removed one, then the picked ones.
+
+    Each is an id, or for a file elsewhere its kind and URL (`parse_link`).
+    """
     numbered = sorted((int(match[1]), form[name]) for name in form if (match := _NUMBERED.fullmatch(name)))
     picked = [name.removeprefix("pick.") for name, value in form.items() if name.startswith("pick.") and value]
     named = list(dict.fromkeys([*(value for _, value in numbered if value), *picked]))
@@ -75,6 +84,19 @@ def _move_earlier(ids: list[str], earlier: str) -> list[str]:
     return [*ids[: index - 1], earlier, ids[index - 1], *ids[index + 1 :]]
 
 
+def parse_link(media: str) -> tuple[str, str] | None:
+    """Return kind and URL of a file elsewhere (`image:https://…`), or None for an id."""
+    match = _LINKED.fullmatch(media)
+    return (match[1], match[2]) if match else None
+
+
+def name_media(item: RequestedMedia) -> str:
+    """Return the form's name of a media item: its id, or its kind and URL."""
+    if isinstance(item, str):
+        return item
+    return item["mediaId"] if "mediaId" in item else f"{item['kind']}:{item['url']}"
+
+
 def read_field(form: Mapping[str, str], name: str) -> str:
     """Return a field's text as the API would read it."""
     return normalize_line_feeds(form.get(name, ""))
@@ -84,24 +106,48 @@ def read_field(form: Mapping[str, str], name: str) -> str:
 
 
 def to_request(
-    form: Mapping[str, str], accounts: Mapping[str, AccountRow], held: Mapping[str, MediaRow], now_ms: int
+    form: Mapping[str, str],
+    accounts: Mapping[str, AccountRow],
+    held: Mapping[str, MediaRow],
+    now_ms: int,
+    stored: str | None = None,
 ) -> dict[str, Any]:
-    """Return the body of a publish request.
+    """Return the body of a publish request. `stored`: the time before the form.
 
     Raises an ApiError for an invalid time or one too far away.
     """
-    text, items = read_field(form, "text"), {each: _item(form, each, held) for each in list_media(form)}
+    text, items = read_field(form, "text"), build_items(form, held)
     given: dict[str, Any] = {
         "targets": [_target(form, each, accounts.get(each), items) for each in list_accounts(form)]
     }
     given |= {"text": text} if text else {}
     given |= {"media": list(items.values())} if items else {}
-    return given | ({"scheduledAt": _parse_due(form, now_ms)} if form.get("when") == "later" else {})
+    return given | _time(form, accounts, now_ms, stored)
+
+
+def build_items(form: Mapping[str, str], held: Mapping[str, MediaRow]) -> dict[str, RequestedMedia]:
+    """Return the media items of the form by their names, in order."""
+    return {each: _item(form, each, held) for each in list_media(form)}
+
+
+def _time(
+    form: Mapping[str, str], accounts: Mapping[str, AccountRow], now_ms: int, stored: str | None
+) -> dict[str, Any]:
+    """Return the fields of a request that say when."""
+    if form.get("when") == "later":
+        return {"scheduledAt": parse_due(form, now_ms, stored)}
+    if form.get("when") != "slot":
+        return {}
+    profiles = {row["profile"] for row in accounts.values()}
+    return {"slot": "next"} | ({"profileId": profiles.pop()} if len(profiles) == 1 else {})
 
 
 def _item(form: Mapping[str, str], media: str, held: Mapping[str, MediaRow]) -> RequestedMedia:
     """Return a media item. An unknown id is left for the API to reject."""
-    row, alt = held.get(media), f"alt.{media}"
+    row, alt, link = held.get(media), f"alt.{media}", parse_link(media)
+    if link:
+        words = read_field(form, alt)
+        return {"kind": link[0], "url": link[1]} | ({"altText": words} if words else {})
     if row is None or alt not in form or read_field(form, alt) == (row["alt_text"] or ""):
         return media
     return {"kind": row["kind"], "mediaId": media, "altText": read_field(form, alt)}
@@ -119,12 +165,17 @@ def _target(
     if row is None:
         return target
     text, comment = read_field(form, f"{account}.text"), read_field(form, f"{account}.comment")
-    options = dict(_options(form, account, row["platform"]))
+    options = read_options(form, account, row["platform"])
     target |= {"text": text} if text else {}
     target |= {"firstComment": {"text": comment}} if comment else {}
     included = [item for media, item in items.items() if not form.get(name_exclusion_field(account, media))]
     target |= {"media": included} if len(included) < len(items) else {}
     return target | ({"options": {"platform": row["platform"], **options}} if options else {})
+
+
+def read_options(form: Mapping[str, str], account: str, platform: str) -> dict[str, Any]:
+    """Return the options of an account's target, as the API takes them."""
+    return dict(_options(form, account, platform))
 
 
 def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[tuple[str, Any]]:
@@ -134,14 +185,46 @@ def _options(form: Mapping[str, str], account: str, platform: str) -> Iterator[t
             yield field.name, field.value_of(given)
 
 
-def _parse_due(form: Mapping[str, str], now_ms: int) -> str:
+def parse_due(form: Mapping[str, str], now_ms: int, stored: str | None = None) -> str:
+    """Return the form's time as the API writes it: the stored one if it is in that minute.
+
+    Raises an ApiError for an invalid time, one that the clocks skip, or, until `fold` says which, one that they repeat.
+    """
     zone = dashboard_session.find_zone(form.get("in_zone")) or dashboard_session.UTC
-    at = time_format.parse_local(form.get("day", ""), form.get("clock", ""), zone)
-    if at is None:
-        raise _time_error("Choose a day and a time.")
+    day, clock = form.get("day", ""), form.get("clock", "")
+    try:
+        instants = time_format.list_instants(day, clock, zone)
+    except (ValueError, OverflowError):
+        raise _time_error("Choose a day and a time.") from None
+    if not instants:
+        raise _time_error(f"There is no {clock} on this day: the clocks in {zone} skip it. Choose another time.")
+    if len(instants) > 1 and form.get("fold") not in FOLDS:
+        raise _time_error(f"The clocks in {zone} show {clock} twice on this day. Choose which one.")
+    at = instants[FOLDS.index(form["fold"])] if len(instants) > 1 else instants[0]
+    if stored is not None and stored[:16] == str(format_iso(at))[:16]:
+        return stored
     if at > now_ms + SCHEDULE_MAX_MS:
         raise _time_error("This is more than five years away. Check the year.")
     return str(format_iso(at))
+
+
+def list_folds(form: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the two times of a repeated clock as values of `fold` with words; else nothing."""
+    zone = dashboard_session.find_zone(form.get("in_zone")) or dashboard_session.UTC
+    try:
+        instants = time_format.list_instants(form.get("day", ""), form.get("clock", ""), zone)
+    except (ValueError, OverflowError):
+        return []
+    if form.get("when") != "later" or len(instants) < 2:
+        return []
+    return [(fold, time_format.format_instant(at, zone)) for fold, at in zip(FOLDS, instants, strict=True)]
+
+
+def write_due(instant: str, zone: str) -> dict[str, str]:
+    """Return the fields of the form for a time, on a zone's clocks."""
+    local = time_format.to_local(instant, zone)
+    fields = {"when": "later", "day": f"{local:%Y-%m-%d}", "clock": f"{local:%H:%M}", "in_zone": zone}
+    return fields | {"fold": FOLDS[local.fold]}
 
 
 def _time_error(message: str) -> ApiError:
@@ -160,16 +243,20 @@ def from_post(post: Mapping[str, Any], options: Mapping[str, Any]) -> tuple[dict
         form[f"{account}.option.{name}"] = fields[name].text_of(options[name])
     if post["firstComment"]:
         form[f"{account}.comment"] = post["firstComment"]["text"]
-    stored = [ref for ref in post["mediaRefs"] if ref.get("mediaId")]
-    for number, ref in enumerate(stored, 1):
-        form[f"media.{number}"] = ref["mediaId"]
-        form |= {f"alt.{ref['mediaId']}": ref["altText"]} if "altText" in ref else {}
+    form |= write_media(post["mediaRefs"])
     problems = {}
     if lost := sorted(options.keys() - fields.keys()):
         problems[account] = [FieldMessage(f"Only the API takes `{name}`, so it is not copied.") for name in lost]
-    if len(stored) < len(post["mediaRefs"]):
-        problems[MEDIA] = [FieldMessage("A file that was given by its URL cannot be copied. Upload it here.")]
     return form, problems
+
+
+def write_media(items: Sequence[RequestedMedia]) -> dict[str, str]:
+    """Return the fields of the form for media items, in order."""
+    form = {}
+    for number, item in enumerate(items, 1):
+        media = form[f"media.{number}"] = name_media(item)
+        form |= {f"alt.{media}": item["altText"]} if isinstance(item, dict) and "altText" in item else {}
+    return form
 
 
 # --- Errors ----------------------------------------------------------------------------------------------------------

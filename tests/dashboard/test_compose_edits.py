@@ -1,0 +1,237 @@
+"""Composer for saved drafts and queued posts: what it changes, what it keeps, and when."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+
+from socialpub.store.schema.models import Post, PostDraft
+from tests.support.app_server import ApiClient, AppServer, unchanged
+from tests.support.connect_flow import sign_in
+from tests.support.dashboard_forms import HTML, follow_notice, send_form
+from tests.support.media_uploads import stored_media
+from tests.support.post_drafts import approved_draft, change_draft, new_draft, read_draft
+from tests.support.request_cast import RequestCast, make_picture
+
+TIME = "2999-05-04T15:30:20.000Z"
+
+
+class FormParser(HTMLParser):
+    """The fields of the composer's form as a browser would send them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+        self._inside = False
+        self._open = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self._inside |= given.get("class") == "form compose"
+        name, kind = given.get("name", ""), given.get("type", "")
+        if tag == "option" and "selected" in given:
+            self.fields[self._open] = given["value"]
+        if not self._inside or not name or tag == "button" or kind == "file":
+            return
+        self._open = name
+        if kind not in ("checkbox", "radio") or "checked" in given:
+            self.fields[name] = given.get("value", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside &= tag != "form"
+        self._open = "" if tag in ("textarea", "select") else self._open
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self.get_starttag_text().startswith("<textarea"):  # type: ignore[union-attr]
+            self.fields[self._open] = data.removeprefix("\n")
+
+
+def fields_of(page: httpx.Response) -> dict[str, str]:
+    parser = FormParser()
+    parser.feed(page.text)
+    return parser.fields
+
+
+def open_form(browser: ApiClient, kind: str, item: str) -> dict[str, str]:
+    page = browser.get(f"/compose?{kind}={item}", headers=HTML)
+    assert page.status_code == 200
+    return fields_of(page)
+
+
+def save(browser: ApiClient, fields: dict[str, str], **changed: str) -> httpx.Response:
+    path = f"/posts/{fields['post']}/edit" if fields.get("post") else "/drafts"
+    given = {name: value for name, value in (fields | changed).items() if name != "csrf_token"}
+    return send_form(browser, path, **given)
+
+
+@pytest.fixture
+def browser(world: RequestCast) -> ApiClient:
+    return sign_in(world.server, world.alice.organization)
+
+
+def rich_content(world: RequestCast) -> dict[str, Any]:
+    """A draft of all that the API can say: what the form shows, and what it only keeps."""
+    first, second = (stored_media(world.alice.api, make_picture("JPEG", (8, size)))["id"] for size in (8, 9))
+    instagram = world.server.connect(world.alice, "instagram")["id"]
+    twitter = world.server.connect(world.alice, "twitter")["id"]
+    return {
+        "text": "Hours",
+        "media": [{"kind": "image", "mediaId": first, "altText": "A door"}, second],
+        "scheduledAt": TIME,
+        "externalId": "menu-1",
+        "onDuplicate": "warn",
+        "targets": [
+            {"accountId": world.alice.bluesky, "text": "Of its own", "thread": [{"text": "And on"}]},
+            {
+                "accountId": instagram,
+                "media": [first],
+                "options": {
+                    "platform": "instagram",
+                    "userTags": [{"username": "ann", "x": 0.5, "y": 0.5}],
+                    "collaborators": ["bob"],
+                },
+            },
+            {"accountId": twitter, "media": [second, {"kind": "image", "mediaId": first, "altText": "A door"}]},
+        ],
+    }
+
+
+def test_a_draft_is_saved_as_it_was_where_nothing_is_changed(world: RequestCast, browser: ApiClient) -> None:
+    content = rich_content(world)
+    draft = approved_draft(world.alice.api, title="Menu", **content)
+    answer = save(browser, open_form(browser, "draft", draft))
+    assert answer.headers["Location"] == f"/drafts/{draft}"
+    after = read_draft(world.alice.api, draft)
+    assert (after["status"], after["title"]) == ("approved", "Menu")  # exactly what was approved
+    kept = ("text", "scheduledAt", "externalId", "onDuplicate", "media")
+    assert {name: after["content"][name] for name in kept} == {name: content[name] for name in kept}
+    assert after["content"]["targets"][0]["thread"] == [{"text": "And on"}]
+    assert after["content"]["targets"][1]["options"]["userTags"][0]["username"] == "ann"
+    assert after["content"]["targets"][2]["media"] == content["targets"][2]["media"]
+
+
+def test_a_change_ends_the_approval_and_the_page_says_so(world: RequestCast, browser: ApiClient) -> None:
+    draft = approved_draft(world.alice.api, **rich_content(world))
+    fields = open_form(browser, "draft", draft)
+    assert "the approval ends" in browser.get(f"/compose?draft={draft}", headers=HTML).text
+    answer = save(browser, fields, text="New hours")
+    assert "the change ended the approval" in follow_notice(browser, answer)
+    after = read_draft(world.alice.api, draft)
+    assert (after["status"], after["content"]["text"], after["content"]["scheduledAt"]) == ("draft", "New hours", TIME)
+
+
+def test_what_another_tab_saved_is_not_overwritten(world: RequestCast, browser: ApiClient) -> None:
+    draft = str(new_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])["id"])
+    mine = open_form(browser, "draft", draft)
+    assert save(browser, open_form(browser, "draft", draft), text="Theirs").status_code == 303
+    with unchanged(world.server):
+        refused = save(browser, mine, text="Mine")
+        assert refused.status_code == 412
+    assert "Changed elsewhere" in refused.text
+    assert "Mine</textarea>" in refused.text
+    (tag,) = re.findall(r'name="replace" value="([^"]*)"', refused.text)
+    again = save(browser, mine, text="Mine", replace=html.unescape(tag))
+    assert again.status_code == 303
+    assert read_draft(world.alice.api, draft)["content"]["text"] == "Mine"
+
+
+def test_a_draft_is_published_from_the_composer_once(world: RequestCast, browser: ApiClient) -> None:
+    draft = str(new_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])["id"])
+    fields = {k: v for k, v in open_form(browser, "draft", draft).items() if k != "csrf_token"}
+    sent = [send_form(browser, "/compose", **(fields | {"text": "Last", "do": "send"})) for _ in range(2)]
+    (post,) = world.server.rows(Post)
+    assert [answer.status_code for answer in sent] == [303, 303]
+    assert (post["text"], post["status"]) == ("Last", "published")
+    assert sent[1].headers["Location"] == f"/posts?batchId={post['batch']}"
+    assert browser.get(f"/compose?draft={draft}", headers=HTML).headers["Location"] == f"/drafts/{draft}"
+
+
+def test_a_queued_post_gets_new_content_and_time(world: RequestCast, browser: ApiClient) -> None:
+    media = stored_media(world.alice.api, altText="A door")["id"]
+    post = world.scheduled(media=[media], text="Old")
+    fields = open_form(browser, "post", post)
+    with unchanged(world.server):
+        assert "Nothing was changed." in follow_notice(browser, save(browser, fields))
+    name, day = f"alt.{media}", f"{datetime.fromtimestamp(world.server.clock.now_ms() / 1000, UTC).year + 1}-05-05"
+    answer = save(browser, fields, text="New", day=day, clock="09:00", in_zone="UTC", **{name: "A red door"})
+    assert "Post changed." in follow_notice(browser, answer)
+    after = world.alice.api.get(f"/v1/posts/{post}").json()
+    assert (after["text"], after["scheduledAt"]) == ("New", f"{day}T09:00:00.000Z")
+    assert after["mediaRefs"] == [{"kind": "image", "mediaId": media, "altText": "A red door"}]
+
+
+def test_an_edit_that_is_late_or_refused_writes_nothing(world: RequestCast, browser: ApiClient) -> None:
+    post = world.scheduled(text="Old")
+    fields = open_form(browser, "post", post)
+    assert save(browser, fields, text="Theirs").status_code == 303
+    with unchanged(world.server):
+        late = save(browser, fields, text="Mine")
+        assert (late.status_code, "Changed elsewhere" in late.text) == (412, True)
+        long = save(browser, open_form(browser, "post", post), text="x" * 301)
+        assert (long.status_code, "300 characters" in long.text) == (400, True)
+    world.alice.api.delete(f"/v1/posts/{post}")
+    assert browser.get(f"/compose?post={post}", headers=HTML).headers["Location"] == f"/posts/{post}"
+    other = sign_in(world.server, world.charlie.organization, name="charlie")
+    assert other.get(f"/compose?post={post}", headers=HTML).status_code == 404
+
+
+# --- When ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_next_free_slot_is_named_and_taken(server: AppServer) -> None:
+    alice = server.person("Alice")
+    account = server.connect_bluesky(alice)["id"]
+    browser = sign_in(server, alice.organization)
+    assert "Next free slot" not in browser.get("/compose", headers=HTML).text
+    weekly = [{"day": "mon", "time": "09:30"}, {"day": "thu", "time": "18:00"}]
+    slots = {"zone": "Europe/Berlin", "weekly": weekly}
+    assert alice.api.put("/v1/slots", json={**slots, "profileId": alice.profile}).status_code == 200
+    found = alice.api.get(f"/v1/slots?profileId={alice.profile}").json()["next"]
+    page = browser.get("/compose", headers=HTML)
+    assert f'datetime="{found[:19]}Z"' in page.text
+    form = {"text": "In a slot", f"to.{account}": "yes", "when": "slot", "do": "send"}
+    assert send_form(browser, "/compose", **form).status_code == 303
+    (post,) = server.rows(Post)
+    assert alice.api.get(f"/v1/posts/{post['id']}").json()["scheduledAt"] == found
+
+
+@pytest.mark.parametrize(
+    ("day", "clock", "fold", "says", "at"),
+    [
+        ("2099-03-29", "02:30", "", "the clocks in Europe/Berlin skip it", None),
+        ("2099-10-25", "02:30", "", "Which one do you mean?", None),
+        ("2099-10-25", "02:30", "first", "", "2099-10-25T00:30:00.000Z"),
+        ("2099-10-25", "02:30", "second", "", "2099-10-25T01:30:00.000Z"),
+    ],
+)
+def test_a_time_that_the_clocks_skip_or_repeat_is_asked_about(
+    server: AppServer, day: str, clock: str, fold: str, says: str, at: str | None
+) -> None:
+    alice = server.person("Alice")
+    account = server.connect_bluesky(alice)["id"]
+    server.clock.skip((4_070_908_800_000 - server.clock.now_ms()) / 1000)  # 1 January 2099
+    browser = sign_in(server, alice.organization)
+    form = {"text": "x", f"to.{account}": "yes", "when": "later", "day": day, "clock": clock, "fold": fold}
+    answer = send_form(browser, "/drafts", in_zone="Europe/Berlin", **form)
+    if at is None:
+        assert (answer.status_code, says in answer.text) == (400, True)
+        assert server.rows(PostDraft) == []
+        return
+    draft = answer.headers["Location"].removeprefix("/drafts/")
+    assert browser.get(f"/v1/drafts/{draft}").json()["content"]["scheduledAt"] == at
+    assert open_form(browser, "draft", draft)["clock"] in ("02:30", at[11:16])
+
+
+def test_an_unknown_draft_is_not_found(world: RequestCast, browser: ApiClient) -> None:
+    foreign = str(new_draft(world.charlie.api, text="Secret")["id"])
+    for item in (foreign, "nonsense"):
+        assert browser.get(f"/compose?draft={item}", headers=HTML).status_code == 404
+        assert send_form(browser, "/drafts", draft=item, text="x").status_code == 404
+    assert read_draft(world.charlie.api, foreign)["content"]["text"] == "Secret"
+    assert change_draft(world.charlie.api, foreign, title="ours").status_code == 200
