@@ -31,6 +31,7 @@ PORTS = len(FAKES) + 1
 """Number of ports: control page and one per platform."""
 _PATIENCE = 24 * 3600  # seconds; faults may delay a call that long
 _LAST_PORT = 65_535
+START_SECONDS = 60  # limit for a start, on a busy machine too
 _numbers = itertools.count(1)
 
 
@@ -198,15 +199,15 @@ class SimulatorThread:
     @property
     def url(self) -> str:
         """Origin of the control page."""
-        return self._running.result(timeout=10).url
+        return self._running.result(timeout=START_SECONDS).url
 
     def origin(self, platform: str) -> str:
         """Return a platform's origin, the value for its `api_base` setting."""
-        return self._running.result(timeout=10).origins[platform]
+        return self._running.result(timeout=START_SECONDS).origins[platform]
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._running.result(timeout=10)
+        self._running.result(timeout=START_SECONDS)
         return self
 
     def __exit__(
