@@ -40,6 +40,8 @@ NO_PICTURE = {
     "/overview/cancel": "its account stands in the query: in `QUERIES`",
     "/static/<name:str>": "no page",
     "/media/<media_id:str>/<name:str>": "no page",
+    "/library/<media_id:str>/thumbnail/<edge:str>": "no page",
+    "/approve/<token:str>/library/<media_id:str>/thumbnail/<edge:str>": "no page",
     "/healthz": "for programs",
     "/readyz": "for programs",
     "/metrics": "for programs",
