@@ -8,6 +8,7 @@
 #   make screenshots  pictures of every page, in screenshots/ (ARGS="FOLDER" for another; ARGS="--readme" for the README's)
 #   make lint        ruff, mypy, import rules, the example settings, the types of rows
 #   make fix         what can be put right by machine
+#   make client      the Python client's classes, from the OpenAPI document
 #   make audit       the locked packages against the database of known vulnerabilities (needs the package registry, or
 #                    AUDIT_DB=advisories.zip, see docs/security.md)
 #   make bench       measurements of a running server, a quarter of an hour; ARGS="--quick": a few minutes (needs wrk, gcc)
@@ -20,8 +21,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+ANSWERS := clients/python/socialpub_client/answers.py
 
-.PHONY: demo serve test test-slow test-browser screenshots lint fix audit bench binary release lock
+.PHONY: demo serve test test-slow test-browser screenshots lint fix client audit bench binary release lock
 
 demo: $(READY)
 	$(BIN)/python -m socialpub demo $(ARGS)
@@ -50,6 +52,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m socialpub config example | diff -u socialpub.toml.example -
 	$(BIN)/python .ci/rows.py | diff -u socialpub/store/rows.py -
+	$(BIN)/python .ci/client_answers.py | diff -u $(ANSWERS) -
 	$(BIN)/python .ci/names.py
 
 fix: $(READY)
@@ -57,6 +60,9 @@ fix: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/python -m socialpub config example > .venv/example && mv .venv/example socialpub.toml.example
 	$(BIN)/python .ci/rows.py > .venv/rows && mv .venv/rows socialpub/store/rows.py
+
+client: $(READY)
+	$(BIN)/python .ci/client_answers.py > .venv/answers && mv .venv/answers $(ANSWERS)
 
 audit: $(READY)
 	PYTHON=$(PYTHON) .ci/audit

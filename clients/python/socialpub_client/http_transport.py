@@ -1,0 +1,102 @@
+"""Transports over httpx: the one module that imports it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from socialpub_client.messages import Request, RequestBody, Response, TransportError
+
+_LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=15)
+
+
+class HttpTransport:
+    """Transport of `Socialpub`: thread-safe; a forked process makes its own connections."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: dict[int, httpx.Client] = {}
+        """By process. That of the parent is kept as it is: closing it would end the parent's connections."""
+
+    def send(self, request: Request) -> Response:
+        """Return the response. Raises TransportError without one."""
+        body = request.body
+        content = body if isinstance(body, bytes) else body.pieces()
+        try:
+            response = self._client().request(
+                request.method, request.url, headers=_headers(request), content=content, timeout=_timeout(request)
+            )
+        except httpx.RequestError as error:
+            raise _failure(request, error) from None
+        return _response(response)
+
+    def _client(self) -> httpx.Client:
+        with self._lock:
+            client = self._clients.get(os.getpid())
+            if client is None:
+                client = self._clients[os.getpid()] = httpx.Client(limits=_LIMITS, follow_redirects=False)
+            return client
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        with self._lock:
+            client = self._clients.pop(os.getpid(), None)
+        if client is not None:
+            client.close()
+
+
+class AsyncHttpTransport:
+    """Transport of `AsyncSocialpub`: for the tasks of one event loop."""
+
+    def __init__(self) -> None:
+        self._http = httpx.AsyncClient(limits=_LIMITS, follow_redirects=False)
+
+    async def send(self, request: Request) -> Response:
+        """Return the response. Raises TransportError without one."""
+        body = request.body
+        content = body if isinstance(body, bytes) else _pieces(body)
+        try:
+            response = await self._http.request(
+                request.method, request.url, headers=_headers(request), content=content, timeout=_timeout(request)
+            )
+        except httpx.RequestError as error:
+            raise _failure(request, error) from None
+        return _response(response)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+async def _pieces(body: RequestBody) -> AsyncIterator[bytes]:
+    """Yield a body whose file is read in a thread."""
+    pieces = body.pieces()
+    while (piece := await asyncio.to_thread(next, pieces, b"")) != b"":
+        yield piece
+
+
+def _headers(request: Request) -> dict[str, str]:
+    length = None if isinstance(request.body, bytes) else request.body.length
+    return {**request.headers, **({} if length is None else {"Content-Length": str(length)})}
+
+
+def _timeout(request: Request) -> httpx.Timeout:
+    given = request.timeout
+    return httpx.Timeout(connect=given.connect, write=given.write, read=given.read, pool=given.connect + given.read)
+
+
+def _failure(request: Request, error: httpx.RequestError) -> TransportError:
+    """Convert an error of httpx, without its text, which may hold parts of the request."""
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    reason = str(error) if never_sent else ""
+    about = f"{type(error).__name__}{f': {reason}' if reason else ''}"
+    return TransportError(f"{request.method} {request.url} had no answer ({about}).", sent=not never_sent)
+
+
+def _response(response: Any) -> Response:
+    return Response(response.status_code, dict(response.headers), response.content)

@@ -1,0 +1,1 @@
+"""Tests of what calls the API from elsewhere."""

@@ -1,0 +1,82 @@
+"""Fixtures of the client tests: a server for each module, and clients that meet faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from socialpub.simulator.server import SimulatorThread
+from socialpub_client import Socialpub
+from tests.support.app_server import AppServer, MovableClock, Person
+from tests.support.client_cuts import CuttingTransport
+
+
+@dataclass
+class ClientWorld:
+    """A server, Alice's key for it, and what her client sent and waited for."""
+
+    server: AppServer
+    alice: Person
+    slept: list[float] = field(default_factory=list)
+    clients: list[Socialpub] = field(default_factory=list)
+    transport: CuttingTransport = field(default_factory=CuttingTransport)
+
+    def client(self, *faults: str | None, retries: int = 4, patience: float = 120.0) -> Socialpub:
+        """A client whose first requests meet these faults, and which does not really wait."""
+        self.transport, self.slept = CuttingTransport(iter(faults)), []
+        sp = Socialpub(
+            self.server.url,
+            self.alice.key,
+            transport=self.transport,
+            sleep=self.slept.append,
+            retries=retries,
+            patience=patience,
+        )
+        self.clients.append(sp)
+        return sp
+
+    def plain(self) -> Socialpub:
+        """A client that nothing is cut for."""
+        self.clients.append(Socialpub(self.server.url, self.alice.key))
+        return self.clients[-1]
+
+    def texts(self) -> list[str]:
+        """The texts of all posts at the platforms."""
+        return [entry.text for entry in self.server.lab.lab.ledger.posts()]
+
+
+@pytest.fixture(scope="module")
+def clients_server(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[AppServer]:
+    limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
+    server = AppServer(tmp_path_factory.mktemp("clients"), lab_thread, MovableClock(), {"limits": limits}).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def clients_alice(clients_server: AppServer) -> Person:
+    alice = clients_server.person("Alice")
+    clients_server.connect_bluesky(alice)
+    return alice
+
+
+@pytest.fixture
+def world(clients_server: AppServer, clients_alice: Person) -> Iterator[ClientWorld]:
+    world = ClientWorld(clients_server, clients_alice)
+    yield world
+    for client in world.clients:
+        client.close()
+
+
+@pytest.fixture
+def sp(world: ClientWorld) -> Socialpub:
+    return world.client()
+
+
+@pytest.fixture
+def text(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Texts that no other test publishes."""
+    numbers = iter(range(1000))
+    return lambda: f"{request.node.name} {next(numbers)}"
