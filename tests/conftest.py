@@ -21,6 +21,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from httpx._transports import default
 
 from socialpub.base import http as outbound
@@ -53,6 +54,10 @@ os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir(), f"socialpub-tests
 
 # Nearly every test makes clients, for plain HTTP on loopback, and each would load all certificates anew (15 ms).
 default.create_ssl_context = functools.cache(default.create_ssl_context)
+
+# A busy machine may take longer than the five seconds for which httpx waits where nothing is said.
+for phase in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, phase, 60.0)
 
 probe._run_worker = media_files.memoize(probe._run_worker)
 
