@@ -13,7 +13,7 @@
 #                    AUDIT_DB=advisories.zip, see docs/security.md)
 #   make bench       measurements of a running server, a quarter of an hour; ARGS="--quick": a few minutes (needs wrk, gcc)
 #   make binary      the whole program as one file, dist/socialpub, for Linux with this machine's glibc or a newer one
-#   make release     wheel, source, binary, checksums and what they are made of, in dist/VERSION; from a clean tree only
+#   make release     wheels, source, binary, checksums and what they are made of, in dist/VERSION; from a clean tree only
 #   make lock        new lock files from pyproject.toml (needs the package registry)
 #
 # Options go in ARGS: make demo ARGS="--port 9000"
@@ -77,13 +77,16 @@ release: $(READY)
 	$(BIN)/python .ci/release.py $(ARGS)
 
 COMPILE = .venv-lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header \
-	--no-emit-index-url --no-emit-find-links pyproject.toml $(ARGS)
+	--no-emit-index-url --no-emit-find-links --find-links .venv-lock/wheels pyproject.toml $(ARGS)
 
+# The client is ours, and no package of the registry: what it needs is in the files, and it is not.
 lock:
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet pip-tools
+	.venv-lock/bin/python -m pip wheel --quiet --no-deps --wheel-dir .venv-lock/wheels clients/python
 	$(COMPILE) --output-file requirements.lock
 	$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+	sed -i '/^socialpub-client==/,/^[a-z]/{/^socialpub-client==/d;/^ /d}' requirements.lock requirements-dev.lock
 	sed -i '1i # Made by `make lock` from pyproject.toml; every package with the hashes of its files.' requirements.lock requirements-dev.lock
 
 .venv/installed: requirements-dev.lock
@@ -93,8 +96,11 @@ lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
-# Without network: the build tool is in the lock file.
+# Without network: the build tool is in the lock file. The client last: it has the program `socialpub`, which an install
+# of the server from before the client removes.
 $(READY): .venv/installed pyproject.toml clients/python/pyproject.toml
 	@echo "Installing socialpub and its client into .venv." >&2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e clients/python -e .
+	for each in . clients/python; do \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -e $$each || exit; \
+	done
 	@touch $@

@@ -1,6 +1,7 @@
 """Build a release in dist/{version}; `make release`.
 
-It has the wheel, the source, the binary, what they are made of and were tested with, and their checksums.
+It has the wheels of server and client, the source, the binary, what they are made of and were tested with, and their
+checksums.
 
     python .ci/release.py [--check]
 
@@ -21,6 +22,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+CLIENT = "clients/python"
 BUILDERS = {"podman": ("build", "--format", "docker"), "docker": ("build",)}  # the other form has no health check
 
 
@@ -28,9 +30,10 @@ class RefusedError(Exception):
     """Why this is no release."""
 
 
-def run(*words: str | Path, **environment: str) -> str:
+def run(*words: str | Path, folder: str = ".", **environment: str) -> str:
     """What a command says on standard output; RefusedError when it fails."""
-    done = subprocess.run(words, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False)
+    where = {"cwd": ROOT / folder, "env": os.environ | environment}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, **where)
     if done.returncode:
         raise RefusedError(f"{' '.join(map(str, words))} failed:\n{done.stderr}")
     return done.stdout
@@ -55,8 +58,13 @@ def check() -> str:
     if changed := run("git", "status", "--porcelain").strip():
         raise RefusedError(f"the tree has changes that are not committed:\n{changed}")
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    if f'__version__ = "{version}"' not in (ROOT / "socialpub" / "__init__.py").read_text():
-        raise RefusedError(f"pyproject.toml says {version}, and socialpub/__init__.py does not")
+    for place in ("socialpub/__init__.py", "clients/python/socialpub_client/__init__.py"):
+        if f'__version__ = "{version}"' not in (ROOT / place).read_text():
+            raise RefusedError(f"pyproject.toml says {version}, and {place} does not")
+    if f'\nversion = "{version}"' not in (ROOT / CLIENT / "pyproject.toml").read_text():
+        raise RefusedError(f"pyproject.toml says {version}, and {CLIENT}/pyproject.toml does not")
+    if f'"socialpub-client=={version}"' not in (ROOT / "pyproject.toml").read_text():
+        raise RefusedError(f"pyproject.toml says {version}, and depends on another version of the client")
     _check_changelog(version, (ROOT / "CHANGELOG.md").read_text())
     tagged = run("git", "tag", "--list", f"v{version}", "--format=%(objectname)").strip()
     if tagged and run("git", "rev-parse", f"v{version}^{{commit}}") != run("git", "rev-parse", "HEAD"):
@@ -84,7 +92,9 @@ def build(version: str) -> None:
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     made_at = run("git", "log", "-1", "--format=%ct").strip()  # the same commit gives the same wheel
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", part, SOURCE_DATE_EPOCH=made_at)
+    build = [sys.executable, "-m", "hatchling", "build", "-d", part, "-t", "wheel"]
+    run(*build, "-t", "sdist", SOURCE_DATE_EPOCH=made_at)
+    run(*build, folder=CLIENT, SOURCE_DATE_EPOCH=made_at)
     binary = part / f"socialpub-{version}-linux-{platform.machine()}"
     _binary(part, binary, made_at)
     sbom = run(sys.executable, ".ci/sbom.py", version, made_at, "requirements.lock")

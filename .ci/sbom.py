@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SELF = "socialpub"
+CLIENT = "socialpub-client"  # ours too, in every release: what needs it and what it needs is one with the rest
 PACKAGE = re.compile(
     r"^([A-Za-z0-9][\w.-]*)==(\S+)(?: ; [^\n]*)? \\\n((?: {4}--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)((?: {4}#.*\n)*)",
     re.M,
@@ -34,7 +35,7 @@ def document(version: str, seconds: int, lock: str) -> dict[str, Any]:
     needs: dict[str, set[str]] = {name: set() for name in refs}
     for name, _, _, why in found:
         for user in re.findall(r"^ +# (?:via |  )([\w.-]+)", why, re.M):
-            needs[user].add(name)
+            needs[SELF if user == CLIENT else user].add(name)
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

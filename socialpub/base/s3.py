@@ -149,7 +149,7 @@ def _make_client(settings: BackupSettings) -> Any:
     except ImportError as error:
         raise ConfigError(
             "backup.s3_endpoint: backups to S3 need the package minio: "
-            'pipx inject socialpub minio, or pip install "socialpub[s3]"'
+            'pipx inject socialpub-client minio, or pip install "socialpub[s3]"'
         ) from error
     endpoint = urlsplit(settings.s3_endpoint)
     pool = urllib3.PoolManager(

@@ -1,4 +1,4 @@
-"""Entry point: parse the command line, run the command, show the result.
+"""Commands on the database as a part of the program `socialpub`, which is the client's.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 authentication.
 """
@@ -13,36 +13,39 @@ from typing import NoReturn
 import click
 
 from socialpub.base.security import private_files
-from socialpub.commands import command_table, process_exit
+from socialpub.commands import command_table
 from socialpub.commands.click_types import CommandOptions
+from socialpub_client.commands import cli as client_cli
+from socialpub_client.commands.command_table import CommandSet
 
-DONE, FAILED = 0, 1
+FAILED = 1
 
 
 def program() -> NoReturn:
     """Run one command as this process, and end it."""
+    client_cli.program([build_command_set()])
+
+
+def build_command_set() -> CommandSet:
+    """Build these commands for the program: its entry point of the group `socialpub.commands`."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # else pydantic scans all packages for plugins
-    gc.disable()  # until all is imported: collections during imports take a sixth of the startup
-    process_exit.exit_now(main())
+    return command_table.build_command_set()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    return client_cli.main(arguments, [build_command_set()])
+
+
+def run(options: CommandOptions) -> int:
+    """Run a parsed command on the database and return its exit code."""
     private_files.set_umask()
-    try:
-        options = command_table.parse(arguments)
-        return DONE if options is None else _done(options)
-    except click.UsageError as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return FAILED
-
-
-def _done(options: CommandOptions) -> int:
     from socialpub.commands import runner  # imports the whole program: not needed for help and version
 
     if not gc.isenabled():
         gc.freeze()  # imported objects stay
         gc.enable()
-    return runner.run(options)
+    try:
+        return runner.run(options)
+    except (KeyboardInterrupt, click.Abort):
+        return FAILED

@@ -1,26 +1,18 @@
-"""Table of commands: their syntax and their functions, without logic."""
+"""Table of the commands on the database: their syntax and their functions, without logic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
 import click
 
-from socialpub import __version__
 from socialpub.base.key_scopes import ALL_SCOPES
-from socialpub.commands.click_types import (
-    CliCommand,
-    CommandGroup,
-    CommandOptions,
-    LazyChoice,
-    LazyGroup,
-    argument,
-    file_argument,
-    flag,
-    option,
-)
+from socialpub.commands.click_types import CliCommand, CommandGroup, LazyGroup, common_options, file_argument
+from socialpub_client.commands import command_table as client_table
+from socialpub_client.commands.click_types import LazyChoice, UsageGroup, argument, flag, option
+from socialpub_client.commands.command_table import CommandSet
 
 ONE_ORG = "the organization, by id or name; optional if there is only one"
 ONE_PROFILE = "the profile, by id or name; optional if there is only one"
@@ -29,46 +21,36 @@ WITHIN = "the organization to look in"
 ALL_ORGS = "only this organization"
 
 
-def parse(arguments: Sequence[str] | None = None) -> CommandOptions | None:
+def build_command_set() -> CommandSet:
+    """Build the commands on this machine's database, for the program `socialpub`."""
+    return CommandSet("Commands on this machine's database", list(_commands()), common_options())
+
+
+def parse(arguments: Sequence[str] | None = None) -> Callable[[], int] | None:
     """Parse the command line; None if only help, version or completion was printed.
 
     Raises click.UsageError for invalid input.
     """
-    found = build_root().main(arguments, prog_name="socialpub", standalone_mode=False)
-    return found if isinstance(found, CommandOptions) else None
+    return client_table.parse(arguments, [build_command_set()])
 
 
-def build_root() -> CommandGroup:
-    """Build all commands with their options; common ones are valid before and after."""
-    return CommandGroup(
-        "socialpub",
-        "Publish to social platforms: once, on time, with proof.",
-        *_server_commands(),
-        *_maintenance_commands(),
-        *_transfer_commands(),
-        _master_key_commands(),
-        CommandGroup(
-            "config",
-            "the settings file",
-            CliCommand(
-                "example", "config_example.show", "print socialpub.toml.example: every setting with its default"
-            ),
-        ),
-        *_webhook_commands(),
-        *_admin_commands(),
-        params=[_version()],
+def build_root() -> UsageGroup:
+    """Build all commands of the program with their options."""
+    return client_table.build_root([build_command_set()])
+
+
+def _commands() -> Iterator[click.Command]:
+    yield from _server_commands()
+    yield from _maintenance_commands()
+    yield from _transfer_commands()
+    yield _master_key_commands()
+    yield CommandGroup(
+        "config",
+        "the settings file",
+        CliCommand("example", "config_example.show", "print socialpub.toml.example: every setting with its default"),
     )
-
-
-def _version() -> click.Option:
-    def tell(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted:
-            click.echo(__version__)
-            ctx.exit()
-
-    return option(
-        "version", "print the version and exit", is_flag=True, is_eager=True, expose_value=False, callback=tell
-    )
+    yield from _webhook_commands()
+    yield from _admin_commands()
 
 
 def _server_commands() -> Iterator[click.Command]:

@@ -27,7 +27,6 @@ from socialpub.base.security import private_files
 from socialpub.base.system import os_errors, sockets
 from socialpub.base.system.host_identity import HostIdentity, find_network_problem, identify_host, raise_file_limit
 from socialpub.commands.click_types import CommandOptions
-from socialpub.commands.process_exit import exit_now
 from socialpub.domain.background.engine import BackgroundEngine
 from socialpub.domain.context import app_context
 from socialpub.domain.context.app_context import AppContext, close_context, open_context
@@ -40,6 +39,7 @@ from socialpub.store.engine.locks import ServeLock, StartError, check_access, ch
 from socialpub.store.schema import migration, models, snapshot
 from socialpub.web.app import build_app
 from socialpub.web.server import Lifespan, run_until_signal, serve_app
+from socialpub_client.commands.process_exit import exit_now
 
 FAILED = 1
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"

@@ -11,7 +11,8 @@ from socialpub.base.system import pyinstaller
 
 PROGRAM = """
 import gc, sys
-from socialpub.commands import cli, process_exit, serve
+from socialpub.commands import cli, serve
+from socialpub_client.commands import process_exit
 serve.serve = lambda options: print(gc.isenabled(), gc.get_freeze_count(), *sys.modules)
 process_exit.exit_now = lambda code: None
 sys.argv = ["socialpub", "serve"]

@@ -42,13 +42,23 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The `socialpub` command of a fresh environment that has the wheel and, borrowed from here, its dependencies."""
+def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the client, which has the program `socialpub`."""
+    folder = tmp_path_factory.mktemp("client")
+    execute([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT / "clients" / "python")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, client_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `socialpub` command of a fresh environment that has both wheels and, borrowed from here, what they need."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     site = Path(execute([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], cwd=folder).strip())
-    execute([sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", wheel], cwd=folder)
+    install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps"]
+    execute([*install, client_wheel, wheel], cwd=folder)
     borrowed = [path for path in map(Path, sys.path) if path.name in ("site-packages", "dist-packages")]
     # After the wheel's own files, so that an editable install of this checkout cannot stand in for them.
     (site / "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))

@@ -63,13 +63,15 @@ def by_registry(words: Sequence[str | Path], what: str, where: Mapping[str, str]
 
 
 @pytest.mark.parametrize("which", ["lowest", "newest"])
-def test_wheel_publishes_with_the_lowest_and_newest_allowed_versions(which: str, wheel: Path, tmp_path: Path) -> None:
+def test_wheel_publishes_with_the_lowest_and_newest_allowed_versions(
+    which: str, wheel: Path, client_wheel: Path, tmp_path: Path
+) -> None:
     """As pipx and uvx do it: an environment of its own, and whatever the registry has."""
     home, folder = tmp_path / "venv", tmp_path / "data"
     folder.mkdir()
     venv.create(home, symlinks=True, with_pip=True)
     pins = [f"{name}=={lowest}.0" for name, (lowest, _) in bounds().items()] if which == "lowest" else []
-    install = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, *pins]
+    install = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", client_wheel, wheel, *pins]
     by_registry(install, f"the wheel with the {which} versions allowed", outside())
     program = str(home / "bin" / "socialpub")
     installation_walkthrough.check_installation(lambda *words: [program, *words], folder, outside())
@@ -93,7 +95,7 @@ def locked_versions(python: Path, where: Mapping[str, str]) -> dict[str, str]:
     return {name: version for name, version in found.items() if name in LOCKED}
 
 
-def test_pip_installs_the_tested_versions_with_the_constraints(wheel: Path, tmp_path: Path) -> None:
+def test_pip_installs_the_tested_versions_with_the_constraints(wheel: Path, client_wheel: Path, tmp_path: Path) -> None:
     """By the command of the page; nothing is installed."""
     page = " ".join((ROOT / "docs" / "running.md").read_text(encoding="utf-8").split())
     (command,) = re.findall(rf"`(pip install --constraint {CONSTRAINTS})`", page)
@@ -102,20 +104,23 @@ def test_pip_installs_the_tested_versions_with_the_constraints(wheel: Path, tmp_
     (tmp_path / CONSTRAINTS).write_text(constraints())
     program, *words = command.split()
     report = tmp_path / "report.json"
-    more = ["--dry-run", "--ignore-installed", "--quiet", "--report", report, wheel]
+    more = ["--dry-run", "--ignore-installed", "--quiet", "--report", report, client_wheel, wheel]
     by_registry([home / "bin" / program, *words, *more], "what pip takes with the constraints", outside(), tmp_path)
     taken = {
         each["metadata"]["name"]: each["metadata"]["version"] for each in json.loads(report.read_text())["install"]
     }
-    assert taken.pop("socialpub") == __version__
+    assert taken.pop("socialpub") == taken.pop("socialpub-client") == __version__
     assert {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in taken.items()} == LOCKED
 
 
-def test_pipx_installs_the_wheel_and_extras_by_the_pages_commands(wheel: Path, tmp_path: Path) -> None:
+def test_pipx_installs_the_wheels_and_extras_by_the_pages_commands(
+    wheel: Path, client_wheel: Path, tmp_path: Path
+) -> None:
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-    (install,) = re.findall(r"^    (pipx install .*\.whl)$", page, re.MULTILINE)
+    installs = re.findall(r"^    (pipx (?:install|inject) .*\.whl)$", page, re.MULTILINE)
+    shutil.copy(client_wheel, wheel.parent)
     (wheel.parent / CONSTRAINTS).write_text(constraints())
-    added = re.findall(r"`(pipx inject socialpub [^`]+)`", page)
+    added = re.findall(r"`(pipx inject socialpub-client [^`]+)`", page)
     assert (
         len(added) == len(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - 1
     )
@@ -125,15 +130,36 @@ def test_pipx_installs_the_wheel_and_extras_by_the_pages_commands(wheel: Path, t
     by_registry([tools / "bin" / "pip", "install", "--quiet", "pipx"], "pipx", outside())
     places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
     where = outside() | places | {"PIPX_DEFAULT_PYTHON": sys.executable}
-    for command in (install, *added):
-        program, *words = shlex.split(command)
-        by_registry([tools / "bin" / program, *words], command, where, wheel.parent)
+    for command in (*installs, *added):
+        by_registry(["sh", "-c", f"{tools / 'bin'}/{command}"], command, where, wheel.parent)
     program = str(tmp_path / "bin" / "socialpub")
     installation_walkthrough.check_installation(lambda *words: [program, *words], folder, outside())
-    python = tmp_path / "pipx" / "venvs" / "socialpub" / "bin" / "python"
+    python = tmp_path / "pipx" / "venvs" / "socialpub-client" / "bin" / "python"
     assert locked_versions(python, places) == LOCKED
     needed = "import minio, opentelemetry.exporter.otlp.proto.http.trace_exporter"
     subprocess.run([python, "-c", needed], check=True, timeout=60, env=outside())
+
+
+def test_locked_packages_and_both_wheels_install_without_network(
+    wheel: Path, client_wheel: Path, tmp_path: Path
+) -> None:
+    """Downloaded once, with the hash of every file checked; then installed where no registry is asked."""
+    page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    block = next(part for part in page.split("\n\n") if "pip download" in part)
+    download, *installs = [line.strip() for line in block.splitlines()]
+    home, folder = tmp_path / "venv", tmp_path / "data"
+    folder.mkdir()
+    venv.create(home, symlinks=True, with_pip=True)
+    for file in (wheel, client_wheel, ROOT / "requirements.lock"):
+        shutil.copy(file, tmp_path)
+    where = outside() | {"PATH": f"{home / 'bin'}:{os.environ['PATH']}"}
+    by_registry(shlex.split(download), "downloading the locked packages", where, tmp_path)
+    offline = where | {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_EXTRA_INDEX_URL": "", "PIP_CONFIG_FILE": os.devnull}
+    for command in installs:
+        subprocess.run(command, shell=True, cwd=tmp_path, env=offline, check=True, timeout=300)
+    assert locked_versions(home / "bin" / "python", {}) == LOCKED
+    program = str(home / "bin" / "socialpub")
+    installation_walkthrough.check_installation(lambda *words: [program, *words], folder, outside())
 
 
 # --- systemd: the unit, in an empty Debian -----------------------------------------------------------------------

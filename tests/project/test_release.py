@@ -79,6 +79,14 @@ def two_versions(checkout: Path) -> None:
     edit(checkout / "pyproject.toml", r'\nversion = ".*"', '\nversion = "9.9.9"')
 
 
+def another_client(checkout: Path) -> None:
+    edit(checkout / "clients/python/pyproject.toml", r'\nversion = ".*"', '\nversion = "9.9.9"')
+
+
+def another_wanted(checkout: Path) -> None:
+    edit(checkout / "pyproject.toml", r'"socialpub-client==.*"', '"socialpub-client==9.9.9"')
+
+
 def released_before(checkout: Path) -> None:
     git(checkout, "tag", f"v{__version__}")
 
@@ -90,6 +98,8 @@ def released_before(checkout: Path) -> None:
         (unmentioned, f"CHANGELOG.md has no section for {__version__}"),
         (empty, f"CHANGELOG.md says nothing of {__version__}"),
         (two_versions, "pyproject.toml says 9.9.9, and socialpub/__init__.py does not"),
+        (another_client, f"pyproject.toml says {__version__}, and clients/python/pyproject.toml does not"),
+        (another_wanted, f"pyproject.toml says {__version__}, and depends on another version of the client"),
         (released_before, f"v{__version__} is the tag of another commit; give this one the next version"),
     ],
 )
@@ -176,7 +186,8 @@ def test_a_release_has_everything_and_its_checksums(checkout: Path) -> None:
     wheel, source = f"socialpub-{__version__}-py3-none-any.whl", f"socialpub-{__version__}.tar.gz"
     (binary,) = (name for name in names if name.startswith(f"socialpub-{__version__}-linux-"))
     told_of = {f"socialpub-{__version__}.cdx.json", f"socialpub-{__version__}-constraints.txt"}
-    assert names == {wheel, source, binary, *told_of, "SHA256SUMS"}
+    client = f"socialpub_client-{__version__}-py3-none-any.whl"
+    assert names == {wheel, client, source, binary, *told_of, "SHA256SUMS"}
     sums = dict(reversed(line.split("  ")) for line in (place / "SHA256SUMS").read_text().splitlines())
     assert sums == {
         name: hashlib.sha256((place / name).read_bytes()).hexdigest() for name in names if name != "SHA256SUMS"

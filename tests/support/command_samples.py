@@ -58,11 +58,11 @@ STDIN = {
 
 
 def command_names(group: click.Group, path: str = "") -> Iterator[tuple[str, CliCommand]]:
+    """Yield every command on the database, by its words."""
     ctx = click.Context(group)
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
         if isinstance(command, click.Group):
             yield from command_names(command, f"{path}{name} ")
-        else:
-            assert isinstance(command, CliCommand)
+        elif isinstance(command, CliCommand):
             yield path + name, command
