@@ -14,7 +14,7 @@ from socialpub.base.errors import RULE_PATH_MAX, ApiError
 from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.accounts import connect
 from socialpub.web.api.catalogue import error_bodies, platform_body, rule_bodies
-from socialpub.web.docs import reference
+from socialpub.web.docs import guides, reference
 from socialpub.web.html.templates import find_symbols, read_source, render, render_page
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -59,6 +59,7 @@ async def show_index(call: RequestContext) -> HandlerResponse:
         version=__version__,
         environment="".join(code[name] for name in INDEX_FILES),
         first=code["publish.sh"],
+        guides=list(guides.GUIDES.values()),
         errors=error_bodies(base),
         units=UNITS,
         platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],
@@ -75,6 +76,7 @@ async def serve_llms_text(call: RequestContext) -> HandlerResponse:
     text = render(
         "docs/llms.txt",
         base=base,
+        guides=list(guides.GUIDES.values()),
         calls=reference.list_operations(call, LLMS_TAGS),
         errors=error_bodies(base),
         platforms=[platform_body(call.service, row) for row in platforms.PLATFORMS.values()],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from socialpub.web.docs import pages, reference
+from socialpub.web.docs import guides, pages, reference
 from socialpub.web.http.handler import GET, Route
 
 # fmt: off
@@ -11,6 +11,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/llms.txt", pages.serve_llms_text, constant=True),
     Route(GET, "/docs", pages.show_index, constant=True),
     Route(GET, "/docs/start", pages.show_start, constant=True),
+    Route(GET, "/docs/guides/<guide:str>", guides.show_guide, constant=True),
     Route(GET, "/docs/reference", reference.show_index, constant=True),
     Route(GET, "/docs/reference/<part:str>", reference.show_part, constant=True),
     Route(GET, "/docs/events", reference.show_events, constant=True),

@@ -27,6 +27,7 @@ from socialpub.web.api.notifications import CHANNEL
 from socialpub.web.api.webhooks import DELIVERY_ROW, ENDPOINT
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
+from socialpub.web.docs.guides import GUIDES, read_code
 from socialpub.web.html.templates import read_source as html_source
 from socialpub.web.openapi import examples
 from tests.support.app_server import ApiClient
@@ -327,6 +328,7 @@ def test_every_block_of_every_page_is_one_that_is_tested(world: RequestCast) -> 
         "".join(docs.build_start_code(world.server.service.base_url)[name] for name in docs.INDEX_FILES).strip("\n")
     }
     code |= {html_source(f"docs/verifiers/{file}").strip("\n") for file in reference.VERIFIERS.values()}
+    code |= {text.strip("\n") for name in GUIDES for text in read_code(name).values()}
     addresses = {build_redirect_uri(world.server.service, row) for row in platforms.PLATFORMS.values() if row.oauth}
     api, pages = world.server.api(), 0
     for path, _ in crawl_pages(api):

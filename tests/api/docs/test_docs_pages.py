@@ -16,6 +16,7 @@ from socialpub.base.service_rules import SERVICE_RULES
 from socialpub.domain.events.events import EVENTS
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
+from socialpub.web.docs.guides import GUIDES
 from socialpub.web.html import templates
 from socialpub.web.openapi.field_descriptions import FIELD_DESCRIPTIONS
 from socialpub.web.routes import ROUTES
@@ -37,6 +38,7 @@ PAGES = [
     "/docs/errors/not_found",
     "/docs/rules",
     "/docs/rules/cursor",
+    *(f"/docs/guides/{name}" for name in GUIDES),
     *(f"/docs/platforms/{name}" for name in platforms.PLATFORMS),
 ]
 NO_PAGES = (
@@ -464,6 +466,7 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
         "GET /docs/settings",
         "GET /docs/ui",
         "GET /docs/errors/{code}",
+        "GET /docs/guides/{guide}",
         "GET /docs/rules",
         "GET /docs/rules/{rule}",
         "GET /docs/platforms/{platform}",
