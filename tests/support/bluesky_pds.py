@@ -56,9 +56,9 @@ class BlueskyPds:
         """Where the server finds the documents of an origin; it goes to no bare addresses."""
         self.names.write_text(json.dumps([origin, found_at.replace("//127.0.0.1:", "//localhost:")]))
 
-    def records(self) -> list[dict[str, Any]]:
-        """All posts of the account, the oldest first."""
-        wanted = {"repo": self.did, "collection": "app.bsky.feed.post", "limit": "100", "reverse": "true"}
+    def records(self, collection: str = "app.bsky.feed.post") -> list[dict[str, Any]]:
+        """All posts of the account, or its other records, the oldest first."""
+        wanted = {"repo": self.did, "collection": collection, "limit": "100", "reverse": "true"}
         answer = httpx.get(f"{self.url}/xrpc/com.atproto.repo.listRecords", params=wanted, trust_env=False)
         return list(answer.raise_for_status().json()["records"])
 

@@ -2,6 +2,7 @@
 
 The key (a TID) and the creation time come from the draft, so the same draft always writes the same record, and
 `putRecord` with `swapRecord: null` answers a repeat with the first one's uri and cid (recorded from PDS 0.5.35).
+A post whose repliers are limited is written together with its threadgate: a repeat fails, and the record is looked up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from socialpub.platforms.bluesky import oauth, video
 from socialpub.platforms.bluesky import text as bluesky_text
 from socialpub.platforms.bluesky import thread_refs as bluesky_reply
 from socialpub.platforms.bluesky.blobs import upload
-from socialpub.platforms.bluesky.declaration import PLATFORM
+from socialpub.platforms.bluesky.declaration import NO_REPLIES, PLATFORM
 from socialpub.platforms.bluesky.dpop import new_key as client_key
 from socialpub.platforms.bluesky.identity import is_handle, resolve_account, resolve_at
 from socialpub.platforms.bluesky.xrpc import (
@@ -70,6 +71,7 @@ __all__ = [
 ]
 
 COLLECTION = "app.bsky.feed.post"
+THREADGATE = "app.bsky.feed.threadgate"
 IMAGES_MAX = 4  # of app.bsky.embed.images; more need app.bsky.embed.gallery
 _TID_ALPHABET = "234567abcdefghijklmnopqrstuvwxyz"
 _COMMENT_AFTER_MS = 1
@@ -177,9 +179,13 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
         embed = _images(up, draft.items)
     else:
         embed, warnings = _card(up, draft.text)
+    embed = _quote(embed, bluesky_reply.build_quote(up, draft.options))
     record = _record(up, draft.text, draft.now_ms, draft.options)
-    record |= _find_presence(reply=bluesky_reply.build_refs(up, draft), embed=embed)
-    return Ready(_plan(up, draft.now_ms, draft.nonce, record), warnings)
+    record |= _find_presence(
+        reply=bluesky_reply.build_refs(up, draft), embed=embed, labels=_labels(draft.options.get("labels"))
+    )
+    plan = _plan(up, draft.now_ms, draft.nonce, record)
+    return Ready(plan | _find_presence(gate=_gate(plan, draft.options.get("threadgate"))), warnings)
 
 
 def comment(up: Upstream, draft: Draft, post: Published, plan: Json) -> Json:
@@ -218,6 +224,30 @@ def _record(up: Upstream, text: str, now_ms: int, options: Mapping[str, Any]) ->
     return record | _find_presence(langs=options.get("langs"), facets=bluesky_text.build_facets(text, _resolver(up)))
 
 
+def _labels(values: list[str] | None) -> Json | None:
+    if not values:
+        return None
+    return {"$type": "com.atproto.label.defs#selfLabels", "values": [{"val": value} for value in values]}
+
+
+def _gate(plan: Json, repliers: list[str] | None) -> Json | None:
+    """Build the record that limits who may reply, which has the post's own key."""
+    if not repliers:
+        return None
+    return {
+        "$type": THREADGATE,
+        "post": _find_uri(plan),
+        "allow": [_allow(group) for group in repliers if group != NO_REPLIES],
+        "createdAt": plan["record"]["createdAt"],
+    }
+
+
+def _allow(group: str) -> Json:
+    if group.startswith("at://"):
+        return {"$type": f"{THREADGATE}#listRule", "list": group}
+    return {"$type": f"{THREADGATE}#{group}Rule"}
+
+
 def _find_presence(**values: Any) -> Json:
     return {name: value for name, value in values.items() if value}
 
@@ -239,6 +269,14 @@ def _resolver(up: Upstream) -> Callable[[str], str | None]:
 
 
 # --- Embeds --------------------------------------------------------------------------------------------------------
+
+
+def _quote(embed: Json | None, ref: Json | None) -> Json | None:
+    """Add the quoted post to what the post shows."""
+    if ref is None:
+        return embed
+    quoted = {"$type": "app.bsky.embed.record", "record": ref}
+    return {"$type": "app.bsky.embed.recordWithMedia", "record": quoted, "media": embed} if embed else quoted
 
 
 def _images(up: Upstream, items: tuple[DraftMedia, ...]) -> Json:
@@ -304,13 +342,30 @@ def _thumb(up: Upstream, card: link_cards.LinkCard) -> Json | None:
 
 def send(up: Upstream, plan: Json) -> Published:
     """Write the record. Repeating the plan changes nothing and returns the same uri and cid."""
+    if "gate" in plan:
+        return _write_gated(up, plan)
     try:
         reply = _put(up, plan)
     except ApiError as error:
         if error.rule != _CONFLICT:
             raise
         return _find_own(up, plan, error)
-    return _published(up, plan, reply)
+    return _published(up, plan, reply, reply.record())
+
+
+def _write_gated(up: Upstream, plan: Json) -> Published:
+    """Write the post and its threadgate in one commit."""
+    written = ((plan["collection"], plan["record"]), (THREADGATE, plan["gate"]))
+    writes = [
+        {"$type": "com.atproto.repo.applyWrites#create", "collection": name, "rkey": plan["rkey"], "value": record}
+        for name, record in written
+    ]
+    body = {"repo": plan["repo"], "validate": True, "writes": writes}
+    nsid, auth = "com.atproto.repo.applyWrites", up.tokens.access
+    reply = call(up, "send", "POST", find_server_origin(up), nsid, bearer=auth, mutating=True, json=body)
+    results = reply.record().get("results")
+    post = results[0] if isinstance(results, list) and results and isinstance(results[0], dict) else {}
+    return _published(up, plan, reply, post)
 
 
 def _put(up: Upstream, plan: Json) -> UpstreamResponse:
@@ -337,7 +392,7 @@ def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
     try:
         reply = client_for(up, url).request("GET", url, params=_where(plan))
         if reply.is_success and reply.record().get("value") == plan["record"]:
-            return _published(up, plan, reply)
+            return _published(up, plan, reply, reply.record())
     except ApiError as error:
         return Unknown({"error": error.message})
     evidence = {"status": reply.status_code, "error": error_name(reply)}
@@ -349,7 +404,8 @@ def _read(up: Upstream, plan: Json) -> Published | Absent | Unknown:
 def _compare(up: Upstream, plan: Json, seen: Unknown) -> Published | Unknown:
     """Write the record again to compare: the same, another, or inconclusive."""
     try:
-        return _published(up, plan, _put(up, plan))
+        reply = _put(up, plan)
+        return _published(up, plan, reply, reply.record())
     except ApiError as error:
         if error.stale_token:
             raise
@@ -371,8 +427,12 @@ def _where(plan: Json) -> Json:
     return {name: plan[name] for name in ("repo", "collection", "rkey")}
 
 
-def _published(up: Upstream, plan: Json, reply: UpstreamResponse) -> Published:
-    uri, cid = f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}", reply.record().get("cid")
-    if reply.record().get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
+def _find_uri(plan: Json) -> str:
+    return f"at://{plan['repo']}/{plan['collection']}/{plan['rkey']}"
+
+
+def _published(up: Upstream, plan: Json, reply: UpstreamResponse, written: Json) -> Published:
+    uri, cid = _find_uri(plan), written.get("cid")
+    if written.get("uri") != uri or not isinstance(cid, str) or not 0 < len(cid) <= 256:
         raise build_unusable_error(up, "send", reply, mutating=True)
     return Published(uri, uri, cid, f"https://bsky.app/profile/{plan['repo']}/post/{plan['rkey']}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -61,13 +61,34 @@ class BlueskySite(Site):
         return values
 
 
+NO_REPLIES = "none"
+_LIST = r"at://did:[a-z]+:[A-Za-z0-9._:%-]{1,200}/app\.bsky\.graph\.list/[A-Za-z0-9._:~-]{1,512}"
+Repliers = Annotated[str, Field(pattern=rf"^({NO_REPLIES}|mention|follower|following|{_LIST})$")]
+
+
 class BlueskyOptions(PlatformOptions):
-    """Options of a Bluesky target: languages, and the post it replies to."""
+    """Options of a Bluesky target: languages, labels, repliers, reply and quote."""
 
     SOURCE = "github.com/bluesky-social/atproto/blob/main/lexicons/app/bsky/feed/post.json"
     platform: Literal["bluesky"] = "bluesky"
     langs: list[str] = Field(
         [], title="Languages", description="The languages of the text, as BCP 47 tags such as `en` or `pt-BR`."
+    )
+    labels: list[Literal["porn", "sexual", "nudity", "graphic-media"]] = Field(
+        [],
+        max_length=10,
+        title="Content warnings",
+        description="Labels of the content, in every post of a thread: `porn`, `sexual`, `nudity`, `graphic-media`.",
+    )
+    threadgate: list[Repliers] = Field(
+        [],
+        min_length=1,
+        title="Who may reply",
+        description="Besides the author: those who are mentioned (`mention`), who follow the account (`follower`), "
+        "whom it follows (`following`), the members of a list (its `at://` URI), or `none`. Without it: everyone.",
+    )
+    quote_uri: str = Field(
+        "", max_length=2048, title="Quote", description="The `at://` URI of the post to quote, as it is when published."
     )
     reply_to_uri: str = Field(
         "", max_length=2048, title="Reply to: URI", description="The `at://` URI of the post to reply to."
@@ -92,6 +113,10 @@ class BlueskyOptions(PlatformOptions):
             raise ValueError("replyRootUri and replyRootCid go together")
         if "reply_root_uri" in given and "reply_to_uri" not in given:
             raise ValueError("replyRootUri and replyRootCid need replyToUri and replyToCid")
+        if "threadgate" in given and "reply_to_uri" in given:
+            raise ValueError("threadgate is for posts that begin a thread, not for replies")
+        if NO_REPLIES in self.threadgate and len(self.threadgate) > 1:
+            raise ValueError("with none, threadgate has no other entry")
         return self
 
 
@@ -112,7 +137,7 @@ PLATFORM = Platform(
     site=BlueskySite,
     version="atproto-xrpc-2026-08-20",
     first_comment=True,
-    thread=ThreadSupport(_POST_ADDRESS, options=("langs",)),
+    thread=ThreadSupport(_POST_ADDRESS, options=("langs", "labels")),
     media=MEDIA,
     reply_options=("replyToUri", "replyToCid", "replyRootUri", "replyRootCid"),
     has_public_lookup=True,

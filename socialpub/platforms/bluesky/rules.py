@@ -37,6 +37,9 @@ MEDIA = MediaLimits(
 )
 _SERVICE_ONLY = ("video/quicktime", "video/webm")
 _AT_URI = compile_lazily(r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/[A-Za-z0-9.-]+/[A-Za-z0-9._:~-]+")
+_POST_URI = compile_lazily(
+    r"at://(?:did:[a-z]+:[A-Za-z0-9._:%-]+|[A-Za-z0-9.-]+)/app\.bsky\.feed\.post/[A-Za-z0-9._:~-]+"
+)
 _CID = compile_lazily(r"b[a-z2-7]{46,128}|z[1-9A-HJ-NP-Za-km-z]{46,128}|Qm[1-9A-HJ-NP-Za-km-z]{44}")
 _LANGUAGE_MAX = 200  # characters; registered tags have at most 35 (RFC 5646, 4.4.1)
 _EXTENDED = r"(?:-[a-z]{3}){0,3}"
@@ -70,6 +73,15 @@ def _refs(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
         yield from matches(lambda text: bool(_AT_URI.fullmatch(text)), option(name))(rule, subject)
     for name in ("replyToCid", "replyRootCid"):
         yield from matches(lambda text: bool(_CID.fullmatch(text)), option(name))(rule, subject)
+
+
+def _threadgate_count(rule: Rule, subject: RuleInput) -> Iterator[RuleViolation]:
+    if (found := len(subject.draft.options.get("threadgate", ()))) > int(str(rule.limit)):
+        yield RuleViolation(f"This post has {found}.")
+
+
+def _has_embed(subject: RuleInput) -> bool:
+    return has_media(subject) or "quoteUri" in subject.draft.options
 
 
 def _plain(texts: TextSelector) -> TextSelector:
@@ -114,7 +126,7 @@ RULES: tuple[Rule, ...] = (
         "A Bluesky post without media needs text.",
         "Write some text, or add an image or a video.",
         _LEXICON + "feed/post.json",
-        not_blank(_TEXT, unless=has_media),
+        not_blank(_TEXT, unless=_has_embed),
     ),
     Rule(
         "bluesky.text.max_graphemes",
@@ -189,6 +201,24 @@ RULES: tuple[Rule, ...] = (
         "Copy `uri` and `cid` of the post from Bluesky's API.",
         _LEXICON + "feed/post.json",
         _refs,
+    ),
+    Rule(
+        "bluesky.quote.uri",
+        "cheap",
+        "The post to quote must exist, and be named by the at:// URI of a post.",
+        "Copy the post's at:// URI into `options.quoteUri`.",
+        _LEXICON + "embed/record.json",
+        matches(lambda text: bool(_POST_URI.fullmatch(text)), option("quoteUri")),
+    ),
+    Rule(
+        "bluesky.threadgate.count_max",
+        "cheap",
+        "A Bluesky post can name at most {limit} kinds of people who may reply.",
+        "Remove entries from `options.threadgate`.",
+        _LEXICON + "feed/threadgate.json",
+        _threadgate_count,
+        5,
+        "entries",
     ),
     Rule(
         "bluesky.media.image_video_exclusive",

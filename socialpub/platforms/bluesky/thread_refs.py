@@ -1,7 +1,7 @@
-"""References of a reply: its parent and the root of the thread, as the network has them.
+"""References of a post, as the network has them: parent and root, quoted post.
 
 A wrong root puts a reply in the wrong thread, or in none. So the parent is read, and nothing is published if that
-fails.
+fails; a quoted post likewise.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from socialpub.base.http import UpstreamResponse
 from socialpub.platforms.bluesky.xrpc import (
     LOOKUP_SECONDS,
     NO_PARENT,
+    NO_QUOTED,
+    Step,
     build_error,
     build_unusable_error,
     build_worded_error,
@@ -28,6 +30,7 @@ _UNREAD = Verdict(
     "platform_unavailable",
     remediation="Publish again later, or name the thread's first post in `replyRootUri` and `replyRootCid`.",
 )
+_UNREAD_QUOTE = Verdict(Outcome.NOT_SENT, "platform_unavailable", remediation="Publish again later.")
 
 
 def build_refs(up: Upstream, draft: Draft) -> Json | None:
@@ -71,26 +74,36 @@ def _build_option_refs(up: Upstream, options: Mapping[str, Any]) -> Json | None:
     return {"root": _root(up, reply) or found, "parent": found}
 
 
-def _read(up: Upstream, uri: str) -> UpstreamResponse:
-    """Read the parent's record from the account's own server, else from the public API."""
+def build_quote(up: Upstream, options: Mapping[str, Any]) -> Json | None:
+    """Build the reference to the quoted post as it is now; None without one.
+
+    Raises rule `bluesky.quote.uri` for a missing post, `platform_unavailable` if it is unreadable.
+    """
+    if not options.get("quoteUri"):
+        return None
+    return _parse_ref(_read(up, options["quoteUri"], "quote").record())
+
+
+def _read(up: Upstream, uri: str, step: Step = "look") -> UpstreamResponse:
+    """Read a record from the account's own server, else from the public API."""
     where = dict(zip(("repo", "collection", "rkey"), uri.removeprefix("at://").split("/"), strict=True))
     lost: list[ApiError] = []
     for host in (find_server_origin(up), parse_origin(up.site.public_api)):
         try:
-            reply = call(up, "look", "GET", host, "com.atproto.repo.getRecord", params=where, timeout=LOOKUP_SECONDS)
-            return _check_parent(up, uri, reply)
+            reply = call(up, step, "GET", host, "com.atproto.repo.getRecord", params=where, timeout=LOOKUP_SECONDS)
+            return _check_record(up, uri, step, reply)
         except ApiError as error:
-            if error.rule == NO_PARENT.rule:
+            if error.rule in (NO_PARENT.rule, NO_QUOTED.rule):
                 raise
             lost.append(error)
-    raise _to_not_sent_error(up, lost[-1])
+    raise _to_not_sent_error(up, lost[-1], step)
 
 
-def _check_parent(up: Upstream, uri: str, reply: UpstreamResponse) -> UpstreamResponse:
+def _check_record(up: Upstream, uri: str, step: Step, reply: UpstreamResponse) -> UpstreamResponse:
     """Return the response if it contains the record of that address."""
     found, tail = _parse_ref(reply.record()), uri.removeprefix("at://").partition("/")[2]
     if found is None or not found["uri"].endswith(f"/{tail}") or not isinstance(reply.record().get("value"), dict):
-        raise build_unusable_error(up, "look", reply)
+        raise build_unusable_error(up, step, reply)
     return reply
 
 
@@ -113,9 +126,13 @@ def _parse_ref(value: Any) -> dict[str, str] | None:
     return {"uri": uri, "cid": cid}
 
 
-def _to_not_sent_error(up: Upstream, error: ApiError) -> ApiError:
+def _to_not_sent_error(up: Upstream, error: ApiError, step: Step = "look") -> ApiError:
     """Convert a read failure into an error where nothing was sent."""
-    message = f"The post to reply to could not be read, so its thread is unknown. {error.message}"
-    made = build_error(up, _UNREAD, message, error.platform_response)
+    if step == "quote":
+        verdict, message = _UNREAD_QUOTE, f"The post to quote could not be read. {error.message}"
+    else:
+        verdict = _UNREAD
+        message = f"The post to reply to could not be read, so its thread is unknown. {error.message}"
+    made = build_error(up, verdict, message, error.platform_response)
     made.retry_after = error.retry_after
     return made

@@ -22,7 +22,19 @@ from socialpub.platforms.kit.api_errors import ErrorFactory, redact_response
 LOOKUP_SECONDS = 10.0  # for optional data
 
 Step = Literal[
-    "login", "refresh", "revoke", "resolve", "profile", "upload", "grant", "video", "job", "look", "send", "settle"
+    "login",
+    "refresh",
+    "revoke",
+    "resolve",
+    "profile",
+    "upload",
+    "grant",
+    "video",
+    "job",
+    "look",
+    "quote",
+    "send",
+    "settle",
 ]
 
 WORDS: Mapping[str, str] = {
@@ -36,6 +48,7 @@ WORDS: Mapping[str, str] = {
     "video": "take the video",
     "job": "process the video",
     "look": "read the parent post",
+    "quote": "read the quoted post",
     "send": "publish the post",
     "settle": "look for the post",
 }
@@ -61,6 +74,7 @@ _WRONG = Verdict(
 )
 _INVALID = Verdict(Outcome.REJECTED, rule="bluesky.record.invalid")
 NO_PARENT = Verdict(Outcome.REJECTED, rule="bluesky.reply.refs")
+NO_QUOTED = Verdict(Outcome.REJECTED, rule="bluesky.quote.uri")
 _VIDEO = Verdict(Outcome.REJECTED, rule="bluesky.video.upload_failed")
 _VIDEO_NAMES: Mapping[str, Verdict] = {
     "VideoTooLarge": Verdict(Outcome.REJECTED, rule="bluesky.media.video_size_max"),
@@ -97,6 +111,7 @@ REPLIES: Replies = {
     ("refresh", 401, "AccountDeactivated"): _RESTORE,
     ("resolve", 401, None): Verdict(Outcome.REJECTED),
     ("look", 400, "RecordNotFound"): NO_PARENT,
+    ("quote", 400, "RecordNotFound"): NO_QUOTED,
     ("upload", 413, None): Verdict(Outcome.REJECTED, rule="bluesky.media.image_size_max"),
     ("send", 400, "InvalidRequest"): _INVALID,
     ("send", 400, "InvalidMimeType"): _INVALID,

@@ -143,6 +143,29 @@ def test_a_byte_order_mark_moves_nothing(pds: BlueskyPds, alice: Person, browser
     assert post["value"]["embed"]["images"][0]["alt"] == "A loaf"
 
 
+def test_labels_a_quote_and_the_repliers_are_accepted(pds: BlueskyPds, alice: Person, browser: ApiClient) -> None:
+    account, before = with_password(pds, browser), pds.records()
+    quoted = publish(alice, account, "the first")
+    item = {"kind": "image", "bytesBase64": base64.b64encode(picture("PNG")).decode(), "altText": "A loaf"}
+    listed = f"at://{pds.did}/app.bsky.graph.list/3n2qaial32p6v"
+    options = {"platform": "bluesky", "labels": ["sexual", "graphic-media"], "quoteUri": quoted["uri"]}
+    targets = [{"accountId": account, "options": options | {"threadgate": ["mention", "follower", listed]}}]
+    sent = publish(alice, account, "see", media=[item], targets=targets)
+    _, post = pds.records()[len(before) :]
+    assert (post["uri"], post["cid"]) == (sent["uri"], sent["cid"])
+    assert [label["val"] for label in post["value"]["labels"]["values"]] == ["sexual", "graphic-media"]
+    embed = post["value"]["embed"]
+    assert embed["record"]["record"] == {"uri": quoted["uri"], "cid": quoted["cid"]}
+    assert embed["media"]["images"][0]["alt"] == "A loaf"
+    (gate,) = [gate for gate in pds.records("app.bsky.feed.threadgate") if gate["value"]["post"] == post["uri"]]
+    assert gate["uri"].rpartition("/")[2] == post["uri"].rpartition("/")[2]
+    assert [rule["$type"].partition("#")[2] for rule in gate["value"]["allow"]] == [
+        "mentionRule",
+        "followerRule",
+        "listRule",
+    ]
+
+
 def owners_call(pds: BlueskyPds, nsid: str) -> None:
     """A call that takes the account's own password."""
     login = {"identifier": pds.did, "password": pds.password}
@@ -228,9 +251,9 @@ def danced(pds: BlueskyPds, line: Lines) -> OfferedAccount:
     return bluesky.accept(line(), LOOPBACK, kept, back["code"], back["iss"])
 
 
-def written(line: Lines, connected: OfferedAccount, text: str) -> tuple[Published, Any]:
+def written(line: Lines, connected: OfferedAccount, text: str, **options: Any) -> tuple[Published, Any]:
     up = line(connected)
-    draft = Draft(text, (), now_ms=time.time_ns() // 1_000_000, nonce=secrets.randbits(64))
+    draft = Draft(text, (), options, now_ms=time.time_ns() // 1_000_000, nonce=secrets.randbits(64))
     ready = bluesky.prepare(up, draft, None)
     assert isinstance(ready, Ready)
     return bluesky.send(up, ready.plan), ready.plan
@@ -246,6 +269,15 @@ def test_a_plan_that_is_sent_again_makes_no_second_record(pds: BlueskyPds, line:
     connected, before = danced(pds, line), len(pds.records())
     sent, plan = written(line, connected, "sent twice")
     assert bluesky.send(line(connected), plan) == sent
+    assert bluesky.settle(line(connected), plan, 0) == sent
+    assert len(pds.records()) == before + 1
+
+
+def test_a_gated_plan_that_is_sent_again_makes_no_second_record(pds: BlueskyPds, line: Lines) -> None:
+    connected, before = danced(pds, line), len(pds.records())
+    sent, plan = written(line, connected, "gated", threadgate=["none"])
+    again = refusal(lambda: bluesky.send(line(connected), plan))
+    assert again.outcome is Outcome.AMBIGUOUS
     assert bluesky.settle(line(connected), plan, 0) == sent
     assert len(pds.records()) == before + 1
 

@@ -73,7 +73,15 @@ PUBLIC = (
 
 CHEAP: Cases = {
     # bluesky
-    "bluesky.text.non_empty": NO_TEXT,
+    "bluesky.text.non_empty": ([*NO_TEXT[0], scene("", options={"quoteUri": URI})], NO_TEXT[1]),
+    "bluesky.quote.uri": (
+        [option("quoteUri", URI), option("quoteUri", "at://bob.example/app.bsky.feed.post/3k")],
+        [option("quoteUri", uri) for uri in ("", "https://bsky.app/x", "at://bob.example/app.bsky.graph.list/3k")],
+    ),
+    "bluesky.threadgate.count_max": (
+        [option("threadgate", ["mention"] * 5), scene()],
+        [option("threadgate", ["mention"] * 6)],
+    ),
     "bluesky.text.max_graphemes": (
         [scene(unit * 300) for unit in ("a", "🇩🇪", "e\u0301", "\r\n")] + [scene(FAMILY * 120)],
         [scene(unit * 301) for unit in ("a", "🇩🇪", "e\u0301", "\r\n", FAMILY)],

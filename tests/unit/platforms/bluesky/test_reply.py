@@ -126,6 +126,34 @@ def test_another_version_of_the_parent_than_was_named_is_a_refusal() -> None:
     assert f"has the CID {ROOT['cid']} now, not {CID}" in error.message
 
 
+# --- Quotes ----------------------------------------------------------------------------------------------------------
+
+QUOTE = {"quoteUri": PARENT["uri"]}
+
+
+def quote_of(own: BlueskyCall, public: BlueskyCall | None = None, text: str = "hello") -> Any:
+    up = make_upstream([public] if public else [], [own])
+    try:
+        ready = bluesky.prepare(up, Draft(text, options=QUOTE, now_ms=NOW, nonce=NONCE), None)
+    finally:
+        check_finished(up)
+    assert isinstance(ready, Ready)
+    return ready.plan["record"]["embed"]
+
+
+def test_a_quoted_post_is_named_as_it_is_now() -> None:
+    assert quote_of(looking(FOLLOWS)) == {"$type": "app.bsky.embed.record", "record": PARENT}
+
+
+@pytest.mark.parametrize("reply", UNREADABLE)
+def test_an_unreadable_quote_is_read_from_the_public_view_or_stops_the_post(reply: UpstreamResponse | ApiError) -> None:
+    assert quote_of(looking(reply), looking(BEGINS, PUBLIC))["record"] == PARENT
+    with pytest.raises(ApiError) as caught:
+        quote_of(looking(reply), looking(reply, PUBLIC))
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+    assert "The post to quote could not be read" in caught.value.message
+
+
 # --- Threads ---------------------------------------------------------------------------------------------------------
 
 FIRST: dict[str, Any] = {"record": {"text": "first"}}

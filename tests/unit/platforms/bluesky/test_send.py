@@ -106,6 +106,45 @@ def test_every_answer_to_a_write_is_sorted(
     assert "access-1" not in repr(vars(error))
 
 
+GATE = {"$type": "app.bsky.feed.threadgate", "post": URI, "allow": [], "createdAt": "2026-11-20T09:10:09.000Z"}
+
+
+def send_gated(reply: UpstreamResponse | ApiError) -> Published:
+    kind = "com.atproto.repo.applyWrites#create"
+    writes = [
+        {"$type": kind, "collection": "app.bsky.feed.post", "rkey": RKEY, "value": RECORD},
+        {"$type": kind, "collection": "app.bsky.feed.threadgate", "rkey": RKEY, "value": GATE},
+    ]
+    body = {"repo": DID, "validate": True, "writes": writes}
+    up = make_upstream(guarded=[xrpc_call("POST", "com.atproto.repo.applyWrites", reply, headers=AUTH, json=body)])
+    try:
+        return bluesky.send(up, PLAN | {"gate": GATE})
+    finally:
+        check_finished(up)
+
+
+def test_a_post_and_its_threadgate_are_one_commit() -> None:
+    results = [{"uri": URI, "cid": CID}, {"uri": URI.replace("post", "threadgate"), "cid": "b"}]
+    assert send_gated(make_response(200, {"commit": {}, "results": results})) == OURS
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"results": []},
+        {"results": "x"},
+        {"results": [None]},
+        {"results": [{"uri": URI}]},
+        {"results": [{"uri": URI + "x", "cid": CID}]},
+    ],
+)
+def test_a_commit_whose_answer_does_not_name_the_post_is_looked_up(body: dict[str, Any]) -> None:
+    with pytest.raises(ApiError) as caught:
+        send_gated(make_response(200, body))
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
+
+
 def test_an_unreadable_answer_counts_as_one_and_is_not_shown() -> None:
     with pytest.raises(ApiError) as caught:
         send(put(make_response(200, "<html>access-1")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,66 @@ def test_a_rich_post_with_an_image_and_a_first_comment_arrive_once(
     first = simulator.lab.ledger.entries()[0]
     assert first.remote_id == post.remote_id
     assert [(medium.type, medium.alt) for medium in first.media] == [("image/jpeg", "a cat")]
+
+
+def test_labels_a_quote_and_the_repliers_reach_the_network_once(simulator: SimulatorThread, alice: Upstream) -> None:
+    quoted = bluesky.send(alice, prepared(alice, draft(simulator, "first")))
+    listed = f"at://{alice.account.platform_account_id}/app.bsky.graph.list/3k"
+    options = {"labels": ["nudity"], "quoteUri": quoted.uri, "threadgate": ["mention", "follower", "following", listed]}
+    content = draft(simulator, "", options=options)
+    content = replace(content, now_ms=content.now_ms + 1000)
+    plan = prepared(alice, content)
+    assert plan == prepared(alice, content)
+    assert isinstance(bluesky.settle(alice, plan, 0), Absent)
+    post = bluesky.send(alice, plan)
+    assert bluesky.settle(alice, plan, 0) == post
+    with pytest.raises(ApiError) as caught:
+        bluesky.send(alice, plan)
+    assert caught.value.outcome is Outcome.AMBIGUOUS  # as a real server answers a key that is there: settled by a look
+    assert posted(simulator) == [("post", "first"), ("post", ""), ("threadgate", None)]
+    _, entry, gate = simulator.lab.ledger.entries()
+    record, gated = (write["value"] for write in entry.request["writes"])
+    assert record["labels"]["values"] == [{"val": "nudity"}]
+    assert record["embed"]["record"] == {"uri": quoted.uri, "cid": quoted.cid}
+    assert gate.remote_id.rpartition("/")[2] == str(post.remote_id).rpartition("/")[2]
+    rules = [{"$type": f"app.bsky.feed.threadgate#{name}Rule"} for name in ("mention", "follower", "following")]
+    assert gated["allow"] == [*rules, {"$type": "app.bsky.feed.threadgate#listRule", "list": listed}]
+    assert gated["post"] == post.uri
+
+
+def test_a_post_that_nobody_may_answer_gets_an_empty_gate(simulator: SimulatorThread, alice: Upstream) -> None:
+    plan = prepared(alice, draft(simulator, options={"threadgate": ["none"]}))
+    bluesky.send(alice, plan)
+    assert plan["gate"]["allow"] == []
+    assert posted(simulator) == [("post", "hello"), ("threadgate", None)]
+
+
+def test_a_post_to_quote_that_is_not_there_is_a_refusal(simulator: SimulatorThread, alice: Upstream) -> None:
+    missing = f"at://{alice.account.platform_account_id}/app.bsky.feed.post/3n2qaial32p6v"
+    with pytest.raises(ApiError) as caught:
+        bluesky.prepare(alice, draft(simulator, options={"quoteUri": missing}), None)
+    assert (caught.value.rule, caught.value.outcome) == ("bluesky.quote.uri", Outcome.REJECTED)
+    assert posted(simulator) == []
+
+
+# The fault `missing_id` knows the ids at the top of an answer only.
+GATED = [case for case in publish_faults.FAULTS if case[0] != "missing_id"]
+
+
+@pytest.mark.parametrize(("fault", "outcome", "effect"), GATED)
+def test_a_look_tells_of_a_post_with_a_gate_too(
+    simulator: SimulatorThread, alice: Upstream, fault: str, outcome: Outcome, effect: bool
+) -> None:
+    plan = prepared(alice, draft(simulator, options={"threadgate": ["none"]}))
+    simulator.lab.faults.add([{"fault": fault, "operation": "com.atproto.repo.applyWrites", "times": 1}])
+    with pytest.raises(ApiError) as caught:
+        bluesky.send(alice, plan)
+    assert caught.value.outcome is outcome
+    found = bluesky.settle(alice, plan, 0)
+    assert isinstance(found, Published if effect else Absent)
+    if not effect:
+        assert bluesky.send(alice, plan) == bluesky.settle(alice, plan, 0)
+    assert posted(simulator) == [("post", "hello"), ("threadgate", None)]
 
 
 def test_another_record_under_the_key_is_refused_and_nothing_is_changed(

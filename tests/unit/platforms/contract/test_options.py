@@ -12,11 +12,15 @@ from tests.support.platforms.rule_drafts import EIGHT
 
 URL_MAX = "https://a.example/" + "a" * (2048 - 18)
 URI, CID = "at://did:plc:abc/app.bsky.feed.post/3k", "bafyreib2rxk3rybk3aobmv5cjuql3bm2twh4jo5uxgf5kpqcsgz7soitae"
+LIST = "at://did:plc:abc/app.bsky.graph.list/3k"
 PARENT = {"replyToUri": URI, "replyToCid": CID}
 ROOT = {"replyRootUri": URI, "replyRootCid": CID}
 
 VALID: list[tuple[str, dict[str, Any]]] = [
     ("bluesky", {"langs": ["en", "de"]}),
+    ("bluesky", {"labels": ["porn", "graphic-media"], "quoteUri": URI, "threadgate": ["mention", LIST]}),
+    ("bluesky", {"threadgate": ["none"]}),
+    ("bluesky", {"threadgate": ["follower", "following"] * 3}),  # the rule bluesky.threadgate.count_max says no
     ("bluesky", PARENT),
     ("bluesky", PARENT | ROOT),
     ("facebook", {"link": "https://a.example"}),
@@ -58,6 +62,14 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("bluesky", PARENT | {"replyRootUri": URI}, ""),
     ("bluesky", PARENT | {"replyRootCid": CID}, ""),
     ("bluesky", ROOT, ""),
+    ("bluesky", {"labels": ["gore"]}, "labels.0"),
+    ("bluesky", {"labels": ["porn"] * 11}, "labels"),
+    ("bluesky", {"threadgate": []}, "threadgate"),
+    ("bluesky", {"threadgate": ["mentionRule"]}, "threadgate.0"),
+    ("bluesky", {"threadgate": [URI]}, "threadgate.0"),
+    ("bluesky", {"threadgate": ["none", "mention"]}, ""),
+    ("bluesky", PARENT | {"threadgate": ["none"]}, ""),
+    ("bluesky", {"quoteUri": 1}, "quoteUri"),
     ("facebook", {"link": ""}, "link"),
     ("facebook", {"link": "a.example/x"}, "link"),
     ("facebook", {"link": "/x"}, "link"),
@@ -145,7 +157,16 @@ def test_the_tag_must_be_the_platforms_own(name: str) -> None:
 
 def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
     assert {name: sorted(set(fields(name)) - {"platform"}) for name in EIGHT} == {
-        "bluesky": ["langs", "replyRootCid", "replyRootUri", "replyToCid", "replyToUri"],
+        "bluesky": [
+            "labels",
+            "langs",
+            "quoteUri",
+            "replyRootCid",
+            "replyRootUri",
+            "replyToCid",
+            "replyToUri",
+            "threadgate",
+        ],
         "facebook": ["link"],
         "instagram": [
             "collaborators",
