@@ -12,25 +12,43 @@ import pytest
 
 from tests.support.app_server import format_instant
 from tests.support.reporting import ReportLine
-from tests.support.soak.server_kills import IN_FLIGHT, PUBLISHING
-from tests.support.soak.soak_world import CLASSES, SoakWorld, configured_count, pause, running_world
+from tests.support.soak.server_kills import IN_FLIGHT, PUBLISHING, SENDS
+from tests.support.soak.soak_world import (
+    ServerProcess,
+    SoakWorld,
+    configured_count,
+    pause,
+    running_world,
+    wait_for,
+)
 
 pytestmark = pytest.mark.slow
 
 EDITS = configured_count("edits", 200)  # on each class of platform
-POINTS = ("edit.before_commit", "edit.after_commit", *(point for point in PUBLISHING if point != IN_FLIGHT))
+PLATFORMS = ("bluesky", "threads", "plain")  # key, container, no key
+POLLED = "container polled"
+POINTS = ("edit.before_commit", "edit.after_commit", *PUBLISHING)
+CALLS = {  # during which the server is killed from outside: what becomes of them, and which they are
+    IN_FLIGHT: ("late_effect:0.05", SENDS),
+    POLLED: ("delay:0.3", {"threads": ("node",)}),
+}
 LEAD, SPREAD = 2.5, 0.2  # seconds from acceptance to the due time, around which the edits come
+END_SECONDS = 60.0
 
 
-@pytest.mark.parametrize("platform", CLASSES)
+@pytest.mark.parametrize("platform", PLATFORMS)
 def test_an_edit_at_its_due_time_is_whole_or_not_there(platform: str, tmp_path: Path, tell: ReportLine) -> None:
-    began, each, answers = time.monotonic(), -(-EDITS // len(POINTS)), dict[str, int | None]()
+    points = (*POINTS, POLLED) if platform in CALLS[POLLED][1] else POINTS
+    began, each, answers = time.monotonic(), -(-EDITS // len(points)), dict[str, int | None]()
     killed: list[str] = []
-    with running_world(tmp_path, each=4) as world:
-        for number, point in enumerate(POINTS):
-            child = world.start(f"{point}=kill@{1 + number % 3}")
-            answers |= _edit_all(world, platform, f"{point} {platform}", each)
-            if child.ended.wait(2):
+    with running_world(tmp_path, each=4, on=(platform,), minute=1.0) as world:
+        for number, point in enumerate(points):
+            child = _start(world, platform, point, 1 + number % 3)
+            with concurrent.futures.ThreadPoolExecutor(1) as beside:
+                struck = beside.submit(_kill_during_call, world) if point in CALLS else None
+                answers |= _edit_all(world, platform, f"{point} {platform}", each)
+                is_killed = struck.result() if struck else _has_ended(world, child)
+            if is_killed:
                 killed.append(point)
             else:  # nobody came by that point: a platform with an offline plan has fewer
                 world.kill()
@@ -43,8 +61,39 @@ def test_an_edit_at_its_due_time_is_whole_or_not_there(platform: str, tmp_path: 
         f"edits at their due time on {platform}, {time.monotonic() - began:.0f} s: {len(answers)}, {granted} granted, "
         f"{new} with the new text, {unknown} with an unknown outcome, killed at {', '.join(killed)}"
     )
-    assert {"edit.before_commit", "edit.after_commit", "pub.after_intent", "pub.after_reply"} <= set(killed)
+    passed = {"edit.before_commit", "edit.after_commit", "pub.after_intent", IN_FLIGHT, "pub.after_reply"}
+    assert passed | ({POLLED} & set(points)) <= set(killed)
     assert platform == "plain" or not unknown
+
+
+def _start(world: SoakWorld, platform: str, point: str, nth: int) -> ServerProcess:
+    """Start a server that kills itself at its nth passing of the point, or makes a call that takes its time."""
+    if point not in CALLS:
+        return world.start(f"{point}=kill@{nth}")
+    fault, operations = CALLS[point]
+    (operation,) = operations[platform]
+    world.lab.faults({"fault": fault, "platform": platform, "operation": operation, "nth": nth})
+    return world.start()
+
+
+def _has_ended(world: SoakWorld, child: ServerProcess) -> bool:
+    """Wait until the server has killed itself, or has nothing more to do."""
+    wait_for(lambda: child.ended.is_set() or not world.open_posts(), END_SECONDS)
+    return child.ended.wait(0.5)
+
+
+def _kill_during_call(world: SoakWorld) -> bool:
+    """Kill the server while the call is under way; False if none came."""
+    wait_for(lambda: _is_under_way(world), END_SECONDS, 0.01)
+    is_under_way = _is_under_way(world)
+    world.kill()
+    pause(0.1)  # the call takes effect meanwhile
+    world.lab.faults()
+    return is_under_way
+
+
+def _is_under_way(world: SoakWorld) -> bool:
+    return any(line["fired"] for line in world.lab.script())
 
 
 def _edit_all(world: SoakWorld, platform: str, name: str, count: int) -> dict[str, int | None]:
