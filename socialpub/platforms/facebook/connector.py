@@ -23,7 +23,7 @@ from socialpub.platforms.contract import (
     Unknown,
     Upstream,
 )
-from socialpub.platforms.facebook import media_upload, video_publication
+from socialpub.platforms.facebook import media_upload, photo_story, video_publication
 from socialpub.platforms.facebook.declaration import GRAPH, PLATFORM, REPLIES
 from socialpub.platforms.facebook.pages import PageDiscovery
 from socialpub.platforms.facebook.video_publication import WEB, FinishedUpload
@@ -55,6 +55,8 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
             return Ready({"kind": "handle", "handle": found, "message": draft.text, "link": "", "photos": []})
         return Ready({"kind": "video", "session": found.session, "video": found.video, "message": draft.text})
     photos = [media_upload.upload_photo(up, item, draft) for item in draft.items]
+    if draft.options.get("story"):
+        return Ready({"kind": "story", "photo": photos[0]})
     link = "" if photos else draft.options.get("link", "")
     return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos})
 
@@ -65,6 +67,8 @@ def send(up: Upstream, plan: Json) -> Published | Pending:
         return video_publication.to_published(plan["video"], plan["live"])
     if plan["kind"] == "handle":
         return video_publication.publish(up, plan)
+    if plan["kind"] == "story":
+        return photo_story.publish(up, plan)
     return video_publication.finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
 
 
@@ -73,6 +77,8 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Abs
     if "live" in plan:
         return video_publication.to_published(plan["video"], plan["live"])
     try:
+        if plan["kind"] == "story":
+            return photo_story.look_up(up, plan)
         return video_publication.look_up(up, plan) if plan["kind"] == "video" else _find_post(up, plan, since_ms)
     except ApiError as error:
         return Unknown({"error": error.message, "answer": error.platform_response})

@@ -17,6 +17,7 @@ from socialpub.platforms.contract import (
     ConnectorAccount,
     DeveloperConsole,
     Draft,
+    DraftWarning,
     OAuthFlow,
     Platform,
     RefreshPolicy,
@@ -25,7 +26,7 @@ from socialpub.platforms.contract import (
     Verdict,
     VersionProbe,
 )
-from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX
+from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX, is_story
 from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
@@ -65,13 +66,14 @@ class FacebookSite(MetaSite, ConfiguredSite):
 
 
 class FacebookOptions(PlatformOptions):
-    """Options of a Facebook target. `link`: the page shown as a card."""
+    """Options of a Facebook target: a card, or a story."""
 
     SOURCE = "developers.facebook.com/docs/graph-api/reference/page/feed"
     platform: Literal["facebook"] = "facebook"
     link: AbsoluteUrl = Field(
         "", title="Link", description="The web page to show as a card. A post with media has no card."
     )
+    story: bool = Field(False, title="Publish as a story", description="One image, without text.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
@@ -92,7 +94,10 @@ PLATFORM = Platform(
     successor=next_version,
     version_probe=VersionProbe("{version}/me?fields=id", served=SERVED_VERSION_HEADER),
     alt_text=("image",),
-    draft_warnings=(ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),),
+    draft_warnings=(
+        ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),
+        DraftWarning("option_ignored", "A story has no text: it is not shown.", lambda d: is_story(d) and bool(d.text)),
+    ),
     oauth=OAuthFlow(
         # Without business_management the Pages of a business portfolio are not listed; most Pages need none.
         scopes=("pages_show_list", "pages_read_engagement", "pages_manage_posts", "business_management"),

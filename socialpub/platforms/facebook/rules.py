@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from socialpub.platforms.contract import MediaLimits, Rule, RuleInput, RuleViolation
+from socialpub.platforms.contract import Draft, MediaLimits, Rule, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
+    count_media,
     is_web_url,
+    limit_number,
     matches,
     max_characters,
     media_count,
@@ -28,6 +30,7 @@ from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_thre
 
 _DOCS = "developers.facebook.com/docs/graph-api/reference/page/"
 _FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
+_STORIES = "developers.facebook.com/docs/page-stories-api"
 _ERRORS = "developers.facebook.com/docs/graph-api/guides/error-handling"
 _PNG_ADVISED = 1_000_000
 MEDIA = MediaLimits(
@@ -37,6 +40,18 @@ MEDIA = MediaLimits(
     types=("image/jpeg", "image/png", "image/gif", "image/webp", "video/mp4", "video/quicktime", "video/webm"),
 )
 TEXT_MAX = 63_206
+
+
+def is_story(draft: Draft) -> bool:
+    """Return whether the draft is published as a story."""
+    return bool(draft.options.get("story"))
+
+
+def _is_one_image(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+    found = len(subject.draft.items), count_media(subject, "image")
+    if not is_story(subject.draft) or found == (limit_number(rule), limit_number(rule)):
+        return ()
+    return (RuleViolation(f"This one has {found[0]} media items, {found[1]} of them images."),)
 
 
 def _has_more(subject: RuleInput) -> bool:
@@ -105,6 +120,16 @@ RULES: tuple[Rule, ...] = (
         MEDIA["images"],
         "items",
         severity="warning",
+    ),
+    Rule(
+        "facebook.story.media_count",
+        "cheap",
+        "A story on Facebook is published from {limit} image; videos are not supported yet.",
+        "Give one image, or leave out `options.story`.",
+        _STORIES,
+        _is_one_image,
+        1,
+        "image",
     ),
     Rule(
         "facebook.media.mime_allowed",

@@ -48,6 +48,7 @@ class Feed:
     pages: Pages
     posts: dict[str, Post] = field(default_factory=dict)
     photos: dict[str, Photo] = field(default_factory=dict)
+    stories: list[Post] = field(default_factory=list)
     due: Callable[[], None] = lambda: None  # publishes what has become due
     _count: int = 0
 
@@ -58,11 +59,14 @@ class Feed:
             Operation("feed.list", ("GET",), f"{home}/feed", self.latest),
             Operation("published_posts", ("GET",), f"{home}/published_posts", self.latest),
             Operation("photos", ("POST",), f"{home}/photos", self.upload, _url),
+            Operation("photo_stories", ("POST",), f"{home}/photo_stories", self.tell),
+            Operation("stories.list", ("GET",), f"{home}/stories", self.list_stories),
         )
 
     def reset(self) -> None:
         self.posts.clear()
         self.photos.clear()
+        self.stories.clear()
 
     def new_id(self) -> str:
         self._count += 1
@@ -125,6 +129,38 @@ class Feed:
         node = self._node(page, caption, [_attachment(photo)])
         self.add(page, (caption, photo.id), node, caption, (medium,), form.texts)
         return FakeResponse(200, {"id": photo.id, "post_id": node["id"]})
+
+    def tell(self, call: Call) -> FakeResponse:
+        """Publish an unused photo as a story."""
+        page, form = self.pages.page(call), fields(call)
+        photo = self.photos.get(form.get("photo_id", ""))
+        if photo is None or photo.page != page.id or not self._is_there(photo):
+            raise refuse(100, "(#100) Param photo_id must be the id of an unpublished photo of the Page")
+        if photo.used:
+            raise refuse(1, "The photo was posted already", 1366051)
+        photo.used, id = True, self.new_id()
+        node = {
+            "id": id,
+            "post_id": id,
+            "status": "PUBLISHED",
+            "creation_time": str(self.now // 1000),
+            "media_type": "photo",
+            "media_id": photo.id,
+            "url": f"{WEB}/stories/{page.id}/{id}",
+        }
+        self.stories.append(Post(page.id, self.now, (photo.id,), node))
+        request = {"photo_id": photo.id, "surface": "story"}
+        self.lab.ledger.write(Publication("facebook", page.id, "post", id, node["url"], "", (photo.medium,), request))
+        return FakeResponse(200, {"success": True, "post_id": id})
+
+    def list_stories(self, call: Call) -> FakeResponse:
+        """List the Page's stories of the last day, newest first; they stand in no other list."""
+        page = self.pages.page(call)
+        young = [
+            story for story in self.stories if story.page == page.id and self.now - story.at_ms < DAY_SECONDS * 1000
+        ]
+        nodes = [(story.at_ms, story.node) for story in young]
+        return listed(call, nodes, parse_field_names(call, "post_id,status"), self.lab)
 
     # --- Tools ---
 

@@ -133,6 +133,10 @@ CHEAP: Cases = {
     "facebook.media.image_video_exclusive": NOT_MIXED,
     "facebook.media.count_max": ([scene("", CLIP), scene("", *images(12))], [scene("", CLIP, CLIP)]),
     "facebook.media.count_advised": ([scene("", *images(10))], [scene("", *images(11))]),
+    "facebook.story.media_count": (
+        [option("story", True, PIC), option("story", False), scene("", *images(2))],
+        [option("story", True), option("story", True, CLIP), option("story", True, *images(2))],
+    ),
     # instagram
     "instagram.media.required": NO_MEDIA,
     "instagram.text.max_graphemes": text_limit(2_200, PIC),

@@ -26,6 +26,7 @@ VALID: list[tuple[str, dict[str, Any]]] = [
     ("facebook", {"link": "https://a.example"}),
     ("facebook", {"link": "ftp://a.example/x"}),  # a URL all right; the rule facebook.link.http says no
     ("facebook", {"link": URL_MAX}),
+    ("facebook", {"story": True}),
     ("instagram", {"shareToFeed": False, "coverUrl": "http://a.example/ü.jpg"}),
     ("instagram", {"story": True, "isAiGenerated": True, "collaborators": ["a.b", "C_1"], "locationId": "110"}),
     ("instagram", {"thumbOffset": 1500, "userTags": [{"username": "ann", "x": 0.0, "y": 1.0}] * 20}),
@@ -80,6 +81,7 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("facebook", {"link": "https://a.example:99999/x"}, "link"),
     ("facebook", {"link": URL_MAX + "a"}, "link"),
     ("facebook", {"link": 1}, "link"),
+    ("facebook", {"story": "yes"}, "story"),
     ("instagram", {"shareToFeed": "true"}, "shareToFeed"),
     ("instagram", {"shareToFeed": 1}, "shareToFeed"),
     ("instagram", {"coverUrl": "cover.jpg"}, "coverUrl"),
@@ -167,7 +169,7 @@ def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
             "replyToUri",
             "threadgate",
         ],
-        "facebook": ["link"],
+        "facebook": ["link", "story"],
         "instagram": [
             "collaborators",
             "coverUrl",

@@ -161,6 +161,7 @@ def test_the_counters_limit_is_that_of_the_row(name: str) -> None:
 ADDED_RULES = {
     "bluesky.quote.uri": ("cheap", "error"),
     "bluesky.threadgate.count_max": ("cheap", "error"),
+    "facebook.story.media_count": ("cheap", "error"),
     "instagram.story.media_count": ("cheap", "error"),
     "instagram.collaborators.count_max": ("cheap", "error"),
     "instagram.thumb_offset.range": ("deep", "error"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,61 @@ def test_images_go_up_unpublished_and_then_into_one_post(pictures: tuple[DraftMe
     assert send(
         ready.plan, feed({"message": "hello"} | media, make_response(200, {"id": "1784_5", "permalink_url": LINK}))
     )
+
+
+STORY = {"kind": "story", "photo": "11"}
+STORIES = {"fields": "post_id,status,media_id,url", "limit": "100"}
+TOLD = {"post_id": "77", "status": "PUBLISHED", "media_id": "11", "url": "https://facebook.com/stories/1784/77"}
+SHOWN_STORY = Published("77", TOLD["url"], None, TOLD["url"])
+
+
+def told(reply: UpstreamResponse | ApiError) -> ExpectedCall:
+    return ExpectedCall("POST", f"{HOST}/1784/photo_stories", reply, data={"photo_id": "11"})
+
+
+def stories(*found: dict[str, Any], more: bool = False) -> ExpectedCall:
+    paging = {"paging": {"cursors": {"after": "x"}, "next": "https://x/?access_token=t"}} if more else {}
+    reply = make_response(200, {"data": list(found), **paging})
+    return ExpectedCall("GET", f"{HOST}/1784/stories", reply, params=STORIES)
+
+
+def test_a_story_is_an_unpublished_photo_that_is_published_as_one(pictures: tuple[DraftMedia, DraftMedia]) -> None:
+    ready = prepared(draft("", pictures[1], story=True), photo(b"second", make_response(200, {"id": "11"})))
+    assert ready == Ready(STORY)
+    success = make_response(200, {"success": True, "post_id": "77"})
+    assert send(STORY, told(success), stories(TOLD)) == SHOWN_STORY
+    assert send(STORY, told(success), stories()) == Published("77")
+
+
+@pytest.mark.parametrize("body", [{"success": False, "post_id": "77"}, {"success": True}, {"post_id": "77"}, []])
+def test_a_story_without_a_clear_answer_is_looked_up(body: Any) -> None:
+    with pytest.raises(ApiError) as caught:
+        send(STORY, told(make_response(200, body)))
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.AMBIGUOUS)
+
+
+UNLISTED = ExpectedCall("GET", f"{HOST}/1784/stories", make_response(200, {}), params=STORIES)
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        (stories(TOLD | {"media_id": "12"}, TOLD), Published),
+        (stories(TOLD | {"status": "published"}), Published),
+        (stories(TOLD | {"media_id": "12"}), Absent),
+        (stories(TOLD | {"status": "ARCHIVED"}), Unknown),
+        (stories(TOLD | {"post_id": None}), Unknown),
+        (stories(more=True), Unknown),
+        (replace(UNLISTED, reply=LOST), Unknown),
+        (UNLISTED, Unknown),
+    ],
+)
+def test_a_story_is_found_by_its_photo(found: ExpectedCall, kind: type) -> None:
+    up = make_upstream(facebook.PLATFORM, found)
+    seen = facebook.settle(up, STORY, NOW)
+    check_finished(up)
+    assert isinstance(seen, kind)
+    assert kind is not Published or seen == SHOWN_STORY
 
 
 PHOTOS = [

@@ -138,7 +138,28 @@ def test_the_options_of_instagram_reach_the_post(line: Line) -> None:
     assert "/stories/" in str(post.url)
 
 
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_a_story_of_a_page_is_published_once_and_found_again(line: Line) -> None:
+    plan, since = line.prepared(line.draft("", line.item(alt_text="a cat"), story=True)), line.clock.now_ms()
+    assert isinstance(line.settle(plan, since), Absent)
+    post = line.send(plan)
+    assert line.settle(plan, since) == post
+    assert "/stories/" in str(post.url)
+    with pytest.raises(ApiError) as caught:
+        line.send(plan)
+    assert caught.value.rule == "facebook.media.already_posted"
+    (entry,) = line.simulator.lab.ledger.posts("facebook")
+    assert (entry.remote_id, entry.media[0].alt) == (post.remote_id, "a cat")
+    assert entry.request == {"photo_id": plan["photo"], "surface": "story"}
+
+
 FAULTS = [*publish_faults.FAULTS, ("status:401", Outcome.REJECTED, False)]
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+@pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
+def test_whatever_happens_to_a_story_looking_tells(line: Line, fault: str, outcome: Outcome, effect: bool) -> None:
+    line.is_told(line.draft("", line.item(), story=True), "photo_stories", fault, outcome, effect)
 
 
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
