@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 
 from socialpub.base.errors import ApiError
 from socialpub.platforms.contract import (
@@ -58,7 +59,13 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     if draft.options.get("story"):
         return Ready({"kind": "story", "photo": photos[0]})
     link = "" if photos else draft.options.get("link", "")
-    return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos})
+    return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos} | _find_backdated(draft))
+
+
+def _find_backdated(draft: Draft) -> Json:
+    """Return the time, in seconds, that the Page is to show."""
+    time = draft.options.get("backdatedTime")
+    return {"backdated": int(datetime.fromisoformat(time).timestamp())} if time else {}
 
 
 def send(up: Upstream, plan: Json) -> Published | Pending:
@@ -95,6 +102,7 @@ def _post(up: Upstream, plan: Json) -> Published:
 
 def _form(plan: Json) -> dict[str, str]:
     form = {name: plan[name] for name in ("message", "link") if plan[name]}
+    form |= {"backdated_time": str(plan["backdated"])} if "backdated" in plan else {}
     media = (json.dumps({"media_fbid": photo}, separators=(",", ":")) for photo in plan["photos"])
     return form | {f"attached_media[{index}]": value for index, value in enumerate(media)}
 
@@ -104,13 +112,17 @@ def _edge(up: Upstream, name: str) -> str:
 
 
 def _find_post(up: Upstream, plan: Json, since_ms: int) -> Published | Absent | Unknown:
-    """Find our post in the Page's list: same text and media, recent."""
+    """Find our post in the Page's list: same text and media, recent.
+
+    A backdated post may be listed under its older time, so not finding it proves nothing.
+    """
     listed = list_recent(GRAPH, up, _edge(up, "published_posts"), _POST_FIELDS, "created_time", since_ms)
     ours = [post for post in listed.posts if _is_ours(up, plan, post)]
     evidence = {"looked": len(listed.posts), "alike": len(ours)}
     if len(ours) == 1 and listed.complete:
         return _to_published(ours[0])
-    return Absent(evidence) if not ours and listed.complete else Unknown(evidence)
+    is_absent = not ours and listed.complete and "backdated" not in plan
+    return Absent(evidence) if is_absent else Unknown(evidence)
 
 
 def _is_ours(up: Upstream, plan: Json, post: Json) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from socialpub.base.errors import Outcome
 from socialpub.platforms.contract import (
@@ -26,7 +27,7 @@ from socialpub.platforms.contract import (
     Verdict,
     VersionProbe,
 )
-from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX, is_story
+from socialpub.platforms.facebook.rules import MEDIA, RULES, TEXT_MAX, is_story, is_undatable
 from socialpub.platforms.kit.options import AbsoluteUrl, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import graphemes
@@ -65,6 +66,18 @@ class FacebookSite(MetaSite, ConfiguredSite):
         return derive_addresses(values, **paths)
 
 
+def _check_instant(value: str) -> str:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("a date-time that exists, such as 2019-05-04T15:30:00Z") from None
+    return value
+
+
+_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$"
+BackdatedTime = Annotated[str, Field(pattern=_INSTANT), AfterValidator(_check_instant)]
+
+
 class FacebookOptions(PlatformOptions):
     """Options of a Facebook target: a card, or a story."""
 
@@ -72,6 +85,12 @@ class FacebookOptions(PlatformOptions):
     platform: Literal["facebook"] = "facebook"
     link: AbsoluteUrl = Field(
         "", title="Link", description="The web page to show as a card. A post with media has no card."
+    )
+    backdated_time: BackdatedTime = Field(
+        "",
+        title="Backdate to",
+        description="A time in the past, with a time zone, that the Page shows as the time of the post. Not for videos "
+        "and stories.",
     )
     story: bool = Field(False, title="Publish as a story", description="One image, without text.")
 
@@ -96,6 +115,7 @@ PLATFORM = Platform(
     alt_text=("image",),
     draft_warnings=(
         ignored_option("link", "a post with media shows the media", lambda draft: bool(draft.items)),
+        ignored_option("backdatedTime", "a video and a story have the time of their publication", is_undatable),
         DraftWarning("option_ignored", "A story has no text: it is not shown.", lambda d: is_story(d) and bool(d.text)),
     ),
     oauth=OAuthFlow(

@@ -47,6 +47,11 @@ def is_story(draft: Draft) -> bool:
     return bool(draft.options.get("story"))
 
 
+def is_undatable(draft: Draft) -> bool:
+    """Return whether the draft is published by a call that takes no time: a story or a video."""
+    return is_story(draft) or any(item.kind == "video" for item in draft.items)
+
+
 def _is_one_image(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
     found = len(subject.draft.items), count_media(subject, "image")
     if not is_story(subject.draft) or found == (limit_number(rule), limit_number(rule)):

@@ -93,12 +93,18 @@ class Feed:
         if len(message) > _MESSAGE_MAX:
             raise refuse(100, "(#100) Name parameter too long")
         _check_link(call, link)
+        backdated = form.get("backdated_time", "0")
+        if not backdated.isdecimal() or int(backdated) * 1000 > self.now:
+            raise refuse(100, "(#100) Param backdated_time must be a time in the past")
         content = (message, link, *(photo.id for photo in photos))
         self._refuse_second(page, content)
         for photo in photos:
             photo.used = True
         node = self._node(page, message, [_attachment(photo) for photo in photos] or _card(link))
         self.add(page, content, node, message, tuple(photo.medium for photo in photos), form)
+        if "backdated_time" in form:  # listed as a post of that time
+            self.posts[node["id"]].at_ms = int(backdated) * 1000
+            node["created_time"] = instant(int(backdated) * 1000)
         asked = parse_field_names(call, "id")
         return FakeResponse(200, shown(node, [name for name in asked if name != "id"]))
 

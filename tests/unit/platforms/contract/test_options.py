@@ -26,7 +26,8 @@ VALID: list[tuple[str, dict[str, Any]]] = [
     ("facebook", {"link": "https://a.example"}),
     ("facebook", {"link": "ftp://a.example/x"}),  # a URL all right; the rule facebook.link.http says no
     ("facebook", {"link": URL_MAX}),
-    ("facebook", {"story": True}),
+    ("facebook", {"story": True, "backdatedTime": "2019-05-04T15:30:00Z"}),
+    ("facebook", {"backdatedTime": "2020-02-29T15:30:00+05:30"}),
     ("instagram", {"shareToFeed": False, "coverUrl": "http://a.example/ü.jpg"}),
     ("instagram", {"story": True, "isAiGenerated": True, "collaborators": ["a.b", "C_1"], "locationId": "110"}),
     ("instagram", {"thumbOffset": 1500, "userTags": [{"username": "ann", "x": 0.0, "y": 1.0}] * 20}),
@@ -82,6 +83,9 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("facebook", {"link": URL_MAX + "a"}, "link"),
     ("facebook", {"link": 1}, "link"),
     ("facebook", {"story": "yes"}, "story"),
+    ("facebook", {"backdatedTime": "2019-02-29T15:30:00Z"}, "backdatedTime"),
+    ("facebook", {"backdatedTime": "2019-05-04T15:30:00"}, "backdatedTime"),
+    ("facebook", {"backdatedTime": 1556983800}, "backdatedTime"),
     ("instagram", {"shareToFeed": "true"}, "shareToFeed"),
     ("instagram", {"shareToFeed": 1}, "shareToFeed"),
     ("instagram", {"coverUrl": "cover.jpg"}, "coverUrl"),
@@ -169,7 +173,7 @@ def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
             "replyToUri",
             "threadgate",
         ],
-        "facebook": ["link", "story"],
+        "facebook": ["backdatedTime", "link", "story"],
         "instagram": [
             "collaborators",
             "coverUrl",

@@ -88,6 +88,15 @@ def test_words_and_links_are_one_call(content: Draft, form: dict[str, str]) -> N
     assert send(ready.plan, feed(form, make_response(200, {"id": "1784_5", "permalink_url": LINK}))) == POST
 
 
+BACKDATED = PLAN | {"backdated": 1_556_983_800}
+
+
+def test_a_backdated_post_has_its_time_in_seconds() -> None:
+    assert prepared(draft(backdatedTime="2019-05-04T17:30:00+02:00")) == Ready(BACKDATED)
+    form = {"message": "hello", "backdated_time": "1556983800"}
+    assert send(BACKDATED, feed(form, make_response(200, {"id": "1784_5", "permalink_url": LINK}))) == POST
+
+
 def test_post_without_a_permalink_gets_the_documented_address() -> None:
     url = "https://www.facebook.com/1784_5"
     assert send(PLAN, feed({"message": "hello"}, make_response(200, {"id": "1784_5"}))) == Published(

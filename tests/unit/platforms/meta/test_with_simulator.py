@@ -139,6 +139,19 @@ def test_the_options_of_instagram_reach_the_post(line: Line) -> None:
 
 
 @pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_a_backdated_post_reaches_the_page_and_is_never_called_absent(line: Line) -> None:
+    plan, since = line.prepared(line.draft("old", backdatedTime="2019-05-04T15:30:00Z")), line.clock.now_ms()
+    assert isinstance(line.settle(plan, since), Unknown)
+    line.send(plan)
+    assert isinstance(line.settle(plan, since), Unknown)
+    (entry,) = line.simulator.lab.ledger.posts("facebook")
+    assert entry.request.items() >= {"backdated_time": "1556983800", "message": "old"}.items()
+    with pytest.raises(ApiError) as caught:
+        line.send(line.prepared(line.draft("new", backdatedTime="9999-05-04T15:30:00Z")))
+    assert (caught.value.code, caught.value.outcome) == ("platform_rejected", Outcome.REJECTED)
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
 def test_a_story_of_a_page_is_published_once_and_found_again(line: Line) -> None:
     plan, since = line.prepared(line.draft("", line.item(alt_text="a cat"), story=True)), line.clock.now_ms()
     assert isinstance(line.settle(plan, since), Absent)
