@@ -20,7 +20,7 @@ FORGED = {
     "504": Response(504, {}, b""),
 }
 """Answers in place of the server, which does not get the request."""
-FAULTS = ("refused", "reset before", "reset after", "429", "503", "502 after", "500 after")
+FAULTS = ("refused", "reset before", "reset after", "429", "503", "502 after", "500 after", "200 after")
 
 
 def _before(fault: str | None) -> Response | None:

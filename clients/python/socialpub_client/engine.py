@@ -130,7 +130,7 @@ class Engine:
             body if body is not None else b"" if json is None else _dump(json),
             self._timeout(wait),
         )
-        return _parse_answer((yield from self._send(request, key)))
+        return (yield from self._send(request, key))
 
     def get(self, path: str, parse: Callable[[Json], T], **params: Any) -> Steps[T]:
         """Read one resource."""
@@ -165,7 +165,7 @@ class Engine:
 
     # --- Retries ---
 
-    def _send(self, request: Request, key: str | None) -> Steps[Response]:
+    def _send(self, request: Request, key: str | None) -> Steps[Answer]:
         """Send a request until it has an answer. Raises SocialpubError.
 
         A write that may have arrived ends as OutcomeUnknown.
@@ -181,11 +181,12 @@ class Engine:
                 error: errors.SocialpubError = errors.ConnectionFailed(str(lost))
                 again = True
             else:
-                if 200 <= response.status < 300:
-                    return response
-                error = _parse_error(response)
+                answer = _parse_answer(response)
+                if isinstance(answer, Answer):
+                    return answer
+                error = answer
                 running = error.rule == "idempotency_key.in_progress"
-                again = response.status in RETRYABLE or running
+                again = response.status in (*RETRYABLE, 200) or running
                 tries -= running  # the first request runs: waiting for its answer is no new try
                 may_be_accepted = may_be_accepted or running or _may_be_accepted(error)
             if not can_repeat and again:
@@ -218,7 +219,7 @@ def _exchange(request: Request) -> Steps[Response]:
 
 def _may_be_accepted(error: errors.SocialpubError) -> bool:
     """Return whether the server may have accepted a request that it answered with this error."""
-    if error.status in (500, 502, 504, 408):
+    if error.status in (200, 408, 500, 502, 504):  # 200: a page of a proxy or a hotel, instead of the answer
         return True
     return error.status == 503 and error.rule not in REFUSED_RULES
 
@@ -254,15 +255,15 @@ def read_versioned(parse: Callable[..., T], answer: Answer) -> T:
     return read(parse_versioned, answer)
 
 
-def _parse_answer(response: Response) -> Answer:
-    if not response.body:
-        return Answer(response.status, response.headers, None)
+def _parse_answer(response: Response) -> Answer | errors.SocialpubError:
+    """Read a success; return the error of any other response."""
+    if not 200 <= response.status < 300:
+        return _parse_error(response)
     try:
-        return Answer(response.status, response.headers, json.loads(response.body))
+        return Answer(response.status, response.headers, json.loads(response.body) if response.body else None)
     except ValueError:
-        raise errors.UnexpectedAnswer(
-            f"The server answered {response.status}, but not with JSON.", status=response.status
-        ) from None
+        message = f"The server answered {response.status}, but not with JSON."
+        return errors.UnexpectedAnswer(message, status=response.status)
 
 
 def _parse_error(response: Response) -> errors.SocialpubError:
