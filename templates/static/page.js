@@ -105,6 +105,7 @@ function show(form, page, parts) {
     const fresh = page.getElementById(part.id);
     if (fresh && !("keep" in fresh.dataset) && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
+  form.dispatchEvent(new Event("parts"));
   if (at.isConnected) return;
   (document.getElementById(at.id || "media") || document.getElementById("media")).focus();
 }

@@ -8,16 +8,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Route
 
 from socialpub.simulator.server import SimulatorThread
-from socialpub.store.schema.models import Account, Media, Post
+from socialpub.store.schema.models import Account, Media, Post, PostDraft
 from tests.support.app_server import AppServer, Person
 from tests.support.browser.chromium import BrowserTab
 from tests.support.browser.page_checks import check_page
 from tests.support.browser.sign_in import open_signed_in
 from tests.support.connect_flow import open_connect_session, sign_in
 from tests.support.dashboard_forms import XSS
-from tests.support.media_uploads import stored_media
+from tests.support.media_uploads import stored_media, wait_until
+from tests.support.post_drafts import new_draft, read_draft
 from tests.support.request_cast import make_picture
 from tests.support.sign_in import EMAIL, PASSWORD, add_user
 
@@ -38,6 +40,10 @@ def open_details(tab: BrowserTab, where: str = "main") -> None:
 def wait_for(tab: BrowserTab, selector: str, text: str) -> None:
     """Until something there says this."""
     tab.page.locator(selector, has_text=text).first.wait_for()
+
+
+def draft_texts(server: AppServer) -> list[str]:
+    return [json.loads(row["content"]).get("text", "") for row in server.rows(PostDraft)]
 
 
 def test_a_text_with_a_file_goes_out_by_clicks(
@@ -68,25 +74,105 @@ def test_a_text_with_a_file_goes_out_by_clicks(
     tab.page.locator("button:has-text('Check')").click()
     wait_for(tab, "#verdict", "Ready to publish to the account")
     check_page(tab, "compose-with-file")
+    wait_for(tab, "#saved", "Draft saved")
     tab.click("button[value=send]")
     (post,) = server.rows(Post)
     assert tab.ask("location.pathname") == f"/posts/{post['id']}"
     assert "Post published." in tab.text(".notice")
     assert post["status"] == "published"
     assert json.loads(post["media"])[0]["mediaId"] == server.rows(Media)[0]["id"]
+    (draft,) = server.rows(PostDraft)
     tab.reload()
-    tab.back()
-    assert tab.ask("document.querySelector('#text').value") == "The door is open"
-    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
-    tab.click("button[value=send]")  # without the file now, which is another post
-    assert "You already sent this form" in tab.text("#top")
+    tab.back()  # the draft was published: it is not sent again
+    assert tab.ask("location.pathname") == f"/drafts/{draft['id']}"
+    assert "This draft was published." in tab.text(".notice")
     assert len(server.rows(Post)) == 1
+
+
+def test_a_draft_is_saved_while_it_is_written_and_survives_a_crash(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    tab.page.locator("#text").press_sequentially("Our summer menu")
+    wait_until(lambda: draft_texts(server) == ["Our summer menu"])
+    wait_for(tab, "#saved", "Draft saved")
+    tab.page.route("**/drafts", lambda route: route.abort())  # the server is gone
+    tab.page.locator("#text").press_sequentially(": soups")
+    wait_for(tab, "#save-problem", "The server does not answer.")
+    assert tab.barriers() == []
+    tab.reload()  # as after a crash of the browser
+    assert tab.ask("document.querySelector('#text').value") == "Our summer menu"
+    tab.complaints.clear()
+    tab.page.locator("#unsaved").wait_for()
+    check_page(tab, "compose-restore")
+    tab.page.unroute("**/drafts")
+    with tab.page.expect_navigation():
+        tab.page.locator("#restore").click()
+    assert tab.ask("document.querySelector('#text').value") == "Our summer menu: soups"
+    wait_for(tab, "#saved", "Draft saved")
+    assert draft_texts(server) == ["Our summer menu: soups"]
+    assert tab.ask("Object.keys(localStorage).length") == 0
+
+
+def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1000)
+    answered: list[int] = []
+
+    def lose_first(route: Route) -> None:
+        found = route.fetch()
+        answered.append(found.status)
+        _ = route.abort() if len(answered) == 1 else route.fulfill(response=found)
+
+    tab.page.route("**/drafts", lose_first)
+    tab.fill(text="Once")
+    wait_for(tab, "#saved", "Draft saved")
+    tab.page.unroute("**/drafts")
+    assert (answered[:2], draft_texts(server)) == ([200, 200], ["Once"])
+
+
+def test_two_tabs_with_one_draft_do_not_overwrite_each_other(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    draft = str(new_draft(alice.api, text="First", targets=[{"accountId": alice.bluesky}])["id"])
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose?draft={draft}", width=1000)
+    other = tab.page.context.new_page()
+    try:
+        other.goto(f"{server.url}/compose?draft={draft}")
+        other.locator("#text").fill("Theirs")
+        other.locator("#saved", has_text="Draft saved").wait_for()
+    finally:
+        other.close()
+    tab.fill(text="Mine")
+    wait_for(tab, "#save-problem", "changed in another tab")
+    assert read_draft(alice.api, draft)["content"]["text"] == "Theirs"
+    tab.click("button:has-text('Save draft')")
+    assert tab.ask("document.querySelector('#text').value") == "Mine"
+    tab.complaints.clear()
+    check_page(tab, "compose-conflict")
+    tab.click("button[name=replace]")
+    assert read_draft(alice.api, draft)["content"]["text"] == "Mine"
+
+
+def test_a_queued_post_is_edited_by_clicks(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    request = {"targets": [{"accountId": alice.bluesky}], "text": "Old", "scheduledAt": "2999-05-04T15:30:00.000Z"}
+    post = alice.api.post("/v1/posts", json=request).json()["results"][0]["postId"]
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/posts/{post}", width=390)
+    tab.click("main a:has-text('Edit')")
+    tab.fill(text="New")
+    wait_for(tab, ".count", "3 of 300")
+    check_page(tab, "compose-edit-post")
+    tab.click("button:has-text('Save changes')")
+    assert "Post changed." in tab.text(".notice")
+    assert alice.api.get(f"/v1/posts/{post}").json()["text"] == "New"
+    assert server.rows(PostDraft) == []
 
 
 def test_a_post_is_scheduled_without_a_script(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     stored_media(alice.api, make_picture("JPEG"), altText="From the library")
     open_signed_in(tab, server, alice)
-    tab.page.route("**/page.js", lambda route: route.abort())
+    tab.page.route("**/static/*.js", lambda route: route.abort())
     try:
         tab.show(f"{server.url}/compose", width=1000)
         tab.fill(text="Later, with a picture")
@@ -103,7 +189,7 @@ def test_a_post_is_scheduled_without_a_script(server: AppServer, alice: Person, 
         check_page(tab, "compose-later")
         tab.click("button[value=send]")
     finally:
-        tab.page.unroute("**/page.js")
+        tab.page.unroute("**/static/*.js")
     assert "Post scheduled." in tab.text(".notice")
     (post,) = server.rows(Post)
     read = alice.api.get(f"/v1/posts/{post['id']}").json()

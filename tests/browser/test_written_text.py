@@ -71,7 +71,7 @@ HOSTILE = [
     f"＜script＞{RUN}＜/script＞",
 ]
 MADE = (
-    'script:not([src="/static/page.js"]), img, image, iframe, object, embed, math, video, details:not(.menu), '
+    'script:not([src^="/static/"]), img, image, iframe, object, embed, math, video, details:not(.menu), '
     'svg:not(:has(> use[href^="/static/icons.svg#"])), '
     "base, template, main style, main meta"
 )

@@ -13,6 +13,7 @@ import pytest
 
 from socialpub.store.schema.models import Post, PostDraft
 from tests.support.app_server import ApiClient, AppServer, unchanged
+from tests.support.audit_rows import audit_rows, newest_audit_row
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, follow_notice, send_form
 from tests.support.media_uploads import stored_media
@@ -235,3 +236,30 @@ def test_an_unknown_draft_is_not_found(world: RequestCast, browser: ApiClient) -
         assert send_form(browser, "/drafts", draft=item, text="x").status_code == 404
     assert read_draft(world.charlie.api, foreign)["content"]["text"] == "Secret"
     assert change_draft(world.charlie.api, foreign, title="ours").status_code == 200
+
+
+# --- Autosave --------------------------------------------------------------------------------------------------------
+
+
+def autosave(browser: ApiClient, **fields: str) -> httpx.Response:
+    given = {"csrf_token": browser.headers["X-CSRF-Token"], "do": "autosave"} | fields
+    return browser.post("/drafts", data=given, headers={"Accept": "application/json"})
+
+
+def test_autosaves_are_one_draft_and_one_audit_row(world: RequestCast, browser: ApiClient) -> None:
+    first = [autosave(browser, text="O", save_key="0" * 32).json() for _ in range(2)]
+    assert first[0] == first[1]
+    second = autosave(browser, text="On", draft=first[0]["id"], seen=first[0]["seen"], save_key="1" * 32)
+    assert second.status_code == 200
+    late = autosave(browser, text="Late", draft=first[0]["id"], seen=first[0]["seen"], save_key="2" * 32)
+    assert (late.status_code, late.json()["error"]["rule"]) == (412, "http.if_match")
+    assert read_draft(world.alice.api, first[0]["id"])["content"]["text"] == "On"
+    assert [row["verb"] for row in audit_rows(world.server) if row["subject"] == first[0]["id"]] == ["POST /drafts"]
+
+
+def test_an_autosave_that_ends_an_approval_is_audited(world: RequestCast, browser: ApiClient) -> None:
+    draft = approved_draft(world.alice.api, text="First", targets=[{"accountId": world.alice.bluesky}])
+    seen = open_form(browser, "draft", draft)["seen"]
+    fields = {f"to.{world.alice.bluesky}": "yes", "draft": draft, "seen": seen}
+    assert autosave(browser, text="Other", **fields).json()["status"] == "draft"
+    assert newest_audit_row(world.server)["verb"] == "POST /drafts"

@@ -245,6 +245,13 @@ def change(tx: Tx, who: Actor, draft: str, title: str | None, checked: CheckedCo
     return load_body(who.scope, draft)
 
 
+def autosave(tx: Tx, who: Actor, draft: str, checked: CheckedContent) -> ActionResult:
+    """Change the content as `change` does; audited only if an approval ends."""
+    before = find_open(who.scope, draft)["status"]
+    body = change(tx, who, draft, None, checked)
+    return ActionResult(body, is_audited=body["status"] != before)
+
+
 def _is_approved(service: AppContext, row: PostDraftRow, changes: Mapping[str, Any]) -> bool:
     """Return whether the new content would publish exactly what was approved."""
     try:

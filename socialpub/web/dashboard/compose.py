@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
+from typing_extensions import TypedDict
+
 from socialpub import platforms
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions, idempotency
-from socialpub.domain.access.preconditions import require_tag
+from socialpub.domain.access.preconditions import compute_tag, require_tag
 from socialpub.domain.accounts import accounts, boards
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
@@ -26,7 +28,7 @@ from socialpub.domain.schemas.media import MediaFields, MediaQuery
 from socialpub.domain.schemas.posts import BatchRequest, PostEditRequest, TextCount, ValidateRequest
 from socialpub.platforms.contract import Board, DraftMedia, MediaKind
 from socialpub.platforms.kit.options import OptionField, list_fields
-from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.store.rows import AccountRow, DraftStatus, MediaRow
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.api import media as media_api
 from socialpub.web.api import posts as posts_api
@@ -42,6 +44,7 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.multipart import PageUploadForm
 
 COMPOSE_PATH = "/compose"
+DRAFTS_PATH = "/drafts"
 BODY_MAX = 512 * 1024
 ACCOUNTS_SHOWN_MAX = 100
 FIELDS_MAX = 2500
@@ -52,7 +55,7 @@ KINDS = tuple(library.EXTENSIONS)
 HOUR_MS = 3_600_000
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was")
+_UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was", "save_key")
 """Fields that say nothing of the post."""
 Form = dict[str, str]
 
@@ -561,6 +564,8 @@ def _file_findings(error: ApiError) -> FormFindings:
 async def save_draft(call: RequestContext) -> HandlerResponse:
     """POST /drafts: save the form as a draft, or to the `draft` that it was opened from."""
     given = forms.parse(call)
+    if given.get("do") == "autosave":
+        return await _autosave(call, given)
     try:
         saved = await _save(call, given)
     except ApiError as error:
@@ -573,20 +578,56 @@ def _has_lost_approval(given: Form, saved: DraftBody) -> bool:
     return given.get("was") == "approved" and saved["status"] == "draft"
 
 
+class AutosavedDraft(TypedDict):
+    """Saved draft, for the script of the composer. `seen`: its ETag."""
+
+    id: str
+    seen: str
+    status: DraftStatus
+
+
+async def _autosave(call: RequestContext, given: Form) -> HandlerResponse:
+    """Save the form for its script, once for `save_key`; return the draft's id, ETag and state."""
+    fingerprint = idempotency.start_fingerprint("")
+    fingerprint.update(call.body)
+    key = _key(call, given.get("save_key", ""))
+    call.key = idempotency.parse_key(call.scope, "POST", DRAFTS_PATH, key, fingerprint.hexdigest())
+
+    async def run() -> idempotency.StoredResponse:
+        async with contextlib.AsyncExitStack() as files:
+            return await actions.respond(await _build_save(call, given, files))
+
+    stored = await idempotency.run_once(call.service, call.key, run)
+    saved: DraftBody = json.loads(stored.body)
+    state: AutosavedDraft = {
+        "id": saved["id"],
+        "seen": compute_tag(drafts.encode(saved)),
+        "status": saved["status"],
+    }
+    return HandlerResponse(state)
+
+
 async def _save(call: RequestContext, given: Form) -> DraftBody:
     """Save the form as a draft. Raises 412 `http.if_match` if it was changed elsewhere."""
+    async with contextlib.AsyncExitStack() as files:
+        return cast(DraftBody, await actions.perform_bound(await _build_save(call, given, files)))
+
+
+async def _build_save(call: RequestContext, given: Form, files: contextlib.AsyncExitStack) -> actions.BoundAction:
+    """Return the action that saves the form: to its draft, or as a new one."""
     found = await _read_rows(call, given)
     content = await _build_request(call, given, found)
     request = validation.parse_object(DraftRequest, content)
-    async with contextlib.AsyncExitStack() as files:
-        checked = await drafts_api.check_content(call.actor, request, {}, files)
-        if found.item is None:
-            return cast(DraftBody, await actions.perform(call.actor, drafts.create, None, checked))
-        draft = found.item.id
+    checked = await drafts_api.check_content(call.actor, request, {}, files)
+    if found.item is None:
+        return actions.bind(call.actor, drafts.create, None, checked)
+    draft = found.item.id
+    if given.get("do") == "autosave":
+        action = actions.bind(call.actor, drafts.autosave, draft, checked)
+    else:
         action = actions.bind(call.actor, drafts.change, draft, None, checked)
-        seen = given.get("replace") or given.get("seen", "")
-        safe = require_tag(action, (seen,), lambda: drafts.encode(drafts.load_body(call.scope, draft)))
-        return cast(DraftBody, await actions.perform_bound(safe))
+    seen = given.get("replace") or given.get("seen", "")
+    return require_tag(action, (seen,), lambda: drafts.encode(drafts.load_body(call.scope, draft)))
 
 
 async def edit_post(call: RequestContext) -> HandlerResponse:

@@ -1,0 +1,199 @@
+// The composer saves a draft while its text is written. Without a script its buttons do.
+"use strict";
+
+(() => {
+  const form = document.querySelector("form.compose");
+  if (!form) return;
+  const fields = form.elements;
+  const SAVE_MS = 1200;
+  const RETRY_MS = 2000;
+  const KEPT_MS = 30 * 86400 * 1000;
+  const OWN = ["csrf_token", "page", "key", "do", "file", "seen", "was", "draft", "post", "save_key"];
+  // A form that has only these is not worth a draft.
+  const PLAIN = /^(to\.|when$|day$|clock$|in_zone$|fold$|new-alt$)/;
+
+  // --- What this browser keeps until the server has it -------------------------------------------------------------
+
+  const tabId = (() => {
+    const known = sessionStorage.getItem("socialpub.tab");
+    if (known) return known;
+    const made = randomHex(8);
+    sessionStorage.setItem("socialpub.tab", made);
+    return made;
+  })();
+
+  function randomHex(bytes) {
+    return [...crypto.getRandomValues(new Uint8Array(bytes))].map((each) => each.toString(16).padStart(2, "0")).join("");
+  }
+
+  const prefix = () => `socialpub.compose ${form.dataset.owner} ${fields.post.value || fields.draft.value || "new"} `;
+
+  function read() {
+    const pairs = [...new FormData(form)].filter(([name, value]) => !OWN.includes(name) && typeof value === "string");
+    return Object.fromEntries(pairs);
+  }
+
+  function keep() {
+    const entry = { fields: read(), seen: fields.seen.value, at: Date.now() };
+    try {
+      localStorage.setItem(prefix() + tabId, JSON.stringify(entry));
+    } catch {
+      tell("This browser keeps nothing: its storage is full or off. Save the draft before you leave the page.");
+    }
+  }
+
+  function* entries(start) {
+    for (const name of Object.keys(localStorage))
+      if (name.startsWith(start)) yield [name, JSON.parse(localStorage.getItem(name))];
+  }
+
+  function offer() {
+    for (const [name, entry] of entries("socialpub.compose "))
+      if (entry.sent || Date.now() - entry.at > KEPT_MS) localStorage.removeItem(name);
+    const shown = JSON.stringify(read());
+    for (const [name, entry] of entries(prefix())) {
+      if (JSON.stringify(entry.fields) === shown) localStorage.removeItem(name);
+      else return show(name, entry);
+    }
+  }
+
+  function show(name, entry) {
+    const notice = document.getElementById("unsaved");
+    notice.querySelector("span").textContent = `, of ${new Date(entry.at).toLocaleString()}`;
+    notice.hidden = false;
+    document.getElementById("forget").onclick = () => {
+      localStorage.removeItem(name);
+      notice.hidden = true;
+    };
+    document.getElementById("restore").onclick = () => {
+      localStorage.removeItem(name);
+      localStorage.setItem(prefix() + tabId, JSON.stringify(entry));
+      restore(entry);
+    };
+  }
+
+  // The server fills the form in: it alone knows the files.
+  function restore(entry) {
+    const back = document.createElement("form");
+    back.method = "post";
+    back.action = "/compose";
+    const own = Object.fromEntries(["csrf_token", "page", "key", "was", "draft", "post"].map((name) => [name, fields[name].value]));
+    const all = { ...entry.fields, ...own, seen: entry.seen, do: "restore" };
+    for (const [name, value] of Object.entries(all)) {
+      const field = document.createElement("textarea"); // keeps line breaks, which a hidden input may not
+      field.name = name;
+      field.value = value;
+      back.append(field);
+    }
+    back.hidden = true;
+    document.body.append(back);
+    back.submit();
+  }
+
+  // --- Saving --------------------------------------------------------------------------------------------------------
+
+  const saved = document.getElementById("saved");
+  const problem = document.getElementById("save-problem");
+  let timer = 0;
+  let saving = null;
+  let again = null; // the body of a request whose answer was lost: it is sent once more, as it was
+  let stopped = Boolean(fields.post.value || document.getElementById("conflict"));
+
+  function tell(text) {
+    problem.firstElementChild.textContent = text;
+    problem.hidden = !text;
+    if (text) saved.textContent = "Not saved";
+  }
+
+  function changed() {
+    keep();
+    if (!stopped && !timer && !saving && isWorthSaving()) timer = setTimeout(save, SAVE_MS);
+  }
+
+  function isWorthSaving() {
+    return Boolean(fields.draft.value) || Object.entries(read()).some(([name, value]) => value && !PLAIN.test(name));
+  }
+
+  function save() {
+    timer = 0;
+    saving = send().finally(() => {
+      saving = null;
+    });
+  }
+
+  async function send() {
+    const kept = JSON.stringify(read());
+    const body = again || build();
+    const retried = again !== null;
+    const asked = { method: "POST", body, redirect: "manual", headers: { Accept: "application/json" } };
+    const answer = await fetch("/drafts", asked).catch(() => null);
+    if (!answer || answer.status >= 500) {
+      again = body;
+      tell("The server does not answer. Your text is kept in this browser and saved as soon as it does.");
+      timer = setTimeout(save, RETRY_MS);
+      return;
+    }
+    again = null;
+    if (answer.ok) return done(await answer.json(), kept, retried);
+    stopped = answer.status !== 400;
+    if (answer.status === 412) tell("This draft was changed in another tab or by someone else. Nothing was overwritten. Press “Save draft” to compare.");
+    else if (answer.status === 400) tell(`Not saved yet: ${(await answer.json()).error.message}`);
+    else tell("Your session has ended. Your text is kept in this browser: sign in again, and it is offered here.");
+  }
+
+  function build() {
+    const body = new URLSearchParams(Object.entries({ ...read(), csrf_token: fields.csrf_token.value }));
+    for (const name of ["draft", "seen", "was"]) body.set(name, fields[name].value);
+    body.set("do", "autosave");
+    body.set("save_key", randomHex(16));
+    return body;
+  }
+
+  function done(draft, kept, retried) {
+    const before = prefix() + tabId;
+    fields.draft.value = draft.id;
+    fields.seen.value = draft.seen;
+    fields.page.value = `/compose?draft=${draft.id}`;
+    if (fields.was.value === "approved" && draft.status === "draft") {
+      fields.was.value = "draft";
+      document.getElementById("approval").firstElementChild.textContent = "The approval has ended, because the draft was changed.";
+    }
+    history.replaceState(history.state, "", fields.page.value);
+    localStorage.removeItem(before);
+    tell("");
+    saved.textContent = `Draft saved ${new Date().toLocaleTimeString()}`;
+    if (retried || JSON.stringify(read()) !== kept) changed();
+  }
+
+  form.addEventListener("input", changed);
+  form.addEventListener("parts", () => {
+    if (JSON.stringify(read()) !== last) changed();
+    last = JSON.stringify(read());
+  });
+  let last = JSON.stringify(read());
+
+  // A form that leaves the page waits for a save that is under way, whose ETag it needs.
+  form.addEventListener("submit", async (event) => {
+    if (event.submitter && "stay" in event.submitter.dataset) return;
+    clearTimeout(timer);
+    timer = 0;
+    if (saving) {
+      event.preventDefault();
+      event.stopPropagation();
+      await saving;
+      clearTimeout(timer);
+      form.requestSubmit(event.submitter);
+      return;
+    }
+    stopped = true;
+    const name = prefix() + tabId;
+    const entry = JSON.parse(localStorage.getItem(name) || "null");
+    if (entry) localStorage.setItem(name, JSON.stringify({ ...entry, sent: true }));
+  });
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) stopped = Boolean(fields.post.value);
+  });
+
+  if ("restored" in form.dataset || document.querySelector("#verdict p")) changed();
+  else offer();
+})();
