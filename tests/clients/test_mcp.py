@@ -19,7 +19,7 @@ from socialpub_client.mcp_server.tool_calls import ROW_BYTES, TEXT_BYTES, cut_te
 from socialpub_client.mcp_server.tool_table import TOOLS
 from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.https_files import https_files
-from tests.support.mcp_clients import Answers, answered, in_process, refused, run
+from tests.support.mcp_clients import Answers, AnswersLost, answered, in_process, refused, run
 from tests.support.request_cast import RequestCast, make_picture
 
 READING = ["posts:read", "accounts:read"]
@@ -129,6 +129,14 @@ def test_a_plan_is_published_once_however_often_it_is_asked_for(cast: RequestCas
     assert first["targets"][0]["url"]
     assert again["targets"][0]["post"] == first["targets"][0]["post"]
     assert texts(cast).count("Once, by a plan") == 1
+
+
+def test_a_plan_whose_answer_was_lost_is_published_once(cast: RequestCast) -> None:
+    plan = {"plan": planned(cast, "With a lost answer")["plan"]}
+    error = refused(call(cast, "publish_post", plan, transport=AnswersLost()))
+    assert (error["code"], "with the same plan" in error["remediation"]) == ("outcome_unknown", True)
+    assert answered(call(cast, "publish_post", plan))["outcome"] == "published"
+    assert texts(cast).count("With a lost answer") == 1
 
 
 def test_what_is_not_out_yet_is_called_accepted(cast: RequestCast) -> None:

@@ -16,7 +16,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
-from socialpub_client import AsyncSocialpub
+from socialpub_client import AsyncSocialpub, AsyncTransport, Request, Response, TransportError
+from socialpub_client.http_transport import AsyncHttpTransport
 from socialpub_client.mcp_server.server import ServerSettings, build_server
 
 T = TypeVar("T")
@@ -58,12 +59,31 @@ class Answers:
         return ElicitResult(action=self.action, content={} if self.action == "accept" else None)
 
 
+async def no_wait(_: float) -> None:
+    """Nothing: the waits between tries are over at once."""
+
+
+class AnswersLost(AsyncHttpTransport):
+    """Transport whose requests arrive, and whose answers to writes do not."""
+
+    async def send(self, request: Request) -> Response:
+        answer = await super().send(request)
+        if request.method != "GET":
+            raise TransportError("The connection was reset.", sent=True)
+        return answer
+
+
 @contextlib.asynccontextmanager
 async def in_process(
-    url: str, key: str, settings: ServerSettings | None = None, user: Answers | None = None, mode: str = "auto"
+    url: str,
+    key: str,
+    settings: ServerSettings | None = None,
+    user: Answers | None = None,
+    mode: str = "auto",
+    transport: AsyncTransport | None = None,
 ) -> AsyncIterator[Client]:
-    """A session with a server in this process."""
-    async with AsyncSocialpub(url, key) as api:
+    """A session with a server in this process, whose requests go by this transport."""
+    async with AsyncSocialpub(url, key, transport=transport, sleep=no_wait) as api:
 
         @contextlib.asynccontextmanager
         async def connect(_: Any) -> AsyncIterator[AsyncSocialpub]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from socialpub_client import __version__
-from socialpub_client.commands.click_types import UsageGroup, api_options, option
+from socialpub_client.commands.click_types import ApiCommand, UsageGroup, api_options, flag, option
 
 HEADING = "Commands over the API (--url, --key)"
 
@@ -91,4 +91,12 @@ HELP = UsageGroup(
 
 
 def _commands() -> Iterator[click.Command]:
-    yield from ()
+    yield ApiCommand(
+        "mcp",
+        "mcp_command.serve",
+        "serve tools for assistants by the Model Context Protocol",
+        option("http", "serve over HTTP; each request brings its own key", metavar="HOST:PORT"),
+        option("media-root", "the folder whose files may be uploaded; not over HTTP", metavar="FOLDER"),
+        flag("read-only", "only tools that read"),
+        flag("no-ask", "publish plans without asking the user first"),
+    )

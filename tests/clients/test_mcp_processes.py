@@ -1,0 +1,60 @@
+"""`socialpub mcp` as a process: over stdio with its own key, over HTTP with each caller's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+
+from socialpub_client.mcp_server.tool_table import TOOLS
+from tests.clients.conftest import ClientWorld
+from tests.support.mcp_clients import Answers, answered, http, http_server, run, stdio
+
+READ_TOOLS = [tool.name for tool in TOOLS[:5]]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_by_stdio_a_post_is_checked_and_published(world: ClientWorld, mode: str) -> None:
+    user = Answers()
+
+    async def work() -> Any:
+        async with Client(stdio(world.server.url, world.alice.key), elicitation_callback=user, mode=mode) as client:
+            assert len((await client.list_tools()).tools) == 11
+            arguments = {"to": [world.alice.bluesky], "text": f"By stdio, {mode}"}
+            plan = answered(await client.call_tool("check_post", arguments))["plan"]
+            return answered(await client.call_tool("publish_post", {"plan": plan}))
+
+    assert run(work)["outcome"] == "published"
+    assert (world.texts().count(f"By stdio, {mode}"), len(user.questions)) == (1, 1)
+
+
+def test_by_http_every_caller_has_their_own_key(world: ClientWorld) -> None:
+    reading = world.server.limited(world.alice, scopes=["posts:read", "accounts:read"])
+    user = Answers()
+    with http_server(world.server.url) as address:
+
+        async def work() -> None:
+            async with http(address, reading.key) as client:
+                assert [tool.name for tool in (await client.list_tools()).tools] == [
+                    "list_accounts",
+                    "list_posts",
+                    "read_post",
+                    "list_events",
+                    "explain",
+                ]
+            for mode in ("auto", "legacy"):
+                async with http(address, world.alice.key, user, mode) as client:
+                    arguments = {"to": [world.alice.bluesky], "text": f"By HTTP, {mode}"}
+                    plan = answered(await client.call_tool("check_post", arguments))["plan"]
+                    done = answered(await client.call_tool("publish_post", {"plan": plan}))
+                    assert done["outcome"] == "published"
+
+        run(work)
+        for headers in ({}, {"Authorization": "Basic x"}):
+            answer = httpx.post(address, json={}, headers=headers, trust_env=False)
+            assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert [world.texts().count(f"By HTTP, {mode}") for mode in ("auto", "legacy")] == [1, 1]
+    assert len(user.questions) == 1  # an older client cannot be asked without a session
+    assert "Text: By HTTP, auto" in user.questions[0]
