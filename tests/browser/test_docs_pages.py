@@ -13,6 +13,7 @@ pytestmark = pytest.mark.browser
 LONG = "/docs/rules/" + "targets.0." + "x" * 180
 PAGES = [
     "/docs",
+    "/docs/guides/assistant",
     "/docs/reference",
     "/docs/events",
     "/docs/settings",

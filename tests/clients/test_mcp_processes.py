@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -10,7 +12,7 @@ from mcp import Client
 
 from socialpub_client.mcp_server.tool_table import TOOLS
 from tests.clients.conftest import ClientWorld
-from tests.support.mcp_clients import Answers, answered, http, http_server, run, stdio
+from tests.support.mcp_clients import PROGRAM, Answers, answered, http, http_server, run, stdio
 
 READ_TOOLS = [tool.name for tool in TOOLS[:5]]
 
@@ -58,3 +60,29 @@ def test_by_http_every_caller_has_their_own_key(world: ClientWorld) -> None:
     assert [world.texts().count(f"By HTTP, {mode}") for mode in ("auto", "legacy")] == [1, 1]
     assert len(user.questions) == 1  # an older client cannot be asked without a session
     assert "Text: By HTTP, auto" in user.questions[0]
+
+
+def start(world: ClientWorld, *words: str, setup: str = "") -> tuple[int, str]:
+    """The exit code and the message of a server that does not start."""
+    command = [sys.executable, "-c", f"{setup}\n{PROGRAM}", "mcp", *words]
+    environment = {"SOCIALPUB_URL": world.server.url, "SOCIALPUB_KEY": world.alice.key, "HOME": "/nonexistent"}
+    ended = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert world.alice.key not in ended.stdout + ended.stderr
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--http", "8765"), "HOST:PORT"),
+        (("--http", "127.0.0.1:0", "--media-root", "."), "for stdio"),
+        (("--http", "127.0.0.1:0", "--key", "svc_live_x"), "for stdio"),
+        (("--http", "192.0.2.1:0"), "192.0.2.1"),
+        (("--media-root", "/nonexistent"), "no folder"),
+    ],
+)
+def test_options_that_do_not_fit_are_usage_errors(world: ClientWorld, words: tuple[str, ...], message: str) -> None:
+    code, said = start(world, *words)
+    assert (code, message in said) == (2, True), said
