@@ -153,6 +153,7 @@ def test_unknown_failed_scheduled_and_undelivered_are_handled_by_clicks(tab: Bro
     tab.fill(day="2099-05-04", clock="15:30")
     press(tab, "Save the new time")
     assert "rescheduled" in tab.text(".notice")
+    tab.page.locator("main .more-menu summary").click()
     tab.click("main a.danger")
     press(tab, "Cancel the post")
     assert rows(full, "post", id=queued["id"], status="canceled")

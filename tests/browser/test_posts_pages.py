@@ -39,7 +39,9 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: AppServer, alice: 
     assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2099-05-04T15:30:00.000Z"
     tab.reload()
     assert tab.ask("document.querySelector('.notice')") is None
-    tab.click("a.danger")
+    tab.page.locator("main .more-menu summary").click()
+    check_page(tab, "post-menu")
+    tab.click("main a.danger")
     check_page(tab, "post-cancel")
     tab.click("button.danger")
     assert "Canceled" in tab.ask("document.querySelector('main').textContent")
@@ -62,9 +64,10 @@ def test_a_failed_post_is_tried_again_and_an_unknown_one_settled(
     assert server.wait(again, "published")
     tab.show(f"{server.url}/posts/{lost}", width=1000)
     check_page(tab, "post-unknown")
-    tab.click("main .actions a")
+    tab.show(f"{server.url}/posts/{lost}/settle", width=1000)
     check_page(tab, "post-settle")
-    tab.click(".panel.warn button")
+    tab.show(f"{server.url}/posts/{lost}", width=1000)
+    tab.click("main button[value=no]")
     assert "marked as failed" in tab.ask("document.querySelector('.notice').textContent")
     assert alice.api.get(f"/v1/posts/{lost}").json()["status"] == "failed"
 

@@ -12,6 +12,8 @@ import pytest
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import ApiClient, AppServer, Person, unchanged
 from tests.support.connect_flow import sign_in
+from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post
+from tests.support.media_uploads import stored_media
 from tests.support.post_drafts import new_draft, read_draft
 from tests.support.route_addresses import route_address
 
@@ -59,6 +61,23 @@ def test_a_draft_is_deleted_after_a_question(server: AppServer, alice: Person, d
     assert "Delete this draft?" in author.get(f"/drafts/{draft}/delete").text
     assert send(author, f"/drafts/{draft}/delete").headers["Location"] == "/drafts"
     assert alice.api.get(f"/v1/drafts/{draft}").status_code == 404
+
+
+def test_an_author_sees_no_button_that_would_be_refused(server: AppServer, alice: Person) -> None:
+    author = sign_in(server, alice.organization, role="author", name="ann")
+    member = sign_in(server, alice.organization, role="member", name="mona")
+    posts = [failed_post(server, alice, LOST), failed_post(server, alice, REFUSED)]
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "later", "scheduledAt": "2098-01-01T10:00:00Z"}
+    posts.append(alice.api.publish(body).json()["results"][0]["postId"])
+    media = stored_media(alice.api)["id"]
+    pages = [*(f"/posts/{post}" for post in posts), "/media"]
+    addresses = re.compile(r'(?:action|href)="(/(?:posts|library|media)[^"?]*/(?:settle|retry|move|cancel|delete))"')
+    seen = [addresses.findall(member.get(page, headers=HTML).text) for page in pages]
+    assert [len(found) for found in seen] == [1, 2, 2, 1]
+    assert seen[-1] == [f"/library/{media}/delete"]
+    for page in pages:
+        assert addresses.findall(author.get(page, headers=HTML).text) == []
+        assert "Duplicate" in author.get(page, headers=HTML).text or page == "/media"
 
 
 # --- An author -----------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_a_picture_is_shown_while_it_is_stored(world: RequestCast, browser: ApiC
     (path,) = re.findall(r'<img class="picture" src="([^"]*)"', card)
     assert browser.get(path).headers["Content-Type"] == "image/webp"
     page = browser.get(f"/posts/{post}", headers=HTML).text
-    assert path in page
+    assert path.replace("320", "960") in page
     before, _, after = page.partition('<details class="developer">')
     assert media["id"] in after
     assert f"<code>{media['id']}" not in before

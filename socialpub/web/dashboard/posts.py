@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -26,10 +26,13 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
+from socialpub.domain.media.files import THUMBNAIL_EDGES
 from socialpub.domain.posts import edits, post_actions, post_log, publications
 from socialpub.domain.posts.publications import Publication, PublicationTarget
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
+from socialpub.store.rows import PostRow
+from socialpub.web.dashboard.parts import draft_view
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
@@ -193,7 +196,9 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
 
     def read(session: DashboardSession) -> dict[str, Any]:
         post = to_view(json.loads(post_log.load_detail(call.scope, id)), now)
-        post["attempts"] = [each | {"state": _attempt_state(post, each)} for each in post["attempts"]]
+        post["attempts"] = [
+            each | {"state": _attempt_state(post, each), "took": _duration(each)} for each in post["attempts"]
+        ]
         row = post_log.find(call.scope, id)
         batch = post["batchId"]
         due = time_format.to_local(post["scheduledAt"] or now + 3_600_000, session.zone)
@@ -204,20 +209,49 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
                 for each in publications.load_targets(call.scope, [post["batchId"]])[post["batchId"]]
             ],
             "author": publications.load_authors(call.scope, [batch]).get(batch),
-            "pictures": publications.load_pictures(
-                call.scope, [ref["mediaId"] for ref in post["mediaRefs"] if ref.get("mediaId")]
-            ),
+            "files": _load_files(call.scope, post["mediaRefs"]),
+            "options": draft_view.label_options(post["platform"], _chosen_options(row)),
             "due": {"day": f"{due:%Y-%m-%d}", "clock": f"{due:%H:%M}"},
             "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
             "can_move": post["status"] == "queued" and row["scheduled_at"] is not None and row["scheduled_at"] > now,
             "is_waiting": post_states.is_waiting_piece(row),
             "raw": {attempt["id"]: _format_raw(attempt["platformResponse"]) for attempt in post["attempts"]},
             "remedies": {error["code"]: find_remedy(error) for error in [post.get("error")] if error},
-            "commands": _build_curl_commands(call, post, json.loads(row["options"])),
+            "commands": _build_curl_commands(call, post, _chosen_options(row)),
             "link": post["url"] if str(post["url"]).startswith(("https://", "http://")) else None,
         }
 
     return await show(call, template, read)
+
+
+def _load_files(scope: Scope, refs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the media of a post for a template: thumbnails, or addresses elsewhere."""
+    ids = [ref["mediaId"] for ref in refs if ref.get("mediaId")]
+    pictures = publications.load_pictures(scope, ids, THUMBNAIL_EDGES[-1])
+    return [
+        {
+            "kind": ref["kind"],
+            "altText": ref.get("altText"),
+            "thumbnail": pictures.get(ref.get("mediaId", "")),
+            "elsewhere": ref.get("url"),
+        }
+        for ref in refs
+    ]
+
+
+def _chosen_options(row: PostRow) -> dict[str, Any]:
+    """Return the options that the post was sent with."""
+    options: dict[str, Any] = json.loads(row["options"])
+    return {name: value for name, value in options.items() if name != "platform" and value not in (None, "", [])}
+
+
+def _duration(attempt: Mapping[str, Any]) -> str:
+    """Return how long an attempt took, in words; nothing while it runs, or for no time."""
+    if not attempt["finishedAt"]:
+        return ""
+    start, end = (datetime.fromisoformat(attempt[name]) for name in ("startedAt", "finishedAt"))
+    seconds = (end - start).total_seconds()
+    return f"{seconds:.1f} s" if seconds >= 0.1 else ""
 
 
 def find_remedy(error: Mapping[str, Any]) -> dict[str, str]:
@@ -247,15 +281,12 @@ def _format_raw(answer: Any) -> str:
     return text if len(text) <= RAW_MAX else f"{text[:RAW_MAX]}\n…"
 
 
-def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, str]:
+def _build_curl_commands(call: RequestContext, post: Mapping[str, Any], options: dict[str, Any]) -> dict[str, str]:
     """Return commands that read the post and send it again. The key is an environment variable."""
     base = call.service.base_url
     key: list[dict[str, Any]] = [{"apiKey": []}]
-    chosen_options = {
-        name: value for name, value in options.items() if name != "platform" and value not in (None, "", [])
-    }
     target = {"accountId": post["accountId"]} | (
-        {"options": {"platform": post["platform"]} | chosen_options} if chosen_options else {}
+        {"options": {"platform": post["platform"]} | options} if options else {}
     )
     comment = post["firstComment"]
     body = {

@@ -39,7 +39,6 @@ def list_media(view: Mapping[str, Any]) -> set[str]:
 
 def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
     platform, draft = platforms.platform(target.platform), target.draft
-    fields = {field.name: field for field in list_fields(platform.options)}
     return {
         "name": target.account["display_name"] or target.account["platform_account_id"],
         "label": platform.label,
@@ -49,13 +48,20 @@ def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]
             _build_item(service, ref, target.assets) | {"alt": item.alt_text or ""}
             for ref, item in zip(target.refs, draft.items, strict=True)
         ],
-        "options": [
-            (fields[name].label, _choice(fields[name].choices, fields[name].text_of(value))) if name in fields
-            else (name, str(value))
-            for name, value in draft.options.items()
-        ],
+        "options": label_options(target.platform, draft.options),
         "comment": draft.first_comment if platform.first_comment else None,
-    }  # fmt: skip
+    }
+
+
+def label_options(platform: str, options: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return options of a post with the labels of their fields, and their values in words."""
+    fields = {field.name: field for field in list_fields(platforms.platform(platform).options)}
+    return [
+        (fields[name].label, _choice(fields[name].choices, fields[name].text_of(value)))
+        if name in fields
+        else (name, str(value))
+        for name, value in options.items()
+    ]
 
 
 def _choice(choices: tuple[tuple[str, str], ...], text: str) -> str:
