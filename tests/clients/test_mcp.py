@@ -215,7 +215,7 @@ def test_a_person_is_asked_with_the_whole_post(cast: RequestCast, mode: str) -> 
     assert answered(accepted)["outcome"] == "published"
     assert texts(cast).count(f"Own, {mode}") == 1
     assert len(user.questions) == 2
-    for shown in (cast.alice.bluesky, f"Asked, {mode}", f"Own, {mode}", "When: now"):
+    for shown in ("Alice (bluesky)", f"Asked, {mode}", f"Own, {mode}", "When: now"):
         assert shown in user.questions[0]
 
 
@@ -228,7 +228,7 @@ def test_nobody_is_asked_where_the_server_was_told_not_to(cast: RequestCast) -> 
 
 def test_plans_that_were_made_elsewhere_are_asked_about_as_such() -> None:
     plans = CheckedPlans(kept=1)
-    content, results = {"targets": [{}], "text": "t" * 9000}, [{"platform": "bluesky", "accountId": "a"}]
+    content, results = {"targets": [{}], "text": "t" * 9000}, [{"platform": "bluesky", "account": "a"}]
     plans.keep("first", content, results)
     plans.keep("second", content, results)
     assert "cannot be shown" in plans.question("first")

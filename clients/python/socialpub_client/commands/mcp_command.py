@@ -51,7 +51,7 @@ def _media_root(options: ApiOptions) -> Path | None:
 async def _serve_stdio(options: ApiOptions, settings: ServerSettings) -> None:
     from socialpub_client.mcp_server import server
 
-    async with AsyncSocialpub(options.url, options.key, server=options.server) as api:
+    async with AsyncSocialpub(options.url, options.key, server=options.server, patience=server.PATIENCE) as api:
 
         @contextlib.asynccontextmanager
         async def connect(_: Any) -> AsyncIterator[AsyncSocialpub]:

@@ -12,7 +12,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 
 from socialpub_client import AsyncSocialpub, AsyncTransport, Unauthenticated
-from socialpub_client.mcp_server.server import Context, ServerSettings, build_server
+from socialpub_client.mcp_server.server import PATIENCE, Context, ServerSettings, build_server
 
 PATH = "/mcp"
 BODY_BYTES = 1 << 20
@@ -34,7 +34,7 @@ def build_app(url: str, transport: AsyncTransport, settings: ServerSettings) -> 
         found = _BEARER.fullmatch(headers.get("authorization", ""))
         if found is None:
             raise Unauthenticated("The request has no API key.")
-        yield AsyncSocialpub(url, found[1], transport=transport)
+        yield AsyncSocialpub(url, found[1], transport=transport, patience=PATIENCE)
 
     inner = build_server(connect, settings).streamable_http_app(
         streamable_http_path=PATH,

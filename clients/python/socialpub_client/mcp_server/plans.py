@@ -34,7 +34,7 @@ class CheckedPlans:
 
 def build_question(content: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> str:
     """Return a question that shows accounts, texts, media and time."""
-    accounts = [f"{row['platform']} ({row['accountId']})" for row in results]
+    accounts = [f"{row.get('name') or row['account']} ({row['platform']})" for row in results]
     lines = [
         f"Publish on {len(accounts)} account(s): {', '.join(accounts)}",
         f"When: {content.get('scheduledAt') or 'now'}",
@@ -44,7 +44,7 @@ def build_question(content: Mapping[str, Any], results: Sequence[Mapping[str, An
     if "firstComment" in content:
         lines.append(f"First comment: {content['firstComment']['text']}")
     for target, row in zip(content["targets"], results, strict=True):
-        lines += _content_lines(f"Only on {row['platform']}: ", target)
+        lines += _content_lines(f"Only for {row.get('name') or row['account']} ({row['platform']}): ", target)
     question = "\n".join(lines)
     left = len(question) - QUESTION_CHARACTERS
     return question if left <= 0 else f"{question[:QUESTION_CHARACTERS]}\n({left} more characters)"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from socialpub_client import Answer, AsyncSocialpub, InvalidArgument, SocialpubError, ValidationFailed
+from socialpub_client import Answer, AsyncSocialpub, InvalidArgument, SocialpubError, Unauthorized, ValidationFailed
 from socialpub_client.mcp_server.plans import CheckedPlans
 from socialpub_client.mcp_server.remote_files import RemoteFiles
 from socialpub_client.models import MediaFile
@@ -148,16 +148,28 @@ async def check_post(call: ToolCall) -> Json:
     content = build_content(call.arguments) | given(profileId=call.api.engine.profile)
     answer = await call.api.request("POST", "/v1/posts/validate", json=content | {"plan": True})
     found = answer.json
-    result: dict[str, Any] = {"valid": found["valid"], "targets": [_checked_row(row) for row in found["results"]]}
+    names = await _find_names(call)
+    rows = [_checked_row(row, names) for row in found["results"]]
+    result: dict[str, Any] = {"valid": found["valid"], "targets": rows}
     if "plan" in found:
         plan = found["plan"]["token"]
-        call.plans.keep(plan, content, found["results"])
+        call.plans.keep(plan, content, rows)
         result |= {"plan": plan, "planExpiresAt": found["plan"]["expiresAt"], "published": False}
     return result
 
 
-def _checked_row(row: Json) -> Json:
+async def _find_names(call: ToolCall) -> Mapping[str, str]:
+    """Return the names of the accounts by id; none where the key may not read accounts."""
+    try:
+        accounts = (await call.read("/v1/accounts"))["data"]
+    except Unauthorized:
+        return {}
+    return {row["id"]: row["displayName"] or row["platformAccountId"] for row in accounts}
+
+
+def _checked_row(row: Json, names: Mapping[str, str]) -> Json:
     named = {"account": row["accountId"], "platform": row["platform"], "valid": row["valid"], "length": row["text"]}
+    named |= given(name=names.get(row["accountId"]))
     problems = {name: row[name] for name in ("errors", "warnings") if row[name]}
     return named | problems | given(thread=row.get("thread"))
 
