@@ -175,12 +175,14 @@ CREATE INDEX post_scheduled ON post (account, status, scheduled_at) WHERE schedu
 
 CREATE TABLE draft (
     id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id),
-    profile TEXT REFERENCES profile (id), title TEXT, content TEXT NOT NULL, status TEXT NOT NULL, note TEXT,
-    problems TEXT NOT NULL, approved_digest TEXT, link_digest TEXT, link_ends_at INTEGER, batch TEXT,
+    profile TEXT REFERENCES profile (id), title TEXT, content TEXT NOT NULL, scheduled_at INTEGER,
+    status TEXT NOT NULL, note TEXT, problems TEXT NOT NULL, approved_digest TEXT, link_digest TEXT, link_ends_at INTEGER, batch TEXT,
     created_by TEXT NOT NULL, updated_by TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
 );
 CREATE INDEX draft_organization_created_at_id ON draft (organization, created_at, id);
 CREATE UNIQUE INDEX draft_link ON draft (link_digest) WHERE link_digest IS NOT NULL;
+CREATE INDEX draft_scheduled ON draft (organization, scheduled_at)
+    WHERE status <> 'published' AND scheduled_at IS NOT NULL;
 
 CREATE TABLE draft_media (
     id INTEGER NOT NULL PRIMARY KEY, draft TEXT NOT NULL REFERENCES draft (id),

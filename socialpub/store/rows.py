@@ -216,6 +216,7 @@ class PostDraftRow(TypedDict):
     profile: str | None
     title: str | None
     content: str
+    scheduled_at: int | None
     status: DraftStatus
     note: str | None
     problems: str

@@ -98,33 +98,3 @@ def test_no_two_buttons_have_one_name(server: AppServer, alice: Person, tab: Bro
         tab.show(f"{server.url}{path}", width=390)
         names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
         assert len(names) == len(set(names)), path
-
-
-def test_the_calendar_is_looked_at_and_a_post_moved_in_it(server: AppServer, alice: Person, tab: BrowserTab) -> None:
-    open_signed_in(tab, server, alice)
-    now, rows = server.clock.now_ms(), []
-    for step in range(9):
-        rows.append({"text": "long" * 40 if step % 2 else XSS, "created_at": now - step * 3_600_000})
-    insert_rows(server, alice, *rows)
-    failed_post(server, alice, LOST, created_at=now)
-    tab.show(f"{server.url}/calendar", width=1000)
-    check_page(tab, "calendar-month")
-    tab.show(f"{server.url}/calendar/week", width=1000)
-    check_page(tab, "calendar-week")
-    body = {"targets": [{"accountId": alice.bluesky}], "text": "Opening hours", "scheduledAt": "2098-03-04T10:00:00Z"}
-    post = alice.api.publish(body).json()["results"][0]["postId"]
-    tab.show(f"{server.url}/calendar/week/2098-03-04", width=390)
-    tab.ask("document.querySelector('main summary').focus()")
-    for kind in ("keyDown", "keyUp"):
-        tab.send("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
-    assert tab.ask("document.querySelector('main details').open")
-    check_page(tab, "calendar-move")
-    names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
-    assert len(names) == len(set(names))
-    tab.click("button[name=by][value='1']")
-    assert tab.ask("location.pathname") == "/calendar/week/2098-03-04"
-    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-03-05T10:00:00.000Z"
-    tab.page.locator("main summary").first.click()
-    tab.fill(clock="18:15")
-    tab.click("main details button")
-    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-03-05T18:15:00.000Z"

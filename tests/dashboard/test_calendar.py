@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from datetime import UTC, date, datetime
 
+import httpx
 import pytest
 
 from socialpub.domain.posts import calendar
 from socialpub.store.schema.models import User
 from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person
 from tests.support.connect_flow import sign_in
-from tests.support.dashboard_forms import HTML, later_time, send_form
+from tests.support.dashboard_forms import HTML, follow_notice, send_form
 from tests.support.database_costs import DatabaseCounter
 from tests.support.parsed_pages import ParsedPage
+from tests.support.post_drafts import new_draft
 from tests.support.post_list import insert_rows
 
 HOUR = 3_600_000
+PAGE_BYTES_MAX = 60_000
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def by_day(browser: ApiClient, path: str) -> dict[str, list[str]]:
     answer = browser.get(path, headers=HTML)
     assert answer.status_code == 200, path
     assert len(ParsedPage(answer.text).ids) == len(set(ParsedPage(answer.text).ids))
-    cut = r'<li class="day' if 'class="month' in answer.text else r"<h2 id="
+    cut = r'<li class="day' if 'class="month' in answer.text else r'<section class="day'
     days = {}
     for part in re.split(cut, answer.text)[1:]:
         found = re.search(r"d(\d{4}-\d\d-\d\d)\"", part)
@@ -69,7 +73,7 @@ def test_a_post_stands_on_its_day_in_a_month_and_in_a_week(
     assert "<strong>Failed</strong>" in text
 
 
-def test_the_posts_of_a_batch_are_one_entry_of_a_month(server: AppServer, alice: Person, browser: ApiClient) -> None:
+def test_the_posts_of_a_batch_are_one_entry(server: AppServer, alice: Person, browser: ApiClient) -> None:
     """Its state is the worst of its targets."""
     second = server.connect(alice, "twitter")["id"]
     at = {"scheduled_at": ms(2098, 3, 3, 8, 30), "batch": UNKNOWN_ID, "text": "Buns"}
@@ -79,13 +83,13 @@ def test_the_posts_of_a_batch_are_one_entry_of_a_month(server: AppServer, alice:
         at | {"status": "failed", "error": error, "position": 1, "account": second, "platform": "twitter"},
     ]
     good, bad = insert_rows(server, alice, *rows)
-    text = browser.get("/calendar/month/2098-03", headers=HTML).text
-    assert text.count('<li class="entry ') == 1
-    assert '<li class="entry bad">' in text
-    assert f'href="/posts/{bad}"' in text
-    assert f'href="/posts/{good}"' not in text
-    assert [text.count(f"/static/icons.svg#p-{name}") for name in ("bluesky", "twitter")] == [1, 1]
-    assert by_day(browser, "/calendar/week/2098-03-03") == {"2098-03-03": [good, bad]}
+    for path in ("/calendar/month/2098-03", "/calendar/week/2098-03-03"):
+        text = browser.get(path, headers=HTML).text
+        assert text.count('<li class="entry ') == 1
+        assert '<li class="entry bad"' in text
+        assert f'href="/posts/{bad}"' in text
+        assert f'href="/posts/{good}"' not in text
+        assert [text.count(f"/static/icons.svg#p-{name}") for name in ("bluesky", "twitter")] == [1, 1]
 
 
 def test_days_begin_and_end_on_the_clock_of_the_reader(server: AppServer, alice: Person, browser: ApiClient) -> None:
@@ -97,6 +101,16 @@ def test_days_begin_and_end_on_the_clock_of_the_reader(server: AppServer, alice:
         assert by_day(browser, path).get("2026-03-29") == posts[1:3]
     text = browser.get("/calendar/month/2026-03", headers=HTML).text
     assert '<span class="clock">23:59</span>' in text
+    for day, said in (("03-29", "forward 1 hour at 02:00"), ("10-25", "back 1 hour at 03:00")):
+        for path in (f"/calendar/month/2026-{day[:2]}", f"/calendar/week/2026-{day}"):
+            assert browser.get(path, headers=HTML).text.count(f"The clock goes {said}") == 1
+
+
+def test_a_time_that_exists_twice_is_told_with_its_zone(server: AppServer, alice: Person, browser: ApiClient) -> None:
+    server.service.write(lambda tx: User.update(zone="Europe/Berlin").execute()).result()
+    insert_rows(server, alice, *[{"scheduled_at": ms(2026, 10, 25, hour, 30)} for hour in (0, 1, 2)])
+    text = browser.get("/calendar/week/2026-10-25", headers=HTML).text
+    assert re.findall(r'<span class="clock">([^<]*)<', text) == ["02:30 CEST", "02:30 CET", "03:30"]
 
 
 def test_today_and_this_week_are_where_one_begins(server: AppServer, alice: Person, browser: ApiClient) -> None:
@@ -126,25 +140,107 @@ def test_a_day_with_many_says_how_many_more(
     server: AppServer, alice: Person, browser: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert_rows(server, alice, *[{"status": "queued", "scheduled_at": ms(2098, 3, 3) + step} for step in range(10)])
-    assert len(by_day(browser, "/calendar/month/2098-03")["2098-03-03"]) == 4
-    assert "6 more" in browser.get("/calendar/month/2098-03", headers=HTML).text
+    assert len(by_day(browser, "/calendar/month/2098-03")["2098-03-03"]) == 3
+    assert "7 more" in browser.get("/calendar/month/2098-03", headers=HTML).text
     monkeypatch.setattr(calendar, "SCAN_MAX", 3)
     insert_rows(server, alice, *[{"created_at": ms(2098, 3, 7) + step} for step in range(5)])
     text = browser.get("/calendar/week/2098-03-07", headers=HTML).text
     assert "Many more" in text
 
 
-def test_a_post_is_moved_in_the_week_by_days_or_to_a_time(server: AppServer, alice: Person, browser: ApiClient) -> None:
+def move(browser: ApiClient, batch: str, seen: int, **fields: str) -> httpx.Response:
+    given = {"from": str(seen), "view": "week", "in_zone": "UTC"}
+    return send_form(browser, f"/publications/{batch}/move", **(given | fields))
+
+
+def undo_fields(page: str) -> dict[str, str]:
+    """What the button of a message sends."""
+    form = page[: page.index(">Undo<")].rpartition("<form")[2]
+    return dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+
+
+def test_a_publication_is_moved_with_all_its_targets_and_moved_back(
+    server: AppServer, alice: Person, browser: ApiClient
+) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    body = {"targets": [{"accountId": alice.bluesky}, {"accountId": second}], "text": "x"}
+    batch = alice.api.publish(body | {"scheduledAt": "2098-03-03T10:00:00Z"}).json()
+    posts, at = [result["postId"] for result in batch["results"]], ms(2098, 3, 3, 10)
+    (way,) = re.findall(r'href="(/publications/[^"]*)"', browser.get("/calendar/week/2098-03-03", headers=HTML).text)
+    page = browser.get(html.unescape(way), headers=HTML).text
+    assert f'value="{at}"' in page
+    assert page.count('class="mark"') == 2
+    moved = move(browser, batch["id"], at, day="2098-03-03", clock="11:15", by="1")
+    assert moved.headers["Location"] == f"/calendar/week/2098-03-04#e-{posts[0][-12:]}"
+    assert {alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] for post in posts} == {"2098-03-04T11:15:00.000Z"}
+    assert alice.api.get(f"/v1/batches/{batch['id']}").json()["scheduledAt"] == "2098-03-04T11:15:00.000Z"
+    shown = follow_notice(browser, moved)
+    assert "Moved to Tue 4 Mar 2098, 11:15 UTC." in shown
+    back = undo_fields(shown)
+    assert (back["to"], back["from"]) == (str(at), str(ms(2098, 3, 4, 11, 15)))
+    again = follow_notice(browser, send_form(browser, f"/publications/{batch['id']}/move", **back))
+    assert "Moved back to Mon 3 Mar 2098, 10:00 UTC." in again
+    assert ">Undo<" not in again
+    assert {alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] for post in posts} == {"2098-03-03T10:00:00.000Z"}
+
+
+def test_a_move_of_what_has_changed_since_moves_nothing(server: AppServer, alice: Person, browser: ApiClient) -> None:
+    """The second of two people who drag one card is told; a target that has a time of its own stays there."""
     body = {"targets": [{"accountId": alice.bluesky}], "text": "x", "scheduledAt": "2098-03-03T10:00:00Z"}
-    post, page = alice.api.publish(body).json()["results"][0]["postId"], "/calendar/week/2098-03-03"
-    assert f'action="/posts/{post}/move"' in browser.get(page, headers=HTML).text
-    for by, day in (("1", "2098-03-04"), ("-1", "2098-03-03"), ("", "2098-03-03")):
-        (on,) = by_day(browser, page)
-        answer = later_time(browser, post, day=on, clock="10:00", by=by, page=page)
-        assert (answer.status_code, answer.headers["Location"]) == (303, page)
-        assert by_day(browser, page) == {day: [post]}
+    batch, at = alice.api.publish(body).json(), ms(2098, 3, 3, 10)
+    post = batch["results"][0]["postId"]
+    assert move(browser, batch["id"], at, day="2098-03-05", clock="10:00").status_code == 303
+    late = move(browser, batch["id"], at, day="2098-03-06", clock="10:00")
+    assert late.status_code == 412
+    assert "in the meantime" in late.text
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-03-05T10:00:00.000Z"
+    for fields, status in (
+        ({"day": "2000-01-01", "clock": "10:00"}, 400),
+        ({"day": "x", "clock": "10:00"}, 400),
+        ({"day": "2098-03-30", "clock": "02:30", "in_zone": "Europe/Berlin"}, 400),
+        ({"to": "1"}, 400),
+    ):
+        assert move(browser, batch["id"], ms(2098, 3, 5, 10), **fields).status_code == status, fields
+    assert alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"] == "2098-03-05T10:00:00.000Z"
     send_form(browser, f"/posts/{post}/cancel")
-    assert by_day(browser, page) == {}
+    assert "can no longer be moved" in browser.get(f"/publications/{batch['id']}/move", headers=HTML).text
+    assert browser.get(f"/publications/{UNKNOWN_ID}/move", headers=HTML).status_code == 404
+
+
+def test_slots_and_drafts_with_a_time_stand_in_the_calendar(
+    server: AppServer, alice: Person, bob: Person, browser: ApiClient
+) -> None:
+    weekly = [{"day": "mon", "time": "10:00"}, {"day": "mon", "time": "12:00"}]
+    slots = alice.api.put("/v1/slots", json={"profileId": alice.profile, "zone": "UTC", "weekly": weekly})
+    assert slots.status_code == 200
+    insert_rows(server, alice, {"status": "queued", "scheduled_at": ms(2098, 3, 3, 10)})
+    insert_rows(server, bob, {"status": "queued", "scheduled_at": ms(2098, 3, 3, 12)})  # of another profile
+    content = {"targets": [{"accountId": alice.bluesky}], "text": "An idea", "scheduledAt": "2098-03-03T11:00:00+01:00"}
+    draft = new_draft(alice.api, **content)
+    for path in ("/calendar/month/2098-03", "/calendar/week/2098-03-03"):
+        text = browser.get(path, headers=HTML).text
+        monday = text[text.index('data-day="2098-03-03"') :].partition('data-day="2098-03-04"')[0]
+        assert re.findall(r'class="slot" href="([^"]*)"', monday) == ["/compose?day=2098-03-03&amp;clock=12:00"]
+        assert monday.count(" in-slot") == 1
+        (shown,) = re.findall(r'<li class="entry draft".*?</li>', text, re.DOTALL)
+        assert f'href="/drafts/{draft["id"]}"' in shown
+        assert '<span class="clock">10:00</span>' in shown
+        assert "#p-bluesky" in shown
+    send_form(browser, "/profile", profile=bob.profile)
+    text = browser.get("/calendar/month/2098-03", headers=HTML).text
+    assert ('class="slot"' in text, "entry draft" in text) == (False, False)
+    assert alice.api.delete(f"/v1/drafts/{draft['id']}").status_code == 200
+    composed = browser.get("/compose?day=2098-03-03&clock=12:00", headers=HTML).text
+    assert re.search(r'name="clock"[^>]*value="12:00"', composed)
+
+
+def test_an_author_sees_the_calendar_and_moves_nothing(server: AppServer, alice: Person) -> None:
+    author = sign_in(server, alice.organization, role="author", name="ann")
+    insert_rows(server, alice, {"status": "queued", "scheduled_at": ms(2098, 3, 3)})
+    for path in ("/calendar/month/2098-03", "/calendar/week/2098-03-03"):
+        text = author.get(path, headers=HTML).text
+        assert '<li class="entry wait"' in text
+        assert [part for part in ('draggable="true"', "/publications/", 'id="mover"') if part in text] == []
 
 
 def test_the_calendar_is_that_of_the_profile_one_is_in_and_of_nobody_else(
@@ -170,9 +266,15 @@ def test_a_page_costs_the_same_however_many_posts_there_are(
             assert browser.get(path, headers=HTML).status_code == 200
         return done.asked.statements
 
+    weekly = [{"day": "mon", "time": "10:00"}]
+    alice.api.put("/v1/slots", json={"profileId": alice.profile, "zone": "UTC", "weekly": weekly})
+    new_draft(alice.api, text="x", scheduledAt="2098-03-03T11:00:00Z")
     paths = ("/calendar/month/2098-03", "/calendar/week/2098-03-03")
     few = [work(path) for path in paths]
     insert_rows(
         server, alice, *[{"status": "queued", "scheduled_at": ms(2098, 3, 1) + step * HOUR} for step in range(300)]
     )
     assert [work(path) for path in paths] == few
+    assert max(few) <= 20
+    sizes = [len(browser.get(path, headers=HTML).content) for path in paths]
+    assert max(sizes) < PAGE_BYTES_MAX, sizes

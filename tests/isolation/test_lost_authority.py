@@ -21,7 +21,7 @@ from socialpub.domain.identity import totp, users
 from socialpub.domain.server import instance
 from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
-from socialpub.store.schema.models import ApiKey, Invitation, Session, User
+from socialpub.store.schema.models import ApiKey, Invitation, Post, Session, User
 from socialpub.web.pipeline import RequestPipeline
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, error_of, format_instant, unused_name
@@ -181,6 +181,14 @@ def _form(office: ConnectSession, path: str, **fields: str) -> Send:
 def _post_form(office: ConnectSession, make: Callable[[ConnectSession], str], way: str, **fields: str) -> Send:
     """A form about a post that stands ready for it."""
     return _form(office, f"/posts/{make(office)}/{way}", **fields)
+
+
+def _move_form(office: ConnectSession) -> Send:
+    """The form that moves a scheduled publication by a day."""
+    office.alice.api.publish(_world(office).body(scheduledAt="2098-03-03T10:00:00Z"))
+    row = office.server.rows(Post, status="queued")[-1]
+    seen = {"from": str(row["scheduled_at"]), "day": "2098-03-04", "clock": "10:00"}
+    return _form(office, f"/publications/{row['batch']}/move", **seen)
 
 
 def _unknown(office: ConnectSession) -> str:
@@ -446,6 +454,7 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /posts/<post_id:str>/move": lambda office: _post_form(
         office, _scheduled, "move", day="2099-05-04", clock="12:00"
     ),
+    "POST /publications/<batch_id:str>/move": lambda office: _move_form(office),
     "POST /posts/<post_id:str>/cancel": lambda office: _post_form(office, _scheduled, "cancel"),
     "POST /posts/<post_id:str>/retry": lambda office: _post_form(office, _failed, "retry"),
     "POST /posts/<post_id:str>/settle": lambda office: _post_form(office, _unknown, "settle", published="yes"),
@@ -504,6 +513,7 @@ PUBLISHERS = {
     "POST /overview/settle",
     "POST /overview/retry",
     "POST /library/<media_id:str>/delete",
+    "POST /publications/<batch_id:str>/move",
     *POSTS,
     *DRAFT_DECISIONS,
 }

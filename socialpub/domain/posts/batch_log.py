@@ -174,6 +174,38 @@ async def prepare_edit(who: Actor, batch: str, request: BatchEditRequest, inline
     return edits.bind(who, await edits.prepare(who, find_queued, change, inline), finish)
 
 
+async def prepare_move(who: Actor, batch: str, seen_ms: int, at_ms: int) -> BoundAction:
+    """Return the action that moves the queued posts of a batch that are due at `seen_ms`.
+
+    All or none. Raises ApiError `not_found`, or 412 `http.if_match` if none is due then any more.
+    """
+
+    def find_seen() -> list[PostRow]:
+        seen = list_due_at(who.scope, batch, seen_ms)
+        if not seen:
+            raise rule_error("http.if_match", "The post was moved, published or canceled in the meantime.")
+        for row in seen:
+            edits.check_editable(who.service, row)
+        return seen
+
+    def finish(tx: Tx) -> ActionBody:
+        if all(row["status"] != "queued" or row["scheduled_at"] == at_ms for row in _find_rows(who.scope, batch)):
+            sql.execute(statements.SET_TIME, (at_ms, batch))
+        return find(who.scope, batch).body
+
+    return edits.bind(who, await edits.prepare(who, find_seen, PostChange(None, None, at_ms=at_ms), {}), finish)
+
+
+def list_due_at(scope: Scope, batch: str, at_ms: int | None) -> list[PostRow]:
+    """List the queued posts of a batch that are due at a time; None: when the first one is.
+
+    Raises ApiError `not_found` for a batch without posts in the scope.
+    """
+    queued = [row for row in _find_rows(scope, batch) if row["status"] == "queued"]
+    wanted = queued[0]["scheduled_at"] if at_ms is None and queued else at_ms
+    return [row for row in queued if row["scheduled_at"] == wanted]
+
+
 def _check_takers(queued: Sequence[PostRow], request: BatchEditRequest) -> None:
     """Raise `validation_failed` for content that no queued post takes, since each has its own."""
     untaken = []

@@ -15,9 +15,10 @@ from socialpub.domain.posts import post_log_schedule
 from socialpub.domain.posts.post_log_query import PostFilter
 from socialpub.domain.schemas.posts import PostBody
 from socialpub.store.engine import sql
-from socialpub.store.queries import calendar, post_json
+from socialpub.store.queries import calendar, drafts, post_json
 
 SCAN_MAX = 300  # posts created on a day that are scanned for immediate ones
+DRAFTS_MAX = 200  # on a page
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,28 @@ def _select_rows(
     at_once = [(at, number) for at, number in immediate if number is not None]
     first = sorted([*((at, number) for at, number in scheduled), *at_once])[:most]
     return _DayRows(total + len(at_once), [number for _, number in first], len(immediate) < SCAN_MAX)
+
+
+class PlannedDraft(NamedTuple):
+    """Unpublished draft with a time, in the column order of the SQL."""
+
+    id: str
+    title: str | None
+    text: str | None
+    status: str
+    scheduled_at: int
+    targets: str | None  # JSON
+
+    @property
+    def account_ids(self) -> list[str]:
+        """The accounts that it names by their ids."""
+        return [target["accountId"] for target in sql.load_json(self.targets or "[]") if "accountId" in target]
+
+
+def load_drafts(scope: Scope, from_ms: int, to_ms: int) -> list[PlannedDraft]:
+    """Load the unpublished drafts with a time in [from, to), earliest first, up to a limit."""
+    values = (scope.organization, scope.profile, from_ms, to_ms, DRAFTS_MAX)
+    return [PlannedDraft._make(row) for row in sql.fetch_all(drafts.FIND_SCHEDULED, values)]
 
 
 def _load_posts(numbers: list[int]) -> dict[int, PostBody]:

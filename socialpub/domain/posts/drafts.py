@@ -20,7 +20,7 @@ from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import draft_contents
 from socialpub.domain.posts.accept import BatchPlan
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.common import DeletedBody
+from socialpub.domain.schemas.common import DeletedBody, parse_instant
 from socialpub.domain.schemas.drafts import DraftBody, DraftPage, DraftProblem, DraftsQuery
 from socialpub.domain.schemas.events import DraftAuthor
 from socialpub.domain.schemas.posts import BatchRequest
@@ -210,7 +210,13 @@ def _store_content(tx: Tx, who: Actor, checked: CheckedContent) -> dict[str, Any
         ids[data, alt] = library.new_id(who.service)
         library.insert(who.service, tx, who.scope.organization, profile, checked.files[data], alt, ids[data, alt])
     content = draft_contents.replace_inline(checked.content, ids)
-    return {"profile": profile, "content": dumps(content), "problems": dumps(checked.problems)}
+    at = content.get("scheduledAt")
+    return {
+        "profile": profile,
+        "content": dumps(content),
+        "scheduled_at": None if at is None else parse_instant(at),
+        "problems": dumps(checked.problems),
+    }
 
 
 def _check_accounts(scope: Scope, content: draft_contents.Content) -> None:

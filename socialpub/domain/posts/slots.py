@@ -30,6 +30,7 @@ from socialpub.store.schema.models import Profile
 
 HORIZON_WEEKS = 52
 LEAD_MIN_MS = 60_000
+PLANNED_PROFILES_MAX, PLANNED_MAX = 20, 500  # that a calendar shows
 DAYS: tuple[Day, ...] = get_args(Day)
 
 
@@ -112,6 +113,36 @@ def _find_free(service: AppContext, profile: str, slots: WeeklySlots) -> int | N
             if free := [at_ms for at_ms in times if at_ms not in taken]:
                 return free[0]
     return None
+
+
+class PlannedSlot(NamedTuple):
+    """Slot of a profile at an instant. `is_taken`: a post of the profile is queued for it."""
+
+    at_ms: int
+    profile: str
+    profile_name: str
+    is_taken: bool
+
+
+def list_planned(scope: Scope, from_ms: int, to_ms: int) -> list[PlannedSlot]:
+    """List the slots of the scope's profiles in [from, to), earliest first, up to a limit."""
+    here = (Profile.organization == scope.organization) & Profile.deleted_at.is_null() & Profile.slots.is_null(False)
+    if scope.profile is not None:
+        here &= Profile.id == scope.profile
+    rows = Profile.select().where(here).order_by(Profile.created_at, Profile.id).limit(PLANNED_PROFILES_MAX).dicts()
+    slots = ((at_ms, row["id"], row["name"]) for row in rows for at_ms in _list_between(_parse(row), from_ms, to_ms))
+    shown = sorted(slots)[:PLANNED_MAX]
+    asked = sql.dump_json([(profile, at_ms) for at_ms, profile, _ in shown])
+    taken = {place for (place,) in sql.fetch_all(queries.FIND_TAKEN, (asked,))}
+    return [PlannedSlot(*slot, is_taken=place in taken) for place, slot in enumerate(shown)]
+
+
+def _list_between(slots: WeeklySlots, from_ms: int, to_ms: int) -> Iterator[int]:
+    day = datetime.fromtimestamp(from_ms / 1000, load_zone(slots.zone)).date()
+    last = datetime.fromtimestamp(to_ms / 1000, load_zone(slots.zone)).date()
+    while slots.weekly and day <= last:
+        yield from (at_ms for at_ms in list_week(slots, day) if from_ms <= at_ms < to_ms)
+        day += timedelta(weeks=1)
 
 
 def list_week(slots: WeeklySlots, first_day: date) -> list[int]:

@@ -13,6 +13,14 @@ FIND_PAGE = """
         ))
     ORDER BY created_at DESC, id DESC LIMIT ?6
 """
+# Unpublished drafts with a time in [?3, ?4), earliest first: (organization, profile or null, from, to, at most).
+FIND_SCHEDULED = """
+    SELECT id, title, substr(content ->> '$.text', 1, 200), status, scheduled_at, content ->> '$.targets'
+    FROM draft
+    WHERE organization = ?1 AND (?2 IS NULL OR profile = ?2)
+        AND status <> 'published' AND scheduled_at IS NOT NULL AND scheduled_at >= ?3 AND scheduled_at < ?4
+    ORDER BY scheduled_at LIMIT ?5
+"""
 COUNT_OPEN = "SELECT count(*) FROM draft WHERE organization = ? AND status <> 'published'"
 
 # Those of the media in a JSON list that the organization has.

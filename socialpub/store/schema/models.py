@@ -450,6 +450,7 @@ class PostDraft(BaseModel):
     profile = reference_to(Profile, "profile", null=True)
     title = TextField(null=True)
     content = TextField()
+    scheduled_at = BigIntegerField(null=True)  # of the content
     status = TextField(default="draft", choices=COLUMN_WORDS["DraftStatus"])
     note = TextField(null=True)  # of the person who returned it
     problems = TextField(default="[]")  # JSON: found by preflight when the content was last checked
@@ -469,6 +470,11 @@ class PostDraft(BaseModel):
 
 PostDraft.add_index(
     PostDraft.index(PostDraft.link_digest, unique=True, name="draft_link").where(SQL("link_digest IS NOT NULL"))
+)
+PostDraft.add_index(  # used only by a statement with the identical condition (`queries/drafts.py`)
+    PostDraft.index(PostDraft.organization, PostDraft.scheduled_at, name="draft_scheduled").where(
+        SQL("status <> 'published' AND scheduled_at IS NOT NULL")
+    )
 )
 
 

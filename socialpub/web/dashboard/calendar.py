@@ -1,25 +1,42 @@
-"""The calendar: scheduled and published posts of a month or a week, in the user's zone."""
+"""The calendar: publications, drafts and slots of a month or a week, in the user's zone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, timedelta
 from typing import Any
 
 from socialpub.base.errors import ApiError
+from socialpub.base.runtime import format_iso
+from socialpub.domain.access import actions
+from socialpub.domain.accounts import accounts
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import calendar
-from socialpub.web.dashboard.parts.layout import show
-from socialpub.web.dashboard.posts import to_view
+from socialpub.domain.posts import batch_log, calendar, publications, slots
+from socialpub.domain.posts.calendar import PlannedDraft
+from socialpub.domain.posts.slots import PlannedSlot
+from socialpub.domain.schemas import validation
+from socialpub.domain.schemas.posts import PostEditRequest
+from socialpub.store.rows import AccountRow
+from socialpub.web.dashboard.parts.layout import UndoForm, redirect_with_flash, show
+from socialpub.web.dashboard.posts import PLATFORM_LABELS, WORDS_MAX, read_time, read_zone, to_target, to_view
 from socialpub.web.html import time_format
+from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 POSTS_PER_DAY_IN_MONTH, POSTS_PER_DAY_IN_WEEK = 16, 50
-PUBLICATIONS_PER_DAY_IN_MONTH = 4
+ENTRIES_PER_DAY_IN_MONTH, ENTRIES_PER_DAY_IN_FULL_WEEK, SLOTS_PER_DAY_IN_MONTH = 3, 6, 3
+ENTRIES_IN_WEEK_MAX = 42  # beyond this it is a full week
+WORDS_IN_ENTRY_MAX = 60
 WORST_FIRST = ("failed", "rejected", "unknown", "overdue", "retrying", "publishing", "validated", "queued", "published")
 """States, by how much they matter to the reader of a calendar; the others matter least."""
 YEARS = range(2000, 2200)
 DAY = timedelta(days=1)
+HOUR_MS = 3_600_000
+FIRST_HOUR = 6  # of the hours with a row of their own in the week; those before share one
+VIEWS = ("month", "week")
+
+
+# --- Pages -----------------------------------------------------------------------------------------------------------
 
 
 async def show_this_month(call: RequestContext) -> HandlerResponse:
@@ -69,16 +86,24 @@ async def _month(call: RequestContext, choose: Callable[[date], date]) -> Handle
         first = choose(today).replace(day=1)
         following = (first + 31 * DAY).replace(day=1)
         days = [first + number * DAY for number in range((following - first).days)]
-        shown = _build_days(call, session, days, today, POSTS_PER_DAY_IN_MONTH)
         return {
             "first": first,
             "before": _in_calendar((first - DAY).replace(day=1)),
             "following": _in_calendar(following),
             "week": today if today in days else first,
-            "days": [_gather(day) for day in shown],
+            "days": [
+                _cut(day, ENTRIES_PER_DAY_IN_MONTH) | {"slots": day["slots"][:SLOTS_PER_DAY_IN_MONTH]}
+                for day in load_days(call, session, days, POSTS_PER_DAY_IN_MONTH)
+            ],
         }
 
     return await show(call, "calendar/month.html", read)
+
+
+def _cut(day: dict[str, Any], most: int) -> dict[str, Any]:
+    """Return a day with its first entries; `more` counts the posts and drafts left out."""
+    hidden = sum(entry["count"] for entry in day["entries"][most:])
+    return day | {"entries": day["entries"][:most], "more": day["more"] + hidden}
 
 
 async def _week(call: RequestContext, choose: Callable[[date], date]) -> HandlerResponse:
@@ -86,48 +111,102 @@ async def _week(call: RequestContext, choose: Callable[[date], date]) -> Handler
         today = time_format.to_local(call.service.now_ms, session.zone).date()
         chosen = choose(today)
         monday = chosen - chosen.weekday() * DAY
-        days = [monday + number * DAY for number in range(7)]
+        days = load_days(call, session, [monday + number * DAY for number in range(7)], POSTS_PER_DAY_IN_WEEK)
+        if sum(len(day["entries"]) for day in days) > ENTRIES_IN_WEEK_MAX:
+            days = [_cut(day, ENTRIES_PER_DAY_IN_FULL_WEEK) for day in days]
         return {
             "monday": monday,
-            "sunday": days[-1],
+            "sunday": monday + 6 * DAY,
             "before": _in_calendar(monday - DAY),
             "following": _in_calendar(monday + 7 * DAY),
             "today": today,
-            "days": _build_days(call, session, days, today, POSTS_PER_DAY_IN_WEEK),
+            "first_hour": FIRST_HOUR,
+            "days": [day | {"hours": _list_hours(call, session, day)} for day in days],
         }
 
     return await show(call, "calendar/week.html", read)
 
 
-def _build_days(
-    call: RequestContext, session: DashboardSession, days: list[date], today: date, most: int
-) -> list[dict[str, Any]]:
-    midnights = [time_format.parse_local(f"{day}", "00:00", session.zone) or 0 for day in [*days, days[-1] + DAY]]
-    found = calendar.load_days(session.scope, list(zip(midnights, midnights[1:], strict=False)), most)
-    return [
-        {
-            "date": day,
-            "is_today": day == today,
-            "posts": [_entry(call, session, dict(post)) for post in one.posts],
-            "more": one.count - len(one.posts),
-            "is_counted": one.is_counted,
-        }
-        for day, one in zip(days, found, strict=True)
-    ]
+# --- Days ------------------------------------------------------------------------------------------------------------
 
 
-def _gather(day: dict[str, Any]) -> dict[str, Any]:
-    """Return a day of a month with one entry for the posts of a batch.
+def load_days(call: RequestContext, session: DashboardSession, days: list[date], most: int) -> list[dict[str, Any]]:
+    """Load consecutive days for a template: `entries` and free `slots` by time.
 
-    It is the post in the worst state, with the posts of all targets.
+    Up to `most` posts a day.
     """
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for post in day["posts"]:
-        found.setdefault((post["batchId"], post["clock"]), []).append(post)
-    shown = list(found.values())[:PUBLICATIONS_PER_DAY_IN_MONTH]
-    hidden = len(day["posts"]) - sum(map(len, shown))
-    entries = [min(posts, key=_severity) | {"targets": posts} for posts in shown]
-    return day | {"entries": entries, "more": day["more"] + hidden}
+    zone, now = session.zone, call.service.now_ms
+    today = time_format.to_local(now, zone).date()
+    midnights = [time_format.parse_local(f"{day}", "00:00", zone) or 0 for day in [*days, days[-1] + DAY]]
+    found = calendar.load_days(session.scope, list(zip(midnights, midnights[1:], strict=False)), most)
+    planned = slots.list_planned(session.scope, midnights[0], midnights[-1])
+    drafts = calendar.load_drafts(session.scope, midnights[0], midnights[-1])
+    known = {row["id"]: row for row in accounts.list_rows(session.scope)} if drafts else {}
+    in_slots = {(slot.profile, slot.at_ms) for slot in planned}
+    several = len({slot.profile for slot in planned}) > 1
+    shown = []
+    for place, (day, one) in enumerate(zip(days, found, strict=True)):
+        start, end = midnights[place], midnights[place + 1]
+        entries = _gather([_to_entry(call, session, dict(post)) for post in one.posts], in_slots)
+        entries += [_to_draft(session, draft, known) for draft in drafts if start <= draft.scheduled_at < end]
+        free = [slot for slot in planned if start <= slot.at_ms < end and slot.at_ms > now and not slot.is_taken]
+        shown.append(
+            {
+                "date": day,
+                "is_today": day == today,
+                "is_past": day < today,
+                "entries": sorted(entries, key=lambda entry: int(entry["at"])),
+                "slots": [_to_slot(session, slot, with_name=several) for slot in free],
+                "more": one.count - len(one.posts),
+                "is_counted": one.is_counted,
+                "clock_change": time_format.describe_clock_change(day, zone),
+            }
+        )
+    return shown
+
+
+def _to_entry(call: RequestContext, session: DashboardSession, post: dict[str, Any]) -> dict[str, Any]:
+    at = _read_ms(post["scheduledAt"] or post["createdAt"])
+    can_move = post["status"] == "queued" and at > call.service.now_ms and actions.can_publish(session.scope)
+    return to_view(post, call.service.now_ms) | {"at": at, "can_move": can_move, **_tell_time(at, session.zone)}
+
+
+def _read_ms(instant: str) -> int:
+    """Return the milliseconds of a time as the API writes it."""
+    return round(time_format.to_local(instant, "UTC").timestamp() * 1000)
+
+
+def _tell_time(at_ms: int, zone: str) -> dict[str, Any]:
+    """Return day, hour and clock of an instant; of a repeated time, with the zone's name."""
+    local = time_format.to_local(at_ms, zone)
+    day, clock = f"{local:%Y-%m-%d}", f"{local:%H:%M}"
+    is_repeated = len(time_format.list_instants(day, clock, zone)) > 1
+    suffix = f" {time_format.format_zone(at_ms, zone)}" if is_repeated else ""
+    return {"clock": f"{clock}{suffix}", "day": day, "hour": local.hour}
+
+
+def _gather(posts: Iterable[dict[str, Any]], in_slots: set[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Return one entry for the posts of a batch at one time: the worst, with all targets.
+
+    A thread is one target, however many pieces it has.
+    """
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for post in posts:
+        key = (post["batchId"], post["at"] if post["scheduledAt"] else 0)
+        found.setdefault(key, []).append(post)
+    return [
+        min(group, key=_severity)
+        | {
+            "id": group[0]["id"],
+            "href": f"/posts/{min(group, key=_severity)['id']}",
+            "words": group[0]["words"][:WORDS_IN_ENTRY_MAX],
+            "targets": [post for post in group if not post["threadPosition"]],
+            "can_move": any(post["can_move"] for post in group),
+            "in_slot": any((post["profileId"], post["at"]) in in_slots for post in group),
+            "count": len(group),
+        }
+        for group in found.values()
+    ]
 
 
 def _severity(post: dict[str, Any]) -> int:
@@ -135,7 +214,137 @@ def _severity(post: dict[str, Any]) -> int:
     return WORST_FIRST.index(state) if state in WORST_FIRST else len(WORST_FIRST)
 
 
-def _entry(call: RequestContext, session: DashboardSession, post: dict[str, Any]) -> dict[str, Any]:
-    at = time_format.to_local(post["scheduledAt"] or post["createdAt"], session.zone)
-    can_move = post["status"] == "queued" and at.timestamp() * 1000 > call.service.now_ms
-    return to_view(post, call.service.now_ms) | {"clock": f"{at:%H:%M}", "day": f"{at:%Y-%m-%d}", "can_move": can_move}
+def _to_draft(session: DashboardSession, draft: PlannedDraft, known: Mapping[str, AccountRow]) -> dict[str, Any]:
+    at = draft.scheduled_at
+    words = " ".join((draft.title or draft.text or "").split())
+    named = [known[account] for account in draft.account_ids if account in known]
+    return {
+        "id": draft.id,
+        "href": f"/drafts/{draft.id}",
+        "state": draft.status,
+        "is_draft": True,
+        "words": words[:WORDS_IN_ENTRY_MAX],
+        "targets": [
+            {
+                "platform": row["platform"],
+                "label": PLATFORM_LABELS[row["platform"]],
+                "who": row["display_name"] or row["platform_account_id"],
+            }
+            for row in named
+        ],
+        "at": at,
+        "can_move": False,
+        "in_slot": False,
+        "count": 1,
+        **_tell_time(at, session.zone),
+    }
+
+
+def _to_slot(session: DashboardSession, slot: PlannedSlot, *, with_name: bool) -> dict[str, Any]:
+    return {
+        "at": slot.at_ms,
+        "profile": slot.profile_name if with_name else "",
+        **_tell_time(slot.at_ms, session.zone),
+    }
+
+
+def _list_hours(call: RequestContext, session: DashboardSession, day: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a day: the early hours together, then each hour, with what is due."""
+    rows = [range(FIRST_HOUR), *(range(hour, hour + 1) for hour in range(FIRST_HOUR, 24))]
+    return [_build_hour(call, session, day, hours) for hours in rows]
+
+
+def _build_hour(call: RequestContext, session: DashboardSession, day: dict[str, Any], hours: range) -> dict[str, Any]:
+    clock, on = f"{hours[0]:02}:00", f"{day['date']}"
+    end = (time_format.parse_local(on, clock, session.zone) or 0) + len(hours) * HOUR_MS
+    return {
+        "clock": clock,
+        "is_early": len(hours) > 1,
+        "is_over": end <= call.service.now_ms,
+        "entries": [entry for entry in day["entries"] if entry["hour"] in hours],
+        "slots": [slot for slot in day["slots"] if slot["hour"] in hours],
+    }
+
+
+# --- Moving ----------------------------------------------------------------------------------------------------------
+
+
+async def show_move(call: RequestContext) -> HandlerResponse:
+    """GET /publications/{batch}/move: the form.
+
+    `from` is the time that was shown, by default that of the first queued post.
+    """
+    view = _read_view(call.request.args.get("view"))
+    return await _show_move(call, call.request.args.get("from"), view)
+
+
+def _read_view(name: str | None) -> str:
+    return name if name in VIEWS else VIEWS[0]
+
+
+async def _show_move(
+    call: RequestContext, seen: str | None, view: str, problem: str = "", status: int = 200
+) -> HandlerResponse:
+    batch, now = call.path_value("batch_id"), call.service.now_ms
+
+    def read(session: DashboardSession) -> dict[str, Any]:
+        rows = batch_log.list_due_at(call.scope, batch, _parse_ms(seen))
+        at = rows[0]["scheduled_at"] if rows else None
+        moving = {row["id"] for row in rows if not row["thread_position"]}
+        targets = publications.load_targets(call.scope, [batch])[batch]
+        return {
+            "batch": batch,
+            "words": " ".join(rows[0]["text"].split())[:WORDS_MAX] if rows else "",
+            "targets": [to_target(target, now) for target in targets if target.id in moving],
+            "at": at,
+            "can_move": at is not None and at > now,
+            "due": _tell_time(at or now, session.zone),
+            "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
+            "back": _find_page(view, at or now, session.zone),
+        }
+
+    return await show(call, "calendar/move.html", read, status=status, view=view, problem=problem)
+
+
+def _parse_ms(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= len("9999999999999") else None
+
+
+def _find_page(view: str, at_ms: int, zone: str) -> str:
+    """Return the address of the month or the week that contains an instant."""
+    day = time_format.to_local(at_ms, zone)
+    return f"/calendar/month/{day:%Y-%m}" if view == "month" else f"/calendar/week/{day:%Y-%m-%d}"
+
+
+async def move(call: RequestContext) -> HandlerResponse:
+    """POST /publications/{batch}/move: the queued posts that are due at `from`, all or none.
+
+    To `day` and `clock` in `in_zone`, `by` days; or, to undo it, to the instant `to`.
+    """
+    form = forms.parse(call)
+    batch, view, back = call.path_value("batch_id"), _read_view(form.get("view")), _parse_ms(form.get("to"))
+    seen = _parse_ms(form.get("from")) or 0
+    try:
+        to = str(format_iso(back)) if back is not None else read_time(form)
+        request = validation.parse_object(PostEditRequest, {"scheduledAt": to})
+        assert request.scheduled_at is not None, "it was given"
+        action = await batch_log.prepare_move(call.actor, batch, seen, request.scheduled_at)
+        body = await actions.perform_bound(action)
+    except ApiError as error:
+        if error.code in ("unauthenticated", "unauthorized", "not_found"):
+            raise
+        problem = f"{error.message} {error.remediation or ''}".strip()
+        return await _show_move(call, form.get("from"), view, problem, error.status)
+    zone, at_ms = read_zone(form), request.scheduled_at
+    address = f"{_find_page(view, at_ms, zone)}#e-{_find_card(body)}"
+    said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}."
+    fields: dict[str, str | int] = {"from": at_ms, "to": seen, "view": view, "in_zone": zone}
+    can_undo = back is None and seen > call.service.now_ms
+    undo = UndoForm(f"/publications/{batch}/move", fields) if can_undo else None
+    return redirect_with_flash(call, address, said, undo=undo)
+
+
+def _find_card(batch: Mapping[str, Any]) -> str:
+    """Return the end of the id of a card in the calendar: that of its first queued post."""
+    queued = [result["postId"] for result in batch["results"] if result["status"] == "queued"]
+    return str(queued[0])[-12:] if queued else ""

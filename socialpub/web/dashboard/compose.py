@@ -55,6 +55,7 @@ KINDS = tuple(library.EXTENSIONS)
 HOUR_MS = 3_600_000
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_CLOCK = re.compile(r"\d\d:\d\d", re.ASCII)
 _UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was", "save_key")
 """Fields that say nothing of the post."""
 Form = dict[str, str]
@@ -85,7 +86,7 @@ NO_FINDINGS = FormFindings()
 async def show_form(call: RequestContext) -> HandlerResponse:
     """GET /compose: an empty form, one that changes `draft` or `post`, or a copy of `from`.
 
-    `day` presets a day.
+    `day` and `clock` preset the time.
     """
     arguments = call.request.args
     named = {name: arguments.get(name) or "" for name in ("draft", "post")}
@@ -95,7 +96,9 @@ async def show_form(call: RequestContext) -> HandlerResponse:
     if post:
         given, left = await call.service.read(lambda: _copy_post(call, post))
         return await _page(call, given, FormFindings(left))
-    return await _page(call, {"when": "later", "day": day} if _DAY.fullmatch(day) else {})
+    clock = call.request.args.get("clock") or ""
+    preset = {"when": "later", "day": day} | ({"clock": clock} if _CLOCK.fullmatch(clock) else {})
+    return await _page(call, preset if _DAY.fullmatch(day) else {})
 
 
 async def _show_item(call: RequestContext, named: Form) -> HandlerResponse:

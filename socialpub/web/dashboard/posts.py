@@ -134,7 +134,7 @@ def to_cards(service: AppContext, scope: Scope, posts: list[dict[str, Any]]) -> 
 
 
 def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
-    targets = [_to_target(target, now_ms) for target in publication.targets]
+    targets = [to_target(target, now_ms) for target in publication.targets]
     return {
         "posts": [to_view(post, now_ms) for post in publication.posts],
         "targets": targets,
@@ -144,7 +144,7 @@ def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
+def to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
     """Return a target of a publication for a template, in the words of `to_view`."""
     shown: dict[str, Any] = {
         "status": target.status,
@@ -205,7 +205,7 @@ async def _show_post(call: RequestContext, template: str) -> HandlerResponse:
         return {
             "post": post,
             "targets": [
-                _to_target(each, now)
+                to_target(each, now)
                 for each in publications.load_targets(call.scope, [post["batchId"]])[post["batchId"]]
             ],
             "author": publications.load_authors(call.scope, [batch]).get(batch),
@@ -311,7 +311,7 @@ async def reschedule(call: RequestContext) -> HandlerResponse:
 
 
 async def _reschedule(call: RequestContext, form: Mapping[str, str], post: str) -> None:
-    request = validation.parse_object(PostEditRequest, {"scheduledAt": _read_time(form)})
+    request = validation.parse_object(PostEditRequest, {"scheduledAt": read_time(form)})
     await actions.perform_bound(await edits.prepare_post(call.actor, post, request, {}))
 
 
@@ -334,7 +334,7 @@ async def retry(call: RequestContext) -> HandlerResponse:
 
 
 async def _retry(call: RequestContext, form: Mapping[str, str], *, later: bool) -> None:
-    given = {"scheduledAt": _read_time(form)} if later else {}
+    given = {"scheduledAt": read_time(form)} if later else {}
     await actions.perform(
         call.actor, post_actions.retry, call.path_value("post_id"), validation.parse_object(RetryRequest, given)
     )
@@ -371,13 +371,21 @@ async def _redirect_done(
     return redirect_with_flash(call, back, words)
 
 
-def _read_time(form: Mapping[str, str]) -> str:
+def read_time(form: Mapping[str, str]) -> str:
     """Return the form's time as the API writes it. Raises an ApiError for an invalid one."""
-    zone = dashboard_session.find_zone(form.get("in_zone")) or dashboard_session.UTC
-    at = time_format.parse_local(_day(form), form.get("clock", ""), zone)
+    zone, day, clock = read_zone(form), _day(form), form.get("clock", "")
+    at = time_format.parse_local(day, clock, zone)
     if at is None:
         raise ApiError("validation_failed", "Choose a day and a time.")
+    if not time_format.list_instants(day, clock, zone):
+        message = f"{clock} does not exist on this day: the clock is set forward over it. Choose another time."
+        raise ApiError("validation_failed", message)
     return str(format_iso(at))
+
+
+def read_zone(form: Mapping[str, str]) -> str:
+    """Return the time zone that a form's times are in."""
+    return dashboard_session.find_zone(form.get("in_zone")) or dashboard_session.UTC
 
 
 def _day(form: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -13,6 +13,7 @@ from socialpub.base.runtime import format_iso
 from socialpub.base.time_zones import load_zone
 
 TIME_UNITS = ((60, "second"), (60, "minute"), (24, "hour"), (30, "day"), (12, "month"))
+_DAY_MINUTES_MAX = 25 * 60
 _INSTANT = re.compile(r"(\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z)")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Instant = str | int
@@ -46,6 +47,19 @@ def list_instants(day: str, clock: str, zone: str) -> list[int]:
         at for at in sorted(instants) if at.astimezone(local.tzinfo).replace(tzinfo=None) == local.replace(tzinfo=None)
     ]
     return [(at - EPOCH) // timedelta(milliseconds=1) for at in shown]
+
+
+def describe_clock_change(day: date, zone: str) -> str:
+    """Return `The clock goes forward 1 hour at 02:00` for a day on which it is set, else ""."""
+    start = datetime.combine(day, time(), load_zone(zone)).astimezone(UTC)
+    before = (start - timedelta(seconds=1)).astimezone(load_zone(zone)).utcoffset() or timedelta()
+    for minutes in range(0, _DAY_MINUTES_MAX, 15):
+        at = (start + timedelta(minutes=minutes)).astimezone(load_zone(zone))
+        change = (at.utcoffset() or timedelta()) - before
+        if change and (at - timedelta(minutes=1)).date() <= day:
+            way, length = ("forward", change) if change > timedelta() else ("back", -change)
+            return f"The clock goes {way} {format_length(length.total_seconds())} at {at - change:%H:%M}"
+    return ""
 
 
 def format_instant(instant: Instant, zone: str) -> str:

@@ -109,6 +109,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/calendar/month/<month:str>", calendar.show_month, guard="page"),
     Route(GET, "/calendar/week", calendar.show_this_week, guard="page"),
     Route(GET, "/calendar/week/<day:str>", calendar.show_week, guard="page"),
+    Route(GET, "/publications/<batch_id:str>/move", calendar.show_move, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/publications/<batch_id:str>/move", calendar.move, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/profile", settings.choose_profile, guard="page"),
     Route(GET, "/settings", settings.show_own, guard="page"),
     Route(POST, "/settings/zone", settings.choose_zone, guard="page"),

@@ -64,6 +64,11 @@ def _ids(table: str, **wanted: str) -> Callable[[DashboardWorld], str | None]:
     return find
 
 
+def _queued_batch(world: DashboardWorld) -> str | None:
+    found = world.ask("SELECT batch FROM post WHERE status = 'queued' ORDER BY scheduled_at DESC LIMIT 1")
+    return str(found[0][0]) if found else None
+
+
 def _unknown(world: DashboardWorld) -> str | None:
     found = world.ask("SELECT id FROM post WHERE error LIKE '%publish.outcome_unknown%' LIMIT 1")
     return str(found[0][0]) if found else None
@@ -86,6 +91,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[DashboardWorld], str | None]]] = {
         "canceled": _ids("post", status="canceled"),
         "unknown": _unknown,
     },
+    "batch_id": {"queued": _queued_batch},
     "draft_id": {"draft": _ids("draft")},
     "account_id": {
         "active": _ids("account", status="active"),

@@ -10,7 +10,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from peewee import PeeweeException
 
@@ -43,13 +43,21 @@ NAVIGATION = (
 """The navigation. Pages that the user's role may not open are left out."""
 
 
+class UndoForm(NamedTuple):
+    """The form that undoes what a message tells: where it is sent, and its fields."""
+
+    address: str
+    fields: Mapping[str, str | int]
+
+
 @dataclass(frozen=True)
 class FlashMessage:
-    """A message shown on the next page, once. `secret` is shown with it."""
+    """A message shown on the next page, once, with `secret` and the button of `undo`."""
 
     text: str
     secret: str = ""
     good: bool = True
+    undo: UndoForm | None = None
 
 
 # --- A page ------------------------------------------------------------------------------------------------------
@@ -198,13 +206,13 @@ def redirect(address: str, *cookies: str) -> HandlerResponse:
 
 
 def redirect_with_flash(
-    call: RequestContext, address: str, text: str, *, secret: str = "", good: bool = True
+    call: RequestContext, address: str, text: str, *, secret: str = "", good: bool = True, undo: UndoForm | None = None
 ) -> HandlerResponse:
     """Redirect to a page that shows a message.
 
     `secret` is shown once: the browser carries it in a sealed cookie, which the page deletes.
     """
-    return redirect(address, _flash_cookie(call.service, call.scope, FlashMessage(text, secret, good)))
+    return redirect(address, _flash_cookie(call.service, call.scope, FlashMessage(text, secret, good, undo)))
 
 
 def redirect_signed_out(call: RequestContext, text: str, *cookies: str) -> HandlerResponse:
@@ -239,4 +247,5 @@ def _open_flash(service: AppContext, scope: Scope, cookie: str) -> FlashMessage 
         return None
     if message.pop("until") < service.now_ms:
         return None
-    return FlashMessage(**message)
+    undo = message.pop("undo", None)
+    return FlashMessage(**message, undo=UndoForm(*undo) if undo else None)

@@ -169,10 +169,6 @@ ADDED_RULES = {
     "instagram.story.video_too_long": ("deep", "error"),
     "instagram.story.video_size_max": ("deep", "error"),
     "pinterest.board_section.unknown": ("upstream", "error"),
-    "threads.topic_tag.max_graphemes": ("cheap", "error"),
-    "threads.topic_tag.format": ("cheap", "error"),
-    "threads.link_attachment.http": ("cheap", "error"),
-    "threads.link_attachment.text_only": ("cheap", "error"),
     **{f"{name}.thread.unsupported": ("cheap", "error") for name in EIGHT if PLATFORMS[name].thread is None},
 }
 ADDED_WARNINGS = {"animation_still"}
