@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import click
 
 from socialpub_client import __version__
+from socialpub_client.apply import command_line
 from socialpub_client.commands.click_types import ApiCommand, UsageGroup, api_options, flag, option
 
 HEADING = "Commands over the API (--url, --key)"
@@ -91,6 +92,7 @@ HELP = UsageGroup(
 
 
 def _commands() -> Iterator[click.Command]:
+    yield command_line.build_command()
     yield ApiCommand(
         "mcp",
         "mcp_command.serve",

@@ -1,0 +1,372 @@
+"""Plans: what differs between a calendar and the server, and the calls that change it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import mimetypes
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from socialpub_client import InvalidArgument, Socialpub, SocialpubError
+from socialpub_client.apply.calendar import Calendar, Content, Entry, MediaEntry
+from socialpub_client.apply.local_times import show_time
+from socialpub_client.models import Account, MediaFile, MediaRef, Post
+
+INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
+PREVIEW = 200  # characters of a text that are shown
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class QueuedPost:
+    """Post of an entry at the server. `etag`, `options`: of queued ones only."""
+
+    post: Post
+    etag: str
+    options: Json | None
+
+    @property
+    def is_queued(self) -> bool:
+        """Return whether it can still be changed."""
+        return self.post.status == "queued"
+
+
+@dataclass(frozen=True)
+class Create:
+    """Publish an entry. `key`: the same for the same content after the same earlier batches."""
+
+    entry: Entry
+    at: datetime | None
+    targets: Mapping[str, Content]
+    key: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Change a queued post, if its version is still the one that was seen."""
+
+    post: str
+    etag: str
+    text: str | None = None
+    media: tuple[MediaEntry, ...] | None = None
+    options: Json | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Cancel a queued post, if its version is still the one that was seen."""
+
+    post: str
+    etag: str
+
+
+Step = Create | Edit | Cancel
+
+
+@dataclass(frozen=True)
+class Change:
+    """Entry of a plan: `+` create, `~` change, `-` cancel, `=` keep, `!` cannot."""
+
+    sign: str
+    id: str
+    title: str
+    notes: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seen_by_steps(self) -> dict[str, str]:
+        """Return the versions of the posts that the steps change."""
+        return {step.post: step.etag for step in self.steps if not isinstance(step, Create)}
+
+
+@dataclass(frozen=True)
+class CalendarPlan:
+    """Changes in the order of the file. `unnamed`: how many queued posts have no entry."""
+
+    calendar: Calendar
+    changes: tuple[Change, ...]
+    unnamed: int
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether an entry cannot be as the file says."""
+        return any(change.sign == "!" for change in self.changes)
+
+    @property
+    def has_changes(self) -> bool:
+        """Return whether applying it would change anything."""
+        return any(change.sign in "+~-" for change in self.changes)
+
+
+class Planner:
+    """Compares a calendar with the server. It changes nothing there."""
+
+    def __init__(self, sp: Socialpub, now: datetime, *, publish_late: bool = False, prune: bool = False) -> None:
+        self._sp, self._now, self._publish_late, self._prune = sp, now, publish_late, prune
+        self._accounts: dict[str, Account] = {}
+        self._stored: dict[str, MediaFile | None] = {}
+        self._hashes: dict[str, str] = {}
+
+    def plan(self, calendar: Calendar) -> CalendarPlan:
+        """Return the plan. Raises SocialpubError."""
+        self._accounts = {account.id: account for account in self._sp.accounts.list()}
+        posts = self._read_posts(calendar)
+        changes = [self._plan_entry(calendar, entry, posts.pop(entry.id, [])) for entry in calendar.entries]
+        orphans = {id: [post for post in each if post.is_queued] for id, each in posts.items()}
+        if self._prune:
+            changes += [_cancel_all(id, each, calendar.zone) for id, each in sorted(orphans.items()) if each]
+        unnamed = 0 if self._prune else sum(map(len, orphans.values()))
+        return CalendarPlan(calendar, tuple(changes), unnamed)
+
+    def _read_posts(self, calendar: Calendar) -> dict[str, list[QueuedPost]]:
+        """Return the posts at the server by entry; those that are queued with their version."""
+        prefix = calendar.external_id("")
+        found: dict[str, list[QueuedPost]] = {}
+        for post in self._sp.posts.list(external_id_prefix=prefix, limit=200):
+            if post.external_id is None or post.thread_of is not None:
+                continue
+            detail = self._sp.posts.get(post.id) if post.status == "queued" else None
+            shown = QueuedPost(post, "", None) if detail is None else QueuedPost(post, detail.etag, detail.options)
+            found.setdefault(post.external_id.removeprefix(prefix), []).append(shown)
+        return found
+
+    # --- One entry ---
+
+    def _plan_entry(self, calendar: Calendar, entry: Entry, posts: Sequence[QueuedPost]) -> Change:
+        live = [each for each in posts if each.post.status != "canceled"]
+        title = f"{show_time(entry.at, calendar.zone)}  {', '.join(entry.targets)}"
+        seen = {each.post.id: each.etag for each in live if each.is_queued}
+        try:
+            targets = self._resolve(entry.targets)
+        except InvalidArgument as error:
+            return Change("!", entry.id, title, (error.message,), (), seen)
+        if not live:
+            former = sorted({each.post.batch_id for each in posts})
+            return self._create(calendar, entry, targets, title, former, ())
+        queued = [each for each in live if each.is_queued]
+        added = set(targets) - {each.post.account_id for each in live}
+        if added and len(queued) == len(live):  # a batch gets no new targets: it is made again
+            former = sorted({each.post.batch_id for each in posts})
+            made = self._create(calendar, entry, targets, title, former, seen.items())
+            sign = "~" if made.sign == "+" else made.sign
+            return Change(sign, entry.id, title, ("to: other targets", *made.notes), made.steps, seen)
+        if added:
+            names = ", ".join(self._name(account) for account in sorted(added))
+            return Change("!", entry.id, title, (f"a part is out already, so {names} cannot be added",), (), seen)
+        return self._edit(calendar, entry, targets, live, title, seen)
+
+    def _create(
+        self,
+        calendar: Calendar,
+        entry: Entry,
+        targets: Mapping[str, Content],
+        title: str,
+        former: Sequence[str],
+        replaced: Iterable[tuple[str, str]],
+    ) -> Change:
+        at: datetime | None = entry.at
+        if entry.at <= self._now:
+            if not self._publish_late:
+                return Change("!", entry.id, title, ("its time has passed; --late=publish publishes it now",))
+            at = None
+        notes, faults = self._check(targets, at)
+        if faults:
+            return Change("!", entry.id, title, (*notes, *faults))
+        content = [_to_json(content, with_file=False) | {"target": account} for account, content in targets.items()]
+        hashed = json.dumps([content, entry.at.isoformat(), list(former)], sort_keys=True)
+        key = f"{calendar.external_id(entry.id)}@{hashlib.sha256(hashed.encode()).hexdigest()}"
+        cancels = tuple(Cancel(post, etag) for post, etag in replaced)
+        return Change("+", entry.id, title, tuple(notes), (*cancels, Create(entry, at, targets, key)))
+
+    def _edit(
+        self,
+        calendar: Calendar,
+        entry: Entry,
+        targets: Mapping[str, Content],
+        live: Sequence[QueuedPost],
+        title: str,
+        seen: Mapping[str, str],
+    ) -> Change:
+        notes: list[str] = []
+        faults: list[str] = []
+        steps: list[Step] = []
+        edited: dict[str, Content] = {}
+        for each in live:
+            name = self._name(each.post.account_id)
+            content = targets.get(each.post.account_id)
+            if content is None:
+                if each.is_queued:
+                    notes.append(f"{name}: canceled")
+                    steps.append(Cancel(each.post.id, each.etag))
+                continue
+            differences = self._compare(each, content, entry.at, calendar.zone)
+            if differences and not each.is_queued:
+                faults += [f"{name}: {each.post.status} already, and different: {', '.join(differences)}"]
+            elif differences:
+                notes += [f"{name}: {field}: {change}" for field, change in differences.items()]
+                steps.append(self._edit_step(each, content, entry.at, differences))
+                edited[each.post.account_id] = content
+        if edited and entry.at <= self._now:
+            faults.append("its time has passed")
+        if edited and not faults:
+            faults = self._check(edited, entry.at)[1]
+        if faults:
+            return Change("!", entry.id, title, (*notes, *faults), (), seen)
+        return Change("~" if steps else "=", entry.id, title, tuple(notes), tuple(steps), seen)
+
+    def _edit_step(self, each: QueuedPost, content: Content, at: datetime, differences: Mapping[str, str]) -> Edit:
+        return Edit(
+            each.post.id,
+            each.etag,
+            content.text if "text" in differences else None,
+            content.media if "media" in differences else None,
+            content.options if "options" in differences else None,
+            at if "at" in differences else None,
+        )
+
+    # --- Comparison ---
+
+    def _compare(self, each: QueuedPost, content: Content, at: datetime, zone: str | None) -> dict[str, str]:
+        """Return what differs, by field. Options that the file does not name are the server's."""
+        post, found = each.post, {}
+        if post.scheduled_at != at:
+            shown = show_time(post.scheduled_at, zone) if post.scheduled_at else "now"
+            found["at"] = f"{shown} -> {show_time(at, zone)}"
+        if post.text != content.text:
+            found["text"] = f"{_preview(post.text)} -> {_preview(content.text)}"
+        if not self._is_same_media(post.media_refs, content.media):
+            found["media"] = f"{len(post.media_refs)} -> {len(content.media)} items"
+        options = each.options or {}
+        changed = [key for key, value in (content.options or {}).items() if options.get(key) != value]
+        if changed and each.is_queued:
+            found["options"] = ", ".join(changed)
+        return found
+
+    def _is_same_media(self, refs: Sequence[MediaRef], media: Sequence[MediaEntry]) -> bool:
+        return len(refs) == len(media) and all(map(self._is_same_item, refs, media))
+
+    def _is_same_item(self, ref: MediaRef, item: MediaEntry) -> bool:
+        if (ref.alt_text or None) != (item.alt or None):
+            return False
+        if item.url is not None or item.id is not None:
+            return (ref.url, ref.media_id) == (item.url, item.id)
+        if ref.media_id is None or item.sha256 is None:
+            return False
+        stored = self.find_stored(item.sha256)
+        return (stored is not None and stored.id == ref.media_id) or self._hash_of(ref.media_id) == item.sha256
+
+    def _hash_of(self, media: str) -> str:
+        if media not in self._hashes:
+            self._hashes[media] = self._sp.media.get(media).sha256
+        return self._hashes[media]
+
+    def find_stored(self, sha256: str) -> MediaFile | None:
+        """Return the file at the server with these bytes, or None."""
+        if sha256 not in self._stored:
+            self._stored[sha256] = self._sp.media.find(sha256=sha256)
+        return self._stored[sha256]
+
+    # --- Checks ---
+
+    def _check(self, targets: Mapping[str, Content], at: datetime | None) -> tuple[list[str], list[str]]:
+        """Ask the server; return previews and warnings, and the rules that content breaks."""
+        bodies = [self._check_body(account, content) for account, content in targets.items()]
+        notes = [f"{self._name(account)}: {_preview(content.text)}" for account, content in targets.items()]
+        time = {} if at is None else {"scheduledAt": at.isoformat()}
+        try:
+            answer = self._sp.request("POST", "/v1/posts/validate", {"targets": bodies, **time})
+        except SocialpubError as error:
+            if error.status != 400:
+                raise
+            return notes, [str(error)]
+        faults: list[str] = []
+        for result, account in zip(answer.json["results"], targets, strict=False):
+            for warning in result["warnings"]:
+                notes.append(f"{self._name(account)}: warning: {warning['message']} ({warning['code']})")
+            for fault in result["errors"]:
+                rule = fault.get("rule") or fault["code"]
+                faults.append(f"{self._name(account)}: {fault['message']} {fault.get('remediation', '')} ({rule})")
+        return notes, faults
+
+    def _check_body(self, account: str, content: Content) -> dict[str, Any]:
+        items = [self._check_item(item) for item in content.media]
+        body: dict[str, Any] = {"accountId": account, "text": content.text, "media": [each for each in items if each]}
+        return body | ({"options": content.options} if content.options else {})
+
+    def _check_item(self, item: MediaEntry) -> Json | None:
+        """Return a media item of a check; None for a large file that is not at the server yet."""
+        alt = {"altText": item.alt} if item.alt else {}
+        if item.url is not None:
+            return {"kind": guess_kind(item.url), "url": item.url, **alt}
+        stored = self._sp.media.get(item.id) if item.id is not None else self.find_stored(item.sha256 or "")
+        if stored is not None:
+            return {"kind": stored.kind, "mediaId": stored.id, **alt}
+        path = Path(item.file or "")
+        if path.stat().st_size > INLINE_MAX:
+            return None
+        encoded = base64.b64encode(path.read_bytes()).decode()
+        return {"kind": guess_kind(path.name), "bytesBase64": encoded, **alt}
+
+    # --- Accounts ---
+
+    def _resolve(self, targets: Mapping[str, Content]) -> dict[str, Content]:
+        """Return the content by account id. Raises InvalidArgument for a target without one."""
+        found: dict[str, Content] = {}
+        for target, content in targets.items():
+            account = self._find_account(target)
+            if account.id in found:
+                raise InvalidArgument(f"{target} is the account of another target")
+            options = None if content.options is None else {"platform": account.platform, **content.options}
+            found[account.id] = Content(content.text, content.media, options)
+        return found
+
+    def _find_account(self, target: str) -> Account:
+        if target in self._accounts:
+            return self._accounts[target]
+        name = target.removeprefix("@")
+        matches = [
+            account
+            for account in self._accounts.values()
+            if (account.display_name == name if target.startswith("@") else account.platform == target)
+        ]
+        if len(matches) != 1:
+            known = ", ".join(f"{account.id} ({account.display_name})" for account in matches[:10])
+            raise InvalidArgument(f"{target} means {len(matches)} accounts{f': {known}' if known else ''}")
+        return matches[0]
+
+    def _name(self, account: str) -> str:
+        return self._accounts[account].platform if account in self._accounts else account
+
+
+def guess_kind(name: str) -> str:
+    """Return the kind of a file by its name."""
+    return "video" if (mimetypes.guess_type(name)[0] or "").startswith("video/") else "image"
+
+
+def _cancel_all(id: str, posts: Sequence[QueuedPost], zone: str | None) -> Change:
+    first = posts[0].post
+    title = f"{show_time(first.scheduled_at, zone) if first.scheduled_at else 'now'}  {_preview(first.text)}"
+    steps = tuple(Cancel(each.post.id, each.etag) for each in posts)
+    return Change("-", id, title, (), steps, {each.post.id: each.etag for each in posts})
+
+
+def _preview(text: str) -> str:
+    shown = " ".join(text.split())
+    return f'"{shown[:PREVIEW]}{"…" if len(shown) > PREVIEW else ""}"'
+
+
+def _to_json(content: Content, *, with_file: bool = True) -> dict[str, Any]:
+    """Return content as JSON; without the names of files it is the same wherever they are."""
+    names = ("file", "sha256", "id", "url", "alt") if with_file else ("sha256", "id", "url", "alt")
+    media = [{name: value for name in names if (value := getattr(item, name)) is not None} for item in content.media]
+    return {"text": content.text, "media": media, "options": content.options}
+
+
+content_to_json = _to_json

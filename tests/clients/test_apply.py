@@ -1,0 +1,340 @@
+"""Calendars as code: plans, and what applying them leaves at the server."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub_client import Socialpub
+from socialpub_client.apply.calendar import CalendarError
+from socialpub_client.apply.calendar_files import read_calendar
+from socialpub_client.apply.command import ApplyRequest, run
+from socialpub_client.apply.execution import apply_plan
+from socialpub_client.apply.planner import Planner
+from tests.clients.conftest import ClientWorld
+from tests.support.media_uploads import JPEG, stored_files
+from tests.support.request_cast import make_picture
+
+YEAR = datetime.now(UTC).year + 2
+OWN = make_picture(size=(9, 9))  # a file of one test
+
+
+@pytest.fixture
+def file(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Path]:
+    """Write a calendar that no other test has; its name is the test's."""
+    path = tmp_path / "calendar.yaml"
+    (tmp_path / "door.jpg").write_bytes(JPEG)
+
+    def write(posts: str) -> Path:
+        path.write_text(
+            f"calendar: {request.node.name}\nzone: Europe/Berlin\ndefaults: {{ to: bluesky }}\nposts:\n{posts}"
+        )
+        return path
+
+    return write
+
+
+OPENING = f"""
+  - id: opening
+    at: {YEAR}-06-01 09:00
+    text: We open on Monday.
+    media: [{{ file: door.jpg, alt: A door }}]
+"""
+CLOSING = f"""
+  - id: closing
+    at: {YEAR}-07-01T18:30+02:00
+    text: no
+"""
+
+
+def applied(world: ClientWorld, path: Path, **wanted: Any) -> int:
+    return run(world.client(), ApplyRequest([path], **wanted), datetime.now(UTC))
+
+
+def writes(world: ClientWorld) -> list[str]:
+    """The requests that change something."""
+    changing = [request for request in world.transport.requests if request.method != "GET"]
+    return [request.url for request in changing if not request.url.endswith("/v1/posts/validate")]
+
+
+def calendar_posts(world: ClientWorld, name: str) -> list[tuple[str, str, str]]:
+    """The posts of a calendar at the server: id, text and time of those that are not canceled."""
+    posts = world.plain().posts.list(external_id_prefix=f"{name}/")
+    live = [post for post in posts if post.status != "canceled"]
+    return sorted((str(post.external_id).partition("/")[2], post.text, str(post.scheduled_at)) for post in live)
+
+
+def test_a_calendar_is_applied_changed_and_pruned(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = request.node.name
+    files = len(stored_files(world.server))
+    assert applied(world, file(OPENING + CLOSING), check="rules") == 0
+    assert capsys.readouterr().out.startswith(f"+ opening  {YEAR}-06-01 09:00 Europe/Berlin  bluesky\n")
+    assert writes(world) == []
+    assert (calendar_posts(world, name), len(stored_files(world.server))) == ([], files)
+
+    assert applied(world, file(OPENING + CLOSING)) == 0
+    expected = [
+        ("closing", "no", f"{YEAR}-07-01 16:30:00+00:00"),
+        ("opening", "We open on Monday.", f"{YEAR}-06-01 07:00:00+00:00"),
+    ]
+    assert calendar_posts(world, name) == expected
+    capsys.readouterr()
+    assert applied(world, file(OPENING + CLOSING)) == 0
+    assert [line[0] for line in capsys.readouterr().out.splitlines()] == ["=", "="]
+    assert [each.method for each in world.transport.requests if each.method != "GET"] == []
+
+    changed = OPENING.replace("09:00", "10:00").replace("Monday", "Friday").replace("A door", "The door")
+    assert applied(world, file(changed + CLOSING), check="changes") == 5
+    assert applied(world, file(changed + CLOSING)) == 0
+    out = capsys.readouterr().out
+    assert f"bluesky: at: {YEAR}-06-01 09:00 Europe/Berlin -> {YEAR}-06-01 10:00 Europe/Berlin" in out
+    assert '"We open on Monday." -> "We open on Friday."' in out
+    assert calendar_posts(world, name)[1] == ("opening", "We open on Friday.", f"{YEAR}-06-01 08:00:00+00:00")
+    assert applied(world, file(changed + CLOSING), check="changes") == 0
+
+    assert applied(world, file(changed)) == 0
+    assert "1 queued post is in no file" in capsys.readouterr().err
+    assert len(calendar_posts(world, name)) == 2
+    assert applied(world, file(changed), prune=True) == 0
+    assert [post[0] for post in calendar_posts(world, name)] == ["opening"]
+    assert applied(world, file(OPENING + CLOSING)) == 0  # the same content again is a new batch
+    assert calendar_posts(world, name) == expected
+    assert applied(world, file("  []"), prune=True) == 0
+    assert calendar_posts(world, name) == []
+
+
+def test_a_rule_that_breaks_changes_nothing(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file(OPENING + CLOSING.replace("text: no", f"text: {'x' * 400}"))
+    assert (applied(world, path, check="rules"), applied(world, path)) == (3, 3)
+    assert "bluesky.text.max_graphemes" in capsys.readouterr().out
+    past = file(OPENING + CLOSING.replace(str(YEAR), "2020"))
+    assert applied(world, past) == 3
+    assert "its time has passed" in capsys.readouterr().out
+    assert applied(world, file(OPENING.replace("text:", "to: [mastodon]\n    text:"))) == 3
+    assert calendar_posts(world, request.node.name) == []
+    assert writes(world) == []
+
+
+def test_late_entries_go_out_where_that_is_wanted(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
+) -> None:
+    text = f"late {request.node.name}"
+    path = file(CLOSING.replace(str(YEAR), "2020").replace("text: no", f"text: {text}"))
+    assert applied(world, path, publish_late=True) == 0
+    world.plain().posts.list(external_id_prefix=f"{request.node.name}/")
+    (post,) = world.plain().posts.list(external_id_prefix=f"{request.node.name}/")
+    world.plain().batches.get(post.batch_id).wait(60)
+    assert world.texts().count(text) == 1
+
+
+def test_a_plan_is_applied_as_it_was_shown_or_not_at_all(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    name, out = request.node.name, tmp_path / "plan.json"
+    applied(world, file(OPENING))
+    path = file(OPENING.replace("Monday", "Friday") + CLOSING)
+    assert applied(world, path, out=out) == 0
+    assert len(calendar_posts(world, name)) == 1
+    path.unlink()
+    (post,) = world.plain().posts.list(external_id=f"{name}/opening")
+    edited = world.plain().posts.edit(post.id, text="edited in the dashboard")
+    assert applied(world, out) == 3
+    assert calendar_posts(world, name)[0][1] == edited.text
+    assert writes(world) == []
+
+    path = file(OPENING.replace("Monday", "Friday") + CLOSING)
+    assert applied(world, path, out=out) == 0
+    assert applied(world, out) == 0
+    assert [post[1] for post in calendar_posts(world, name)] == ["no", "We open on Friday."]
+    assert applied(world, out) == 0
+    assert writes(world) == []
+    (tmp_path / "door.jpg").write_bytes(b"another")
+    assert applied(world, out) == 3
+
+
+def test_an_edit_between_plan_and_apply_is_not_overwritten(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
+) -> None:
+    name, now = request.node.name, datetime.now(UTC)
+    applied(world, file(OPENING + CLOSING))
+    changed = read_calendar([file(OPENING.replace("Monday", "Friday") + CLOSING.replace("text: no", "text: yes"))])
+    plan = Planner(world.plain(), now).plan(changed)
+    (post,) = world.plain().posts.list(external_id=f"{name}/opening")
+    world.plain().posts.edit(post.id, text="edited in the dashboard")
+    first, second = apply_plan(world.plain(), plan)
+    assert first.error is not None
+    assert (first.error.status, second.error) == (412, None)
+    assert [post[1] for post in calendar_posts(world, name)] == ["yes", "edited in the dashboard"]
+
+
+def test_two_runs_at_once_make_one_set(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
+) -> None:
+    name = request.node.name
+    many = "".join(OPENING.replace("opening", f"post-{number}").replace("Monday", str(number)) for number in range(8))
+    request_ = ApplyRequest([file(many)])
+    clients = [world.plain(), world.plain()]
+    threads = [threading.Thread(target=run, args=(sp, request_, datetime.now(UTC))) for sp in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert applied(world, file(many)) == 0
+    assert writes(world) == []
+    assert [post[0] for post in calendar_posts(world, name)] == [f"post-{number}" for number in range(8)]
+    assert len(list(world.plain().media.list())) == len({each.sha256 for each in world.plain().media.list()})
+
+
+def test_what_is_out_already_is_not_changed(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"out {request.node.name}"
+    late = CLOSING.replace(str(YEAR), "2020").replace("text: no", f"text: {text}")
+    applied(world, file(late), publish_late=True)
+    (post,) = world.plain().posts.list(external_id_prefix=f"{request.node.name}/")
+    world.plain().batches.get(post.batch_id).wait(60)
+    capsys.readouterr()
+    assert applied(world, file(late.replace(text, "other"))) == 3
+    assert "published already, and different" in capsys.readouterr().out
+
+
+# --- Files ---------------------------------------------------------------------------------------------------------
+
+HEAD = "calendar: spring\nzone: Europe/Berlin\nposts:\n"
+POST = "  - {{ id: a, to: bluesky, text: x, at: {} }}\n"
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        (HEAD + "  - id: a\n    txt: x\n    to: x\n", ":5:5: the field 'txt' is unknown; did you mean 'text'?"),
+        (HEAD + "  - {id: a, at: 2026-12-01 09:00, to: x}\n", ":4:39: there is no text for x"),
+        (HEAD + "  - {at: 2026-12-01 09:00, to: x, text: y}\n", ":4:5: `id` is missing"),
+        (HEAD + POST.format("tomorrow"), ":4:40: 'tomorrow' is no time"),
+        (HEAD + POST.format("2027-03-28 02:30"), "write 2027-03-28 03:30+02:00 or 2027-03-28 01:30+01:00"),
+        (HEAD + POST.format("2027-10-31 02:30"), "write 2027-10-31 02:30+02:00 or 2027-10-31 02:30+01:00"),
+        (HEAD + POST.format("2027-03-28 02:30"), "does not exist in Europe/Berlin, where the clock is changed"),
+        (HEAD + POST.format("2027-10-31 02:30"), "exists twice in Europe/Berlin, where the clock is changed"),
+        (HEAD + POST.format("2027-06-01 09:00") * 2, "the id a is there already: "),
+        (HEAD.replace("Europe/Berlin", "Berlin"), ":2:7: 'Berlin' is no time zone"),
+        (HEAD.replace("zone: Europe/Berlin\n", "") + POST.format("2027-06-01 09:00"), "has no offset"),
+        (HEAD + "  - {id: a, id: b}\n", "the field 'id' is there twice"),
+        (HEAD + "  - {id: a, to: x, text: y, media: [{file: no.jpg}]}\n", "no.jpg cannot be read"),
+        (HEAD + "  - {id: a, to: x, text: y, only: {z: {text: u}}}\n", "`only` has z, which `to` has not"),
+        ("posts: [", "the file is not YAML"),
+        ("- a", "the file is no mapping"),
+        ("posts: []", "`calendar`, its name, is missing"),
+        ("calendar: a b\nposts: []", "the name of a calendar has"),
+    ],
+)  # fmt: skip
+def test_a_problem_of_a_file_is_told_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "spring.yaml"
+    path.write_text(text)
+    with pytest.raises(CalendarError) as refused:
+        read_calendar([path])
+    assert any(problem in str(each) for each in refused.value.problems), str(refused.value)
+
+
+def test_every_problem_is_told_and_nothing_is_asked(
+    world: ClientWorld, file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = file("  - {id: a, at: soon, to: x}\n  - {id: b, at: later, too: x}\n")
+    sp = world.client()
+    assert run(sp, ApplyRequest([path], as_json=True), datetime.now(UTC)) == 3
+    told = capsys.readouterr()
+    assert len(told.err.splitlines()) == 5
+    assert json.loads(told.out)["error"]["code"] == "validation_failed"
+    assert world.transport.requests == []
+
+
+def test_scalars_stay_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        HEAD + "  - {id: 007, at: '2027-06-01 09:00', to: [no, 12:30], text: 1e3,\n"
+        "     only: {no: {text: yes, options: {a: true, b: 'true', c: 12, d: '12', e: [x]}}}}\n"
+    )
+    (entry,) = read_calendar([path]).entries
+    assert (entry.id, list(entry.targets)) == ("007", ["no", "12:30"])
+    assert [content.text for content in entry.targets.values()] == ["yes", "1e3"]
+    assert entry.targets["no"].options == {"a": True, "b": "true", "c": 12, "d": "12", "e": ["x"]}
+    assert entry.at == datetime(2027, 6, 1, 7, tzinfo=UTC)
+
+
+def test_a_spreadsheet_is_a_calendar(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(JPEG)
+    path = tmp_path / "spring.csv"
+    path.write_text(
+        'id,at,to,text,media,alt\na,2027-06-01 09:00Z,"bluesky, threads","Two\nlines",a.jpg;https://x/b.png,A;\n'
+    )
+    calendar = read_calendar([path])
+    (entry,) = calendar.entries
+    assert (calendar.name, entry.id, entry.at) == ("spring", "a", datetime(2027, 6, 1, 9, tzinfo=UTC))
+    assert [content.text for content in entry.targets.values()] == ["Two\nlines"] * 2
+    media = entry.targets["threads"].media
+    assert [(item.file, item.url, item.alt) for item in media] == [
+        (str(tmp_path / "a.jpg"), None, "A"),
+        (None, "https://x/b.png", None),
+    ]
+    path.write_text("id,at,tex\na,2027-06-01 09:00Z,x\nb\n")
+    with pytest.raises(CalendarError) as refused:
+        read_calendar([path])
+    assert [str(each).partition(".csv")[2] for each in refused.value.problems][:1] == [
+        ":1:3: the field 'tex' is unknown; did you mean 'text'?"
+    ]
+    assert ":3:1: the row has 1 columns" in str(refused.value)
+
+
+def test_files_make_one_calendar(tmp_path: Path) -> None:
+    for name, id in (("one.yaml", "a"), ("two.yaml", "b")):
+        (tmp_path / name).write_text(HEAD + f"  - {{ id: {id}, to: bluesky, text: x, at: 2027-06-01 09:00 }}\n")
+    calendar = read_calendar([tmp_path / "one.yaml", tmp_path / "two.yaml"])
+    assert [entry.id for entry in calendar.entries] == ["a", "b"]
+    assert timedelta(0) == calendar.entries[0].at - calendar.entries[1].at
+    (tmp_path / "two.yaml").write_text(HEAD.replace("spring", "summer"))
+    with pytest.raises(CalendarError, match="of the calendar spring"):
+        read_calendar([tmp_path / "one.yaml", tmp_path / "two.yaml"])
+
+
+def test_a_stopped_run_is_followed_by_another_one(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
+) -> None:
+    """After any request that arrives or does not, running it again makes exactly the file's posts."""
+    path = file(OPENING + CLOSING)
+    path.with_name("door.jpg").write_bytes(OWN)
+    total = _requests_of_a_run(world, path, request.node.name)
+    for at in range(total):
+        for fault in ("reset before", "reset after"):
+            sp = world.client(*[None] * at, fault, retries=0)
+            run(sp, ApplyRequest([path]), datetime.now(UTC))
+            assert applied(world, path) == 0
+            assert [post[0] for post in calendar_posts(world, request.node.name)] == ["closing", "opening"]
+            assert applied(world, path, check="changes") == 0
+            _clear(world, request.node.name)
+
+
+def _requests_of_a_run(world: ClientWorld, path: Path, name: str) -> int:
+    assert applied(world, path) == 0
+    count = len(world.transport.requests)
+    _clear(world, name)
+    return count
+
+
+def _clear(world: ClientWorld, name: str) -> None:
+    """Cancel the posts of a calendar, and delete its files."""
+    sp: Socialpub = world.plain()
+    for batch in {post.batch_id for post in sp.posts.list(external_id_prefix=f"{name}/", status="queued")}:
+        sp.batches.cancel(batch)
+    stored = sp.media.find(sha256=hashlib.sha256(OWN).hexdigest())
+    if stored is not None:
+        sp.media.delete(stored.id)
