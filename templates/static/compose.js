@@ -194,6 +194,94 @@
     if (event.persisted) stopped = Boolean(fields.post.value);
   });
 
+  // --- Accounts, files -----------------------------------------------------------------------------------------------
+
+  for (const group of form.querySelectorAll(".choose")) group.hidden = false;
+  for (const button of form.querySelectorAll("[data-choose]"))
+    button.addEventListener("click", () => {
+      for (const box of form.querySelectorAll("input[name^='to.']")) box.checked = Boolean(button.dataset.choose);
+      form.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+
+  const drop = document.getElementById("drop");
+  const many = document.getElementById("many");
+  const list = document.getElementById("uploads");
+  drop.hidden = false;
+  drop.querySelector("button").addEventListener("click", () => many.click());
+  many.addEventListener("change", () => {
+    add([...many.files]);
+    many.value = "";
+  });
+  const holdsFiles = (data) => data !== null && [...data.types].includes("Files");
+  form.addEventListener("dragover", (event) => {
+    if (!holdsFiles(event.dataTransfer)) return;
+    event.preventDefault();
+    drop.classList.add("over");
+  });
+  form.addEventListener("dragleave", () => drop.classList.remove("over"));
+  form.addEventListener("drop", (event) => {
+    drop.classList.remove("over");
+    if (!holdsFiles(event.dataTransfer)) return;
+    event.preventDefault();
+    add([...event.dataTransfer.files]);
+  });
+  form.addEventListener("paste", (event) => {
+    if (!holdsFiles(event.clipboardData)) return;
+    event.preventDefault();
+    add([...event.clipboardData.files]);
+  });
+
+  // One after another: each upload names the files before it.
+  let queue = Promise.resolve();
+  function add(files) {
+    for (const file of files) {
+      const line = document.createElement("li");
+      const name = document.createElement("bdi");
+      const bar = document.createElement("progress");
+      name.textContent = file.name;
+      bar.max = 1;
+      bar.value = 0;
+      bar.setAttribute("aria-label", `Upload of ${file.name}`);
+      line.append(name, bar);
+      list.append(line);
+      queue = queue.then(() => upload(file, line, bar));
+    }
+  }
+
+  async function upload(file, line, bar) {
+    const body = new FormData(form);
+    body.set("file", file);
+    body.set("new-alt", "");
+    const answer = await sendFile(body, bar);
+    const page = answer && new DOMParser().parseFromString(answer, "text/html");
+    if (!page || !page.querySelector("form.compose")) return fail(line, bar, "not uploaded: the server did not take it. Sign in again or try later.");
+    const wrong = page.querySelector("#file-wrong p");
+    if (wrong) return fail(line, bar, wrong.textContent);
+    line.remove();
+    window.show(form, page, "[data-part]");
+  }
+
+  function fail(line, bar, text) {
+    const said = document.createElement("span");
+    said.className = "problem";
+    said.textContent = text;
+    bar.replaceWith(said);
+  }
+
+  function sendFile(body, bar) {
+    return new Promise((resolve) => {
+      const request = new XMLHttpRequest(); // tells how much was sent, which fetch does not
+      request.upload.addEventListener("progress", (event) => {
+        if (event.lengthComputable) bar.value = event.loaded / event.total;
+      });
+      request.addEventListener("load", () => resolve(request.responseText));
+      request.addEventListener("error", () => resolve(null));
+      request.open("POST", "/compose/media");
+      request.setRequestHeader("Accept", "text/html");
+      request.send(body);
+    });
+  }
+
   if ("restored" in form.dataset || document.querySelector("#verdict p")) changed();
   else offer();
 })();

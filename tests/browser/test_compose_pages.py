@@ -64,11 +64,9 @@ def test_a_text_with_a_file_goes_out_by_clicks(
     check_page(tab, "compose-too-long")
     tab.fill(text="The door is open")
     wait_for(tab, ".count", "16 of 300")
-    tab.page.locator("summary:has-text('Upload a file')").click()
-    tab.page.locator("#file").set_input_files(file)
-    tab.fill(**{"new-alt": "A teal door"})
-    tab.page.locator("button:has-text('Upload')").click()
+    tab.page.locator("#many").set_input_files(file)
     tab.page.locator(".chosen img").wait_for()
+    tab.page.locator(".chosen textarea").fill("A teal door")
     assert tab.ask("document.querySelector('#text').value") == "The door is open"
     assert tab.ask("document.querySelector('.chosen textarea').value") == "A teal door"
     tab.page.locator("button:has-text('Check')").click()
@@ -113,6 +111,41 @@ def test_a_draft_is_saved_while_it_is_written_and_survives_a_crash(
     wait_for(tab, "#saved", "Draft saved")
     assert draft_texts(server) == ["Our summer menu: soups"]
     assert tab.ask("Object.keys(localStorage).length") == 0
+
+
+def test_many_files_are_added_on_a_phone_and_described(
+    server: AppServer, alice: Person, tab: BrowserTab, tmp_path: Path
+) -> None:
+    server.connect(alice, "twitter")
+    files = [tmp_path / f"{name}.png" for name in ("first", "second")]
+    for number, file in enumerate(files):
+        file.write_bytes(make_picture("PNG", (64 + number, 48)))
+    bad = tmp_path / "notes.png"
+    bad.write_bytes(b"no picture")
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    tab.page.locator("button[data-choose=yes]").click()
+    assert tab.page.locator(".accounts input:checked").count() == 2
+    tab.fill(text="Two pictures")
+    tab.page.locator("#many").set_input_files([files[0], bad, files[1]])
+    wait_for(tab, "#uploads .problem", "")
+    tab.page.locator(".chosen > li").nth(1).wait_for()
+    for box, words in zip(tab.page.locator(".chosen textarea").all(), ("A red door", "A blue door"), strict=True):
+        box.fill(words)
+    tab.page.locator("button[name=earlier]").click()
+    tab.page.locator(".chosen textarea").first.and_(tab.page.locator("text=A blue door")).wait_for()
+    tab.page.locator("summary:has-text('Developer')").click()
+    tab.page.locator("button[value=request]").click()
+    wait_for(tab, "#request pre", "/v1/posts")
+    tab.complaints.clear()
+    check_page(tab, "compose-many-files")
+    tab.look(width=390)
+    assert tab.ask("document.querySelector('button[value=send]').getBoundingClientRect().bottom") < 800
+    tab.click("button:has-text('Save')")
+    (draft,) = server.rows(PostDraft)
+    content = json.loads(draft["content"])
+    assert [item["altText"] for item in content["media"]] == ["A blue door", "A red door"]
+    assert len(content["targets"]) == 2
 
 
 def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, tab: BrowserTab) -> None:

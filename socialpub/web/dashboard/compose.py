@@ -38,6 +38,7 @@ from socialpub.web.dashboard.parts import compose_form, edited_content, edited_i
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
 from socialpub.web.dashboard.parts.edited_content import EditedItem
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
 from socialpub.web.http import forms, request_headers
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -77,6 +78,7 @@ class FormFindings:
     status: int = 200
     is_sent: bool = False
     boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account id
+    command: str = ""  # the form as a request of the API
     conflict: str = ""  # the ETag of the edited item, where it has changed since the form was filled
 
 
@@ -149,6 +151,7 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         item=data.item,
         item_page=edited_items.find_page(data.item) if data.item else "",
         conflict=findings.conflict,
+        command=findings.command,
         slots=data.slots,
         folds=compose_form.list_folds(data.form),
         warned=findings.warned,
@@ -356,6 +359,8 @@ async def submit(call: RequestContext) -> HandlerResponse:
         return await _send(call, given)
     if given.get("boards"):
         return await _page(call, given, await _fetch_boards(call, given))
+    if given.get("do") == "request":
+        return await _page(call, given, await _write_command(call, given))
     return await _page(call, given, await _check(call, given) if given.get("do") == "check" else NO_FINDINGS)
 
 
@@ -371,6 +376,15 @@ async def _check(call: RequestContext, given: Form) -> FormFindings:
     wrong, warned = compose_form.place_preflight(result["results"])
     rejecting = sum(bool(each) for each in wrong.values())
     return FormFindings(wrong, warned, _summary(len(wrong), rejecting, sum(bool(each) for each in warned.values())))
+
+
+async def _write_command(call: RequestContext, given: Form) -> FormFindings:
+    """Return the command that publishes the form over the API."""
+    try:
+        body = await _build_request(call, given)
+    except ApiError as error:
+        return _refusal_findings(error, given)
+    return FormFindings(command=build_curl("POST", f"{call.service.base_url}/v1/posts", [{"apiKey": []}], body))
 
 
 async def _fetch_boards(call: RequestContext, given: Form) -> FormFindings:
