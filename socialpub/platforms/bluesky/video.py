@@ -1,13 +1,14 @@
 """Bluesky videos: processed by the video service, stored at the account's server.
 
 The flow is that of docs.bsky.app (video uploads): two service tokens, one upload, then polling. Uploading a video again
-returns the existing blob, so every step is repeatable.
+returns the existing blob, so every step is repeatable. A large video goes up in parts, where the service takes them.
 """
 
 from __future__ import annotations
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
+from socialpub.platforms.bluesky import video_parts
 from socialpub.platforms.bluesky.blobs import upload
 from socialpub.platforms.bluesky.xrpc import (
     build_response_error,
@@ -23,6 +24,7 @@ from socialpub.platforms.bluesky.xrpc import (
 from socialpub.platforms.contract import Draft, DraftMedia, Json, Pending, Upstream
 from socialpub.platforms.kit.uploads import whole_file
 
+PARTS_FROM = 16 * 1024 * 1024  # bytes, as the official app
 FIRST_WAIT = 2.0
 LONGEST_WAIT = 10.0
 TOTAL_WAIT = 900.0
@@ -34,12 +36,18 @@ _ENDINGS = {"video/quicktime": "mov", "video/webm": "webm"}
 def prepare_blob(up: Upstream, draft: Draft, saved: Json | None) -> Json | Pending:
     """Return the blob of the video, or `Pending` while it is processed; `saved`: pending job."""
     item = draft.items[0]
-    if saved:
+    parts = video_parts.load(saved)
+    if saved and parts is None:
         return _poll(up, saved)
     if not up.site.video_service:
         return _upload_directly(up, item)
-    token = _check_allowed(up)
-    job = _upload(up, item, f"{draft.nonce:016x}.{_ending(item)}", token)
+    token, name = _check_allowed(up), f"{draft.nonce:016x}.{_ending(item)}"
+    found = None
+    if parts or whole_file(item).size > PARTS_FROM:
+        found = video_parts.upload(up, item, name, token, parts or video_parts.PartUpload())
+    if isinstance(found, Pending):
+        return found
+    job = found or _upload(up, item, name, token)
     return find_blob(job) or _state(up, job, {"job": job.get("jobId"), "waited": 0.0, "wait": FIRST_WAIT, "misses": 0})
 
 
@@ -101,17 +109,7 @@ def _upload(up: Upstream, item: DraftMedia, name: str, token: str) -> Json:
         return job
     if reply.is_success:
         raise build_unusable_error(up, "video", reply)
-    raise _to_service_error(build_response_error(up, "video", reply, secrets=(token,)))
-
-
-def _to_service_error(error: ApiError) -> ApiError:
-    """Convert an authorization error: it concerns the upload token, not the account."""
-    if error.code != "platform_auth_failed":
-        return error
-    unavailable = ApiError("platform_unavailable", error.message, outcome=Outcome.NOT_SENT)
-    unavailable.platform, unavailable.platform_version = error.platform, error.platform_version
-    unavailable.platform_response = error.platform_response
-    return unavailable
+    raise video_parts.to_service_error(build_response_error(up, "video", reply, secrets=(token,)))
 
 
 def _poll(up: Upstream, saved: Json) -> Json | Pending:

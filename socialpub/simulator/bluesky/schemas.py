@@ -201,6 +201,18 @@ INPUTS: Mapping[str, Object] = {
     "com.atproto.server.createAppPassword": Object({"name": _TEXT, "privileged": Boolean()}, required=("name",)),
     "com.atproto.server.revokeAppPassword": Object({"name": _TEXT}, required=("name",)),
     "com.atproto.server.deactivateAccount": Object({"deleteAfter": _DATETIME}),
+    "app.bsky.video.startUpload": Object(
+        {
+            "sizeBytes": Integer(minimum=1),
+            "mimeType": String(max_length=255),
+            "name": String(max_length=256),
+            "durationMs": Integer(),
+            "width": Integer(),
+            "height": Integer(),
+        },
+        required=("sizeBytes", "mimeType"),
+    ),
+    "app.bsky.video.finishUpload": Object({"jobId": String(max_length=256)}, required=("jobId",)),
     "com.atproto.admin.updateSubjectStatus": Object({"subject": Record(), "takedown": Record()}, required=("subject",)),
 }
 

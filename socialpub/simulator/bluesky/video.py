@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from socialpub.base.runtime import format_iso
 from socialpub.simulator import content_types
 from socialpub.simulator.bluesky.accounts import Account, Accounts
 from socialpub.simulator.bluesky.cbor import blob_cid
@@ -20,6 +21,8 @@ from socialpub.simulator.state import SimulatorState
 
 _TAKEN = frozenset({"video/mp4", "video/quicktime", "video/webm"})
 _MADE = "video/mp4"  # regardless of the upload's type
+_PART = 8 * 1024 * 1024
+_UPLOAD_MS = 3_600_000
 _VIDEOS, _BYTES = 25, 10 * 1024**3  # per day
 
 
@@ -33,16 +36,35 @@ class _Job:
 
 
 @dataclass
+class _PartUpload:
+    """Upload in parts: received ones by number."""
+
+    account: Account
+    size: int
+    type: str
+    part: int
+    received: dict[int, bytes] = field(default_factory=dict)
+    job: str = ""  # once finished
+
+    @property
+    def count(self) -> int:
+        return -(-self.size // self.part)
+
+
+@dataclass
 class Videos:
     """Video service.
 
-    For tests: `failing` holds errors of the next jobs, `refusing` why uploads are refused.
+    For tests: `failing` holds errors of the next jobs, `refusing` why uploads are refused, `part` the bytes of a part
+    (0: no parts are taken).
     """
 
     lab: SimulatorState
     accounts: Accounts
     failing: list[str] = field(default_factory=list)
     refusing: str = ""
+    part: int = _PART
+    _uploads: dict[str, _PartUpload] = field(default_factory=dict)
     _jobs: dict[str, _Job] = field(default_factory=dict)
 
     def methods(self) -> tuple[Method, ...]:
@@ -51,12 +73,16 @@ class Videos:
             Method("GET", f"{video}.getUploadLimits", self._limits),
             Method("POST", f"{video}.uploadVideo", self._upload, takes_blob=True),
             Method("GET", f"{video}.getJobStatus", self._status),
+            Method("POST", f"{video}.startUpload", self._start),
+            Method("POST", f"{video}.uploadPart", self._take_part, takes_blob=True),
+            Method("POST", f"{video}.finishUpload", self._finish),
         )
 
     def reset(self) -> None:
         self._jobs.clear()
+        self._uploads.clear()
         self.failing.clear()
-        self.refusing = ""
+        self.refusing, self.part = "", _PART
 
     def _limits(self, request: Request) -> Any:
         self._caller(request, "app.bsky.video.getUploadLimits")
@@ -70,8 +96,11 @@ class Videos:
         did, name = (request.call.query.get(key, [""])[0] for key in ("did", "name"))
         if did != account.did or not name:
             raise invalid("did and name are required, and did is that of the token")
-        content = request.call.body
-        if content_types.mime_type(content, content_type(request.call)) not in _TAKEN:
+        return self._begin(account, request.call.body, content_type(request.call))
+
+    def _begin(self, account: Account, content: bytes, declared: str) -> Any:
+        """Start the job of a whole file."""
+        if content_types.mime_type(content, declared) not in _TAKEN:
             raise error(400, "UnsupportedContentType", "Unsupported content type")
         id = f"{blob_cid(content)[-13:]}{account.did[-7:]}"
         if id in self._jobs and self._is_ready(self._jobs[id]):
@@ -84,6 +113,52 @@ class Videos:
         ready = self.lab.clock.now_ms() + self.lab.settings.processing_ms
         failure = self.failing.pop(0) if self.failing else ""
         return self._build_status(self._jobs.setdefault(id, _Job(id, account, content, ready, failure)))
+
+    def _start(self, request: Request) -> Any:
+        account = self._caller(request, "com.atproto.repo.uploadBlob")
+        if not self.part:
+            raise error(404, "XRPCNotSupported", "Method not found")
+        if request.input["mimeType"] not in _TAKEN:
+            raise error(400, "UnsupportedContentType", "Unsupported content type")
+        upload = _PartUpload(account, request.input["sizeBytes"], request.input["mimeType"], self.part)
+        id = f"upload-{len(self._uploads) + 1}"
+        self._uploads[id] = upload
+        until = format_iso(self.lab.clock.now_ms() + _UPLOAD_MS)
+        return {"jobId": id, "partSizeBytes": upload.part, "partCount": upload.count, "expiresAt": until}
+
+    def _take_part(self, request: Request) -> Any:
+        """Receive one part; repeating one replaces it."""
+        upload = self._find_upload(request, request.call.query.get("jobId", [""])[0])
+        number, content = request.call.query.get("partNumber", [""])[0], request.call.body
+        if upload.job:
+            raise error(400, "UploadAlreadyCompleted", "The upload is completed")
+        if not number.isdecimal() or not 1 <= int(number) <= upload.count:
+            raise error(400, "InvalidPartNumber", "Part number out of range")
+        if len(content) != min(upload.part, upload.size - (int(number) - 1) * upload.part):
+            raise error(400, "PartSizeMismatch", "Content-Length does not match the part")
+        upload.received[int(number)] = content
+        return {"partNumber": int(number), "sizeBytes": len(content)}
+
+    def _finish(self, request: Request) -> Any:
+        """Begin the job of the assembled file; repeating it returns the same job."""
+        upload = self._find_upload(request, request.input["jobId"])
+        if not upload.job:
+            if missing := sorted(set(range(1, upload.count + 1)) - set(upload.received)):
+                raise error(400, "MissingParts", f"Missing parts: {', '.join(map(str, missing))}")
+            content = b"".join(upload.received[number] for number in sorted(upload.received))
+            try:
+                upload.job = self._begin(upload.account, content, upload.type)["jobId"]
+            except RefusedError as known:
+                if "jobId" not in known.answer.body:
+                    raise
+                upload.job = known.answer.body["jobId"]  # of the same file, which was processed before
+        return {"completedJobId": upload.job, "jobStatus": self._build_status(self._jobs[upload.job])}
+
+    def _find_upload(self, request: Request, id: str) -> _PartUpload:
+        account, upload = self._caller(request, "com.atproto.repo.uploadBlob"), self._uploads.get(id)
+        if upload is None or upload.account is not account:
+            raise error(404, "UploadNotFound", "Upload not found")
+        return upload
 
     def _status(self, request: Request) -> Any:
         job = self._jobs.get(request.call.query.get("jobId", [""])[0])

@@ -10,6 +10,7 @@ import pytest
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.bluesky import video
 from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, Pending, Ready
 from tests.support.platforms.bluesky_calls import (
     AUTH,
@@ -354,3 +355,133 @@ def test_upload_token_errors_do_not_affect_the_account_tokens(item: DraftMedia, 
     assert (error.code, error.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
     assert (error.stale_token, error.token_refused) == (False, False)
     assert error.platform_response["status"] == status
+
+
+# --- In parts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(video, "PARTS_FROM", 4)
+
+
+TOKENS = (first_token, second_token)
+OPENED = {"jobId": "up-1", "partSizeBytes": 3, "partCount": 2, "expiresAt": "2026-11-20T10:00:00.000Z"}
+FINISHED = {"completedJobId": "job-1", "jobStatus": RUNNING | {"jobId": "other"}}
+
+
+def service_call(method: str, reply: UpstreamResponse | ApiError, **sent: Any) -> BlueskyCall:
+    headers = {"Authorization": f"Bearer {SECOND}", **sent.pop("headers", {})}
+    return xrpc_call("POST", f"app.bsky.video.{method}", reply, VIDEO, headers=headers, **sent)
+
+
+def starting(reply: UpstreamResponse | ApiError) -> BlueskyCall:
+    body = {"sizeBytes": 5, "mimeType": "video/mp4", "name": "0123456789abcdef.mp4"}
+    return service_call("startUpload", reply, json=body)
+
+
+def sending(number: int, content: bytes, reply: UpstreamResponse | ApiError | None = None) -> BlueskyCall:
+    headers = {"Content-Type": "application/octet-stream", "Content-Length": str(len(content))}
+    sent = {"params": {"jobId": "up-1", "partNumber": number}, "content": content, "timeout": UPLOAD_SECONDS}
+    done = make_response(200, {"partNumber": number, "sizeBytes": len(content)})
+    return service_call("uploadPart", reply or done, headers=headers, **sent)
+
+
+def finishing(reply: UpstreamResponse | ApiError | None = None) -> BlueskyCall:
+    return service_call("finishUpload", reply or make_response(200, FINISHED), json={"jobId": "up-1"})
+
+
+def in_parts(item: DraftMedia, *calls: BlueskyCall, saved: Any = None) -> Ready | Pending:
+    return prepare(item, [make() for make in TOKENS], [limits(ALLOWED), *calls], saved)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_video_goes_up_in_the_parts_that_are_asked_for(item: DraftMedia) -> None:
+    calls = (starting(make_response(200, OPENED)), sending(1, b"vid"), sending(2, b"eo"), finishing())
+    found = in_parts(item, *calls)
+    assert found == Pending({"job": "job-1", "waited": 2.0, "wait": 3.0, "misses": 0}, 2.0)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_video_in_parts_that_was_processed_before_is_ready_at_once(item: DraftMedia) -> None:
+    done = make_response(200, {"completedJobId": "job-1", "jobStatus": DONE})
+    calls = (starting(make_response(200, OPENED)), sending(1, b"vid"), sending(2, b"eo"), finishing(done))
+    assert embed(in_parts(item, *calls)) == EMBED
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    "reply",
+    [
+        make_refusal(404, "XRPCNotSupported"),
+        make_refusal(501, "MethodNotImplemented"),
+        make_refusal(429, "TooManyOpenUploads"),
+        make_refusal(503, "ServiceOverloaded"),
+        make_response(404, "<html>"),
+    ],
+)
+def test_without_parts_the_video_goes_up_whole(item: DraftMedia, reply: UpstreamResponse) -> None:
+    assert embed(in_parts(item, starting(reply), uploading(make_response(200, DONE)))) == EMBED
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("reply", [LOST, make_refusal(503, "ServiceOverloaded"), make_response(502, "<html>")])
+def test_an_upload_in_parts_goes_on_after_the_parts_that_are_there(
+    item: DraftMedia, reply: UpstreamResponse | ApiError
+) -> None:
+    first = in_parts(item, starting(make_response(200, OPENED)), sending(1, b"vid"), sending(2, b"eo", reply))
+    assert isinstance(first, Pending)
+    assert first.saved["parts"] == {"job": "up-1", "part": 3, "count": 2, "done": 1, "misses": 1}
+    again = in_parts(item, sending(2, b"eo"), finishing(reply), saved=first.saved)
+    assert isinstance(again, Pending)
+    assert again.saved["parts"] == {"job": "up-1", "part": 3, "count": 2, "done": 2, "misses": 1}
+    assert in_parts(item, finishing(), saved=again.saved) == Pending(SAVED, 2.0)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("name", ["UploadNotFound", "UploadExpired", "UploadAborted"])
+def test_an_upload_that_is_over_is_started_anew(item: DraftMedia, name: str) -> None:
+    saved = {"parts": {"job": "up-1", "part": 3, "count": 2, "done": 1, "misses": 0}}
+    found = in_parts(item, sending(2, b"eo", make_refusal(400, name)), saved=saved)
+    assert isinstance(found, Pending)
+    assert found.saved["parts"] == {"job": "", "part": 0, "count": 0, "done": 0, "misses": 1}
+    calls = (starting(make_response(200, OPENED)), sending(1, b"vid"), sending(2, b"eo"), finishing())
+    assert in_parts(item, *calls, saved=found.saved) == Pending(SAVED, 2.0)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_upload_in_parts_that_does_not_get_on_is_given_up(item: DraftMedia) -> None:
+    saved = {"parts": {"job": "up-1", "part": 3, "count": 2, "done": 1, "misses": 5}}
+    with pytest.raises(ApiError) as caught:
+        in_parts(item, sending(2, b"eo", LOST), saved=saved)
+    assert caught.value.code == "platform_unavailable"
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize(
+    ("status", "name", "rule"),
+    [
+        (400, "VideoTooLarge", "bluesky.media.video_size_max"),
+        (429, "DailyLimitExceeded", "bluesky.video.quota_exhausted"),
+        (403, "UploadForbidden", "bluesky.video.upload_failed"),
+    ],
+)
+def test_a_refused_start_is_sorted(item: DraftMedia, status: int, name: str, rule: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        in_parts(item, starting(make_refusal(status, name)))
+    assert (caught.value.code, caught.value.rule) == ("platform_rejected", rule)
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("change", [{"jobId": ""}, {"partSizeBytes": 0}, {"partCount": 3}, {"partSizeBytes": "3"}])
+def test_a_start_that_cannot_be_followed_is_repeated_later(item: DraftMedia, change: dict[str, Any]) -> None:
+    found = in_parts(item, starting(make_response(200, OPENED | change)))
+    assert isinstance(found, Pending)
+    assert found.saved["parts"]["job"] == ""
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_an_upload_that_is_complete_already_is_finished(item: DraftMedia) -> None:
+    calls = (sending(2, b"eo", make_refusal(400, "UploadAlreadyCompleted")), finishing())
+    saved = {"parts": {"job": "up-1", "part": 3, "count": 2, "done": 1, "misses": 1}}
+    assert in_parts(item, *calls, saved=saved) == Pending(SAVED, 2.0)

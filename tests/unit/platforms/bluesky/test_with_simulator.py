@@ -14,12 +14,14 @@ from PIL import Image
 from socialpub.base import http as outbound
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.bluesky import connector as bluesky
+from socialpub.platforms.bluesky import video
 from socialpub.platforms.contract import (
     Absent,
     ConnectorAccount,
     Draft,
     DraftMedia,
     MediaFacts,
+    Pending,
     Published,
     Ready,
     Tokens,
@@ -28,6 +30,7 @@ from socialpub.platforms.contract import (
 )
 from socialpub.simulator.server import SimulatorThread
 from tests.support.platforms import publish_faults
+from tests.support.platforms.meta_calls import mp4
 from tests.support.platforms.scripted_upstream import NONCE
 
 PUT = "com.atproto.repo.putRecord"
@@ -182,6 +185,39 @@ def test_a_look_tells_of_a_post_with_a_gate_too(
     if not effect:
         assert bluesky.send(alice, plan) == bluesky.settle(alice, plan, 0)
     assert posted(simulator) == [("post", "hello"), ("threadgate", None)]
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [(65_536, None), (65_536, "reset_before"), (65_536, "reset_after"), (65_536, "status:503"), (0, None)],
+)
+def test_a_large_video_arrives_whole_whatever_happens_to_a_part(
+    simulator: SimulatorThread,
+    alice: Upstream,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    part: int,
+    fault: str | None,
+) -> None:
+    monkeypatch.setattr(video, "PARTS_FROM", 10_000)
+    simulator.lab.configure(processingMs=0)
+    simulator.lab.fake("bluesky").videos.part = part  # type: ignore[attr-defined]
+    alice = replace(alice, site=bluesky.PLATFORM.site(api_base=simulator.origin("bluesky")))
+    path = tmp_path / "v.mp4"
+    path.write_bytes(mp4(filler=200_000))
+    facts = MediaFacts("video/mp4", path.stat().st_size, width=40, height=30)
+    content = draft(simulator, items=(DraftMedia("video", facts=facts, path=path),))
+    if fault:
+        for operation in ("uploadPart", "finishUpload"):
+            simulator.lab.faults.add([{"fault": fault, "operation": f"app.bsky.video.{operation}", "times": 1}])
+    saved: dict[str, Any] | None = None
+    while isinstance(found := bluesky.prepare(alice, content, saved), Pending):
+        saved = found.saved
+    bluesky.send(alice, found.plan)
+    (entry,) = simulator.lab.ledger.posts("bluesky")
+    assert entry.media[0].size == path.stat().st_size
+    calls = [call.operation for call in simulator.lab.calls]
+    assert calls.count("app.bsky.video.uploadVideo") == (part == 0)
 
 
 def test_another_record_under_the_key_is_refused_and_nothing_is_changed(
