@@ -192,12 +192,13 @@ def _draft_post(
             f"`options` is for {change.options.platform}, but the post is for {account['platform']}.",
         )
     refs: tuple[RawMediaRef, ...] = tuple(json.loads(row["media"]))
+    options = json.loads(row["options"])
+    before = refs, options
     entries = change.find_media(row)
     if entries is None:
         assets = library.load_assets(refs)
     else:
         refs, assets = targets.resolve_media(media, account, entries)
-    options = json.loads(row["options"])
     if change.options is not None:
         options = dict(targets.merge_options(candidate.defaults, change.options))
     items = tuple(targets.build_item(service, ref, assets) for ref in refs)
@@ -205,20 +206,20 @@ def _draft_post(
     target = ResolvedTarget(
         row["position"], account, account["platform"], refs, assets, draft, candidate.connector_account
     )
-    changed = _list_changed(row, target)
+    changed = _list_changed(row["text"], *before, target)
     history = _load_history(service, row, target, due_ms) if changed else PostHistory((None,), (0,))
     return _Draft(row, target, changed, due_ms, history)
 
 
-def _list_changed(row: PostRow, target: ResolvedTarget) -> list[ContentField]:
-    changed: list[ContentField] = []
-    if target.draft.text != row["text"]:
-        changed.append("text")
-    if list(target.refs) != json.loads(row["media"]):
-        changed.append("media")
-    if target.draft.options != json.loads(row["options"]):
-        changed.append("options")
-    return changed
+def _list_changed(
+    text: str, refs: tuple[RawMediaRef, ...], options: Mapping[str, Any], target: ResolvedTarget
+) -> list[ContentField]:
+    pairs: Mapping[ContentField, tuple[object, object]] = {
+        "text": (text, target.draft.text),
+        "media": (refs, target.refs),
+        "options": (options, target.draft.options),
+    }
+    return [name for name, (before, after) in pairs.items() if before != after]
 
 
 def _load_history(service: AppContext, row: PostRow, target: ResolvedTarget, due_ms: int) -> PostHistory:
