@@ -24,6 +24,7 @@ GUIDES = {
     guide.name: guide
     for guide in (
         Guide("retries", "Publish safely with retries", "Send again after a timeout, and publish once."),
+        Guide("calendar-in-git", "A calendar in git", "A file of scheduled posts; the merge is the approval."),
         Guide("assistant", "An assistant that cannot publish by accident", "It plans; a person publishes the plan."),
         Guide("webhooks", "Receive webhooks", "Check signatures, and act on each event once."),
         Guide("moving", "Move here", "Bring a queue of scheduled posts from another tool."),

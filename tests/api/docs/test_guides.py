@@ -53,7 +53,7 @@ class Reader:
     def __init__(self, world: RequestCast, language: str, folder: Path) -> None:
         self.world, self.language, self.folder = world, language, folder
         self.environment = {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "SOCIALPUB_URL": world.server.url,
             "SOCIALPUB_KEY": world.alice.key,
             "SOCIALPUB_ACCOUNT": world.alice.bluesky,
@@ -108,6 +108,19 @@ def test_retries_publish_once(reader: Reader) -> None:
     assert "published" in first
     assert "published" in second
     assert reader.texts() == ["We open on Monday."]
+
+
+@in_every_language
+def test_the_calendar_is_applied_and_its_posts_are_found(reader: Reader) -> None:
+    applied = Reader(reader.world, "Shell", reader.folder).run("calendar-in-git")
+    signs = [line[0] for line in applied.splitlines() if not line.startswith(" ")]
+    assert signs == ["+", "+"] * 3 + ["=", "="]  # checked, planned, applied, applied again
+    posts = reader.world.alice.api.get("/v1/posts?externalIdPrefix=spring/").json()["data"]
+    times = {post["externalId"]: post["scheduledAt"][:19] for post in posts}
+    assert times == {"spring/opening": "2099-03-30T07:00:00", "spring/bread": "2099-03-31T05:30:00"}
+    if reader.language != "Shell":
+        found = [tuple(line.split()[:3]) for line in reader.run("calendar-in-git").splitlines()]
+        assert sorted(found) == [(f"spring/{name}", "bluesky", "queued") for name in ("bread", "opening")]
 
 
 @in_every_language
@@ -191,4 +204,4 @@ def test_the_sandbox_tells_what_is_really_there(reader: Reader) -> None:
 
 
 def test_every_guide_is_tested() -> None:
-    assert list(GUIDES) == ["retries", "assistant", "webhooks", "moving", "sandbox"]
+    assert list(GUIDES) == ["retries", "calendar-in-git", "assistant", "webhooks", "moving", "sandbox"]
