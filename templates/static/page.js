@@ -115,3 +115,20 @@ document.addEventListener("input", (event) => {
   clearTimeout(counting);
   counting = setTimeout(() => stay(form, form.querySelector("button[value=count]"), "[data-count]"), 400);
 });
+
+// Files that are dropped on a form are chosen in its field, and sent.
+for (const form of document.querySelectorAll("form[data-drop]")) {
+  form.querySelector("[data-drop-hint]").hidden = false;
+  const over = (is) => (event) => {
+    event.preventDefault();
+    form.classList.toggle("over", is);
+  };
+  form.addEventListener("dragover", over(true));
+  form.addEventListener("dragleave", over(false));
+  form.addEventListener("drop", (event) => {
+    over(false)(event);
+    if (!event.dataTransfer.files.length) return;
+    form.querySelector("input[type=file]").files = event.dataTransfer.files;
+    form.requestSubmit();
+  });
+}

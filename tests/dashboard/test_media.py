@@ -26,7 +26,7 @@ def browser(world: RequestCast) -> ApiClient:
 def shown(browser: ApiClient, path: str = "/media") -> list[str]:
     answer = browser.get(path, headers=HTML)
     assert answer.status_code == 200
-    return re.findall(r"<code>(med_[0-9A-Za-z]+)</code>", answer.text)
+    return re.findall(r'<a href="/library/(med_[0-9A-Za-z]+)">', answer.text)
 
 
 def test_files_are_shown_newest_first_and_paged(world: RequestCast, browser: ApiClient) -> None:
@@ -57,6 +57,47 @@ def test_a_file_is_deleted_after_being_asked_unless_a_post_needs_it(world: Reque
     refused = follow_notice(browser, send_form(browser, f"/library/{needed}/delete"))
     assert 'class="notice bad"' in refused
     assert shown(browser) == [needed]
+
+
+def upload(browser: ApiClient, *contents: bytes) -> str:
+    """The page after the form with these files was sent."""
+    files = [("file", (f"{number}.bin", data, "")) for number, data in enumerate(contents)]
+    fields = {"csrf_token": browser.headers["X-CSRF-Token"]}
+    return follow_notice(browser, browser.post("/media", data=fields, files=files, headers=HTML))
+
+
+def test_many_files_are_stored_at_once_and_each_refusal_is_said(world: RequestCast, browser: ApiClient) -> None:
+    wide, tall = picture(size=(300, 100)), picture(size=(100, 300))
+    page = upload(browser, wide, b"%PDF-1.7 no picture" * 20, tall)
+    assert "2 files stored." in page
+    assert 'class="notice bad"' in page  # one was refused
+    assert "not supported" in page or "type" in page
+    assert len(shown(browser)) == 2
+    assert "1 file stored." in upload(browser, wide)  # it is there already, and is not stored twice
+    assert len(shown(browser)) == 2
+    assert len(stored_files(world.server)) == 2
+    strange = browser.post("/media", data={"csrf_token": "wrong"}, files={"file": ("a", wide, "")}, headers=HTML)
+    assert strange.status_code == 403
+    assert len(stored_files(world.server)) == 2
+
+
+def test_a_file_is_found_by_its_description(world: RequestCast, browser: ApiClient) -> None:
+    door = stored_media(world.alice.api, altText="A door, 100% open")["id"]
+    stored_media(world.alice.api, JPEG + b"2", altText="A loaf")
+    assert shown(browser, "/media?q=door") == [door]
+    assert shown(browser, "/media?q=100%25+o") == [door]
+    assert "No files match" in browser.get("/media?q=%25%25", headers=HTML).text
+
+
+def test_a_file_says_who_needs_it_and_who_refuses_it(world: RequestCast, browser: ApiClient) -> None:
+    small, flat = stored_media(world.alice.api)["id"], stored_media(world.alice.api, picture(size=(1000, 100)))["id"]
+    post = world.scheduled(media=[{"kind": "image", "mediaId": small}])
+    page = browser.get(f"/library/{small}", headers=HTML).text
+    assert f'href="/posts/{post}"' in page
+    page = browser.get(f"/library/{flat}", headers=HTML).text
+    assert "no scheduled post, no draft" in page
+    assert "/docs/rules/instagram.media.aspect_ratio" in page
+    assert "/docs/rules/bluesky" not in page
 
 
 def test_others_see_nothing_of_it(world: RequestCast, browser: ApiClient) -> None:

@@ -69,7 +69,7 @@ KNOWN = {
     "identity/users": {"create_setup_token", "set_password"},
     "media/files": {"_find_referenced", "has_references"},
     "media/library": {
-        "_delete_asset", "_delete_if_unused", "_delete_unused_batch", "_find_user",
+        "_delete_asset", "_delete_if_unused", "_delete_unused_batch", "find_uses",
         "delete_unused", "extend_retention", "find_public", "load_assets",
     },
     "posts/accept": {"_check_repeats"},

@@ -272,8 +272,10 @@ def to_body(service: AppContext, row: MediaRow) -> MediaBody:
     }
 
 
-def load_page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage:
+def load_page(service: AppContext, scope: Scope, query: MediaQuery, words: str = "") -> MediaPage:
     """Load one page of the media the scope (and profile) may use, newest first.
+
+    `words`: only those whose description contains them.
 
     Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
@@ -282,6 +284,8 @@ def load_page(service: AppContext, scope: Scope, query: MediaQuery) -> MediaPage
     found = _select_usable(scope, profile, use_index=query.sha256 is None)
     if query.sha256 is not None:
         found = found.where(Media.sha256 == query.sha256)
+    if words:
+        found = found.where(Media.alt_text.contains(words))
     if query.cursor:
         at, last = cursors.decode(service, LISTING, scope.organization, query.cursor)
         found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
@@ -309,10 +313,14 @@ def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
 
 def _find_user(media: str) -> str | None:
     """Return the open post or unpublished draft that needs a file, in words, or None."""
-    if post := sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media,)):
-        return f"Post {post}"
-    draft = sql.fetch_value(maintenance.FIND_DRAFT_WITH_MEDIA, (media,))
-    return f"Draft {draft}" if draft else None
+    post, draft = find_uses(media)
+    return f"Post {post}" if post else f"Draft {draft}" if draft else None
+
+
+def find_uses(media: str) -> tuple[str | None, str | None]:
+    """Return the ids of an open post and of an unpublished draft that need a file."""
+    post = sql.fetch_value(maintenance.FIND_POST_WITH_MEDIA, (media,))
+    return post, sql.fetch_value(maintenance.FIND_DRAFT_WITH_MEDIA, (media,))
 
 
 def delete_all(tx: Tx, who: Actor) -> None:

@@ -120,8 +120,8 @@ async def receive_form(
         form.end()
         return finish(form)
     except BaseException as error:
-        if form is not None and form.arriving is not None:
-            form.arriving.close()
+        if form is not None:
+            form.close()
         if isinstance(error, ApiError):
             await _drain_body(call, most)
         raise

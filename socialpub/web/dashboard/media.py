@@ -1,4 +1,4 @@
-"""The media library: the stored files, and deleting one."""
+"""The media library: the stored files, one of them, uploading, thumbnails, and deleting."""
 
 from __future__ import annotations
 
@@ -7,19 +7,27 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.concurrency.fair_executor import ShareKey
-from socialpub.base.errors import ApiError
+from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.access import actions
+from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.media import library, thumbnails
+from socialpub.domain.media import library, platform_refusals, thumbnails
+from socialpub.domain.media.files import THUMBNAIL_EDGES, IncomingFile
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.media import MediaBody, MediaQuery
+from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
+from socialpub.web.api import media as media_api
 from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, show
 from socialpub.web.html import templates
+from socialpub.web.http import forms, request_headers
 from socialpub.web.http.file_response import has_matching_tag
 from socialpub.web.http.handler import HandlerResponse, RequestContext
+from socialpub.web.http.multipart import MediaFilesForm
 
 MEDIA_PATH, PAGE_SIZE = "/media", 24
+FILES_MAX, WORDS_MAX = 20, 200  # files in one form; characters of a search
+FLASH_MAX = 600  # characters of a message, which a cookie carries
+LARGE_EDGE = THUMBNAIL_EDGES[-1]
 NO_PICTURE_PATH = "/static/picture.svg"
 THUMBNAIL_HEADERS = {
     "Cache-Control": "private, max-age=86400",
@@ -30,15 +38,16 @@ THUMBNAIL_HEADERS = {
 
 async def list_media(call: RequestContext) -> HandlerResponse:
     """GET /media."""
-    cursor = call.request.args.get("cursor") or ""
+    cursor, words = call.request.args.get("cursor") or "", (call.request.args.get("q") or "")[:WORDS_MAX]
 
     def read(session: DashboardSession) -> dict[str, Any]:
         query = validation.parse_object(MediaQuery, {"limit": PAGE_SIZE, **({"cursor": cursor} if cursor else {})})
-        page = library.load_page(call.service, session.scope, query)
-        older = f"{MEDIA_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
+        page = library.load_page(call.service, session.scope, query, words)
+        wanted = ({"q": words} if words else {}) | {"cursor": page["nextCursor"]}
+        older = f"{MEDIA_PATH}?{urlencode(wanted)}" if page["nextCursor"] else None
         return {"files": [to_view(body) for body in page["data"]], "older": older}
 
-    return await show(call, "media/list.html", read, is_later=bool(cursor))
+    return await show(call, "media/list.html", read, is_later=bool(cursor), words=words)
 
 
 def to_view(body: MediaBody) -> dict[str, Any]:
@@ -48,6 +57,76 @@ def to_view(body: MediaBody) -> dict[str, Any]:
         "size": templates.format_bytes(body["sizeBytes"]),
         "thumbnail": thumbnails.build_path(body["id"]) if body["kind"] == "image" else None,
     }
+
+
+async def read(call: RequestContext) -> HandlerResponse:
+    """GET /library/{id}: a file, who needs it, and which platforms refuse it."""
+    id = call.path_value("media_id")
+
+    def read(session: DashboardSession) -> dict[str, Any]:
+        row = library.find(call.scope, None, id)
+        post, draft = library.find_uses(id)
+        return {
+            "file": to_view(library.to_body(call.service, row)) | {"large": thumbnails.build_path(id, LARGE_EDGE)},
+            "post": post,
+            "draft": draft,
+            "refusals": platform_refusals.find_refusals(call.service, row),
+        }
+
+    return await show(call, "media/file.html", read)
+
+
+# --- Uploading -------------------------------------------------------------------------------------------------------
+
+
+async def receive(call: RequestContext) -> MediaFilesForm:
+    """Read the form with its files, which are deleted unless they are stored."""
+    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
+        raise rule_error("csrf")
+    return await media_api.receive_form(
+        call, lambda boundary, open_file: MediaFilesForm(boundary, open_file, FILES_MAX + 2), lambda form: form
+    )
+
+
+async def upload(call: RequestContext) -> HandlerResponse:
+    """POST /media: store the files; those that are stored already are not stored twice."""
+    sent: MediaFilesForm = call.received
+    try:
+        forms.check_csrf(call, sent.fields, call.scope.csrf)
+        refusals = [*sent.refusals, *[error for file in sent.files if (error := await _store(call, file))]]
+        stored = len(sent.files) + len(sent.refusals) - len(refusals)
+    finally:
+        sent.close()
+    said = [f"{stored} file{'' if stored == 1 else 's'} stored."] if stored else []
+    said += [f"{error.message} {error.remediation or ''}".strip() for error in refusals]
+    return redirect_with_flash(call, MEDIA_PATH, " ".join(said)[:FLASH_MAX], good=not refusals)
+
+
+async def _store(call: RequestContext, file: IncomingFile) -> ApiError | None:
+    """Store one file for the chosen profile, or return why it is refused."""
+
+    def read() -> tuple[bool, MediaFields]:
+        session = dashboard_session.load(call.scope)
+        if session is None:
+            raise ApiError("unauthenticated")
+        profile = {"profileId": session.profile["id"]} if session.profile else {}
+        query = validation.parse_object(MediaQuery, {"limit": 1, "sha256": file.sha256, **profile})
+        is_known = bool(library.load_page(call.service, call.scope, query)["data"])
+        return is_known, validation.parse_object(MediaFields, profile)
+
+    is_known, fields = await call.service.read(read)
+    if is_known:
+        return None
+    try:
+        await library.upload(call.actor, file, fields)
+    except ApiError as error:
+        if error.code in ("unauthenticated", "internal_error"):
+            raise
+        return error
+    return None
+
+
+# --- Thumbnails ------------------------------------------------------------------------------------------------------
 
 
 async def show_thumbnail(call: RequestContext) -> HandlerResponse:
@@ -69,6 +148,9 @@ async def respond_thumbnail(call: RequestContext, row: MediaRow) -> HandlerRespo
     if found is None:
         return redirect(NO_PICTURE_PATH)
     return HandlerResponse(found, 200, headers, "image/webp")
+
+
+# --- Deleting --------------------------------------------------------------------------------------------------------
 
 
 async def confirm_delete(call: RequestContext) -> HandlerResponse:

@@ -97,6 +97,11 @@ class UploadForm:
         for name in self._extra_files:
             self.fields.setdefault(name, "")
 
+    def close(self) -> None:
+        """Delete the file unless it was moved."""
+        if self.arriving is not None:
+            self.arriving.close()
+
     # --- What the parser calls ---
 
     def _begin(self) -> None:
@@ -203,3 +208,40 @@ class PageUploadForm(UploadForm):
             if self.arriving is not None:
                 self.arriving.close()
                 self.arriving = None
+
+
+class MediaFilesForm(PageUploadForm):
+    """The form of several files: one that is refused (`refusals`) does not discard the others."""
+
+    def __init__(self, boundary: bytes, open_file: Callable[[], IncomingFile], parts_max: int = PARTS_MAX) -> None:
+        super().__init__(boundary, open_file, parts_max)
+        self.files: list[IncomingFile] = []
+        self.refusals: list[ApiError] = []
+
+    def end(self) -> None:
+        """Check that the body is complete. Raises `media.missing_file` without a file."""
+        super().end()
+        if not self.files and not self.refusals:
+            raise rule_error("media.missing_file")
+
+    def close(self) -> None:
+        """Delete the files that were not moved."""
+        super().close()
+        for file in self.files:
+            file.close()
+
+    def _begin(self) -> None:
+        self._keep_file()
+        super()._begin()
+
+    def _finish(self) -> None:
+        self._keep_file()
+        super()._finish()
+
+    def _keep_file(self) -> None:
+        if self.arriving is not None:
+            self.arriving.suspend()
+            self.files.append(self.arriving)
+        if self.refused is not None:
+            self.refusals.append(self.refused)
+        self.arriving = self.refused = None

@@ -102,6 +102,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/deliveries/<delivery_id:str>", webhooks.read_delivery, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/media", media.list_media, guard="page"),
+    Route(POST, "/media", media.upload, guard="page", receive=media.receive),
+    Route(GET, "/library/<media_id:str>", media.read, guard="page"),
     Route(GET, "/library/<media_id:str>/thumbnail/<edge:str>", media.show_thumbnail, guard="page", cancellable=True),
     Route(GET, "/library/<media_id:str>/delete", media.confirm_delete, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/library/<media_id:str>/delete", media.delete, guard="page", roles=PUBLISHER_ROLES),

@@ -102,6 +102,7 @@ LABELS = {
     },
     "media": {
         "POST /compose/media": "Upload a file",
+        "POST /media": "Upload files",
         "POST /library/<media_id:str>/delete": "Delete a file",
     },
     "webhooks": {
