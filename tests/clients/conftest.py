@@ -50,7 +50,9 @@ class ClientWorld:
 @pytest.fixture(scope="module")
 def clients_server(tmp_path_factory: pytest.TempPathFactory, lab_thread: SimulatorThread) -> Iterator[AppServer]:
     limits = dict.fromkeys(("posts", "media", "writes", "reads"), 1_000_000)
-    server = AppServer(tmp_path_factory.mktemp("clients"), lab_thread, MovableClock(), {"limits": limits}).start()
+    platforms = {name: {"api_base": lab_thread.origin(name)} for name in ("bluesky", "instagram")}
+    settings = {"limits": limits, "platforms": platforms}
+    server = AppServer(tmp_path_factory.mktemp("clients"), lab_thread, MovableClock(), settings).start()
     yield server
     server.stop()
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from socialpub_client import ConfigurationError
 from socialpub_client.servers import Server, resolve_server, servers_file
@@ -94,3 +97,15 @@ def test_importing_the_client_loads_little() -> None:
         "socialpub_client.answers",
     }
     assert len(loaded) < 150, sorted(loaded)
+
+
+def test_an_empty_environment_gets_few_packages() -> None:
+    needed, left = set(), ["socialpub-client"]
+    while left:
+        name = canonicalize_name(left.pop())
+        if name not in needed:
+            needed.add(name)
+            requirements = [Requirement(text) for text in metadata.requires(name) or []]
+            left += [each.name for each in requirements if each.marker is None or each.marker.evaluate({"extra": ""})]
+    assert len(needed) <= 12, sorted(needed)
+    assert not needed & {"pydantic", "socialpub", "sanic"}

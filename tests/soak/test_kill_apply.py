@@ -112,7 +112,10 @@ def test_killed_runs_end_as_the_file_says(calendar: CalendarWorld, tell: ReportL
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 killed += 1
-        assert calendar.apply()[0] == 0
+        codes = [calendar.apply()[0]]
+        if codes == [5]:  # the last request of the killed run arrived while this one planned: it was seen (412)
+            codes.append(calendar.apply()[0])
+        assert codes[-1] == 0, codes
         calendar.check()
         assert calendar.apply()[1] == 0, "a second run writes nothing"
     tell(f"{KILLS} runs of apply, {killed} killed, seed {SEED}: the file's posts, once")

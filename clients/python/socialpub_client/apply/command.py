@@ -38,6 +38,7 @@ class ApplyRequest:
     prune: bool = False
     publish_late: bool = False
     as_json: bool = False
+    quiet: bool = False
 
 
 def main(options: Any) -> int:
@@ -49,6 +50,7 @@ def main(options: Any) -> int:
         options.prune,
         options.late == "publish",
         options.json,
+        options.quiet,
     )
     try:
         with Socialpub(options.url, options.key, server=options.server) as sp:
@@ -106,7 +108,7 @@ def _apply(sp: Socialpub, request: ApplyRequest, plan: CalendarPlan) -> int:
         else:
             failed.append(outcome)
             _show(request, outcome.change, str(outcome.error), outcome.error)
-    _tell_unnamed(plan)
+    _tell_unnamed(request, plan)
     if not failed:
         return DONE
     code = exit_code(failed[-1].error)
@@ -136,7 +138,7 @@ def exit_code(error: SocialpubError | None) -> int:
 def _show_plan(request: ApplyRequest, plan: CalendarPlan) -> None:
     for change in plan.changes:
         _show(request, change, "")
-    _tell_unnamed(plan)
+    _tell_unnamed(request, plan)
 
 
 def _show(request: ApplyRequest, change: Change, result: str, error: SocialpubError | None = None) -> None:
@@ -154,8 +156,8 @@ def _show(request: ApplyRequest, change: Change, result: str, error: SocialpubEr
         print(f"    {note}", flush=True)
 
 
-def _tell_unnamed(plan: CalendarPlan) -> None:
-    if plan.unnamed:
+def _tell_unnamed(request: ApplyRequest, plan: CalendarPlan) -> None:
+    if plan.unnamed and not request.quiet:
         posts = "post is" if plan.unnamed == 1 else "posts are"
         print(f"{plan.unnamed} queued {posts} in no file; --prune cancels what the files do not have", file=sys.stderr)
 
