@@ -23,7 +23,9 @@ ALL_ORGS = "only this organization"
 
 def build_command_set() -> CommandSet:
     """Build the commands on this machine's database, for the program `socialpub`."""
-    return CommandSet("Commands on this machine's database", list(_commands()), common_options())
+    return CommandSet(
+        "Commands on this machine's database", list(_commands()), common_options(), list(_webhook_commands())
+    )
 
 
 def parse(arguments: Sequence[str] | None = None) -> Callable[[], int] | None:
@@ -49,7 +51,6 @@ def _commands() -> Iterator[click.Command]:
         "the settings file",
         CliCommand("example", "config_example.show", "print socialpub.toml.example: every setting with its default"),
     )
-    yield from _webhook_commands()
     yield from _admin_commands()
 
 

@@ -81,7 +81,7 @@ def completed(folder: Path, *words: str) -> set[str]:
 
 
 def test_a_shell_completes_commands_options_and_words(folder: Path) -> None:
-    assert completed(folder, "acc") == {"account"}
+    assert completed(folder, "acc") == {"account", "accounts"}
     assert {"list", "add", "connect"} <= completed(folder, "account", "")
     assert completed(folder, "resume", "--after") == {"--after-restore"}
     assert completed(folder, "account", "connect", "blue") == {"bluesky"}

@@ -133,7 +133,7 @@ class FileUpload:
     """
 
     def __init__(self, source: Source, name: str, boundary: str, progress: Progress | None = None) -> None:
-        self._source, self._progress = source, progress
+        self._source, self._progress, self.name = source, progress, name
         quoted = name.replace("\\", "_").replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
         self._head = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'

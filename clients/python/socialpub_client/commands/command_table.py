@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from socialpub_client import __version__
 from socialpub_client.apply import command_line
-from socialpub_client.commands.click_types import ApiCommand, UsageGroup, api_options, flag, option
+from socialpub_client.commands.click_types import (
+    ApiCommand,
+    ApiGroup,
+    UsageGroup,
+    api_options,
+    argument,
+    flag,
+    option,
+)
 
+PATH = click.Path(path_type=Path)
 HEADING = "Commands over the API (--url, --key)"
+STATUSES = ("queued", "validated", "publishing", "published", "failed", "rejected", "canceled")
 
 
 @dataclass(frozen=True)
@@ -19,12 +30,13 @@ class CommandSet:
     """Commands that a package adds to the program.
 
     A command, invoked, returns a function that runs it and returns the exit code. `options` are valid before the first
-    word too.
+    word too. `api_commands` are listed with those over the API.
     """
 
     heading: str
     commands: Sequence[click.Command]
     options: Sequence[click.Parameter] = ()
+    api_commands: Sequence[click.Command] = ()
 
 
 def parse(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> Callable[[], int] | None:
@@ -38,7 +50,9 @@ def parse(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> Callab
 
 def build_root(sets: Iterable[CommandSet]) -> ProgramGroup:
     """Build all commands with their options; common ones are valid before and after."""
-    return ProgramGroup([CommandSet(HEADING, list(_commands()), api_options()), *sets])
+    others = list(sets)
+    more = [command for each in others for command in each.api_commands]
+    return ProgramGroup([CommandSet(HEADING, [*_commands(), *more], api_options()), *others])
 
 
 class ProgramGroup(UsageGroup):
@@ -92,6 +106,39 @@ HELP = UsageGroup(
 
 
 def _commands() -> Iterator[click.Command]:
+    yield from _server_commands()
+    yield _post_command()
+    yield _posts_commands()
+    yield _media_commands()
+    yield ApiCommand(
+        "events",
+        "events.events",
+        "print events, oldest first, as JSON, one a line; the last cursor goes to standard error",
+        flag("follow", "wait for more, without end"),
+        option("after", "only events after this cursor; `end`: only new ones", metavar="CURSOR"),
+        option("types", "only these types, separated by commas"),
+        option("cursor-file", "begin after the cursor in this file, and keep the last one there", type=PATH),
+    )
+    yield _accounts_commands()
+    yield _webhooks_commands()
+    yield ApiCommand(
+        "api",
+        "api.api",
+        "send any request, and print the response",
+        argument("method", type_=click.Choice(("GET", "POST", "PUT", "PATCH", "DELETE"), case_sensitive=False)),
+        argument("path", "such as /v1/posts?status=failed"),
+        option(
+            "field",
+            "a field of the body; of a GET, of the query; repeat for several. "
+            "A value that is JSON (5, true, [1]) is sent as that",
+            short="f",
+            multiple=True,
+            metavar="NAME=VALUE",
+        ),
+        option("input", "the body, from a file; - is standard input", type=PATH),
+        flag("paginate", "all pages of a list, one row a line"),
+        option("include", "print the status and the headers first", short="i", is_flag=True),
+    )
     yield command_line.build_command()
     yield ApiCommand(
         "mcp",
@@ -101,4 +148,193 @@ def _commands() -> Iterator[click.Command]:
         option("media-root", "the folder whose files may be uploaded; not over HTTP", metavar="FOLDER"),
         flag("read-only", "only tools that read"),
         flag("no-ask", "publish plans without asking the user first"),
+    )
+
+
+def _server_commands() -> Iterator[click.Command]:
+    name = argument("name", "what to call it", required=False)
+    yield ApiCommand(
+        "login", "login.login", "store a server and its key, which is asked for, or read from standard input", name
+    )
+    yield ApiCommand("whoami", "login.whoami", "show what the key belongs to and may do")
+    yield ApiCommand("logout", "login.logout", "forget a server and its key", name)
+
+
+def _content_options() -> Iterator[click.Option]:
+    """Yield the options for what a post has beside its text."""
+    yield option(
+        "media",
+        'a file, the id of an uploaded one, or a URL; with its description: door.jpg="A door"; repeat for several',
+        multiple=True,
+        metavar="FILE[=ALT]",
+    )
+    yield option("option", "an option of a platform; repeat for several", multiple=True, metavar="PLATFORM.NAME=VALUE")
+
+
+def _time_options() -> Iterator[click.Option]:
+    yield option("at", "when, such as 2026-12-01T09:30+01:00, or a local time with --zone", metavar="TIME")
+    yield option("zone", "the time zone of --at, such as Europe/Berlin")
+
+
+def _post_command() -> click.Command:
+    return ApiCommand(
+        "post",
+        "post.post",
+        "publish a text, now or later; - reads it from standard input",
+        argument("text", required=False),
+        option("file", "read the text from this file", type=PATH),
+        option("to", "a platform, an account's id or @handle; repeat for several", multiple=True),
+        *_content_options(),
+        *_time_options(),
+        option("first-comment", "a reply below the post"),
+        option("thread", "a file with the pieces that follow, separated by lines of ---", type=PATH),
+        option("external-id", "your own id: the same post again with it is not published twice"),
+        option("idempotency-key", "repeat a request whose outcome is unknown with its key"),
+        option("on-duplicate", "of a text that the account had within a day", type=click.Choice(("warn", "refuse"))),
+        flag("check", "only check it: nothing is published"),
+        option(
+            "wait",
+            "wait until every target has ended, at most so many seconds; without it, 25",
+            is_flag=False,
+            flag_value="300",
+            type=click.FloatRange(1, 86400),
+            metavar="[SECONDS]",
+        ),
+        flag("no-wait", "do not wait: the outcome is shown by `posts show`"),
+        flag("show-request", "print the requests as curl, and send nothing"),
+    )
+
+
+def _posts_commands() -> click.Command:
+    post = argument("id", "the id of the post")
+    seen = option("if-match", "only if its version (ETag) is still this one", metavar="ETAG")
+    sure = flag("yes", "do not ask")
+    return ApiGroup(
+        "posts",
+        "list and change posts",
+        ApiCommand(
+            "list",
+            "posts.list_posts",
+            "list posts, newest first",
+            option("status", "only with this status; repeat for several", multiple=True, type=click.Choice(STATUSES)),
+            option("platform", "only on this platform; repeat for several", multiple=True),
+            option("account", "only to this account, by id or @handle"),
+            option("q", "only with these words in their text"),
+            option("batch", "only of this batch"),
+            option("external-id", "only with this external id"),
+            option("scheduled-after", "only scheduled at this time or later", metavar="TIME"),
+            option("scheduled-before", "only scheduled before this time", metavar="TIME"),
+            option("limit", "at most so many; 0: all", type=click.IntRange(0), default=50),
+            flag("ids", "print ids only, for pipes"),
+        ),
+        ApiCommand("show", "posts.show", "show a post with its attempts", post),
+        ApiCommand(
+            "edit",
+            "posts.edit",
+            "change the content of a queued post",
+            post,
+            option("text", "the new text; - reads it from standard input"),
+            option("file", "read the new text from this file", type=PATH),
+            *_content_options(),
+            seen,
+        ),
+        ApiCommand("move", "posts.move", "change the time of a queued post", post, *_time_options(), seen),
+        ApiCommand("cancel", "posts.cancel", "cancel a queued post; asks for confirmation", post, seen, sure),
+        ApiCommand("retry", "posts.retry", "publish a failed post again", post, *_time_options()),
+        ApiCommand(
+            "settle",
+            "posts.settle",
+            "tell whether a post whose outcome is unknown is on the platform",
+            post,
+            option("published/--not-published", "whether it is there", required=True, default=None),
+            option("uri", "where it is"),
+        ),
+    )
+
+
+def _media_commands() -> click.Command:
+    media = argument("id", "the id of the file")
+    return ApiGroup(
+        "media",
+        "upload and list files",
+        ApiCommand(
+            "upload",
+            "media.upload",
+            "upload files; prints an id for each",
+            argument("files", type_=PATH, nargs=-1, required=True),
+            option("alt", "the description of the file"),
+        ),
+        ApiCommand(
+            "list",
+            "media.list_media",
+            "list uploaded files, newest first",
+            option("sha256", "only the file with this SHA-256"),
+            option("limit", "at most so many; 0: all", type=click.IntRange(0), default=50),
+        ),
+        ApiCommand("show", "media.show", "show an uploaded file", media),
+        ApiCommand(
+            "delete", "media.delete", "delete an uploaded file; asks for confirmation", media, flag("yes", "do not ask")
+        ),
+    )
+
+
+def _accounts_commands() -> click.Command:
+    account = argument("id", "the id or @handle of the account")
+    return ApiGroup(
+        "accounts",
+        "list connected accounts",
+        ApiCommand(
+            "list",
+            "accounts.list_accounts",
+            "list connected accounts",
+            option("platform", "only of this platform"),
+            option("status", type=click.Choice(("active", "expiring", "revoked"))),
+        ),
+        ApiCommand("show", "accounts.show", "show a connected account", account),
+        ApiCommand("boards", "accounts.boards", "list the Pinterest boards of an account", account),
+    )
+
+
+def _webhooks_commands() -> click.Command:
+    endpoint = argument("id", "the id of the endpoint")
+    return ApiGroup(
+        "webhooks",
+        "endpoints that receive events",
+        ApiCommand("list", "webhooks.list_endpoints", "list endpoints"),
+        ApiCommand("show", "webhooks.show", "show an endpoint", endpoint),
+        ApiCommand(
+            "create",
+            "webhooks.create",
+            "create an endpoint; its secret is shown once",
+            argument("address", "the URL that receives the events"),
+            option("types", "only these event types, separated by commas"),
+            option("description"),
+        ),
+        ApiCommand(
+            "change",
+            "webhooks.change",
+            "change an endpoint",
+            endpoint,
+            option("address", "the new URL"),
+            option("types", "only these event types, separated by commas; empty: all"),
+            option("description"),
+            option("active/--inactive", "whether it receives events", default=None),
+        ),
+        ApiCommand(
+            "delete",
+            "webhooks.delete",
+            "delete an endpoint; asks for confirmation",
+            endpoint,
+            flag("yes", "do not ask"),
+        ),
+        ApiCommand("rotate", "webhooks.rotate", "give an endpoint a new secret, which is shown once", endpoint),
+        ApiCommand(
+            "deliveries",
+            "webhooks.deliveries",
+            "list deliveries, newest first",
+            option("endpoint", "only to this endpoint", metavar="ID"),
+            option("status", type=click.Choice(("pending", "succeeded", "failed"))),
+            option("limit", "at most so many; 0: all", type=click.IntRange(0), default=50),
+        ),
+        ApiCommand("redeliver", "webhooks.redeliver", "send a delivery again", argument("id", "of the delivery")),
     )

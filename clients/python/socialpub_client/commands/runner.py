@@ -1,13 +1,225 @@
-"""Run a command over the API: result or error, exit code."""
+"""Run a command over the API: result or error, output, exit code.
+
+The result goes to standard output, all else to standard error. What was done decides the exit code, not whether the
+output is read: a post that went out is not reported as failed because a pipe was closed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import errno
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+from socialpub_client import errors
+from socialpub_client.client import Socialpub
+from socialpub_client.commands import exit_codes
 from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.exit_codes import AUTHENTICATION, DONE, FAILED, REFUSED, UNKNOWN, UNREACHED
+from socialpub_client.messages import Transport
+
+Json = dict[str, Any]
+BUSY = {408, 429, 502, 503, 504}
 
 
-def run(command: Callable[[ApiOptions], Any], options: ApiOptions) -> int:
+@dataclass
+class Output:
+    """Result of a command: a JSON value, or rows that are printed as they come.
+
+    `lines`: what people read instead. `code`: the exit code. `wrote`: whether the command changed something, so that
+    lost output does not make it fail.
+    """
+
+    value: Any = None
+    rows: Iterable[Any] | None = None
+    lines: Callable[[Any], list[str]] | None = None
+    code: int = DONE
+    wrote: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> int:
     """Run one command and return its exit code."""
-    return int(command(options))
+    with contextlib.ExitStack() as stack:
+        options.opened = stack  # what the command opens stays open until its rows are printed
+        return _run(command, options)
+
+
+def _run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> int:
+    try:
+        output = command(options)
+        return output if isinstance(output, int) else _show(output, options)
+    except errors.SocialpubError as error:
+        return _report(error, options)
+    except OSError as error:
+        _tell(f"socialpub: {error.filename or 'the file'}: {error.strerror or error}")
+        return FAILED
+    except KeyboardInterrupt:
+        return exit_codes.INTERRUPTED
+
+
+def connect(options: ApiOptions, transport: Transport | None = None) -> Socialpub:
+    """Return the client of the server that the options name; it is closed at the end."""
+    client: Socialpub = options.opened.enter_context(
+        Socialpub(options.url, options.key, server=options.server, transport=transport)
+    )
+    return client
+
+
+# --- Output --------------------------------------------------------------------------------------------------------
+
+
+def _show(output: Output, options: ApiOptions) -> int:
+    for note in output.notes:
+        tell(options, note)
+    try:
+        for line in _lines(output, options):
+            print(line, flush=output.rows is not None)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        _drop_output()
+        if error.errno != errno.EPIPE:
+            _tell(f"socialpub: the output could not be written: {error.strerror}")
+        return output.code if output.wrote or error.errno == errno.EPIPE else FAILED
+    return output.code
+
+
+def _lines(output: Output, options: ApiOptions) -> Iterator[str]:
+    if output.rows is not None:
+        for row in output.rows:
+            if options.json or output.lines is None:
+                yield json.dumps(row, ensure_ascii=False)
+            else:
+                yield from output.lines(row)
+    elif options.json:
+        yield json.dumps(output.value, ensure_ascii=False)
+    elif output.value is not None:
+        yield from output.lines(output.value) if output.lines else format_fields(output.value)
+
+
+def _drop_output() -> None:
+    """Point standard output at nothing: Python would complain that it cannot be flushed."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
+def tell(options: ApiOptions, text: str) -> None:
+    """Print a line on standard error, unless `--quiet`."""
+    if not options.quiet:
+        _tell(text)
+
+
+def _tell(text: str) -> None:
+    if sys.stderr is None:  # closed; print would take standard output instead
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = None  # it was closed: the rest of the command goes on
+
+
+def format_fields(value: Json) -> list[str]:
+    """Format an object as lines of name and value."""
+    width = max(map(len, value), default=0)
+    return [f"{name:<{width}}  {_format_value(each)}" for name, each in value.items()]
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Return whether this stream is a terminal; False where it is closed."""
+    return stream is not None and bool(stream.isatty())
+
+
+def confirm(options: ApiOptions, question: str) -> None:
+    """Ask before something is destroyed. Without a terminal: a usage error, unless `--yes`."""
+    if options.yes:
+        return
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        options.usage("give --yes: there is no terminal to ask at")
+    import click
+
+    click.confirm(question, abort=True, err=True)
+
+
+def read_stdin(options: ApiOptions) -> str:
+    """Read standard input to its end."""
+    if sys.stdin is None:
+        options.usage("standard input is closed")
+    return sys.stdin.read()
+
+
+@contextlib.contextmanager
+def writing(key: str) -> Iterator[None]:
+    """Turn an interruption of a write into OutcomeUnknown with its idempotency key."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise errors.OutcomeUnknown(
+            "Interrupted while a write was under way; it may have been accepted.", key
+        ) from None
+
+
+def new_key(options: ApiOptions) -> str:
+    """Return the idempotency key of a write: the one that was given, or a new one."""
+    return str(getattr(options, "idempotency_key", None) or uuid.uuid4())
+
+
+# --- Errors --------------------------------------------------------------------------------------------------------
+
+
+def _report(error: errors.SocialpubError, options: ApiOptions) -> int:
+    """Print an error, as the API's envelope with `--json`; return its exit code."""
+    if options.json:
+        try:
+            print(json.dumps(dict(error.envelope) or _envelope(error), ensure_ascii=False), flush=True)
+        except OSError:
+            _drop_output()
+    _tell(f"socialpub: {error.message}")
+    if isinstance(error, errors.PreflightFailed):
+        for failure in error.failures:
+            _tell(f"  target {failure.target_index + 1}: {failure.message} {failure.remediation}")
+    for text in (
+        error.remediation,
+        error.rule and f"rule: {error.rule}",
+        error.request_id and f"id: {error.request_id}",
+    ):
+        if text:
+            _tell(f"  {text}")
+    return exit_code(error)
+
+
+def _envelope(error: errors.SocialpubError) -> Json:
+    body: Json = {"code": error.code, "message": error.message}
+    if error.remediation:
+        body["remediation"] = error.remediation
+    if isinstance(error, errors.OutcomeUnknown):
+        body["idempotencyKey"] = error.idempotency_key
+    return {"error": body}
+
+
+def exit_code(error: errors.SocialpubError) -> int:
+    """Return the exit code of an error."""
+    match error:
+        case errors.OutcomeUnknown() | errors.WaitTimedOut():
+            return UNKNOWN
+        case errors.ConnectionFailed():
+            return UNREACHED
+        case errors.InvalidArgument() | errors.ConfigurationError():
+            return exit_codes.USAGE
+        case errors.Unauthenticated() | errors.Unauthorized() | errors.PlatformAuthFailed():
+            return AUTHENTICATION
+    if error.status in BUSY:
+        return UNREACHED
+    return REFUSED if error.status is not None and 400 <= error.status < 500 else FAILED

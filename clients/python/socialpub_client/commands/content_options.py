@@ -1,0 +1,157 @@
+"""Options with content: texts, media, targets, platform options, threads."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from socialpub_client.client import Socialpub
+from socialpub_client.commands import runner
+from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.times import parse_time
+from socialpub_client.content import Media, Target, as_media
+
+TEXT_MAX = 1 << 20
+THREAD_MAX = 24
+STDIN = "-"
+
+
+def read_text(options: ApiOptions, text: str | None) -> str | None:
+    """Return the text: as given, from `--file`, or from standard input for `-`."""
+    if options.file is not None:
+        if text is not None:
+            options.usage("give the text or --file, not both")
+        text = STDIN if str(options.file) == STDIN else _read_file(options, options.file)
+    if text == STDIN:
+        text = runner.read_stdin(options)
+    return None if text is None else text.removesuffix("\n")
+
+
+def _read_file(options: ApiOptions, path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(TEXT_MAX + 1)
+    except UnicodeDecodeError:
+        options.usage(f"{path} is not UTF-8")
+    if len(text) > TEXT_MAX:
+        options.usage(f"{path} is longer than {TEXT_MAX} characters")
+    return text
+
+
+def read_thread(options: ApiOptions) -> list[dict[str, str]] | None:
+    """Read the pieces after the first, separated by lines of `---`."""
+    if options.thread is None:
+        return None
+    pieces, lines = [], [*_read_file(options, options.thread).splitlines(), "---"]
+    current: list[str] = []
+    for line in lines:
+        if line.rstrip() != "---":
+            current.append(line)
+            continue
+        if text := "\n".join(current).strip("\n"):
+            pieces.append({"text": text})
+        current = []
+    if not 1 <= len(pieces) <= THREAD_MAX:
+        options.usage(f"{options.thread} must have 1 to {THREAD_MAX} pieces, separated by lines of ---")
+    return pieces
+
+
+def read_time(options: ApiOptions) -> datetime | None:
+    """Return `--at` in `--zone`."""
+    if options.at is None:
+        if options.zone is not None:
+            options.usage("--zone needs --at")
+        return None
+    try:
+        return parse_time(options.at, options.zone)
+    except ValueError as error:
+        options.usage(f"--at: {error}")
+
+
+def read_media(options: ApiOptions) -> list[Media]:
+    """Return the items of `--media`.
+
+    A file may have = in its name: the description begins after the name of an existing file.
+    """
+    return [_read_item(options, given) for given in options.media]
+
+
+def _read_item(options: ApiOptions, given: str) -> Media:
+    source, alt = _split_alt(given)
+    if source.startswith(("https://", "http://", "med_")):
+        item = as_media(source)
+        return Media(id=item.id, url=item.url, alt=alt)
+    if not Path(source).is_file():
+        options.usage(f"--media: there is no file {source}")
+    return Media(path=source, alt=alt)
+
+
+def _split_alt(given: str) -> tuple[str, str | None]:
+    """Split `FILE=ALT` at the first = that leaves a usable source."""
+    if Path(given).is_file() or "=" not in given:
+        return given, None
+    if given.startswith(("https://", "http://")) and "?" in given.partition("=")[0]:
+        return given, None  # the = is of the query: a URL like that takes no description
+    source, _, alt = given.partition("=")
+    while not source.startswith(("https://", "http://", "med_")) and not Path(source).is_file() and "=" in alt:
+        more, _, alt = alt.partition("=")
+        source = f"{source}={more}"
+    return source, alt or None
+
+
+def read_platform_options(options: ApiOptions) -> dict[str, dict[str, Any]]:
+    """Return `--option PLATFORM.NAME=VALUE` by platform; a value that is JSON is sent as that."""
+    found: dict[str, dict[str, Any]] = {}
+    for given in options.option:
+        name, equals, value = given.partition("=")
+        platform, dot, field = name.partition(".")
+        if not (equals and dot and platform and field):
+            options.usage(f"--option: {given!r} is not PLATFORM.NAME=VALUE")
+        found.setdefault(platform, {"platform": platform})[field] = parse_value(value)
+    return found
+
+
+def parse_value(text: str) -> Any:
+    """Return JSON as its value, anything else as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+# --- Targets -------------------------------------------------------------------------------------------------------
+
+
+def find_account(options: ApiOptions, client: Socialpub, name: str) -> str:
+    """Return the id of an account by its id or @handle."""
+    if not name.startswith("@"):
+        return name
+    wanted = name[1:].casefold()
+    rows = [account.raw for account in client.accounts.list()]
+    found = [
+        row
+        for row in rows
+        if wanted
+        in {str(row.get(field) or "").removeprefix("@").casefold() for field in ("displayName", "platformAccountId")}
+    ]
+    if len(found) != 1:
+        several = ", ".join(f"{row['platform']} {row['id']}" for row in found)
+        options.usage(f"several accounts are called {name}: {several}" if found else f"no account is called {name}")
+    return str(found[0]["id"])
+
+
+def read_targets(options: ApiOptions, client: Socialpub) -> list[Target]:
+    """Return the targets of `--to`, with the options of their platforms."""
+    if not options.to:
+        options.usage("give --to: a platform, an account's id or @handle")
+    own = read_platform_options(options)
+    targets = [Target(find_account(options, client, name)) for name in options.to]
+    if not own:
+        return targets
+    platforms = {account.raw["id"]: str(account.raw["platform"]) for account in client.accounts.list()}
+    named = {target.account: platforms.get(target.account, target.account) for target in targets}
+    if unused := set(own) - set(named.values()):
+        options.usage(f"--option: no target is on {sorted(unused)[0]}")
+    return [Target(target.account, options=own.get(named[target.account])) for target in targets]

@@ -1,0 +1,68 @@
+"""`socialpub events`: the event log as JSON lines, once or without end."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from socialpub_client.client import Socialpub
+from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.runner import Output, connect, tell
+from socialpub_client.commands.webhooks import split_types
+
+CURSOR_MAX = 1000
+
+
+def events(options: ApiOptions) -> Output:
+    """Print events as they come; each is printed before its cursor is kept."""
+    after = options.after
+    if options.cursor_file is not None and after is None:
+        after = _read_cursor(options, options.cursor_file)
+    return Output(rows=_events(options, connect(options), after))
+
+
+def _events(options: ApiOptions, client: Socialpub, after: str | None) -> Iterator[Any]:
+    types = split_types(options.types) or ()
+    found = (
+        client.events.follow(after=after, types=types)
+        if options.follow
+        else client.events.list(after=after, types=types)
+    )
+    cursor = after
+    try:
+        for event in found:
+            yield dict(event.raw)
+            cursor = event.cursor  # the row is written: the next start begins after it
+            if options.cursor_file is not None:
+                write_cursor(options.cursor_file, cursor)
+    finally:
+        if cursor:
+            tell(options, f"cursor: {cursor}")
+
+
+def _read_cursor(options: ApiOptions, path: Path) -> str | None:
+    try:
+        with path.open(encoding="ascii") as file:
+            text = file.read(CURSOR_MAX).strip()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        options.usage(f"{path} holds no cursor")
+    return text or None
+
+
+def write_cursor(path: Path, cursor: str) -> None:
+    """Write the file whole: a crash leaves the old cursor or the new one."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(f"{cursor}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

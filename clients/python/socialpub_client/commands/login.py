@@ -1,0 +1,92 @@
+"""`socialpub login`, `whoami`, `logout`: stored servers and their keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from socialpub_client import servers
+from socialpub_client.client import Socialpub
+from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.runner import Output, connect, is_terminal, read_stdin
+from socialpub_client.servers import Server
+
+Json = dict[str, Any]
+
+
+def login(options: ApiOptions) -> Output:
+    """Check a key at its server, and store both."""
+    name = options.name or servers.DEFAULT
+    url = options.url or os.environ.get("SOCIALPUB_URL")
+    if not url:
+        options.usage("give --url: the address of the server")
+    key = options.key or _ask_key(options)
+    with Socialpub(url, key) as client:
+        caller = dict(client.me().raw)
+    path = servers.servers_file()
+    stored = servers.load_servers(path)
+    save(path, stored | {name: Server(url, key)})
+    return Output(caller, lines=_format_caller, wrote=True, notes=[f"stored as {name} in {path}"])
+
+
+def _ask_key(options: ApiOptions) -> str:
+    if is_terminal(sys.stdin):
+        import click
+
+        return str(click.prompt("API key", hide_input=True, err=True))
+    return read_stdin(options).strip()
+
+
+def whoami(options: ApiOptions) -> Output:
+    """Show what the key belongs to and may do."""
+    client = connect(options)
+    return Output(dict(client.me().raw), lines=_format_caller)
+
+
+def _format_caller(caller: Json) -> list[str]:
+    key, profile = caller["key"] or {}, caller["profile"]
+    return [
+        f"organization  {caller['organization']['name']}",
+        f"profile       {profile['name'] if profile else 'all'}",
+        f"key           {key.get('name')} …{key.get('last4')}",
+        f"scopes        {' '.join(key.get('scopes', ()))}",
+        f"expires       {key.get('expiresAt') or 'never'}",
+    ]
+
+
+def logout(options: ApiOptions) -> Output:
+    """Forget a server and its key."""
+    name, path = options.name or options.server or servers.DEFAULT, servers.servers_file()
+    stored = servers.load_servers(path)
+    if name not in stored:
+        options.usage(f"{path} has no server {name!r}")
+    save(path, {other: kept for other, kept in stored.items() if other != name})
+    return Output({"name": name, "removed": True}, wrote=True)
+
+
+def save(path: Path, stored: dict[str, Server]) -> None:
+    """Write the file whole, for its owner alone."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("\n".join(_format_server(name, server) for name, server in stored.items()))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _format_server(name: str, server: Server) -> str:
+    """Format a table. A JSON string without surrogates is a TOML string too."""
+    fields = {"url": server.url, "key": server.key, "profile": server.profile}
+    lines = [
+        f"{field} = {json.dumps(value, ensure_ascii=False)}" for field, value in fields.items() if value is not None
+    ]
+    return "\n".join([f"[{json.dumps(name, ensure_ascii=False)}]", *lines, ""])

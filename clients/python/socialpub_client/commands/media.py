@@ -1,0 +1,69 @@
+"""`socialpub media`: upload and list files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from socialpub_client.client import Socialpub
+from socialpub_client.commands.click_types import ApiOptions
+from socialpub_client.commands.posts import limited, page_size
+from socialpub_client.commands.runner import Output, confirm, connect, is_terminal, new_key, writing
+
+Json = dict[str, Any]
+
+
+def upload(options: ApiOptions) -> Output:
+    """Upload files; the rows come as each is stored."""
+    for path in options.files:
+        if not path.is_file():
+            options.usage(f"there is no file {path}")
+    client = connect(options)
+    return Output(
+        rows=(_upload(options, client, path) for path in options.files), lines=lambda row: [row["id"]], wrote=True
+    )
+
+
+def _upload(options: ApiOptions, client: Socialpub, path: Path) -> Json:
+    key = new_key(options)
+    shows = is_terminal(sys.stderr) and not options.quiet and not options.json
+
+    def progress(sent: int, total: int | None) -> None:
+        print(f"\r{path.name}  {sent * 100 // (total or 1)} %", end="", file=sys.stderr, flush=True)
+
+    with writing(key):
+        file = client.media.upload(path, alt=options.alt, progress=progress if shows else None, idempotency_key=key)
+    if shows:
+        print(file=sys.stderr)
+    return dict(file.raw)
+
+
+def list_media(options: ApiOptions) -> Output:
+    """List uploaded files, newest first."""
+    client = connect(options)
+    if options.sha256:
+        found = client.media.find(sha256=options.sha256)
+        return Output(rows=[dict(found.raw)] if found else [], lines=_format_row)
+    return Output(rows=limited(options, client.media.list(limit=page_size(options))), lines=_format_row)
+
+
+def _format_row(file: Json) -> list[str]:
+    return [
+        "  ".join((file["id"], file["contentType"], str(file["sizeBytes"]), file["createdAt"], file["altText"] or ""))
+    ]
+
+
+def show(options: ApiOptions) -> Output:
+    """Show an uploaded file."""
+    client = connect(options)
+    return Output(dict(client.media.get(options.id).raw))
+
+
+def delete(options: ApiOptions) -> Output:
+    """Delete an uploaded file."""
+    confirm(options, f"Delete {options.id}?")
+    key = new_key(options)
+    client = connect(options)
+    with writing(key):
+        return Output(dict(client.media.delete(options.id, idempotency_key=key).raw), wrote=True)

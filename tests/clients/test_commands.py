@@ -1,0 +1,350 @@
+"""Commands over the API: what they do, print and end with, on a real server."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from socialpub_client import Socialpub
+from socialpub_client.commands import cli, exit_codes, runner
+from tests.clients.conftest import ClientWorld
+from tests.support.command_runner import CommandResult, RunCommand
+from tests.support.media_files import picture
+from tests.support.media_uploads import wait_until
+from tests.support.openapi_document import DOCUMENT, documented_errors
+from tests.support.ports import unused_address
+
+PUT = "com.atproto.repo.putRecord"
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def run(
+    world: ClientWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> RunCommand:
+    """Run a command over the API in this process, as Alice; what it waits between tries is no time."""
+    monkeypatch.setenv("SOCIALPUB_URL", world.server.url)
+    monkeypatch.setenv("SOCIALPUB_KEY", world.alice.key)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(runner, "Socialpub", functools.partial(Socialpub, sleep=lambda _: None))
+
+    def run_one(*arguments: str, stdin: str = "") -> CommandResult:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        try:
+            code = cli.main(arguments, [])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return CommandResult(code, *capsys.readouterr())
+
+    return run_one
+
+
+@pytest.fixture
+def faults(world: ClientWorld) -> Iterator[Callable[..., None]]:
+    """Add a fault at the simulator; all are gone at the end of the test."""
+    lab = world.server.lab.lab
+    yield lambda fault, **more: lab.faults.add([{"fault": fault, "operation": PUT, **more}])
+    lab.faults.clear()
+
+
+def is_valid(schema: str, value: Any) -> bool:
+    errors = documented_errors({"$ref": f"#/components/schemas/{schema}"}, value, DOCUMENT)
+    assert errors == []
+    return True
+
+
+# --- Exit codes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_post_that_went_out_ends_with_0(run: RunCommand, world: ClientWorld, text: Callable[[], str]) -> None:
+    said = text()
+    ended = run("post", said, "--to", "bluesky", "--json")
+    assert ended.code == exit_codes.DONE, ended.err
+    assert is_valid("Batch", ended.json)
+    assert ended.json["status"] == "published"
+    assert world.texts().count(said) == 1
+
+
+def test_a_post_that_no_target_took_ends_with_1(
+    run: RunCommand, faults: Callable[..., None], text: Callable[[], str]
+) -> None:
+    faults("status:400", times=1)
+    ended = run("post", text(), "--to", "bluesky", "--json")
+    assert (ended.code, ended.json["status"]) == (exit_codes.FAILED, "failed")
+    assert is_valid("Batch", ended.json)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("post", "x"),
+        ("post", "--to", "bluesky", "--at", "2027-03-28 02:30", "--zone", "Europe/Berlin", "x"),
+        ("post", "--to", "bluesky", "--at", "2027-10-31 02:30", "--zone", "Europe/Berlin", "x"),
+        ("post", "--to", "bluesky", "--at", "2027-01-01 09:30", "x"),
+        ("post", "x", "--to", "bluesky", "--at", "2027-01-01T09:30Z", "--wait"),
+        ("post", "x", "--to", "@nobody.test"),
+        ("post", "x", "--to", "bluesky", "--media", "missing.jpg"),
+        ("post", "x", "--to", "bluesky", "--option", "twitter.replySettings=all"),
+        ("posts", "cancel", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"),
+        ("api", "GET", "/v1/me", "-f", "x"),
+        ("nonsense",),
+    ],
+)
+def test_a_wrong_line_ends_with_2_and_says_why(run: RunCommand, line: tuple[str, ...]) -> None:
+    ended = run(*line)
+    assert (ended.code, ended.out) == (exit_codes.USAGE, "")
+    assert "Error: " in ended.err
+
+
+def test_what_the_rules_refuse_ends_with_3_and_its_envelope(run: RunCommand, world: ClientWorld) -> None:
+    before = len(world.texts())
+    ended = run("post", "x" * 301, "--to", "bluesky", "--json")
+    assert ended.code == exit_codes.REFUSED
+    assert is_valid("ErrorEnvelope", ended.json)
+    assert ended.error["code"] == "preflight_failed"
+    assert run("post", "x" * 301, "--to", "bluesky", "--check").code == exit_codes.REFUSED
+    assert run("posts", "show", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071").code == exit_codes.REFUSED
+    assert len(world.texts()) == before
+
+
+def test_an_unknown_key_ends_with_4(run: RunCommand) -> None:
+    ended = run("whoami", "--key", "svc_live_" + "0" * 49, "--json")
+    assert ended.code == exit_codes.AUTHENTICATION
+    assert is_valid("ErrorEnvelope", ended.json)
+
+
+def test_a_batch_of_which_a_part_went_out_ends_with_5(
+    run: RunCommand, world: ClientWorld, faults: Callable[..., None], text: Callable[[], str]
+) -> None:
+    carol = world.server.person("Carol")
+    accounts = [world.server.connect_bluesky(carol, name)["id"] for name in ("first", "second")]
+    faults("status:400", times=1)
+    ended = run("post", text(), "--to", accounts[0], "--to", accounts[1], "--key", carol.key, "--json")
+    assert ended.code == exit_codes.PARTLY, ended.err
+    assert ended.json["status"] == "partial_failed"
+
+
+def test_an_unknown_outcome_ends_with_6(
+    run: RunCommand, world: ClientWorld, faults: Callable[..., None], text: Callable[[], str]
+) -> None:
+    """Once the wait is over, and once nothing can be found out."""
+    faults("reset_after", times=1)
+    faults("status:503", operation="com.atproto.repo.getRecord")
+    line = ("post", text(), "--to", "bluesky", "--external-id", "unknown/1", "--json")
+    ended = run(*line, "--wait", "1")
+    assert (ended.code, ended.json["status"]) == (exit_codes.UNKNOWN, "queued"), ended.err
+    assert "posts list --batch" in ended.err
+    world.server.skip(24 * 3600)
+    wait_until(lambda: run("posts", "show", ended.json["results"][0]["postId"], "--json").json["status"] == "failed")
+    again = run(*line)
+    assert again.code == exit_codes.UNKNOWN, again.out
+    assert again.json["results"][0]["error"]["rule"] == "publish.outcome_unknown"
+
+
+def test_a_write_with_lost_answers_ends_with_6_and_prints_its_key(
+    run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str]
+) -> None:
+    said = text()
+    world.client(*["reset after"] * 5)
+    monkeypatch.setattr(runner, "Socialpub", _with(world.transport))
+    ended = run("post", said, "--to", "bluesky", "--json")
+    assert ended.code == exit_codes.UNKNOWN, ended.err
+    key = ended.error["idempotencyKey"]
+    assert key in ended.err
+    monkeypatch.setattr(runner, "Socialpub", Socialpub)
+    assert run("post", said, "--to", "bluesky", "--idempotency-key", key).code == exit_codes.DONE
+    assert world.texts().count(said) == 1
+
+
+def _with(transport: Any) -> Callable[..., Socialpub]:
+    """Make clients over this transport, whatever the command asks for."""
+
+    def make(*arguments: Any, **more: Any) -> Socialpub:
+        return Socialpub(*arguments, **more | {"transport": transport, "sleep": lambda _: None})
+
+    return make
+
+
+class InterruptingTransport:
+    """Transport of a person who presses Ctrl-C while a write is under way."""
+
+    def send(self, request: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_ctrl_c_ends_with_130_and_during_a_write_with_6(run: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "Socialpub", _with(InterruptingTransport()))
+    assert run("posts", "list").code == exit_codes.INTERRUPTED
+    ended = run("post", "x", "--to", "bluesky", "--idempotency-key", "mine")
+    assert (ended.code, "mine" in ended.err) == (exit_codes.UNKNOWN, True)
+
+
+def test_a_server_that_is_not_reached_ends_with_7(run: RunCommand) -> None:
+    with unused_address() as url:
+        ended = run("post", "x", "--to", "bluesky", "--url", url, "--json")
+    assert (ended.code, ended.error["code"]) == (exit_codes.UNREACHED, "connection_failed")
+
+
+def test_every_exit_code_is_listed(run: RunCommand) -> None:
+    listed = [int(line.split()[0]) for line in run("help", "exit-codes").out.splitlines()]
+    assert listed == [*range(8), 130]
+
+
+# --- post ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_external_id_is_one_post(run: RunCommand, world: ClientWorld, text: Callable[[], str]) -> None:
+    said = text()
+    line = ("post", "-", "--to", f"@{world.alice.accounts['bluesky']['displayName']}", "--external-id", "once/1")
+    first, second = (run(*line, "--json", stdin=f"{said}\n") for _ in range(2))
+    assert (first.code, second.code) == (0, 0), first.err + second.err
+    assert first.json == second.json
+    assert world.texts().count(said) == 1
+
+
+def test_media_thread_time_and_zone_reach_the_server(
+    run: RunCommand, tmp_path: Path, text: Callable[[], str], world: ClientWorld
+) -> None:
+    image, pieces, body = tmp_path / "a=b.png", tmp_path / "pieces.txt", tmp_path / "body.txt"
+    image.write_bytes(picture("PNG"))
+    pieces.write_text("second\n---\nthird\n")
+    body.write_text(f"{text()}\n")
+    line = ("post", "--file", str(body), "--to", "bluesky", "--media", f"{image}=A door", "--thread", str(pieces))
+    ended = run(
+        *line, "--at", "2027-12-01 09:30", "--zone", "Europe/Berlin", "--option", 'bluesky.langs=["en"]', "--json"
+    )
+    assert ended.code == 0, ended.err
+    assert ended.json["scheduledAt"] == "2027-12-01T08:30:00.000Z"
+    shown = run("posts", "show", ended.json["results"][0]["postId"], "--json").json
+    assert is_valid("PostDetail", shown)
+    assert shown["text"] == body.read_text().strip()
+    assert [item["altText"] for item in shown["mediaRefs"]] == ["A door"]
+    assert shown["options"]["langs"] == ["en"]
+    assert len(ended.json["results"][0]["thread"]) == 2
+    assert run("posts", "cancel", shown["id"], "--yes").code == 0
+
+
+def test_a_check_publishes_nothing(run: RunCommand, world: ClientWorld, text: Callable[[], str]) -> None:
+    said = text()
+    ended = run("post", said, "--to", "bluesky", "--check", "--json")
+    assert (ended.code, ended.json["valid"]) == (0, True)
+    assert is_valid("Validation", ended.json)
+    assert said not in world.texts()
+
+
+def test_shown_requests_hide_the_key_and_send_nothing(
+    run: RunCommand, world: ClientWorld, tmp_path: Path, text: Callable[[], str]
+) -> None:
+    said, image = text(), tmp_path / "seen.png"
+    image.write_bytes(picture("PNG", (31, 17)))
+    stored = len(run("media", "list", "--limit", "0").out.splitlines())
+    ended = run("post", said, "--to", "bluesky", "--media", str(image), "--show-request")
+    assert ended.code == 0, ended.err
+    upload, publish = ended.out.splitlines()
+    assert "file=@seen.png" in upload
+    assert "/v1/posts" in publish
+    assert said in publish
+    assert "$SOCIALPUB_KEY" in publish
+    assert world.alice.key not in ended.out + ended.err
+    assert said not in world.texts()
+    assert len(run("media", "list", "--limit", "0").out.splitlines()) == stored
+
+
+# --- The other commands --------------------------------------------------------------------------------------------
+
+
+def test_posts_are_listed_moved_edited_and_canceled(run: RunCommand, text: Callable[[], str]) -> None:
+    made = run("post", text(), "--to", "bluesky", "--at", "2027-12-01T09:30Z", "--json").json
+    post = made["results"][0]["postId"]
+    listed = [json.loads(line) for line in run("posts", "list", "--batch", made["id"], "--json").out.splitlines()]
+    assert [row["id"] for row in listed] == [post]
+    assert all(is_valid("Post", row) for row in listed)
+    assert run("posts", "list", "--batch", made["id"], "--ids").out == f"{post}\n"
+    moved = run("posts", "move", post, "--at", "2027-12-02T09:30Z", "--json")
+    assert moved.json["scheduledAt"] == "2027-12-02T09:30:00.000Z"
+    edited = run("posts", "edit", post, "--text", "-", "--json", stdin="other words\n")
+    assert edited.json["text"] == "other words"
+    stale = run("posts", "edit", post, "--text", "again", "--if-match", '"old"', "--json")
+    assert (stale.code, stale.error["rule"]) == (3, "http.if_match")
+    assert run("posts", "cancel", post).code == 2  # no terminal to ask at
+    assert run("posts", "cancel", post, "--yes", "--json").json["status"] == "canceled"
+    assert run("posts", "retry", post).code == 3
+    assert run("posts", "settle", post, "--published").code == 3
+
+
+def test_media_is_uploaded_found_shown_and_deleted(run: RunCommand, tmp_path: Path) -> None:
+    image = tmp_path / "door.png"
+    image.write_bytes(picture("PNG", (33, 19)))
+    made = run("media", "upload", str(image), "--alt", "A door", "--json").json
+    assert is_valid("MediaFile", made)
+    assert run("media", "list", "--sha256", made["sha256"]).out.startswith(made["id"])
+    assert run("media", "show", made["id"], "--json").json["altText"] == "A door"
+    assert run("media", "delete", made["id"], "--yes").code == 0
+    assert run("media", "upload", str(tmp_path / "missing.png")).code == 2
+
+
+def test_events_are_json_lines_and_go_on_after_the_kept_cursor(
+    run: RunCommand, tmp_path: Path, text: Callable[[], str]
+) -> None:
+    kept = tmp_path / "cursor"
+    run("post", text(), "--to", "bluesky", "--no-wait")
+    first = run("events", "--cursor-file", str(kept))
+    rows = [json.loads(line) for line in first.out.splitlines()]
+    assert rows
+    assert all(is_valid("Event", row) for row in rows)
+    assert f"cursor: {kept.read_text().strip()}" in first.err
+    posted = run("post", text(), "--to", "bluesky", "--at", "2027-12-01T09:30Z", "--json").json
+    later = [
+        json.loads(line)
+        for line in run("events", "--cursor-file", str(kept), "--types", "post.queued").out.splitlines()
+    ]
+    assert [row["data"]["batchId"] for row in later] == [posted["id"]]
+
+
+def test_accounts_webhooks_and_any_request(run: RunCommand, world: ClientWorld) -> None:
+    (account,) = (json.loads(line) for line in run("accounts", "list", "--json").out.splitlines())
+    assert is_valid("Account", account)
+    assert run("accounts", "show", f"@{account['displayName']}", "--json").json["id"] == account["id"]
+    assert run("accounts", "boards", account["id"]).code == 3  # not of Pinterest
+    made = run("webhooks", "create", "https://example.org/hook", "--types", "post.failed", "--json").json
+    assert is_valid("SignedEndpoint", made)
+    assert run("webhooks", "change", made["id"], "--inactive", "--json").json["active"] is False
+    assert run("webhooks", "rotate", made["id"], "--json").json["id"] == made["id"]
+    assert made["id"] in run("webhooks", "list").out
+    assert run("webhooks", "show", made["id"], "--json").json["events"] == ["post.failed"]
+    assert run("webhooks", "deliveries", "--endpoint", made["id"]).out == ""
+    assert run("webhooks", "delete", made["id"], "--yes").code == 0
+    assert json.loads(run("api", "get", "/v1/me").out)["key"]["id"] == world.alice.key_id
+    assert run("api", "GET", "/v1/posts", "-f", "limit=1", "--json").json["data"]
+    assert len(run("api", "GET", "/v1/posts?limit=1", "--paginate").out.splitlines()) > 1
+    assert "x-ratelimit-limit" in run("api", "GET", "/v1/me", "-i").out
+    assert run("api", "POST", "/v1/posts/validate", "--input", "-", stdin="{}").code == 3
+
+
+def test_a_stored_server_is_private_used_and_forgotten(
+    run: RunCommand, world: ClientWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SOCIALPUB_KEY")
+    assert run("login", "main", "--url", world.server.url, stdin="svc_live_" + "0" * 49).code == 4
+    monkeypatch.delenv("SOCIALPUB_URL")
+    ended = run("login", "main", "--url", world.server.url, "--json", stdin=f"{world.alice.key}\n")
+    assert (ended.code, is_valid("Caller", ended.json)) == (0, True), ended.err
+    path = tmp_path / "config" / "socialpub" / "servers.toml"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert world.alice.key not in ended.out + ended.err
+    assert run("whoami").code == 2  # nothing is called default
+    assert run("whoami", "--server", "main", "--json").json["key"]["id"] == world.alice.key_id
+    assert run("logout", "main").code == 0
+    assert run("whoami", "--server", "main").code == 2

@@ -1,0 +1,140 @@
+"""Commands over the API as processes: closed and full pipes, SIGKILL at any moment."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from socialpub_client.commands import command_table
+from socialpub_client.commands.click_types import ApiCommand
+from tests.clients.conftest import ClientWorld
+from tests.support.media_files import picture
+from tests.support.media_uploads import wait_until
+from tests.support.reporting import ReportLine
+
+PROGRAM = Path(sys.executable).with_name("socialpub")
+KILLS = int(os.environ.get("SOAK_POST_KILLS", "100"))
+NOTHING = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
+LINES = {
+    "login": (),
+    "whoami": (),
+    "logout": (),
+    "post": ("Hello", "--to", "bluesky"),
+    "posts list": (),
+    "posts show": (NOTHING,),
+    "posts edit": (NOTHING, "--text", "-"),
+    "posts move": (NOTHING, "--at", "2027-01-01T09:30Z"),
+    "posts cancel": (NOTHING,),
+    "posts retry": (NOTHING,),
+    "posts settle": (NOTHING, "--published"),
+    "media upload": ("door.png",),
+    "media list": (),
+    "media show": ("med_0000000000000000000000",),
+    "media delete": ("med_0000000000000000000000",),
+    "events": (),
+    "accounts list": (),
+    "accounts show": ("@Alice",),
+    "accounts boards": ("@Alice",),
+    "webhooks list": (),
+    "webhooks show": ("whe_0000000000000000000000",),
+    "webhooks create": ("https://example.org/hook",),
+    "webhooks change": ("whe_0000000000000000000000", "--inactive"),
+    "webhooks delete": ("whe_0000000000000000000000",),
+    "webhooks rotate": ("whe_0000000000000000000000",),
+    "webhooks deliveries": (),
+    "webhooks redeliver": ("dlv_0000000000000000000000",),
+    "api": ("GET", "/v1/me"),
+}
+ASKING = {"login", "posts edit", "posts cancel", "media delete", "webhooks delete"}  # they need an input, or --yes
+OTHERS = {"apply", "mcp"}  # have tests of their own
+
+
+def names(group: click.Group, before: str = "") -> Iterator[str]:
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from names(command, f"{before}{name} ")
+        elif isinstance(command, ApiCommand):
+            yield f"{before}{name}"
+
+
+@pytest.fixture
+def environment(world: ClientWorld, tmp_path: Path) -> dict[str, str]:
+    keys = {"SOCIALPUB_URL": world.server.url, "SOCIALPUB_KEY": world.alice.key, "XDG_CONFIG_HOME": str(tmp_path)}
+    return os.environ | keys
+
+
+def test_every_command_has_a_line() -> None:
+    assert set(names(command_table.build_root([]))) - OTHERS == set(LINES)
+
+
+def test_a_post_goes_out_while_its_output_waits_in_a_full_pipe(
+    world: ClientWorld, environment: dict[str, str], text: Callable[[], str]
+) -> None:
+    said = text()
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ))
+    line = [PROGRAM, "post", said, "--to", "bluesky"]
+    with subprocess.Popen(line, env=environment, stdin=subprocess.DEVNULL, stdout=writer) as process:
+        os.close(writer)
+        wait_until(lambda: said in world.texts(), 60)
+        with os.fdopen(reader, "rb") as pipe:
+            assert b"published" in pipe.read()
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["closed pipe", "full disk", "closed"])
+def test_every_command_ends_without_input_and_output(environment: dict[str, str], tmp_path: Path, output: str) -> None:
+    """It neither waits nor shows a traceback, and what was done decides the code."""
+    (tmp_path / "door.png").write_bytes(picture("PNG"))
+    redirect = {"closed pipe": "| true", "full disk": ">/dev/full", "closed": ">&-"}[output]
+    for name, line in LINES.items():
+        words = subprocess.list2cmdline([str(PROGRAM), *name.split(), *line])
+        script = f"set -o pipefail; {{ {words}; echo $? >code; }} <&- {redirect}"
+        ended = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+        code = int((tmp_path / "code").read_text())
+        assert "Traceback" not in ended.stderr, name
+        assert "Exception ignored" not in ended.stderr, name
+        if name in ASKING:
+            assert code in (2, 4), (name, ended.stderr)
+        elif name == "post":
+            assert code == 0, ended.stderr
+        else:
+            assert code in (0, 1, 2, 3), (name, ended.stderr)
+
+
+@pytest.mark.slow
+def test_a_killed_post_with_an_external_id_is_one_post(
+    world: ClientWorld, environment: dict[str, str], tell: ReportLine
+) -> None:
+    """`until socialpub post … --external-id x; do :; done`, with SIGKILL at a random moment of a run."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    chance, killed = random.Random(seed), 0
+    for number in range(KILLS):
+        said = f"killed {seed} {number}"
+        line = [PROGRAM, "post", said, "--to", "bluesky", "--external-id", f"kill/{seed}/{number}"]
+        process = subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL)
+        try:
+            process.wait(chance.uniform(0, 0.8))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            killed += 1
+        process.wait()
+        tries = 0
+        while subprocess.run(line, env=environment, stdout=subprocess.DEVNULL, check=False).returncode:
+            tries += 1
+            assert tries < 20
+        assert world.texts().count(said) == 1
+    tell(f"seed {seed}: {KILLS} posts, {killed} of them killed: one post each")
+    assert killed or KILLS < 5
