@@ -13,6 +13,7 @@ from socialpub.store.schema.models import Account, Post
 from tests.support.app_server import ApiClient, AppServer
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import needs_password
+from tests.support.post_drafts import new_draft
 from tests.support.post_outcomes import failed, unknown
 from tests.support.request_cast import RequestCast
 
@@ -62,7 +63,30 @@ def test_where_nothing_needs_eyes_it_says_so(world: RequestCast, browser: ApiCli
     world.scheduled(text="it comes")
     page = browser.get("/").text
     assert "All is well" in page
-    assert page.index("it comes") < page.index("it is out")
+    lists = page[page.index('id="next"') :]
+    assert lists.index("it comes") < lists.index("it is out")
+    assert page.index('class="dayline"') < page.index('id="next"')  # the day, before what is far
+
+
+def test_the_day_has_its_free_slots_and_what_waits_for_approval(world: RequestCast, browser: ApiClient) -> None:
+    days = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+    weekly = [{"day": day, "time": f"{hour:02}:30"} for day in days for hour in (0, 23)]
+    world.alice.api.put("/v1/slots", json={"profileId": world.alice.profile, "zone": "UTC", "weekly": weekly})
+    draft = new_draft(world.alice.api, text="An idea", targets=[world.target()])
+    assert "Awaiting approval" not in browser.get("/").text
+    assert world.alice.api.post(f"/v1/drafts/{draft['id']}/propose").status_code == 200
+    page = browser.get("/").text
+    assert page.count('class="slot"') == page.count(">23:30 <")
+    assert f'href="/drafts/{draft["id"]}"' in page[page.index("Awaiting approval") :]
+
+
+def test_an_author_is_shown_no_button_that_is_not_theirs(world: RequestCast) -> None:
+    unknown(world)
+    failed(world)
+    author = sign_in(world.server, world.alice.organization, role="author", name="ann")
+    for path in ("/", "/overview/now", "/posts"):
+        page = author.get(path, headers={"Accept": "text/html"}).text
+        assert [way for way in ("/overview/settle", "/overview/retry", "/posts/bulk", "pick.") if way in page] == []
 
 
 @pytest.mark.parametrize(("answer", "status"), [("yes", "published"), ("no", "failed")])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import html
 import re
 
+import httpx
 import pytest
 
-from tests.support.app_server import ApiClient
+from tests.support.app_server import UNKNOWN_ID, ApiClient
 from tests.support.connect_flow import sign_in
-from tests.support.dashboard_forms import HTML, send_compose, send_form, target_fields
+from tests.support.dashboard_forms import HTML, follow_notice, send_compose, send_form, target_fields
 from tests.support.parsed_pages import ParsedPage
 from tests.support.post_list import insert_rows
+from tests.support.post_outcomes import failed
 from tests.support.request_cast import RequestCast, make_picture
 
 PAGE_BYTES_MAX = 60_000
@@ -125,5 +127,66 @@ def test_a_full_page_of_cards_is_small(world: RequestCast, browser: ApiClient) -
         world.server, world.alice, *[{"text": f"{number} " + "Bread and butter. " * 30} for number in range(60)]
     )
     text = browser.get("/posts", headers=HTML).text
-    assert text.count('<li class="pub">') == 50
+    assert text.count('<li class="pub">') == 40
     assert len(text.encode()) < PAGE_BYTES_MAX
+
+
+# --- Several at once -------------------------------------------------------------------------------------------------
+
+
+def act(browser: ApiClient, do: str, picked: dict[str, str]) -> httpx.Response:
+    fields = {f"pick.{batch}": at for batch, at in picked.items()}
+    return send_form(browser, "/posts/bulk", do=do, page="/posts?status=queued", in_zone="Europe/Berlin", **fields)
+
+
+def picks(browser: ApiClient) -> dict[str, str]:
+    """What the checkboxes of the list send."""
+    return dict(re.findall(r'name="pick\.([^"]*)" value="([^"]*)"', browser.get("/posts", headers=HTML).text))
+
+
+def test_several_are_moved_by_days_of_the_reader_and_canceled(world: RequestCast, browser: ApiClient) -> None:
+    at = "2098-03-29T10:00:00.000Z"  # the night after it, the clocks of Berlin are set forward
+    posts = [world.scheduled(text=text, scheduledAt=at) for text in ("One", "Two")]
+    moved = act(browser, "later", picks(browser))
+    assert moved.headers["Location"] == "/posts?status=queued"
+    assert "2 posts moved." in follow_notice(browser, moved)
+    read = world.alice.api.get
+    assert {read(f"/v1/posts/{post}").json()["scheduledAt"] for post in posts} == {"2098-03-30T09:00:00.000Z"}
+    assert act(browser, "cancel", picks(browser)).status_code == 303
+    assert {read(f"/v1/posts/{post}").json()["status"] for post in posts} == {"canceled"}
+    assert picks(browser) == {}
+
+
+def test_each_publication_that_is_refused_is_named(world: RequestCast, browser: ApiClient) -> None:
+    world.scheduled(text="Moves")
+    world.scheduled(text="Was moved")
+    seen = picks(browser)
+    stale = {batch: str(int(at) - 1) if place else at for place, (batch, at) in enumerate(seen.items())}
+    page = act(browser, "week", stale)
+    assert page.status_code == 200
+    assert "1 post moved. 1 was refused" in page.text
+    assert ("Moves</a>" in page.text, "in the meantime" in page.text) == (True, True)
+    assert act(browser, "retry", seen).status_code == 409
+    for do, picked in (("", seen), ("cancel", {}), ("cancel", {f"b{number}": "" for number in range(101)})):
+        assert "Choose 1 to 100 posts" in follow_notice(browser, act(browser, do, picked))
+    assert act(browser, "cancel", {UNKNOWN_ID: ""}).status_code == 409
+    stranger = sign_in(world.server, world.charlie.organization, name="charlie")
+    assert act(stranger, "cancel", seen).status_code == 409
+    assert len(picks(browser)) == 2
+
+
+def test_failed_publications_are_retried_together(world: RequestCast, browser: ApiClient) -> None:
+    posts = [failed(world), failed(world)]
+    assert "2 posts retried." in follow_notice(browser, act(browser, "retry", picks(browser)))
+    assert {world.server.wait(post, "published")["status"] for post in posts} == {"published"}
+
+
+def test_the_filters_count_up_to_a_limit(world: RequestCast, browser: ApiClient) -> None:
+    insert_rows(world.server, world.alice, *[{"status": "published"} for _ in range(101)])
+    world.scheduled(text="Alone")
+    found = dict(re.findall(r'<a class="chip" href="([^"]*)".*?<span class="number">([^<]*)<', page_of_posts(browser)))
+    assert (found["/posts?status=published"], found["/posts?status=queued"]) == ("99+", "1")
+
+
+def page_of_posts(browser: ApiClient) -> str:
+    return browser.get("/posts", headers=HTML).text

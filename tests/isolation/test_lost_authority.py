@@ -191,6 +191,13 @@ def _move_form(office: ConnectSession) -> Send:
     return _form(office, f"/publications/{row['batch']}/move", **seen)
 
 
+def _bulk_form(office: ConnectSession) -> Send:
+    """The form that cancels several publications."""
+    office.alice.api.publish(_world(office).body(scheduledAt="2098-03-03T10:00:00Z"))
+    row = office.server.rows(Post, status="queued")[-1]
+    return _form(office, "/posts/bulk", **{"do": "cancel", f"pick.{row['batch']}": ""})
+
+
 def _unknown(office: ConnectSession) -> str:
     return unknown(_world(office))
 
@@ -454,6 +461,7 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /posts/<post_id:str>/move": lambda office: _post_form(
         office, _scheduled, "move", day="2099-05-04", clock="12:00"
     ),
+    "POST /posts/bulk": lambda office: _bulk_form(office),
     "POST /publications/<batch_id:str>/move": lambda office: _move_form(office),
     "POST /posts/<post_id:str>/cancel": lambda office: _post_form(office, _scheduled, "cancel"),
     "POST /posts/<post_id:str>/retry": lambda office: _post_form(office, _failed, "retry"),
@@ -513,6 +521,7 @@ PUBLISHERS = {
     "POST /overview/settle",
     "POST /overview/retry",
     "POST /library/<media_id:str>/delete",
+    "POST /posts/bulk",
     "POST /publications/<batch_id:str>/move",
     *POSTS,
     *DRAFT_DECISIONS,

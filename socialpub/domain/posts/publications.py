@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.context.app_context import AppContext
@@ -13,7 +13,9 @@ from socialpub.domain.media import thumbnails
 from socialpub.domain.media.files import THUMBNAIL_EDGES
 from socialpub.store.engine import sql
 from socialpub.store.queries import publications
+from socialpub.store.rows import PostStatus
 
+COUNTED_MAX = 99  # posts of a status, beyond which a filter says "99+"
 TARGETS_MAX = 2000  # on a page; a batch has at most 25
 
 
@@ -74,6 +76,13 @@ def group(service: AppContext, scope: Scope, posts: Iterable[dict[str, Any]]) ->
         each.targets, each.author = targets[batch], authors.get(batch)
         each.picture = pictures.get(each.picture_id or "")
     return list(found.values())
+
+
+def count_by_status(scope: Scope) -> dict[str, int]:
+    """Count the posts of each status, up to one more than `COUNTED_MAX`."""
+    statuses = sql.dump_json(get_args(PostStatus))
+    values = (scope.organization, scope.profile, statuses, COUNTED_MAX + 1)
+    return dict(sql.fetch_all(publications.COUNT_BY_STATUS, values))
 
 
 def load_targets(scope: Scope, batches: Iterable[str]) -> Mapping[str, list[PublicationTarget]]:

@@ -29,6 +29,19 @@ FIND_AUTHORS = """
     ORDER BY audit.number
 """
 
+
+def _match_status(owner: str, id: str) -> str:
+    return f"{owner} = {select_number(owner, id)} AND status = wanted.value LIMIT ?4"
+
+
+# How many posts have each status, up to a limit: (organization, profile or null, statuses, at most).
+COUNT_BY_STATUS = f"""
+    SELECT wanted.value, iif(?2 IS NULL,
+        (SELECT count(*) FROM (SELECT 1 FROM post WHERE {_match_status("organization", "?1")})),
+        (SELECT count(*) FROM (SELECT 1 FROM post WHERE {_match_status("profile", "?2")}))
+    ) FROM json_each(?3) AS wanted
+"""
+
 # Images that are still stored: (organization, ids).
 FIND_PICTURES = """
     SELECT media.id FROM json_each(?2) AS wanted CROSS JOIN media ON media.id = wanted.value

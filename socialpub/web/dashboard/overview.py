@@ -11,11 +11,12 @@ from socialpub.domain.accounts import accounts, connect
 from socialpub.domain.background import recovery
 from socialpub.domain.background.engine import HEARTBEAT_SECONDS
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import overview, post_actions
+from socialpub.domain.posts import drafts, overview, post_actions
 from socialpub.domain.publishing import overdue_rule
+from socialpub.domain.schemas.drafts import DraftsQuery
 from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
-from socialpub.web.dashboard import posts
+from socialpub.web.dashboard import calendar, posts
 from socialpub.web.dashboard.parts.layout import (
     explain_form_error,
     redirect_with_flash,
@@ -23,9 +24,11 @@ from socialpub.web.dashboard.parts.layout import (
     show,
     show_fragment,
 )
+from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
+TODAY_MAX = 30  # posts of the day
 CARDS_MAX = 5  # publications in a list
 
 
@@ -43,8 +46,11 @@ def _current_state(call: RequestContext, session: DashboardSession) -> dict[str,
     service = call.service
     silent = service.runtime.clock.monotonic() - call.engine.heartbeat
     now = overview.load(service, session.scope)
+    waiting = DraftsQuery.model_validate({"status": ["proposed"], "limit": CARDS_MAX})
     return {
         "now": now,
+        "today": _build_today(call, session),
+        "proposed": drafts.load_page(service, session.scope, waiting)["data"],
         "next": posts.to_cards(service, session.scope, now.next)[:CARDS_MAX],
         "published": posts.to_cards(service, session.scope, now.published)[:CARDS_MAX],
         "silent": int(silent) if silent > HEARTBEAT_SECONDS else 0,
@@ -54,6 +60,15 @@ def _current_state(call: RequestContext, session: DashboardSession) -> dict[str,
         "may_resume": recovery.may_resume(session.scope),
         "waiting_max": overview.WAITING_MAX,
     }
+
+
+def _build_today(call: RequestContext, session: DashboardSession) -> dict[str, Any]:
+    """Return this day with its `line`: publications, drafts and free slots by time."""
+    today = time_format.to_local(call.service.now_ms, session.zone).date()
+    (day,) = calendar.load_days(call, session, [today], TODAY_MAX)
+    free = [slot | {"is_slot": True} for slot in day["slots"]]
+    line = sorted([*day["entries"], *free], key=lambda each: int(each["at"]))
+    return day | {"line": line}
 
 
 async def settle(call: RequestContext) -> HandlerResponse:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from socialpub import platforms
 from socialpub.base.error_codes import ERRORS
@@ -27,7 +27,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media.files import THUMBNAIL_EDGES
-from socialpub.domain.posts import edits, post_actions, post_log, publications
+from socialpub.domain.posts import batch_log, edits, post_actions, post_log, publications
 from socialpub.domain.posts.publications import Publication, PublicationTarget
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
@@ -39,6 +39,17 @@ from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext, parse_query
 
+CHIPS = {
+    "Scheduled": ("queued",),
+    "Failed or rejected": ("failed", "rejected"),
+    "Published": ("published",),
+    "Canceled": ("canceled",),
+}
+PAGE_SIZE = 40  # posts on a page of the list, which so stays below 60 kB
+PICKED_MAX = 100  # publications that one form acts on
+PICK, SEEN_DIGITS_MAX = "pick.", 14
+DAYS = {"earlier": -1, "later": 1, "week": 7}
+DONE_WORDS = {"cancel": "canceled", "retry": "retried"} | dict.fromkeys(DAYS, "moved")
 UNKNOWN_OUTCOME_RULE = "publish.outcome_unknown"
 PLATFORM_LABELS = {name: row.label for name, row in platforms.PLATFORMS.items()}
 WORDS_MAX = 200  # characters of a text in a list
@@ -65,6 +76,7 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
             "older": _filter_url(given | {"cursor": found["nextCursor"]}) if found["nextCursor"] else None,
             "problem": problem,
             "accounts": accounts.list_bodies(session.scope),
+            "chips": _build_chips(session.scope),
         }
 
     narrowing = {name: value for name, value in given.items() if name not in ("cursor", "order", "limit")}
@@ -75,9 +87,22 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
         given=defaultdict(str, given),
         is_narrowed=bool(narrowing),
         first=_filter_url({name: value for name, value in given.items() if name != "cursor"}),
+        here=unquote(_filter_url(narrowing)),
+        page=_filter_url(given),
         labels=PLATFORM_LABELS,
         codes=list(ERRORS),
     )
+
+
+def _build_chips(scope: Scope) -> list[tuple[str, str, str]]:
+    """Return the quick filters of the list: address, words, and a count up to a limit."""
+    counts = publications.count_by_status(scope)
+    shown = [("/posts", "All", "")]
+    for words, states in CHIPS.items():
+        count = sum(counts.get(state, 0) for state in states)
+        most = publications.COUNTED_MAX
+        shown.append((f"/posts?status={','.join(states)}", words, f"{most}+" if count > most else str(count)))
+    return shown
 
 
 def _read_filters(call: RequestContext) -> dict[str, str]:
@@ -99,7 +124,7 @@ def _read_page(call: RequestContext, session: DashboardSession, given: Mapping[s
     bounds = {
         name: _bound(given[name], session.zone, is_end=TIME_BOUNDS[name]) for name in TIME_BOUNDS if name in given
     }
-    values = parse_query(urlencode({**given, **bounds}), PostsQuery)
+    values = parse_query(urlencode({"limit": str(PAGE_SIZE), **given, **bounds}), PostsQuery)
     query = validation.parse_object(PostsQuery, values)
     found: dict[str, Any] = json.loads(post_log.load_page(call.service, session.scope, query))
     return found
@@ -141,7 +166,14 @@ def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
         "states": Counter(target["state"] for target in targets),
         "author": publication.author,
         "picture": publication.picture,
+        "batch": publication.batch,
+        "can_act": any(target.status in ("queued", "failed", "rejected") for target in publication.targets),
+        "at": min((each.scheduled_at for each in publication.targets if _is_waiting(each)), default=None),
     }
+
+
+def _is_waiting(target: PublicationTarget) -> bool:
+    return target.status == "queued" and target.scheduled_at is not None
 
 
 def to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
@@ -354,6 +386,61 @@ async def _settle(call: RequestContext, form: Mapping[str, str]) -> None:
     await actions.perform(
         call.actor, post_actions.settle, call.path_value("post_id"), validation.parse_object(SettleRequest, given)
     )
+
+
+async def act_on_several(call: RequestContext) -> HandlerResponse:
+    """POST /posts/bulk: act on each publication `pick.{batch}`, as `do` says.
+
+    The value of `pick.{batch}` is the time that was shown. Every publication has its own transaction. The page that
+    follows names each that was refused.
+    """
+    form = forms.parse(call)
+    picked = {name.removeprefix(PICK): seen for name, seen in form.items() if name.startswith(PICK)}
+    do, page = form.get("do", ""), forms.to_local_path(form.get("page"))
+    if do not in DONE_WORDS or not 0 < len(picked) <= PICKED_MAX:
+        return redirect_with_flash(call, page, f"Choose 1 to {PICKED_MAX} posts, and what to do.", good=False)
+    refused = [found for batch, seen in picked.items() if (found := await _act_on(call, form, batch, seen))]
+    done = len(picked) - len(refused)
+    words = f"{done} {'post' if done == 1 else 'posts'} {DONE_WORDS[do]}."
+    if not refused:
+        return redirect_with_flash(call, page, words)
+    return await show(call, "posts/refused.html", status=200 if done else 409, refused=refused, words=words, back=page)
+
+
+async def _act_on(call: RequestContext, form: Mapping[str, str], batch: str, seen: str) -> dict[str, str] | None:
+    """Act on one publication; return its text and the reason if that was refused."""
+    targets = (await call.service.read(lambda: publications.load_targets(call.scope, [batch])))[batch]
+    if not targets:
+        return {"address": "", "words": "A post", "reason": "There is no such post."}
+    try:
+        await _perform_on(call, form, batch, seen, targets)
+    except ApiError as error:
+        if error.code in ("unauthenticated", "unauthorized"):
+            raise
+        row = await call.service.read(lambda: post_log.find(call.scope, targets[0].id))
+        words = " ".join(row["text"].split())[:WORDS_MAX]
+        return {"address": f"/posts/{targets[0].id}", "words": words, "reason": error.message}
+    return None
+
+
+async def _perform_on(
+    call: RequestContext, form: Mapping[str, str], batch: str, seen: str, targets: Sequence[PublicationTarget]
+) -> None:
+    do = form["do"]
+    if do == "cancel":
+        await actions.perform(call.actor, batch_log.cancel, batch)
+    elif do == "retry":
+        failed = [target for target in targets if target.status in ("failed", "rejected")]
+        if not failed:
+            raise ApiError("validation_failed", "None of its targets has failed.", status=409)
+        for target in failed:
+            await actions.perform(call.actor, post_actions.retry, target.id, validation.parse_object(RetryRequest, {}))
+    else:
+        if not (seen.isascii() and seen.isdecimal() and len(seen) < SEEN_DIGITS_MAX):
+            raise ApiError("validation_failed", "It is not scheduled.", status=409)
+        due = time_format.to_local(int(seen), read_zone(form)) + timedelta(days=DAYS[do])
+        at_ms = int(due.timestamp() * 1000)
+        await actions.perform_bound(await batch_log.prepare_move(call.actor, batch, int(seen), at_ms))
 
 
 async def _redirect_done(

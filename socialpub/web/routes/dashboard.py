@@ -65,6 +65,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/accounts/<account_id:str>/disconnect", accounts.confirm_disconnect, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/accounts/<account_id:str>/disconnect", accounts.disconnect, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/posts", posts.list_posts, guard="page"),
+    Route(POST, "/posts/bulk", posts.act_on_several, guard="page", roles=PUBLISHER_ROLES,
+          form_fields=posts.PICKED_MAX + 10),
     Route(GET, "/posts/<post_id:str>", posts.read, guard="page"),
     Route(GET, "/posts/<post_id:str>/cancel", posts.confirm_cancel, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/posts/<post_id:str>/cancel", posts.cancel, guard="page", roles=PUBLISHER_ROLES),

@@ -94,6 +94,7 @@ LABELS = {
         "POST /overview/settle": "Resolve an unknown outcome",
         "POST /overview/retry": "Retry failed posts",
         "POST /overview/cancel": "Cancel posts",
+        "POST /posts/bulk": "Change several posts",
         "POST /publications/<batch_id:str>/move": "Move a publication",
         "POST /posts/<post_id:str>/cancel": "Cancel a scheduled post",
         "POST /posts/<post_id:str>/settle": "Resolve an unknown outcome",

@@ -1,0 +1,83 @@
+"""Keyboard shortcuts in a browser, and acting on several posts by the keyboard alone."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.app_server import AppServer, Person
+from tests.support.browser.chromium import BrowserTab
+from tests.support.browser.page_checks import check_page
+from tests.support.browser.sign_in import open_signed_in
+
+pytestmark = pytest.mark.browser
+
+
+def schedule(alice: Person, text: str, minute: int) -> str:
+    body = {"targets": [{"accountId": alice.bluesky}], "text": text, "scheduledAt": f"2098-03-04T10:{minute}:00Z"}
+    return str(alice.api.publish(body).json()["results"][0]["postId"])
+
+
+def go(tab: BrowserTab, *keys: str) -> None:
+    """Press keys of which the last one leads to another page."""
+    with tab.page.expect_navigation():
+        for key in keys:
+            tab.press(key)
+
+
+def test_shortcuts_lead_to_pages_and_posts_but_not_from_fields(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    open_signed_in(tab, server, alice)
+    schedule(alice, "Tulips", 10)
+    newest = schedule(alice, "Crocuses", 20)
+    tab.show(f"{server.url}/", width=1280)
+    for keys, path in ((("g", "c"), "/calendar"), (("g", "p"), "/posts"), (("c",), "/compose"), (("/",), "/posts")):
+        go(tab, *keys)
+        assert tab.ask("location.pathname") == path
+        if path == "/compose":
+            tab.page.locator("#content").focus()
+    expect(tab.page.locator("#q")).to_be_focused()
+    tab.page.keyboard.type("gc?x")
+    assert tab.ask("document.querySelector('#q').value") == "gc?x"
+    tab.page.locator("#content").focus()
+    tab.press("?")
+    expect(tab.page.locator("#keys")).to_be_visible()
+    check_page(tab, "shortcuts")
+    tab.press("Escape")
+    expect(tab.page.locator("#keys")).to_be_hidden()
+    tab.page.locator("#content").focus()
+    tab.press("j")
+    assert "Crocuses" in tab.ask("document.activeElement.textContent")
+    tab.press("j")
+    assert "Tulips" in tab.ask("document.activeElement.textContent")
+    tab.press("k")
+    go(tab, "e")
+    assert tab.ask("location.pathname + location.search") == f"/compose?post={newest}"
+
+
+def test_several_posts_are_moved_and_canceled_by_the_keyboard(
+    server: AppServer, alice: Person, tab: BrowserTab
+) -> None:
+    open_signed_in(tab, server, alice)
+    posts = [schedule(alice, text, minute) for minute, text in ((10, "Tulips"), (20, "Crocuses"))]
+    tab.show(f"{server.url}/posts", width=1280)
+    bar = tab.page.locator("#bulk")
+    expect(bar).to_be_hidden()
+    for key in ("j", "x", "j", "x"):
+        tab.press(key)
+    expect(bar).to_be_visible()
+    check_page(tab, "posts-selected")
+    tab.page.get_by_role("button", name="1 day later").focus()
+    go(tab, "Enter")
+    assert "2 posts moved." in tab.text(".toast")
+    days = {alice.api.get(f"/v1/posts/{post}").json()["scheduledAt"][:10] for post in posts}
+    assert days == {"2098-03-05"}
+    for key in ("j", "x"):
+        tab.press(key)
+    bar.locator("summary").focus()
+    tab.press("Enter")
+    tab.page.get_by_role("button", name="Cancel the selected posts").focus()
+    go(tab, "Enter")
+    assert "1 post canceled." in tab.text(".toast")
+    assert [alice.api.get(f"/v1/posts/{post}").json()["status"] for post in posts] == ["queued", "canceled"]
