@@ -146,7 +146,7 @@ def test_a_quoted_post_is_named_as_it_is_now() -> None:
 
 
 @pytest.mark.parametrize("reply", UNREADABLE)
-def test_an_unreadable_quote_is_read_from_the_public_view_or_stops_the_post(reply: UpstreamResponse | ApiError) -> None:
+def test_an_unreadable_quote_is_read_from_the_public_view_or_refused(reply: UpstreamResponse | ApiError) -> None:
     assert quote_of(looking(reply), looking(BEGINS, PUBLIC))["record"] == PARENT
     with pytest.raises(ApiError) as caught:
         quote_of(looking(reply), looking(reply, PUBLIC))
