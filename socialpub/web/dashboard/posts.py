@@ -160,6 +160,7 @@ def to_cards(service: AppContext, scope: Scope, posts: list[dict[str, Any]]) -> 
 
 def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
     targets = [to_target(target, now_ms) for target in publication.targets]
+    waiting = [target.scheduled_at for target in publication.targets if target.status == "queued"]
     return {
         "posts": [to_view(post, now_ms) for post in publication.posts],
         "targets": targets,
@@ -168,12 +169,8 @@ def _to_card(publication: Publication, now_ms: int) -> dict[str, Any]:
         "picture": publication.picture,
         "batch": publication.batch,
         "can_act": any(target.status in ("queued", "failed", "rejected") for target in publication.targets),
-        "at": min((each.scheduled_at for each in publication.targets if _is_waiting(each)), default=None),
+        "at": min((at for at in waiting if at is not None), default=None),
     }
-
-
-def _is_waiting(target: PublicationTarget) -> bool:
-    return target.status == "queued" and target.scheduled_at is not None
 
 
 def to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
