@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import httpx
 import pytest
 from mcp import Client
 
+from socialpub_client.commands.cli import main
 from socialpub_client.mcp_server.tool_table import TOOLS
 from tests.clients.conftest import ClientWorld
-from tests.support.mcp_clients import PROGRAM, Answers, answered, http, http_server, run, stdio
+from tests.support.mcp_clients import Answers, answered, http, http_server, run, stdio
 
 READ_TOOLS = [tool.name for tool in TOOLS[:5]]
 
@@ -62,17 +61,6 @@ def test_by_http_every_caller_has_their_own_key(world: ClientWorld) -> None:
     assert "Text: By HTTP, auto" in user.questions[0]
 
 
-def start(world: ClientWorld, *words: str, setup: str = "") -> tuple[int, str]:
-    """The exit code and the message of a server that does not start."""
-    command = [sys.executable, "-c", f"{setup}\n{PROGRAM}", "mcp", *words]
-    environment = {"SOCIALPUB_URL": world.server.url, "SOCIALPUB_KEY": world.alice.key, "HOME": "/nonexistent"}
-    ended = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert world.alice.key not in ended.stdout + ended.stderr
-    return ended.returncode, ended.stderr
-
-
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -83,6 +71,10 @@ def start(world: ClientWorld, *words: str, setup: str = "") -> tuple[int, str]:
         (("--media-root", "/nonexistent"), "no folder"),
     ],
 )
-def test_options_that_do_not_fit_are_usage_errors(world: ClientWorld, words: tuple[str, ...], message: str) -> None:
-    code, said = start(world, *words)
+def test_options_that_do_not_fit_are_usage_errors(
+    words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOCIALPUB_URL", "http://127.0.0.1:1")
+    code = main(["mcp", *words], [])
+    said = capsys.readouterr().err
     assert (code, message in said) == (2, True), said
