@@ -128,6 +128,8 @@ def test_an_account_with_troubles_and_long_words_is_still_clear(
     office.alice.api.post("/v1/posts", json={"text": LONG, "targets": [{"accountId": made["id"]}]})
     tab.show(f"{office.server.url}/accounts/{made['id']}", width=1000)
     check_page(tab, "account-troubled")
+    tab.page.locator("main .more-menu summary").click()
+    check_page(tab, "account-menu")
     tab.click('a[href$="/disconnect"]')
     check_page(tab, "account-disconnect-long")
 
@@ -155,6 +157,7 @@ def test_a_key_is_revoked_and_a_profile_deleted_by_clicks(
 ) -> None:
     office = with_second("threads")
     tab.show(f"{office.server.url}/settings/keys", width=390)
+    tab.page.locator(f".more-menu:has(a[href*='{office.alice.key_id}']) summary").click()
     tab.click(f'a[href="/settings/keys/{office.alice.key_id}/revoke"]')
     tab.click("button.danger")
     assert "Key revoked" in tab.text(".notice")
@@ -177,5 +180,7 @@ def test_the_keyboard_alone_reaches_every_action_of_an_account(
     reached = set()
     for _ in range(40):
         tab.press("Tab")
+        if tab.ask("document.activeElement.matches('main .more-menu:not([open]) summary')"):
+            tab.press("Enter")
         reached.add(tab.ask("document.activeElement.getAttribute('href')"))
     assert wanted <= reached

@@ -86,6 +86,7 @@ def test_several_pages_are_connected_in_turn_and_one_is_disconnected(
     first, second = office.rows()
     assert first["platform_account_id"] != second["platform_account_id"]
     tab.click("main a.button")
+    tab.page.locator(f".more-menu:has(a[href*='{first['id']}']) summary").click()
     tab.click(f'a[href="/accounts/{first["id"]}/disconnect"]')
     assert [row["secret"] is None for row in office.rows()] == [False, False]
     check_page(tab, "disconnect")

@@ -27,6 +27,13 @@ def browser(server: AppServer, alice: Person) -> httpx.Client:
 # --- Keys ------------------------------------------------------------------------------------------------------------
 
 
+def test_the_page_of_keys_says_how_the_program_uses_one(server: AppServer, browser: httpx.Client) -> None:
+    page = browser.get("/settings/keys").text
+    assert re.findall(r"<code>(socialpub login [^<]*)</code>", page) == [
+        f"socialpub login --url {server.service.base_url}"
+    ]
+
+
 def test_a_key_is_revoked_on_a_page_that_says_what_will_happen(
     server: AppServer, browser: httpx.Client, alice: Person
 ) -> None:

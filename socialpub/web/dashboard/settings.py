@@ -115,6 +115,7 @@ async def _keys_page(
         status=status,
         problem=problem,
         prefixes=authentication.list_key_prefixes(call.service),
+        base_url=call.service.base_url,
         presets=[(preset.name, preset.label) for preset in key_scopes.KEY_PRESETS.values()],
         lifetimes=[("", "never"), *((str(days), f"in {words}") for days, words in KEY_LIFETIMES.items())],
     )
