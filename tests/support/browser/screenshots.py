@@ -17,6 +17,7 @@ from PIL import Image
 
 from socialpub.base.runtime import format_iso
 from socialpub.web.dashboard.notifications import KINDS
+from socialpub.web.docs.guides import GUIDES
 from socialpub.web.routes import ROUTES
 from tests.support.browser import server_states
 from tests.support.browser.chromium import BrowserTab, chromium
@@ -46,6 +47,7 @@ NO_PICTURE = {
     "/readyz": "for programs",
     "/metrics": "for programs",
     "/openapi.json": "for programs",
+    "/llms.txt": "for programs",
     "/oauth/client-metadata.json": "for programs",
     "/oauth/jwks.json": "for programs",
 }
@@ -109,6 +111,7 @@ PARTS: Mapping[str, Mapping[str, Callable[[DashboardWorld], str | None]]] = {
     "kind": {name: _always(name) for name in KINDS},
     "month": {"month": _today(7)},
     "day": {"week": _today(10)},
+    "guide": {name: _always(name) for name in GUIDES},
     "code": {"code": _always("platform_rejected")},
     "part": {name: _always(name) for name in ("posts", "schemas")},
     "rule": {"rule": _always("publish.outcome_unknown")},
