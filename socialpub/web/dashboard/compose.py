@@ -34,7 +34,7 @@ from socialpub.web.api import media as media_api
 from socialpub.web.api import posts as posts_api
 from socialpub.web.api.accounts import fetch_boards
 from socialpub.web.dashboard import media
-from socialpub.web.dashboard.parts import compose_form, edited_content, edited_items
+from socialpub.web.dashboard.parts import compose_form, draft_view, edited_content, edited_items
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
 from socialpub.web.dashboard.parts.edited_content import EditedItem
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
@@ -78,6 +78,7 @@ class FormFindings:
     status: int = 200
     is_sent: bool = False
     boards: Mapping[str, Sequence[Board]] = field(default_factory=dict)  # by account id
+    previews: Sequence[Mapping[str, Any]] = ()  # of each target, as its platform would be sent it
     command: str = ""  # the form as a request of the API
     conflict: str = ""  # the ETag of the edited item, where it has changed since the form was filled
 
@@ -152,6 +153,7 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         item_page=edited_items.find_page(data.item) if data.item else "",
         conflict=findings.conflict,
         command=findings.command,
+        previews=findings.previews,
         slots=data.slots,
         folds=compose_form.list_folds(data.form),
         warned=findings.warned,
@@ -375,7 +377,9 @@ async def _check(call: RequestContext, given: Form) -> FormFindings:
         return _refusal_findings(error, given)
     wrong, warned = compose_form.place_preflight(result["results"])
     rejecting = sum(bool(each) for each in wrong.values())
-    return FormFindings(wrong, warned, _summary(len(wrong), rejecting, sum(bool(each) for each in warned.values())))
+    words = _summary(len(wrong), rejecting, sum(bool(each) for each in warned.values()))
+    previews = await call.service.read(lambda: draft_view.build_targets(call.service, draft.targets))
+    return FormFindings(wrong, warned, words, previews=previews)
 
 
 async def _write_command(call: RequestContext, given: Form) -> FormFindings:

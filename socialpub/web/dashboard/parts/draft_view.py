@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.posts import draft_contents, drafts
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget
+from socialpub.platforms import previews
 from socialpub.platforms.kit.options import list_fields
 from socialpub.store.rows import MediaRow, PostDraftRow
 
@@ -27,7 +28,7 @@ def load(service: AppContext, row: PostDraftRow) -> dict[str, Any]:
     except ApiError as error:
         return {"targets": [], "at": None, "in_slot": False, "digest": "", "missing": error.message}
     digest = draft_contents.compute_digest(request, targets)
-    shown = [_build_target(service, target) for target in targets]
+    shown = build_targets(service, targets)
     times = {"at": content.get("scheduledAt"), "in_slot": "slot" in content}
     return {"targets": shown, **times, "digest": digest, "missing": ""}
 
@@ -37,16 +38,26 @@ def list_media(view: Mapping[str, Any]) -> set[str]:
     return {item["id"] for target in view["targets"] for item in target["items"]} - {""}
 
 
+def build_targets(service: AppContext, targets: Sequence[ResolvedTarget]) -> list[dict[str, Any]]:
+    """Return what each target's platform would be sent."""
+    return [_build_target(service, target) for target in targets]
+
+
 def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
     platform, draft = platforms.platform(target.platform), target.draft
+    preview = previews.build(target.platform, draft)
     return {
         "name": target.account["display_name"] or target.account["platform_account_id"],
         "label": platform.label,
         "piece": target.piece,
-        "text": draft.text,
+        "platform": target.platform,
+        "text": preview.text,
+        "spans": preview.spans,
+        "title": preview.title,
+        "card": preview.card,
         "items": [
-            _build_item(service, ref, target.assets) | {"alt": item.alt_text or ""}
-            for ref, item in zip(target.refs, draft.items, strict=True)
+            _build_item(service, ref, target.assets) | {"alt": alt}
+            for ref, alt in zip(target.refs, preview.alts, strict=True)
         ],
         "options": label_options(target.platform, draft.options),
         "comment": draft.first_comment if platform.first_comment else None,

@@ -1,0 +1,189 @@
+"""Previews against the truth: what a draft's page shows is what the platform received."""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.support.browser import server_states
+from tests.support.browser.server_states import DashboardWorld
+from tests.support.platforms.rule_drafts import EIGHT
+from tests.support.request_cast import make_picture
+
+WORDS = (
+    "Brot",
+    "パン屋です",
+    "хлеб",
+    "خبز",
+    "bread",
+    "🥐",
+    "👩\u200d🍳",
+    "á\u0301",
+    "<b>&amp;</b>",
+    "“cake”",
+    "line\nbreak",
+)
+LINKS = ("https://cafe.example/menu", "https://cafe.example/a_(b)?q=1&r=2", "cafe.example")
+TAGS = ("#baking", "#パン", "#хлеб")
+MENTIONS = ("@ann.test", "@bob")
+ALTS = ("", "A red door", "Zimt & Zucker <neu>", "扉")
+IMAGES_MAX = {"facebook": 4, "instagram": 5, "linkedin": 4, "pinterest": 4, "tiktok": 4, "threads": 4}
+NEEDS_IMAGE = ("instagram", "pinterest", "tiktok")
+QUICK, ALL = 5, 40
+
+
+class Shown(NamedTuple):
+    """A post as its preview shows it, and as the simulator received it."""
+
+    text: str
+    media: list[tuple[str, str]]  # SHA-256 and alt text
+    title: str
+    links: list[str]  # parts of the text that are linked on Bluesky
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[DashboardWorld]:
+    with server_states.full_server() as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def api(full: DashboardWorld) -> Iterator[httpx.Client]:
+    key = {"Authorization": f"Bearer {full.key}"}
+    with httpx.Client(base_url=full.url, headers=key, trust_env=False, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def browser(full: DashboardWorld) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=full.url, trust_env=False, timeout=60) as client:
+        page = client.get("/login").text
+        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
+        answer = client.post("/login", data=fields | full.login)
+        assert answer.status_code == httpx.codes.SEE_OTHER
+        yield client
+
+
+@pytest.fixture(scope="module")
+def pictures(api: httpx.Client) -> dict[str, str]:
+    """Stored images: SHA-256 by id."""
+    found = {}
+    for number in range(5):
+        content = make_picture("JPEG", (600 + number, 600))
+        body = api.post("/v1/media", files={"file": ("a.jpg", content, "image/jpeg")}).json()
+        found[body["id"]] = body["sha256"]
+    return found
+
+
+def make_content(name: str, number: int, account: str, pictures: dict[str, str]) -> dict[str, Any]:
+    """A draft of a platform, which its rules accept; the same for the same number."""
+    dice = random.Random(f"{name} {number}")  # noqa: S311 - no secret
+    pool = [*WORDS, *LINKS, *TAGS, *([] if name == "instagram" else MENTIONS)]
+    text = " ".join([f"No. {number}", *dice.sample(pool, dice.randint(1, 6))])
+    count = dice.randint(1 if name in NEEDS_IMAGE else 0, IMAGES_MAX.get(name, 4))
+    media = [
+        {"kind": "image", "mediaId": each} | ({"altText": alt} if (alt := dice.choice(ALTS)) else {})
+        for each in dice.sample(sorted(pictures), count)
+    ]
+    options = {
+        "pinterest": {"title": f"Title {number} & more"},
+        "facebook": {} if media else {"link": "https://cafe.example/menu"},
+    }.get(name, {})
+    target = {"accountId": account} | ({"options": {"platform": name, **options}} if options else {})
+    content: dict[str, Any] = {"targets": [target], "text": text} | ({"media": media} if media else {})
+    if name in ("bluesky", "threads", "twitter") and dice.random() < 0.3:
+        content["thread"] = [{"text": f"Second of {number}, https://cafe.example/2 #on"}]
+    return content
+
+
+def read_preview(page: str, pictures: dict[str, str]) -> list[Shown]:
+    """The posts that a draft's page shows."""
+    found = []
+    for panel in page.split('<li class="panel preview">')[1:]:
+        text = re.search(r'<p class="words"[^>]*>(.*?)</p>', panel, re.S)
+        title = re.search(r'<p class="preview-title"[^>]*>(.*?)</p>', panel, re.S)
+        media = [
+            (next(sha for id_, sha in pictures.items() if id_ in src), html.unescape(alt))
+            for src, alt in re.findall(r'<img src="([^"]*)" alt="([^"]*)"', panel)
+        ]
+        links = re.findall(r'<span class="preview-(?:link|tag)">(.*?)</span>', panel, re.S)
+        found.append(
+            Shown(
+                html.unescape(re.sub("<[^>]*>", "", text[1])) if text else "",
+                media,
+                html.unescape(title[1]) if title else "",
+                [html.unescape(link) for link in links],
+            )
+        )
+    return found
+
+
+def read_received(entry: Any, name: str) -> Shown:
+    """A post as the simulator's ledger has it."""
+    request = entry.request if isinstance(entry.request, dict) else {}
+    title = request.get("title") or request.get("post_info", {}).get("title") or ""
+    links = []
+    if name == "bluesky":
+        record, raw = request["record"], request["record"]["text"].encode()
+        facets = sorted(record.get("facets", []), key=lambda facet: facet["index"]["byteStart"])
+        links = [
+            raw[facet["index"]["byteStart"] : facet["index"]["byteEnd"]].decode()
+            for facet in facets
+            if not facet["features"][0]["$type"].endswith("#mention")
+        ]
+    return Shown(entry.text or "", [(medium.sha256, medium.alt or "") for medium in entry.media], title, links)
+
+
+def send(api: httpx.Client, path: str, **request: Any) -> dict[str, Any]:
+    """The answer to a write, once the rate limit lets it pass."""
+    for _ in range(5):
+        answer = api.post(path, **request)
+        if answer.status_code != httpx.codes.TOO_MANY_REQUESTS:
+            break
+        time.sleep(float(answer.headers["Retry-After"]))
+    return dict(answer.json())
+
+
+def compare(
+    full: DashboardWorld, api: httpx.Client, browser: httpx.Client, pictures: dict[str, str], name: str, numbers: range
+) -> None:
+    """The previews of these drafts are what the platform received, post for post and field by field."""
+    accounts = api.get("/v1/accounts").json()["data"]
+    account = next(each["id"] for each in accounts if each["platform"] == name and each["status"] == "active")
+    contents = [make_content(name, number, account, pictures) for number in numbers]
+    made = [send(api, "/v1/drafts", json=content) for content in contents]
+    assert [draft["problems"] for draft in made] == [[]] * len(numbers)
+    shown = [post for draft in made for post in read_preview(browser.get(f"/drafts/{draft['id']}").text, pictures)]
+    assert len(shown) == sum(1 + len(content.get("thread", [])) for content in contents)
+    before = len(full.lab.lab.ledger.entries())
+
+    def publish(draft: dict[str, Any]) -> str:
+        return str(send(api, f"/v1/drafts/{draft['id']}/publish", headers={"Prefer": "wait=50"}).get("status"))
+
+    with ThreadPoolExecutor(QUICK) as threads:
+        assert set(threads.map(publish, made)) == {"published"}
+    entries = [entry for entry in full.lab.lab.ledger.entries(since=before) if entry.platform == name]
+    assert sorted(read_received(entry, name) for entry in entries) == sorted(shown)
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_the_preview_is_what_the_platform_receives(
+    full: DashboardWorld, api: httpx.Client, browser: httpx.Client, pictures: dict[str, str], name: str
+) -> None:
+    compare(full, api, browser, pictures, name, range(QUICK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EIGHT)
+def test_forty_previews_are_what_the_platform_receives(
+    full: DashboardWorld, api: httpx.Client, browser: httpx.Client, pictures: dict[str, str], name: str
+) -> None:
+    compare(full, api, browser, pictures, name, range(QUICK, ALL))
