@@ -181,6 +181,17 @@ def _transfer_commands() -> Iterator[click.Command]:
         option("org", ONE_ORG),
         flag("check", "only check the file"),
         flag("skip-invalid", "import valid lines even if others are invalid"),
+        option(
+            "from",
+            "the file is this program's export; without --yes, only tell what would be imported and what would not",
+            type=LazyChoice(_list_sources),
+        ),
+        option("zone", "the time zone of the export's local times, such as Europe/Berlin"),
+        option(
+            "map", "our account for a name in the export; repeat for several", multiple=True, metavar="NAME=ACCOUNT"
+        ),
+        flag("yes", "import the export, or undo it"),
+        flag("undo", "cancel the posts that an import of this export has scheduled"),
         act="import",
         done="imported",
     )
@@ -394,6 +405,12 @@ def _describe_ports() -> str:
     from socialpub.platforms import PLATFORMS
 
     return f"the first of {1 + len(PLATFORMS)} ports in a row: the control page, then one for each platform"
+
+
+def _list_sources() -> Iterable[str]:
+    from socialpub.commands.foreign_exports import SOURCES
+
+    return SOURCES
 
 
 def _list_platforms() -> Iterable[str]:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -22,15 +23,17 @@ from socialpub.commands import spreadsheets
 from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.backup import make_progress
 from socialpub.commands.click_types import CommandOptions
+from socialpub.commands.foreign_exports import ExportReader, ForeignPost, LeftOut
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.commands.spreadsheets import LINE_MAX, Line, make_line_error
+from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.accounts import accounts
 from socialpub.domain.backups.staging import PART_PREFIX, create_folder
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import name_lookup
-from socialpub.domain.posts import post_export, post_import
+from socialpub.domain.posts import batch_log, external_ids, post_export, post_import
 from socialpub.domain.schemas.accounts import AccountsQuery
 from socialpub.domain.schemas.errors import build_warning_body
 from socialpub.platforms.contract import PublishWarning
@@ -158,6 +161,20 @@ class ImportReport:
         return dict(vars(self))
 
 
+@dataclass
+class ForeignReport(ImportReport):
+    """The report of an import from another program, with what does not come over."""
+
+    left: int = 0
+    leftOut: list[Json] = field(default_factory=list)  # noqa: N815  # as JSON spells it
+    dryRun: bool = True  # noqa: N815
+
+    def leave(self, line: int, message: str) -> None:
+        """Record a post that does not come over."""
+        self.left += 1
+        self._add(self.leftOut, line, [{"message": message}])
+
+
 def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
     is_csv = spreadsheets.is_csv(file, raw)
     raw.seek(0)
@@ -192,18 +209,64 @@ def _json(line: bytes) -> Json | ApiError:
 def bring(options: CommandOptions) -> Json:
     """Check the whole file, then import it, and return the report.
 
-    Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1. The function's name is in
-    audit logs.
+    Writes nothing if a line has a problem, unless `--skip-invalid`; then the exit code is 1. Another program's export
+    is imported with `--yes` only. The function's name is in audit logs.
     """
     file: Path = options.file
+    source = _read_source(options)
     with _open_locked(file) as raw, open_database(options) as service:
-        actor, report = make_actor(options, service), ImportReport(str(file))
-        asyncio.run(_Import(actor, file, raw, report, make_progress(options)).run(options))
+        actor = make_actor(options, service)
+        if source and options.undo:
+            return _undo(options, actor, source.read(raw))
+        shown = make_progress(options)
+        if source:
+            foreign = ForeignReport(str(file), dryRun=not options.yes)
+            run: _Import = _ForeignImport(actor, file, raw, foreign, shown, source)
+        else:
+            run = _Import(actor, file, raw, ImportReport(str(file)), shown)
+        asyncio.run(run.run(options))
+    report = run.report
     options.exit_code = FAILED if report.invalid and not options.skip_invalid else 0
     if options.json:
         return report.body()
     _print_report(report)
     return {name: value for name, value in report.body().items() if not isinstance(value, list)}
+
+
+def _read_source(options: CommandOptions) -> ExportReader | None:
+    """Return the reader of another program's export, if the file is one."""
+    name = vars(options)["from"]
+    if name is None:
+        if options.zone or options.map or options.yes or options.undo:
+            options.usage("--zone, --map, --yes and --undo need --from")
+        return None
+    names = {}
+    for given in options.map:
+        there, equals, here = given.partition("=")
+        if not (there and equals and here):
+            options.usage(f"--map: {given!r} is not NAME=ACCOUNT")
+        names[there] = here
+    return ExportReader(name, options.zone, names)
+
+
+def _undo(options: CommandOptions, actor: Actor, posts: Iterable[tuple[int, Any]]) -> Json:
+    """Cancel the posts that an import of this file made; without `--yes`, count them."""
+    report: Json = {"file": str(options.file), "dryRun": not options.yes, "canceled": 0, "kept": 0}
+    for number, post in posts:
+        if not isinstance(post, ForeignPost):
+            continue
+        batch = actor.service.read(partial(external_ids.find_batch, actor.scope, post.external_id)).result()
+        if batch is None:
+            continue
+        try:
+            if options.yes:
+                actions.perform_sync(actor, batch_log.cancel, batch)
+            report["canceled"] += 1
+        except ApiError as error:
+            report["kept"] += 1
+            print(f"{options.file}:{number}: kept: {error.message}", file=sys.stderr)
+    options.done = "canceled" if options.yes else "nothing"
+    return report
 
 
 @contextlib.contextmanager
@@ -225,6 +288,8 @@ def _open_locked(file: Path) -> Iterator[BinaryIO]:
 class _Import:
     """Import in two passes: check all lines, then write them."""
 
+    _is_trial = False
+
     def __init__(
         self,
         actor: Actor,
@@ -233,7 +298,7 @@ class _Import:
         report: ImportReport,
         show_progress: Callable[[str, int, int], None],
     ) -> None:
-        self._actor, self._file, self._raw, self._report, self._show_progress = actor, file, raw, report, show_progress
+        self._actor, self._file, self._raw, self.report, self._show_progress = actor, file, raw, report, show_progress
         self._find = post_import.make_account_finder(actor)
         self._size = file.stat().st_size
         self._bad: set[int] = set()  # lines refused by the check
@@ -241,15 +306,15 @@ class _Import:
 
     async def run(self, options: CommandOptions) -> None:
         await self._each("checking", self._check)
-        if options.check or (self._bad and not options.skip_invalid):
+        if options.check or self._is_trial or (self._bad and not options.skip_invalid):
             return
-        self._report.lines = self._report.there = 0
+        self.report.lines = self.report.there = 0
         await self._each("importing", self._write)
 
     async def _each(self, what: str, do: Callable[[int, post_import.ImportedPost], Awaitable[None]]) -> None:
         """Process the lines in small steps."""
         step: list[Line] = []
-        for line in _lines(self._file, self._raw):
+        for line in self._read_lines():
             step.append(line)
             if len(step) == BATCH_LINES:
                 await self._step(step, do)
@@ -257,6 +322,12 @@ class _Import:
             self._show_progress(what, min(self._raw.tell(), self._size - 1), self._size)
         await self._step(step, do)
         self._show_progress(what, self._size, self._size)
+
+    def _read_lines(self) -> Iterator[tuple[int, Any]]:
+        return _lines(self._file, self._raw)
+
+    def _parse(self, given: Any) -> post_import.ImportedPost:
+        return post_import.parse_row(given, self._find)
 
     async def _step(self, step: list[Line], do: Callable[[int, post_import.ImportedPost], Awaitable[None]]) -> None:
         self._in_step.clear()
@@ -266,38 +337,80 @@ class _Import:
     async def _line(
         self, number: int, given: Json | ApiError, do: Callable[[int, post_import.ImportedPost], Awaitable[None]]
     ) -> None:
-        self._report.lines += 1
+        self.report.lines += 1
         if number in self._bad:
             return
         account = None
         try:
             if isinstance(given, ApiError):
                 raise given
-            wanted = post_import.parse_row(given, self._find)
+            wanted = self._parse(given)
             account = wanted.account
             if await self._is_imported(wanted):
-                self._report.there += 1
+                self.report.there += 1
             else:
                 await do(number, wanted)
         except ApiError as error:
             if error.status >= 500 or error.code == "rate_limited":
                 raise  # not caused by the line
             self._bad.add(number)
-            self._report.refuse(number, post_import.list_problems(error, account))
+            self.report.refuse(number, post_import.list_problems(error, account))
 
     async def _is_imported(self, wanted: post_import.ImportedPost) -> bool:
         return await self._actor.service.read(lambda: post_import.is_existing(wanted))
 
     async def _check(self, number: int, wanted: post_import.ImportedPost) -> None:
-        self._report.warn(number, map(_read_warning, await post_import.check(self._actor, wanted)))
+        self.report.warn(number, map(_read_warning, await post_import.check(self._actor, wanted)))
 
     async def _write(self, number: int, wanted: post_import.ImportedPost) -> None:
         if wanted.identity in self._in_step:
-            self._report.there += 1
+            self.report.there += 1
             return
         self._in_step.add(wanted.identity)
         await post_import.accept_post(self._actor, wanted)
-        self._report.imported += 1
+        self.report.imported += 1
+
+
+class _ForeignImport(_Import):
+    """Import from another program's export, with an external id for each post."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        file: Path,
+        raw: BinaryIO,
+        report: ForeignReport,
+        show_progress: Callable[[str, int, int], None],
+        source: ExportReader,
+    ) -> None:
+        super().__init__(actor, file, raw, report, show_progress)
+        self._foreign, self._source, self._is_trial = report, source, report.dryRun
+
+    def _read_lines(self) -> Iterator[tuple[int, Any]]:
+        self._raw.seek(0)
+        return self._source.read(self._raw)
+
+    def _parse(self, given: Any) -> post_import.ImportedPost:
+        return post_import.parse_row(given.row, self._find, given.external_id)
+
+    async def _line(
+        self, number: int, given: Any, do: Callable[[int, post_import.ImportedPost], Awaitable[None]]
+    ) -> None:
+        is_check = do == self._check
+        if isinstance(given, LeftOut):
+            self.report.lines += 1
+            if is_check:
+                self._foreign.leave(number, given.message)
+            return
+        if is_check and isinstance(given, ForeignPost):
+            self.report.warn(number, ({"code": "import_loss", "message": text} for text in given.losses))
+        await super()._line(number, given, do)
+
+    async def _is_imported(self, wanted: post_import.ImportedPost) -> bool:
+        name = wanted.request.external_id
+        assert name is not None
+        held = await self._actor.service.read(lambda: external_ids.find_batch(self._actor.scope, name))
+        return held is not None or await super()._is_imported(wanted)
 
 
 def _read_warning(note: PublishWarning) -> Json:
@@ -305,6 +418,7 @@ def _read_warning(note: PublishWarning) -> Json:
 
 
 def _print_report(report: ImportReport) -> None:
-    for kind, found in (("", report.problems), ("warning: ", report.warnings)):
+    left = report.leftOut if isinstance(report, ForeignReport) else []
+    for kind, found in (("", report.problems), ("left out: ", left), ("warning: ", report.warnings)):
         for one in found:
             print(f"{report.file}:{one['line']}: {kind}{one['message']}", file=sys.stderr)

@@ -66,11 +66,19 @@ def check_repeat(scope: Scope, request: BatchRequest) -> None:
         raise EarlierBatchError(holder.batch)
 
 
+def find_batch(scope: Scope, external_id: str) -> str | None:
+    """Find the batch that has the id; None if every post of it is canceled."""
+    holder = _find_by_id(scope, external_id)
+    return None if holder is None else holder.batch
+
+
 def _find_holder(scope: Scope, request: BatchRequest) -> _Holder | None:
-    """Find the batch that has the id, unless every post of it is canceled."""
-    if request.external_id is None:
-        return None
-    found = sql.fetch_one(acceptance.FIND_EXTERNAL_ID, (scope.organization, request.external_id))
+    """Find the batch that has the id of the request, unless every post of it is canceled."""
+    return None if request.external_id is None else _find_by_id(scope, request.external_id)
+
+
+def _find_by_id(scope: Scope, external_id: str) -> _Holder | None:
+    found = sql.fetch_one(acceptance.FIND_EXTERNAL_ID, (scope.organization, external_id))
     if found is None:
         return None
     batch, content, posts = found

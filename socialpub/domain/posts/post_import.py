@@ -75,7 +75,7 @@ def make_account_finder(who: Actor) -> Callable[[str], AccountRow]:
     return find
 
 
-def parse_row(row: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
+def parse_row(row: InputRow, find: Callable[[str], AccountRow], external_id: str | None = None) -> ImportedPost:
     """Parse a row of the file. Raises ApiError describing the problem."""
     values = {name: value for name, value in row.items() if value not in (None, "")}
     unknown = sorted(set(values) - set(INPUT_FIELDS) - IGNORED_FIELDS)
@@ -86,7 +86,8 @@ def parse_row(row: InputRow, find: Callable[[str], AccountRow]) -> ImportedPost:
     if "scheduledAt" not in values:
         raise _field_error("scheduledAt", "A post to import has a time at which it is published.")
     account = _find_account(values, find)
-    return ImportedPost(account, parse_object(BatchRequest, _build_body(values, account)))
+    name = {} if external_id is None else {"externalId": external_id}
+    return ImportedPost(account, parse_object(BatchRequest, _build_body(values, account) | name))
 
 
 def _find_account(row: InputRow, find: Callable[[str], AccountRow]) -> AccountRow:
