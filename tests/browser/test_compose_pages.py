@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +31,13 @@ WORDS = "We bake at night so that there is bread in the morning. " * 4
 @pytest.fixture
 def server(make_server: Callable[..., AppServer]) -> AppServer:
     return make_server(platforms={"tiktok": {"enabled": True}})
+
+
+@pytest.fixture(autouse=True)
+def _leave(make_server: Callable[..., AppServer], tab: BrowserTab) -> Iterator[None]:
+    """The composer is left before its server ends: it would go on saving."""
+    yield
+    tab.page.goto("about:blank")
 
 
 def open_details(tab: BrowserTab, where: str = "main") -> None:

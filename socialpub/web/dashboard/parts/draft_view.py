@@ -12,7 +12,6 @@ from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.domain.posts import draft_contents, drafts
 from socialpub.domain.posts.targets import RawMediaRef, ResolvedTarget
-from socialpub.platforms import previews
 from socialpub.platforms.kit.options import list_fields
 from socialpub.store.rows import MediaRow, PostDraftRow
 
@@ -45,7 +44,7 @@ def build_targets(service: AppContext, targets: Sequence[ResolvedTarget]) -> lis
 
 def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
     platform, draft = platforms.platform(target.platform), target.draft
-    preview = previews.build(target.platform, draft)
+    preview = platforms.build_preview(target.platform, draft)
     return {
         "name": target.account["display_name"] or target.account["platform_account_id"],
         "label": platform.label,
