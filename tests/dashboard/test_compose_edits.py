@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from typing import Any
 
 import httpx
@@ -14,6 +13,7 @@ import pytest
 from socialpub.store.schema.models import Post, PostDraft
 from tests.support.app_server import ApiClient, AppServer, unchanged
 from tests.support.audit_rows import audit_rows, newest_audit_row
+from tests.support.composer_form import open_form
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, follow_notice, send_form
 from tests.support.media_uploads import stored_media
@@ -21,48 +21,6 @@ from tests.support.post_drafts import approved_draft, change_draft, new_draft, r
 from tests.support.request_cast import RequestCast, make_picture
 
 TIME = "2999-05-04T15:30:20.000Z"
-
-
-class FormParser(HTMLParser):
-    """The fields of the composer's form as a browser would send them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fields: dict[str, str] = {}
-        self._inside = False
-        self._open = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self._inside |= given.get("class") == "form compose"
-        name, kind = given.get("name", ""), given.get("type", "")
-        if tag == "option" and "selected" in given:
-            self.fields[self._open] = given["value"]
-        if not self._inside or not name or tag == "button" or kind == "file":
-            return
-        self._open = name
-        if kind not in ("checkbox", "radio") or "checked" in given:
-            self.fields[name] = given.get("value", "")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside &= tag != "form"
-        self._open = "" if tag in ("textarea", "select") else self._open
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self.get_starttag_text().startswith("<textarea"):  # type: ignore[union-attr]
-            self.fields[self._open] = data.removeprefix("\n")
-
-
-def fields_of(page: httpx.Response) -> dict[str, str]:
-    parser = FormParser()
-    parser.feed(page.text)
-    return parser.fields
-
-
-def open_form(browser: ApiClient, kind: str, item: str) -> dict[str, str]:
-    page = browser.get(f"/compose?{kind}={item}", headers=HTML)
-    assert page.status_code == 200
-    return fields_of(page)
 
 
 def save(browser: ApiClient, fields: dict[str, str], **changed: str) -> httpx.Response:

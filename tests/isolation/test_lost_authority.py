@@ -25,11 +25,12 @@ from socialpub.store.schema.models import ApiKey, Invitation, Post, Session, Use
 from socialpub.web.pipeline import RequestPipeline
 from socialpub.web.routes import ROUTES
 from tests.support.app_server import AppServer, error_of, format_instant, unused_name
+from tests.support.composer_form import open_form
 from tests.support.connect_flow import ConnectSession, open_connect_session
 from tests.support.media_uploads import stored_files, stored_media, upload_media
 from tests.support.post_drafts import new_draft, seen
 from tests.support.post_outcomes import unknown
-from tests.support.request_cast import RequestCast
+from tests.support.request_cast import RequestCast, make_picture
 from tests.support.sign_in import PASSWORD, add_user
 from tests.support.soak.soak_world import wait_for
 from tests.support.totp_codes import make_code, offered_secret
@@ -189,6 +190,17 @@ def _move_form(office: ConnectSession) -> Send:
     row = office.server.rows(Post, status="queued")[-1]
     seen = {"from": str(row["scheduled_at"]), "day": "2098-03-04", "clock": "10:00"}
     return _form(office, f"/publications/{row['batch']}/move", **seen)
+
+
+def _edit_form(office: ConnectSession) -> Send:
+    """The composer's form that gives a queued post another text."""
+    post = _scheduled(office)
+    return _form(office, f"/posts/{post}/edit", **(open_form(office.browser, "post", post) | {"text": "new"}))
+
+
+def _media_form(office: ConnectSession) -> Send:
+    file = {"file": ("a.jpg", make_picture("JPEG"), "image/jpeg")}
+    return lambda: office.browser.post("/media", data={"csrf_token": "csrf-alice"}, files=file)
 
 
 def _bulk_form(office: ConnectSession) -> Send:
@@ -461,8 +473,10 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /posts/<post_id:str>/move": lambda office: _post_form(
         office, _scheduled, "move", day="2099-05-04", clock="12:00"
     ),
-    "POST /posts/bulk": lambda office: _bulk_form(office),
-    "POST /publications/<batch_id:str>/move": lambda office: _move_form(office),
+    "POST /posts/<post_id:str>/edit": _edit_form,
+    "POST /posts/bulk": _bulk_form,
+    "POST /publications/<batch_id:str>/move": _move_form,
+    "POST /media": _media_form,
     "POST /posts/<post_id:str>/cancel": lambda office: _post_form(office, _scheduled, "cancel"),
     "POST /posts/<post_id:str>/retry": lambda office: _post_form(office, _failed, "retry"),
     "POST /posts/<post_id:str>/settle": lambda office: _post_form(office, _unknown, "settle", published="yes"),
@@ -488,7 +502,7 @@ NOT_FOR_SOMEBODY = {
     "POST /logout/everywhere": "the same",
 }
 NEEDS = {f"{route.method} {route.path}": route.roles for route in ROUTES}
-POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "cancel", "retry", "settle")}
+POSTS = {f"POST /posts/<post_id:str>/{way}" for way in ("move", "edit", "cancel", "retry", "settle")}
 OWNERS = {
     name
     for name in BY_PEOPLE
@@ -510,6 +524,7 @@ EVERYBODYS = {
     "POST /profile",
     "POST /compose",
     "POST /compose/media",
+    "POST /media",
     "POST /settings/zone",
     "POST /settings/password",
     "POST /settings/sessions/end",
