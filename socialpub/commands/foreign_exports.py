@@ -7,13 +7,13 @@ Mixpost: the JSON of its posts as its pages and API show them (`PostResource`), 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any, BinaryIO
 
+from socialpub.base import json_codec
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import CommandRefusedError
 from socialpub.commands.spreadsheets import make_line_error
@@ -30,7 +30,7 @@ UNKNOWN_FORMATS = {
 }
 SOURCES = ("postiz", "mixpost", *UNKNOWN_FORMATS)
 _NO_ID = re.compile(r"[^A-Za-z0-9._:/@-]")
-_TAG = re.compile(r"</?(p|br|div|li|ul|ol|span|strong|em|b|i|u|a|h[1-6])\b[^>]*>", re.IGNORECASE)
+_TAG = re.compile(r"</?(p|br|div|li|ul|ol|span|strong|em|b|i|u|a|h[1-6])\b[^<>]*>", re.IGNORECASE)
 Json = dict[str, Any]
 
 
@@ -87,8 +87,8 @@ class ExportReader:
         if len(text) > FILE_MAX:
             raise CommandRefusedError(f"the file is larger than {FILE_MAX} bytes")
         try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            found = json_codec.loads(text)
+        except ValueError as error:
             raise CommandRefusedError(f"the file is not the JSON of {self.source}: {error}") from error
         for name in ("posts", "data"):
             if isinstance(found, dict) and name in found:
@@ -108,7 +108,7 @@ class ExportReader:
             return
         losses, media = [], []
         if "image" in post:
-            images = json.loads(post["image"]) if isinstance(post["image"], str) else post["image"]
+            images = json_codec.loads(post["image"]) if isinstance(post["image"], str) else post["image"]
             media = [_media(each["path"]) for each in images or ()]
         else:
             losses.append("Postiz's list does not say whether this post has media: compare it before it goes out.")
@@ -168,7 +168,7 @@ def _media(url: str, *, is_video: bool | None = None) -> Json:
 
 
 def _lost_settings(settings: Any) -> list[str]:
-    found = json.loads(settings) if isinstance(settings, str) else settings or {}
+    found = json_codec.loads(settings) if isinstance(settings, str) else settings or {}
     lost = sorted(name for name, value in found.items() if not name.startswith("__") and value)
     return [f"Its settings were left out: {', '.join(lost)}."] if lost else []
 

@@ -454,7 +454,8 @@ def test_the_pages_of_keys_and_profiles_tell_what_is_wrong(server, owner):
 
 def test_pages_carry_no_script_but_ours_and_their_token(server, owner):
     home = signed_in(server).get("/")
-    assert re.findall("<script.*", home.text) == ['<script src="/static/page.js" defer></script>']
+    ours = [f'<script src="/static/{name}.js" defer></script>' for name in ("page", "keys")]
+    assert re.findall("<script.*", home.text) == ours
     assert "style=" not in home.text
     assert f'<meta name="csrf-token" content="{csrf_of(home)}">' in home.text
     assert home.headers["Cache-Control"] == "no-store"
