@@ -196,7 +196,6 @@
 
   // --- Accounts, files -----------------------------------------------------------------------------------------------
 
-  for (const group of form.querySelectorAll(".choose")) group.hidden = false;
   for (const button of form.querySelectorAll("[data-choose]"))
     button.addEventListener("click", () => {
       for (const box of form.querySelectorAll("input[name^='to.']")) box.checked = Boolean(button.dataset.choose);
@@ -206,7 +205,6 @@
   const drop = document.getElementById("drop");
   const many = document.getElementById("many");
   const list = document.getElementById("uploads");
-  drop.hidden = false;
   drop.querySelector("button").addEventListener("click", () => many.click());
   many.addEventListener("change", () => {
     add([...many.files]);

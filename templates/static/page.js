@@ -118,7 +118,6 @@ document.addEventListener("input", (event) => {
 
 // Files that are dropped on a form are chosen in its field, and sent.
 for (const form of document.querySelectorAll("form[data-drop]")) {
-  form.querySelector("[data-drop-hint]").hidden = false;
   const over = (is) => (event) => {
     event.preventDefault();
     form.classList.toggle("over", is);

@@ -74,6 +74,7 @@ def test_the_shelf_of_media_is_looked_at(server: AppServer, alice: Person, tab: 
     tab.show(f"{server.url}/media", width=1000)
     check_page(tab, "media")
     assert tab.ask("document.querySelector('main img').complete")
+    tab.click(f"a[href='/library/{made[0]['id']}']")
     tab.click(f"a[href='/library/{made[0]['id']}/delete']")
     check_page(tab, "media-delete")
     tab.click("button.danger")
