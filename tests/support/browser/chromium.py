@@ -71,7 +71,7 @@ class BrowserTab:
 
     def menu(self) -> None:
         """Open the menu of whoever is signed in."""
-        self.page.locator(".menu summary").last.click()
+        self.page.locator(".who .menu summary").last.click()
 
     def text(self, selector: str) -> str:
         """What stands in an element."""
