@@ -75,7 +75,7 @@ def test_the_shelf_of_media_is_looked_at(server: AppServer, alice: Person, tab: 
     check_page(tab, "media")
     assert tab.ask("document.querySelector('main img').complete")
     tab.click(f"a[href='/library/{made[0]['id']}']")
-    tab.click("main details.menu summary")
+    tab.page.locator("main details.menu summary").click()
     tab.click(f"a[href='/library/{made[0]['id']}/delete']")
     check_page(tab, "media-delete")
     tab.click("button.danger")
