@@ -28,6 +28,7 @@ CONFIG = ("--config", "/etc/socialpub.toml")
 EMAIL, PASSWORD = "owner@example.com", "correct horse battery staple"
 LEFT_OUT = {  # by how a block begins
     "pipx install": "needs the package registry; tests/project/test_installation.py does it",
+    "pip download": "the same; it runs these lines",
     "make binary": "a container needs an engine; tests/project/test_installation.py builds and runs it",
     "_SOCIALPUB_COMPLETE": "tests/commands/test_command_line.py completes",
     "ssh -L": "there is no other machine",
