@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from socialpub_client import errors, models
 from socialpub_client.drivers import AsyncDriver, SyncDriver
-from socialpub_client.engine import Engine, read, read_versioned, segment
+from socialpub_client.engine import Answer, Engine, read, read_versioned, segment
 from socialpub_client.messages import Steps
 
 if TYPE_CHECKING:
@@ -31,6 +31,16 @@ class Resource:
     def _scope(self) -> dict[str, str | None]:
         """The parameter that names the client's profile."""
         return {"profileId": self.engine.profile}
+
+    def _write(
+        self, method: str, path: str, body: Mapping[str, Any] | None, if_match: str | None, key: str | None
+    ) -> Steps[Answer]:
+        """Change what the path names, in the client's profile. `key`: the idempotency key."""
+        return (
+            yield from self.engine.request(
+                method, path, params=self._scope, json=body, if_match=if_match, idempotency_key=key
+            )
+        )
 
 
 class Synchronous:

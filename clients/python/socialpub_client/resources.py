@@ -252,16 +252,7 @@ class PostMethods(Resource):
     def _change(
         self, method: str, id: str, action: str, body: Json | None, if_match: str | None, key: str | None
     ) -> Steps[Answer]:
-        return (
-            yield from self.engine.request(
-                method,
-                f"/v1/posts/{segment(id)}{action}",
-                params=self._scope,
-                json=body,
-                if_match=if_match,
-                idempotency_key=key,
-            )
-        )
+        return (yield from self._write(method, f"/v1/posts/{segment(id)}{action}", body, if_match, key))
 
 
 class BatchMethods(Resource):
@@ -311,14 +302,8 @@ class BatchMethods(Resource):
     ) -> Steps[models.BatchData]:
         """Change what the queued posts of a batch share: text and media, and the time of all."""
         items = None if media is None else (yield from content.build_media(self.engine, media))
-        answer = yield from self.engine.request(
-            "PATCH",
-            f"/v1/batches/{segment(id)}",
-            params=self._scope,
-            json=given(text=text, media=items, scheduledAt=None if at is None else format_time(at)),
-            if_match=if_match,
-            idempotency_key=idempotency_key,
-        )
+        body = given(text=text, media=items, scheduledAt=None if at is None else format_time(at))
+        answer = yield from self._write("PATCH", f"/v1/batches/{segment(id)}", body, if_match, idempotency_key)
         return read_versioned(models.BatchData.parse, answer)
 
     @operation
@@ -326,13 +311,7 @@ class BatchMethods(Resource):
         self, id: str, *, if_match: str | None = None, idempotency_key: str | None = None
     ) -> Steps[models.CanceledBatch]:
         """Cancel the queued posts of a batch."""
-        answer = yield from self.engine.request(
-            "DELETE",
-            f"/v1/batches/{segment(id)}",
-            params=self._scope,
-            if_match=if_match,
-            idempotency_key=idempotency_key,
-        )
+        answer = yield from self._write("DELETE", f"/v1/batches/{segment(id)}", None, if_match, idempotency_key)
         return read(models.CanceledBatch.parse, answer)
 
 
@@ -430,16 +409,7 @@ class DraftMethods(Resource):
     def _ask(
         self, method: str, id: str, action: str, body: Json | None, if_match: str | None, key: str | None
     ) -> Steps[Answer]:
-        return (
-            yield from self.engine.request(
-                method,
-                f"/v1/drafts/{segment(id)}{action}",
-                params=self._scope,
-                json=body,
-                if_match=if_match,
-                idempotency_key=key,
-            )
-        )
+        return (yield from self._write(method, f"/v1/drafts/{segment(id)}{action}", body, if_match, key))
 
 
 class AccountMethods(Resource):
@@ -466,13 +436,8 @@ class AccountMethods(Resource):
     @operation
     def choose_board(self, id: str, board: str, *, idempotency_key: str | None = None) -> Steps[models.DefaultBoard]:
         """Set the board of pins that name none."""
-        answer = yield from self.engine.request(
-            "PATCH",
-            f"/v1/accounts/{segment(id)}/pinterest/default-board",
-            params=self._scope,
-            json={"boardId": board},
-            idempotency_key=idempotency_key,
-        )
+        path = f"/v1/accounts/{segment(id)}/pinterest/default-board"
+        answer = yield from self._write("PATCH", path, {"boardId": board}, None, idempotency_key)
         return read(models.DefaultBoard.parse, answer)
 
 
@@ -513,9 +478,7 @@ class MediaMethods(Resource):
     @operation
     def delete(self, id: str, *, idempotency_key: str | None = None) -> Steps[models.Deleted]:
         """Delete a file that no queued post needs."""
-        answer = yield from self.engine.request(
-            "DELETE", f"/v1/media/{segment(id)}", params=self._scope, idempotency_key=idempotency_key
-        )
+        answer = yield from self._write("DELETE", f"/v1/media/{segment(id)}", None, None, idempotency_key)
         return read(models.Deleted.parse, answer)
 
     @operation
@@ -556,7 +519,9 @@ class WebhookMethods(Resource):
     ) -> Steps[models.SignedEndpoint]:
         """Register an endpoint; without `events` it gets all. Only this answer has the secret."""
         body = given(url=url, events=list(events) or None, description=description)
-        answer = yield from self._ask("POST", "", body, idempotency_key)
+        answer = yield from self.engine.request(
+            "POST", "/v1/webhook-endpoints", json=body, idempotency_key=idempotency_key
+        )
         return read(models.SignedEndpoint.parse, answer)
 
     @operation
@@ -585,12 +550,12 @@ class WebhookMethods(Resource):
     ) -> Steps[models.Endpoint]:
         """Change an endpoint; what is None stays."""
         body = given(url=url, events=None if events is None else [*events], description=description, active=active)
-        return read(models.Endpoint.parse, (yield from self._ask("PATCH", f"/{segment(id)}", body, idempotency_key)))
+        return read(models.Endpoint.parse, (yield from self._ask("PATCH", id, "", body, idempotency_key)))
 
     @operation
     def delete(self, id: str, *, idempotency_key: str | None = None) -> Steps[models.Deleted]:
         """Delete an endpoint."""
-        return read(models.Deleted.parse, (yield from self._ask("DELETE", f"/{segment(id)}", None, idempotency_key)))
+        return read(models.Deleted.parse, (yield from self._ask("DELETE", id, "", None, idempotency_key)))
 
     @operation
     def test(
@@ -598,13 +563,13 @@ class WebhookMethods(Resource):
     ) -> Steps[models.WebhookTestResult]:
         """Send a sample event to an endpoint now."""
         body = given(type=type, data=data)
-        answer = yield from self._ask("POST", f"/{segment(id)}/test", body, idempotency_key)
+        answer = yield from self._ask("POST", id, "/test", body, idempotency_key)
         return read(models.WebhookTestResult.parse, answer)
 
     @operation
     def rotate(self, id: str, *, idempotency_key: str | None = None) -> Steps[models.SignedEndpoint]:
         """Make a new secret; deliveries are signed with the old one too for a time."""
-        answer = yield from self._ask("POST", f"/{segment(id)}/rotate-secret", None, idempotency_key)
+        answer = yield from self._ask("POST", id, "/rotate-secret", None, idempotency_key)
         return read(models.SignedEndpoint.parse, answer)
 
     @operation
@@ -613,7 +578,7 @@ class WebhookMethods(Resource):
     ) -> Steps[models.Redelivered]:
         """Deliver events of an endpoint since a time again: failed ones, or those of `status`."""
         body = given(since=format_time(since), status=status)
-        answer = yield from self._ask("POST", f"/{segment(id)}/redeliver", body, idempotency_key)
+        answer = yield from self._ask("POST", id, "/redeliver", body, idempotency_key)
         return read(models.Redelivered.parse, answer)
 
     @listing
@@ -648,21 +613,9 @@ class WebhookMethods(Resource):
     @operation
     def redeliver_one(self, id: str, *, idempotency_key: str | None = None) -> Steps[models.Delivery]:
         """Deliver one event again."""
-        answer = yield from self.engine.request(
-            "POST",
-            f"/v1/webhook-deliveries/{segment(id)}/redeliver",
-            params=self._scope,
-            idempotency_key=idempotency_key,
-        )
+        path = f"/v1/webhook-deliveries/{segment(id)}/redeliver"
+        answer = yield from self._write("POST", path, None, None, idempotency_key)
         return read(models.Delivery.parse, answer)
 
-    def _ask(self, method: str, path: str, body: Json | None, key: str | None) -> Steps[Answer]:
-        return (
-            yield from self.engine.request(
-                method,
-                f"/v1/webhook-endpoints{path}",
-                params=self._scope if path else None,
-                json=body,
-                idempotency_key=key,
-            )
-        )
+    def _ask(self, method: str, id: str, action: str, body: Json | None, key: str | None) -> Steps[Answer]:
+        return (yield from self._write(method, f"/v1/webhook-endpoints/{segment(id)}{action}", body, None, key))
