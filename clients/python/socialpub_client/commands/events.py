@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from socialpub_client import atomic_files
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.runner import Output, connect, tell
@@ -56,13 +55,4 @@ def _read_cursor(options: ApiOptions, path: Path) -> str | None:
 
 def write_cursor(path: Path, cursor: str) -> None:
     """Write the file whole: a crash leaves the old cursor or the new one."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(f"{cursor}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    atomic_files.write(path, f"{cursor}\n".encode("ascii"))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from socialpub_client import servers
+from socialpub_client import atomic_files, servers
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
 from socialpub_client.commands.runner import Output, connect, is_terminal, read_stdin
@@ -71,16 +70,8 @@ def logout(options: ApiOptions) -> Output:
 def save(path: Path, stored: dict[str, Server]) -> None:
     """Write the file whole, for its owner alone."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write("\n".join(_format_server(name, server) for name, server in stored.items()))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    tables = "\n".join(_format_server(name, server) for name, server in stored.items())
+    atomic_files.write(path, tables.encode())
 
 
 def _format_server(name: str, server: Server) -> str:
