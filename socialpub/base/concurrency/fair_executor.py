@@ -330,3 +330,5 @@ def _run_task(task: _QueuedTask) -> None:
         task.future.set_exception(error)
     else:
         task.future.set_result(result)
+    finally:
+        del task  # avoid a reference cycle: an error's traceback holds this frame

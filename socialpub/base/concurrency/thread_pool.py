@@ -62,7 +62,9 @@ class ElasticThreadPool:
                 self._changed.wait_for(lambda: not self._threads and not self._ending)
 
     def _try_start(self, work: Callback) -> bool:
-        thread = threading.Thread(target=self._serve, args=(work,), name=self._name, daemon=True)
+        mailbox: _Mailbox = queue.SimpleQueue()
+        mailbox.put(work)  # as an argument of the thread it would stay in memory as long as the thread
+        thread = threading.Thread(target=self._serve, args=(mailbox,), name=self._name, daemon=True)
         self._threads += 1
         try:
             with use_stack_size(STACK_BYTES):
@@ -74,19 +76,17 @@ class ElasticThreadPool:
             return False
         return True
 
-    def _serve(self, work: Callback) -> None:
+    def _serve(self, mailbox: _Mailbox) -> None:
         try:
-            self._run_tasks(work)
+            self._run_tasks(mailbox)
         finally:
             self._ended()
             with self._changed:
                 self._ending -= 1
                 self._changed.notify_all()
 
-    def _run_tasks(self, first: Callback) -> None:
-        work: Callback | None = first
-        del first
-        mailbox: _Mailbox = queue.SimpleQueue()
+    def _run_tasks(self, mailbox: _Mailbox) -> None:
+        work = mailbox.get()
         while work is not None:
             try:
                 work()

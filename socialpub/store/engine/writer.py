@@ -79,13 +79,28 @@ class _PendingWrite(Generic[T]):
     def __init__(self, run: Callable[[Tx], T], owner: str, kind: GroupWrite | None = None, value: Any = None) -> None:
         self.run, self.owner, self.tx = run, owner, Tx()
         self.kind, self.value = kind, value
-        self.future = DbFuture[T]()
-        self.future.set_running_or_notify_cancel()  # not cancelable: a client that disconnects does not undo it
         self.result: T | None = None
+        self._future: DbFuture[T] | None = None
+
+    def make_future(self) -> DbFuture[T]:
+        self._future = future = DbFuture[T]()
+        future.set_running_or_notify_cancel()  # not cancelable: a client that disconnects does not undo it
+        return future
 
     def succeed(self) -> None:
         self.tx.run_callbacks()
-        self.future.set_result(self.result)  # type: ignore[arg-type]
+        if self._future is not None:
+            self._future.set_result(self.result)  # type: ignore[arg-type]
+
+    def fail(self, error: Exception) -> None:
+        """Resolve the future, and forget it; nothing if it has failed already.
+
+        The traceback of `error` holds frames of the writer, and these hold the group. A future in the group would close
+        a cycle: only the garbage collector would free the error, with the request's body.
+        """
+        future, self._future = self._future, None
+        if future is not None:
+            future.set_exception(error)
 
 
 class DatabaseWriter:
@@ -133,10 +148,11 @@ class DatabaseWriter:
         return self._put(_PendingWrite(lambda tx: kind(tx, (value,))[0], owner, kind, value))
 
     def _put(self, item: _PendingWrite[T]) -> DbFuture[T]:
+        future = item.make_future()
         with self._put_lock:  # nothing may follow the None that ends the inbox
             if not self._closed:
                 self._inbox.put(item)
-                return item.future
+                return future
         return failed_future(unavailable_error())
 
     def _write_loop(self) -> None:
@@ -270,7 +286,7 @@ class DatabaseWriter:
                 item.result = item.run(item.tx)
         except Exception as error:  # noqa: BLE001 - goes to the future
             _check_open(connection, error)
-            item.future.set_exception(self._report_refusal(error) if is_storage_error(error) else error)
+            item.fail(self._report_refusal(error) if is_storage_error(error) else error)
             return False
         return True
 
@@ -314,5 +330,4 @@ def _group_by_kind(group: Sequence[_PendingWrite[Any]]) -> Iterator[tuple[GroupW
 
 def _fail_all(group: Sequence[_PendingWrite[Any]], error: Exception) -> None:
     for item in group:
-        if not item.future.done():
-            item.future.set_exception(error)
+        item.fail(error)

@@ -108,13 +108,14 @@ async def receive_form(
     call: RequestContext, make: Callable[[bytes, Callable[[], files.IncomingFile]], F], finish: Callable[[F], T]
 ) -> T:
     """Read a multipart body and return `finish(form)`. On an error its file is deleted."""
-    most = call.service.runtime.settings.media.max_bytes
+    service, most = call.service, call.service.runtime.settings.media.max_bytes
     form: F | None = None
     try:
         boundary = parse_boundary(call.request.headers.get("content-type", ""))
         if int(call.request.headers.get("content-length") or 0) > most + FORM_OVERHEAD_BYTES:
             raise rule_error("media.size_max")
-        form = make(boundary, lambda: files.IncomingFile(files.media_directory(call.service), most))
+        # Without `call`: the request context may keep the form, which keeps this function.
+        form = make(boundary, lambda: files.IncomingFile(files.media_directory(service), most))
         async for block in _read_blocks(call):
             await _run_in_pool(call, form.feed, block)
         form.end()

@@ -87,7 +87,8 @@ class UploadForm:
             raise rule_error("media.parse_failed") from error
 
     def end(self) -> None:
-        """Check that the body is complete and had a file."""
+        """Check that the body is complete and had a file. The form cannot be fed afterwards."""
+        self._release_parser()
         if not self._has_data:
             raise rule_error("media.empty_body")
         if not self._ended:
@@ -98,9 +99,13 @@ class UploadForm:
             self.fields.setdefault(name, "")
 
     def close(self) -> None:
-        """Delete the file unless it was moved."""
+        """Delete the file unless it was moved. The form cannot be fed afterwards."""
+        self._release_parser()
         if self.arriving is not None:
             self.arriving.close()
+
+    def _release_parser(self) -> None:
+        self._parser.callbacks = {}  # they hold this form, which holds the parser: a reference cycle
 
     # --- What the parser calls ---
 
@@ -203,7 +208,7 @@ class PageUploadForm(UploadForm):
         except ApiError as error:
             if self._part.name != FILE_FIELD:
                 raise
-            self.refused = self.refused or error
+            self.refused = self.refused or error.with_traceback(None)  # whose frames hold this form
             self._part.skipped = True
             if self.arriving is not None:
                 self.arriving.close()

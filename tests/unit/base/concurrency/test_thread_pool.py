@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import gc
+import queue
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -152,3 +156,29 @@ def test_no_answer_is_so_deep_that_it_ends_the_process() -> None:
     ended = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, (ended.returncode, ended.stderr[-2000:])
     assert ended.stdout.startswith("9 of 9"), ended.stdout
+
+
+class _Payload:
+    """What a task holds; a plain object has no weak references."""
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["first", "later"])
+def test_an_idle_thread_holds_nothing_of_its_tasks(number: int) -> None:
+    """The first task of a thread was an argument of it, which `threading` keeps until the thread ends."""
+    crew, payloads, ended = ElasticThreadPool("idle"), list[weakref.ref[_Payload]](), queue.SimpleQueue[None]()
+
+    def work(payload: _Payload) -> None:
+        payloads.append(weakref.ref(payload))
+        ended.put(None)
+
+    gc.disable()
+    try:
+        for _ in range(number):
+            crew.run(functools.partial(work, _Payload()))
+            ended.get(timeout=60)
+            assert wait_for(lambda: bool(crew._idle), 10)
+        assert wait_for(lambda: [payload() for payload in payloads] == [None] * number, 10)
+        assert crew.threads == 1
+    finally:
+        gc.enable()
+        crew.close(wait=True)
