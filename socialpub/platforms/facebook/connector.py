@@ -24,9 +24,10 @@ from socialpub.platforms.contract import (
     Unknown,
     Upstream,
 )
-from socialpub.platforms.facebook import media_upload, photo_story, video_publication
-from socialpub.platforms.facebook.declaration import GRAPH, PLATFORM, REPLIES
+from socialpub.platforms.facebook import media_upload, stories, video_publication
+from socialpub.platforms.facebook.declaration import FINISHED, GRAPH, PLATFORM, REPLIES
 from socialpub.platforms.facebook.pages import PageDiscovery
+from socialpub.platforms.facebook.rules import is_story
 from socialpub.platforms.facebook.video_publication import WEB, FinishedUpload
 from socialpub.platforms.kit import oauth
 from socialpub.platforms.kit.api_errors import to_text
@@ -48,6 +49,8 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
     """Upload the media, unpublished; of an accepted video, poll whether it is public."""
     if saved and "taken" in saved:
         return video_publication.poll(up, FinishedUpload(**saved["taken"]))
+    if is_story(draft):
+        return _prepare_story(up, draft, saved)
     if draft.items and draft.items[0].kind == "video":
         found = media_upload.upload_video(up, draft, saved)
         if isinstance(found, Pending):
@@ -56,10 +59,16 @@ def prepare(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
             return Ready({"kind": "handle", "handle": found, "message": draft.text, "link": "", "photos": []})
         return Ready({"kind": "video", "session": found.session, "video": found.video, "message": draft.text})
     photos = [media_upload.upload_photo(up, item, draft) for item in draft.items]
-    if draft.options.get("story"):
-        return Ready({"kind": "story", "photo": photos[0]})
     link = "" if photos else draft.options.get("link", "")
     return Ready({"kind": "feed", "message": draft.text, "link": link, "photos": photos} | _find_backdated(draft))
+
+
+def _prepare_story(up: Upstream, draft: Draft, saved: Json | None) -> Ready | Pending:
+    (item,) = draft.items
+    if item.kind == "image":
+        return Ready({"kind": "story", "photo": media_upload.upload_photo(up, item, draft)})
+    found = stories.upload_video(up, item, saved)
+    return found if isinstance(found, Pending) else Ready({"kind": "video_story", "video": found})
 
 
 def _find_backdated(draft: Draft) -> Json:
@@ -75,8 +84,8 @@ def send(up: Upstream, plan: Json) -> Published | Pending:
     if plan["kind"] == "handle":
         return video_publication.publish(up, plan)
     if plan["kind"] == "story":
-        return photo_story.publish(up, plan)
-    return video_publication.finish(up, plan) if plan["kind"] == "video" else _post(up, plan)
+        return stories.publish_photo(up, plan)
+    return video_publication.finish(up, plan) if plan["kind"] in FINISHED else _post(up, plan)
 
 
 def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Absent | Unknown:
@@ -85,8 +94,8 @@ def settle(up: Upstream, plan: Json, since_ms: int) -> Published | Pending | Abs
         return video_publication.to_published(plan["video"], plan["live"])
     try:
         if plan["kind"] == "story":
-            return photo_story.look_up(up, plan)
-        return video_publication.look_up(up, plan) if plan["kind"] == "video" else _find_post(up, plan, since_ms)
+            return stories.look_up(up, plan["photo"])
+        return video_publication.look_up(up, plan) if plan["kind"] in FINISHED else _find_post(up, plan, since_ms)
     except ApiError as error:
         return Unknown({"error": error.message, "answer": error.platform_response})
 

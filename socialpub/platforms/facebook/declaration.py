@@ -92,13 +92,14 @@ class FacebookOptions(PlatformOptions):
         description="A time in the past, with a time zone, that the Page shows as the time of the post. Not for videos "
         "and stories.",
     )
-    story: bool = Field(False, title="Publish as a story", description="One image, without text.")
+    story: bool = Field(False, title="Publish as a story", description="One image or video, without text.")
 
 
 def _count(draft: Draft, _: ConnectorAccount) -> TextCounter:
     return TextCounter(graphemes(draft.text), TEXT_MAX, "graphemes")
 
 
+FINISHED = ("video", "video_story")  # kinds of plans whose public call is the last step of an upload
 PLATFORM = Platform(
     name="facebook",
     label="Facebook",
@@ -126,7 +127,7 @@ PLATFORM = Platform(
         app_check=AppCheck("GET"),  # developers.facebook.com/docs/facebook-login/guides/access-tokens#apptokens
     ),
     # A video has its id before it is published, and is published under it once.
-    plan_class=lambda plan: CONTAINER if plan["kind"] == "video" else NO_KEY,
+    plan_class=lambda plan: CONTAINER if plan["kind"] in FINISHED else NO_KEY,
     is_delivered=lambda saved: "taken" in saved,
     console=DeveloperConsole(
         name="Meta for Developers",

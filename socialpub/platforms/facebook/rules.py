@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from socialpub.platforms.contract import Draft, MediaLimits, Rule, RuleInput, RuleViolation
+from socialpub.platforms.contract import Draft, MediaFacts, MediaLimits, Rule, RuleCheck, RuleInput, RuleViolation
 from socialpub.platforms.kit.checks import (
-    count_media,
+    CheckedValue,
     is_web_url,
     limit_number,
     matches,
@@ -18,9 +18,12 @@ from socialpub.platforms.kit.checks import (
 )
 from socialpub.platforms.kit.media_checks import (
     MIB,
+    aspect_ratio,
+    codecs,
     duration_max,
     every_file,
     files,
+    frame_rate,
     is_within_limit,
     measured,
     size_max,
@@ -33,6 +36,7 @@ _FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
 _STORIES = "developers.facebook.com/docs/page-stories-api"
 _ERRORS = "developers.facebook.com/docs/graph-api/guides/error-handling"
 _PNG_ADVISED = 1_000_000
+_STORY_MS, _STORY_SIDES = (3_000, 60_000), (540, 960)
 MEDIA = MediaLimits(
     images=10,
     videos=1,
@@ -52,11 +56,28 @@ def is_undatable(draft: Draft) -> bool:
     return is_story(draft) or any(item.kind == "video" for item in draft.items)
 
 
-def _is_one_image(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
-    found = len(subject.draft.items), count_media(subject, "image")
-    if not is_story(subject.draft) or found == (limit_number(rule), limit_number(rule)):
-        return ()
-    return (RuleViolation(f"This one has {found[0]} media items, {found[1]} of them images."),)
+def _is_one_item(rule: Rule, subject: RuleInput) -> Iterable[RuleViolation]:
+    found = len(subject.draft.items)
+    return (RuleViolation(f"This one has {found}."),) if is_story(subject.draft) and found != limit_number(rule) else ()
+
+
+def _story_videos(subject: RuleInput) -> Iterable[CheckedValue[MediaFacts]]:
+    return files("video")(subject) if is_story(subject.draft) else ()
+
+
+def _story_duration() -> RuleCheck:
+    low, high = _STORY_MS[0] - 100, _STORY_MS[1] + 100
+    return measured(
+        _story_videos, "a duration of {} ms", lambda facts: facts.duration_ms, lambda _, found: low <= found <= high
+    )
+
+
+def _is_large_enough(_: Rule, found: tuple[int, int]) -> bool:
+    return min(found) >= _STORY_SIDES[0] and max(found) >= _STORY_SIDES[1]
+
+
+def _sides(facts: MediaFacts) -> tuple[int, int] | None:
+    return (facts.width, facts.height) if facts.width and facts.height else None
 
 
 def _has_more(subject: RuleInput) -> bool:
@@ -129,12 +150,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "facebook.story.media_count",
         "cheap",
-        "A story on Facebook is published from {limit} image; videos are not supported yet.",
-        "Give one image, or leave out `options.story`.",
+        "A story on Facebook has {limit} image or video.",
+        "Publish each image or video as a separate story, or leave `options.story` out.",
         _STORIES,
-        _is_one_image,
+        _is_one_item,
         1,
-        "image",
+        "media items",
     ),
     Rule(
         "facebook.media.mime_allowed",
@@ -197,6 +218,54 @@ RULES: tuple[Rule, ...] = (
         14_400,
         "seconds",
         severity="warning",
+    ),
+    Rule(
+        "facebook.story.video_duration",
+        "deep",
+        "A video in a story on Facebook must last {limit} seconds.",
+        "Shorten the video, or leave `options.story` out.",
+        _STORIES,
+        _story_duration(),
+        "3 to 60",
+        "seconds",
+    ),
+    Rule(
+        "facebook.story.video_dimensions",
+        "deep",
+        "A video in a story on Facebook must have at least {limit} pixels.",
+        "Use a larger video (1080 by 1920 is advised), or leave `options.story` out.",
+        _STORIES,
+        measured(_story_videos, "dimensions of {0[0]:,} by {0[1]:,}", _sides, _is_large_enough),
+        "540 by 960",
+        "pixels",
+    ),
+    Rule(
+        "facebook.story.video_aspect_ratio",
+        "deep",
+        "A video in a story on Facebook must be between {limit} (width to height).",
+        "Crop the video to 9:16, or leave `options.story` out.",
+        _STORIES,
+        aspect_ratio(_story_videos, 9 / 16, 16 / 9),
+        "9:16 and 16:9",
+    ),
+    Rule(
+        "facebook.story.video_frame_rate",
+        "deep",
+        "A video in a story on Facebook must have {limit} frames per second.",
+        "Re-encode the video at 30 frames per second, or leave `options.story` out.",
+        _STORIES,
+        frame_rate(_story_videos, 24, 60),
+        "24 to 60",
+        "frames/s",
+    ),
+    Rule(
+        "facebook.story.video_codec",
+        "deep",
+        "A video in a story on Facebook must be H.264, HEVC, VP9 or AV1.",
+        "Re-encode the video as H.264, or leave `options.story` out.",
+        _STORIES,
+        codecs(_story_videos),
+        ("h264", "hevc", "vp9", "av1"),
     ),
     build_no_threads_rule("facebook", "Facebook", _FEED),
     build_fetch_rule("facebook.media.reachable"),

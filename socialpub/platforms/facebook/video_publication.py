@@ -1,4 +1,4 @@
-"""Last step of a video: accepted at once, public once Facebook has processed it, or never.
+"""Last step of a video or its story: accepted at once, public once processed, or never.
 
 Its id is known before that step, so it can be polled (developers.facebook.com/docs/graph-api/reference/video,
 `status`). Until it is both ready and published it is pending.
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.platforms.contract import Absent, Json, Pending, Published, Ready, Unknown, Upstream
-from socialpub.platforms.facebook import media_upload, resumable_upload
+from socialpub.platforms.facebook import media_upload, resumable_upload, stories
 from socialpub.platforms.facebook.declaration import GRAPH
 from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.meta.graph import AUTH
@@ -22,6 +22,7 @@ FIRST_WAIT, GROWTH, LONGEST_WAIT = 1.0, 1.6, 60.0
 PROCESSING_SECONDS_MAX = 3600.0
 MISSES_MAX = 8
 _FIELDS = "status,published,permalink_url,post_id"
+_STORY_FIELDS = "status,post_id"  # page-stories-api: the phases tell whether it is published
 _PHASES = ("uploading_phase", "processing_phase", "publishing_phase")
 _DONE = ("complete", "completed")
 _BEGUN = ("in_progress", *_DONE)
@@ -37,6 +38,11 @@ class FinishedUpload:
     waited: float = 0.0
     wait: float = FIRST_WAIT
     misses: int = 0
+    story: bool = False
+
+    @classmethod
+    def of(cls, plan: Json) -> FinishedUpload:
+        return cls(plan["video"], story=plan["kind"] == "video_story")
 
     def later(self, seconds: float) -> Pending:
         return Pending({"taken": asdict(self)}, seconds)
@@ -54,7 +60,7 @@ def finish(up: Upstream, plan: Json) -> Pending:
             return found
         error.absent = isinstance(found, Absent)
         raise
-    return FinishedUpload(plan["video"]).later(FIRST_WAIT)
+    return FinishedUpload.of(plan).later(FIRST_WAIT)
 
 
 def publish(up: Upstream, plan: Json) -> Pending:
@@ -65,9 +71,14 @@ def publish(up: Upstream, plan: Json) -> Pending:
 
 
 def _finish(up: Upstream, plan: Json) -> None:
-    form = {"upload_phase": "finish", "upload_session_id": plan["session"]}
-    form |= {"description": plan["message"]} if plan["message"] else {}
-    reply = GRAPH.call(up, "send", "POST", media_upload.find_video_edge(up), mutating=True, data=form)
+    if plan["kind"] == "video_story":
+        edge = stories.find_edge(up, "video_stories")
+        form = {"upload_phase": "finish", "video_id": plan["video"]}
+    else:
+        edge = media_upload.find_video_edge(up)
+        form = {"upload_phase": "finish", "upload_session_id": plan["session"]}
+        form |= {"description": plan["message"]} if plan["message"] else {}
+    reply = GRAPH.call(up, "send", "POST", edge, mutating=True, data=form)
     if reply.record().get("success") is not True:
         raise GRAPH.build_unusable(up, "send", reply, mutating=True)
 
@@ -81,24 +92,26 @@ def _look_up(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown
 
 def look_up(up: Upstream, plan: Json) -> Published | Pending | Absent | Unknown:
     """Look up a last step after a lost response. `Pending`: accepted, or failed for good."""
-    seen = _fetch_status(up, plan["video"])
+    state = FinishedUpload.of(plan)
+    seen = _fetch_status(up, state)
     if _is_live(seen):
-        return to_published(plan["video"], _url(seen))
+        return _read_published(up, state, seen)
     if _has_failed(seen) or _is_begun(seen):
-        return FinishedUpload(plan["video"]).later(FIRST_WAIT)
+        return state.later(FIRST_WAIT)
     return Absent({"body": seen}) if _state(seen) in _UNASKED else Unknown({"body": seen})
 
 
 def poll(up: Upstream, state: FinishedUpload) -> Ready | Pending:
     """Poll a video: ready once public. Raises ApiError with Facebook's text if it failed."""
     try:
-        seen = _fetch_status(up, state.video)
+        seen = _fetch_status(up, state)
     except ApiError as error:
         if error.code == AUTH or state.misses >= MISSES_MAX:
             raise replace(error, outcome=Outcome.NOT_SENT) from error
         return _wait(up, replace(state, misses=state.misses + 1), {}, error.retry_after or 0)
     if _is_live(seen):
-        return Ready({"kind": "video", "video": state.video, "live": _url(seen)})
+        found = _read_published(up, state, seen)
+        return Ready({"kind": "video", "video": found.remote_id, "live": found.url or ""})
     if _has_failed(seen):
         raise _failed_error(up, seen)
     return _wait(up, replace(state, misses=0), seen)
@@ -106,6 +119,12 @@ def poll(up: Upstream, state: FinishedUpload) -> Ready | Pending:
 
 def to_published(video: str, url: str) -> Published:
     return Published(video, url or None, None, url or None)
+
+
+def _read_published(up: Upstream, state: FinishedUpload, seen: Json) -> Published:
+    if state.story:
+        return stories.read_address(up, state.video, to_text(seen.get("post_id")) or state.video)
+    return to_published(state.video, _url(seen))
 
 
 # --- Tools -------------------------------------------------------------------------------------------------------
@@ -129,8 +148,9 @@ def _failed_error(up: Upstream, seen: Json) -> ApiError:
     return error
 
 
-def _fetch_status(up: Upstream, video: str) -> Json:
-    return GRAPH.call(up, "status", "GET", video, params={"fields": _FIELDS}).record()
+def _fetch_status(up: Upstream, state: FinishedUpload) -> Json:
+    fields = {"fields": _STORY_FIELDS if state.story else _FIELDS}
+    return GRAPH.call(up, "status", "GET", state.video, params=fields).record()
 
 
 def _state(seen: Json) -> str:

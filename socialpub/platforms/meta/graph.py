@@ -149,6 +149,9 @@ def parse_fault(reply: UpstreamResponse) -> GraphFault:
             error.get("is_transient") is True,
             more if isinstance(more, dict) else {},
         )
+    debug = body.get("debug_info")  # of upload hosts
+    if isinstance(debug, dict):
+        return GraphFault(message=str(debug.get("message") or ""), transient=debug.get("retriable") is True)
     return GraphFault(message=str(body.get("error_message") or ""))
 
 

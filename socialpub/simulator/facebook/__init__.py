@@ -1,6 +1,6 @@
 """Fake Facebook: Pages, posts, unpublished photos, resumable videos (Graph API).
 
-Any API version. Reels, stories with videos, and comments are missing: socialpub does not use them.
+Any API version. Reels and comments are missing: socialpub does not use them.
 """
 
 from __future__ import annotations

@@ -145,23 +145,28 @@ class Feed:
         if photo.used:
             raise refuse(1, "The photo was posted already", 1366051)
         photo.used, id = True, self.new_id()
+        self.add_story(page, id, "photo", photo.id, photo.medium)
+        return FakeResponse(200, {"success": True, "post_id": id})
+
+    def add_story(self, page: Page, id: str, kind: str, media: str, medium: PublishedMedia) -> None:
+        """Publish a story with one photo or video."""
         node = {
             "id": id,
             "post_id": id,
             "status": "PUBLISHED",
             "creation_time": str(self.now // 1000),
-            "media_type": "photo",
-            "media_id": photo.id,
+            "media_type": kind,
+            "media_id": media,
             "url": f"{WEB}/stories/{page.id}/{id}",
         }
-        self.stories.append(Post(page.id, self.now, (photo.id,), node))
-        request = {"photo_id": photo.id, "surface": "story"}
-        self.lab.ledger.write(Publication("facebook", page.id, "post", id, node["url"], "", (photo.medium,), request))
-        return FakeResponse(200, {"success": True, "post_id": id})
+        self.stories.append(Post(page.id, self.now, (media,), node))
+        request = {f"{kind}_id": media, "surface": "story"}
+        self.lab.ledger.write(Publication("facebook", page.id, "post", id, node["url"], "", (medium,), request))
 
     def list_stories(self, call: Call) -> FakeResponse:
         """List the Page's stories of the last day, newest first; they stand in no other list."""
         page = self.pages.page(call)
+        self.due()
         young = [
             story for story in self.stories if story.page == page.id and self.now - story.at_ms < DAY_SECONDS * 1000
         ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from socialpub.simulator.content_types import mime_type
-from socialpub.simulator.contract import Call, FakeResponse, Operation
+from socialpub.simulator.contract import Call, FakeResponse, Operation, RefusedError
 from socialpub.simulator.facebook.feed import WEB, Feed
 from socialpub.simulator.facebook.pages import Page, Pages
 from socialpub.simulator.forms import fields
@@ -15,6 +15,7 @@ from socialpub.simulator.meta.graph import VERSION, instant, missing, refuse
 from socialpub.simulator.meta.multipart import form_of
 from socialpub.simulator.state import SimulatorState
 
+_PINNED = "v26.0"
 _TYPES = ("video/mp4", "video/quicktime", "video/webm", "video/x-m4v")
 
 
@@ -34,6 +35,7 @@ class Video:
     error: str = ""
     form: Mapping[str, str] = field(default_factory=dict)  # of the last step
     public: bool = False
+    story: str = ""  # id of the story that shows it, once finished
 
 
 @dataclass
@@ -60,6 +62,8 @@ class Videos:
     def operations(self) -> tuple[Operation, ...]:
         return (
             Operation("videos", ("POST",), f"/{VERSION}/<page>/videos", self.upload, _url),
+            Operation("video_stories", ("POST",), f"/{VERSION}/<page>/video_stories", self.tell),
+            Operation("story.bytes", ("POST",), f"/video-upload/{VERSION}/<video>", self.receive),
             Operation("uploads", ("POST",), f"/{VERSION}/<app>/uploads", self.open),
             Operation("upload.bytes", ("POST",), f"/{VERSION}/<file>", self.take),
         )
@@ -86,8 +90,8 @@ class Videos:
             "id": id,
             "status": self._status(video),
             "published": video.public,
-            "permalink_url": f"/{video.page}/videos/{id}/",
-            "post_id": f"{video.page}_{id}" if video.public else None,
+            "permalink_url": None if video.story else f"/{video.page}/videos/{id}/",
+            "post_id": video.story or (f"{video.page}_{id}" if video.public else None),
         }
 
     def _is_over(self, video: Video) -> bool:
@@ -110,6 +114,40 @@ class Videos:
         if phase == "finish":
             return self._finish(page, form.texts)
         return self._pulled(page, call, form.texts)
+
+    def tell(self, call: Call) -> FakeResponse:
+        """Start a story with a video, or finish it: after processing, the story is published."""
+        page, form = self.pages.page(call), fields(call)
+        if form.get("upload_phase") == "start":
+            video = self._new(page, 0)
+            return FakeResponse(
+                200, {"video_id": video.id, "upload_url": f"{call.origin}/video-upload/{_PINNED}/{video.id}"}
+            )
+        found = self.videos.get(form.get("video_id", ""))
+        if form.get("upload_phase") != "finish" or found is None or found.page != page.id:
+            raise refuse(100, "(#100) upload_phase or video_id is invalid")
+        if not 0 < found.size == len(found.content):
+            raise refuse(6000, "The video is not complete", 1363033)
+        if found.ready_ms is not None:
+            raise refuse(6000, "The video was published already", 1363033)
+        found.story = self.feed.new_id()
+        self._take(found, form)
+        return FakeResponse(200, {"success": True, "post_id": found.story})
+
+    def receive(self, call: Call) -> FakeResponse:
+        """Receive the bytes of a story's video from their offset."""
+        account = self.pages.access(call).account
+        video = self.videos.get(call.parts["video"])
+        if video is None or video.page != account or video.ready_ms is not None:
+            raise missing(call.parts["video"])
+        size, offset = call.headers.get("file_size", ""), call.headers.get("offset", "")
+        if not size.isdecimal() or offset != str(len(video.content)):
+            raise _broken("OffsetInvalidError", f"The offset is {len(video.content)}.")
+        video.size = int(size)
+        video.content += call.body
+        if len(video.content) != video.size:
+            raise _broken("PartialRequestError", "The request ended early.")
+        return FakeResponse(200, {"success": True})
 
     def open(self, call: Call) -> FakeResponse:
         """Start an upload of the app."""
@@ -214,6 +252,10 @@ class Videos:
     def _show(self, video: Video) -> None:
         content, page = bytes(video.content), self.pages.pages[video.page]
         medium = self.lab.add_medium(content, mime_type(content, ""))
+        if video.story:
+            video.public = True
+            self.feed.add_story(page, video.story, "video", video.id, medium)
+            return
         text = video.form.get("description", "")
         node = {
             "id": f"{page.id}_{video.id}",
@@ -228,7 +270,7 @@ class Videos:
 
     def _status(self, video: Video) -> dict[str, Any]:
         """Build the status, with Meta's own spelling of one field in phases."""
-        whole, over = len(video.content) == video.size, self._is_over(video)
+        whole, over = 0 < video.size == len(video.content), self._is_over(video)
         uploading = {"status": "complete" if whole else "in_progress", "bytes_transfered": len(video.content)}
         idle: dict[str, Any] = {"status": "not_started"}
         phases = {"uploading_phase": uploading, "processing_phase": idle, "publishing_phase": idle}
@@ -242,6 +284,11 @@ class Videos:
         done = {"status": "complete"}
         publishing = {**done, "publish_status": "published"}
         return {"video_status": "ready", **phases, "processing_phase": done, "publishing_phase": publishing}
+
+
+def _broken(kind: str, message: str) -> RefusedError:
+    """Build the upload host's refusal; the same bytes may be sent again."""
+    return RefusedError(FakeResponse(400, {"debug_info": {"retriable": True, "type": kind, "message": message}}))
 
 
 def _url(call: Call) -> Iterable[str]:

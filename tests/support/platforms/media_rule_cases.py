@@ -52,7 +52,7 @@ def longest(ms: int) -> Pair:
 
 
 def story(**changes: Any) -> RuleScene:
-    """One video in a story on Instagram."""
+    """One video in a story."""
     return scene("", video(mp4(**changes)), options={"story": True})
 
 
@@ -107,6 +107,26 @@ DEEP: Cases = {
     ),
     "facebook.media.video_size_advised": clip_bytes(10_000_000_000),
     "facebook.video.duration_advised": longest(14_400_000),
+    "facebook.story.video_duration": (
+        [story(duration_ms=2_900), story(duration_ms=60_100), story(duration_ms=None), clip(duration_ms=2_000)],
+        [story(duration_ms=2_899), story(duration_ms=60_101)],
+    ),
+    "facebook.story.video_dimensions": (
+        [story(width=540, height=960), story(width=960, height=540), story(width=None), clip(width=300, height=300)],
+        [story(width=539, height=960), story(width=540, height=959)],
+    ),
+    "facebook.story.video_aspect_ratio": (
+        [story(width=1080, height=1920), story(width=1920, height=1080), clip(width=300, height=900)],
+        [story(width=1000, height=1920), story(width=1920, height=1000)],
+    ),
+    "facebook.story.video_frame_rate": (
+        [story(frame_rate=23.5), story(frame_rate=60.5), story(frame_rate=None), clip(frame_rate=12.0)],
+        [story(frame_rate=23.4), story(frame_rate=60.6)],
+    ),
+    "facebook.story.video_codec": (
+        [story(video_codec=name) for name in ("h264", "hevc", "vp9", "av1", None)] + [clip(video_codec="vp8")],
+        [story(video_codec="vp8")],
+    ),
     # instagram
     "instagram.media.mime_allowed": kinds("jpeg mp4 quicktime", "png webp gif webm"),
     "instagram.media.image_size_max": photo_bytes(8 * MIB),

@@ -134,8 +134,8 @@ CHEAP: Cases = {
     "facebook.media.count_max": ([scene("", CLIP), scene("", *images(12))], [scene("", CLIP, CLIP)]),
     "facebook.media.count_advised": ([scene("", *images(10))], [scene("", *images(11))]),
     "facebook.story.media_count": (
-        [option("story", True, PIC), option("story", False), scene("", *images(2))],
-        [option("story", True), option("story", True, CLIP), option("story", True, *images(2))],
+        [option("story", True, PIC), option("story", True, CLIP), option("story", False), scene("", *images(2))],
+        [option("story", True), option("story", True, *images(2)), option("story", True, PIC, CLIP)],
     ),
     # instagram
     "instagram.media.required": NO_MEDIA,

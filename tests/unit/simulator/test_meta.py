@@ -422,6 +422,30 @@ def test_a_video_goes_up_in_order_and_is_public_once_it_is_processed(alice: Clie
 
 
 @only("facebook")
+def test_a_story_takes_a_whole_video_once_and_shows_it_when_processed(alice: Client) -> None:
+    film, host = mp4(), alice.simulator.origin("facebook")
+    begun = alice.post("video_stories", upload_phase="start")
+    finish = {"upload_phase": "finish", "video_id": begun["video_id"]}
+    assert begun["upload_url"].startswith(f"{host}/video-upload/")
+    assert alice.refused("video_stories", **finish) == (6000, 1363033)
+    assert alice.refused("video_stories", upload_phase="finish", video_id="1") == (100, None)
+
+    def send(offset: int) -> Any:
+        sent = {"Authorization": f"OAuth {alice.token}", "offset": str(offset), "file_size": str(len(film))}
+        return httpx.post(begun["upload_url"], headers=sent, content=film[offset:], trust_env=False).json()
+
+    assert send(7)["debug_info"]["type"] == "OffsetInvalidError"
+    assert send(0) == {"success": True}
+    done = alice.post("video_stories", **finish)
+    assert alice.refused("video_stories", **finish) == (6000, 1363033)
+    assert alice.get(f"{alice.id}/stories")["data"] == []
+    alice.clock.ms += 300
+    (story,) = alice.get(f"{alice.id}/stories", fields="post_id,media_id,media_type")["data"]
+    assert (story["post_id"], story["media_id"]) == (done["post_id"], begun["video_id"])
+    assert alice.public() == [("post", "", done["post_id"])]
+
+
+@only("facebook")
 def test_failing_video_reports_late_and_is_never_public(alice: Client) -> None:
     film = mp4()
     begun = alice.post("videos", upload_phase="start", file_size=str(len(film)))

@@ -162,6 +162,10 @@ ADDED_RULES = {
     "bluesky.quote.uri": ("cheap", "error"),
     "bluesky.threadgate.count_max": ("cheap", "error"),
     "facebook.story.media_count": ("cheap", "error"),
+    **{
+        f"facebook.story.video_{name}": ("deep", "error")
+        for name in ("duration", "dimensions", "aspect_ratio", "frame_rate", "codec")
+    },
     "instagram.story.media_count": ("cheap", "error"),
     "instagram.collaborators.count_max": ("cheap", "error"),
     "instagram.thumb_offset.range": ("deep", "error"),

@@ -389,6 +389,59 @@ def test_an_upload_that_does_not_get_on_is_given_up(film: DraftMedia, reply: Ups
     assert caught.value.code == "platform_unavailable"
 
 
+# --- Stories with a video ---
+
+RUPLOAD = "https://rupload.facebook.com/video-upload/v26.0/71"
+MISSED = {"video": "71", "url": RUPLOAD, "unsure": True}
+
+
+def story_started(url: object = RUPLOAD) -> ExpectedCall:
+    reply = make_response(200, {"video_id": "71", "upload_url": url})
+    return ExpectedCall("POST", f"{HOST}/1784/video_stories", reply, data={"upload_phase": "start"})
+
+
+def story_bytes(start: int, reply: UpstreamResponse | ApiError) -> ExpectedCall:
+    sizes = {"offset": str(start), "file_size": "800000", "Content-Length": str(800_000 - start)}
+    headers = {"Authorization": "OAuth access-token-1"} | sizes
+    return ExpectedCall("POST", RUPLOAD, reply, headers=headers, content=CONTENT[start:], timeout=UPLOAD_SECONDS)
+
+
+def received(count: object, name: str = "bytes_transfered") -> ExpectedCall:
+    reply = make_response(200, {"id": "71", "status": {"uploading_phase": {name: count}}})
+    return ExpectedCall("GET", f"{HOST}/71", reply, params={"fields": "status"})
+
+
+def test_a_story_goes_on_where_its_upload_was(film: DraftMedia) -> None:
+    plan, done = Ready({"kind": "video_story", "video": "71"}), make_response(200, {"success": True})
+    content = draft("", film, story=True)
+    broken = make_response(400, {"debug_info": {"retriable": True, "type": "PartialRequestError", "message": "early"}})
+    assert prepared(content, story_started(), story_bytes(0, done)) == plan
+    for lost in (LOST, broken, make_response(200, {"success": False})):
+        first = prepared(content, story_started(), story_bytes(0, lost))
+        assert first == Pending({"story": MISSED | {"misses": 1}}, 3.0)
+        assert prepared(content, received(300_000), story_bytes(300_000, done), saved=first.saved) == plan
+        assert prepared(content, received(800_000, "bytes_transferred"), saved=first.saved) == plan
+    with pytest.raises(ApiError) as caught:
+        prepared(content, received(0), story_bytes(0, broken), saved={"story": MISSED | {"misses": 5}})
+    assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
+
+
+@pytest.mark.parametrize(
+    "url", [None, "", "http://rupload.facebook.com/x", "https://evil.example/x", "https://evilfacebook.com/x"]
+)
+def test_the_token_goes_to_no_other_host_with_a_story(film: DraftMedia, url: object) -> None:
+    with pytest.raises(ApiError) as caught:
+        prepared(draft("", film, story=True), story_started(url))
+    assert caught.value.code == "platform_unavailable"
+
+
+def test_a_refused_upload_of_a_story_is_told(film: DraftMedia) -> None:
+    said = {"debug_info": {"retriable": False, "type": "ProcessingFailedError", "message": "The video is broken."}}
+    with pytest.raises(ApiError, match="The video is broken") as caught:
+        prepared(draft("", film, story=True), story_started(), story_bytes(0, make_response(400, said)))
+    assert caught.value.code == "platform_rejected"
+
+
 @pytest.mark.parametrize(
     ("reply", "code", "rule"),
     [
@@ -467,7 +520,7 @@ def test_an_upload_that_does_not_begin_stops_the_post(film: DraftMedia, body: di
     assert (caught.value.code, caught.value.outcome) == ("platform_unavailable", Outcome.NOT_SENT)
 
 
-TAKEN = {"taken": {"video": "71", "waited": 0.0, "wait": 1.0, "misses": 0}}
+TAKEN = {"taken": {"video": "71", "waited": 0.0, "wait": 1.0, "misses": 0, "story": False}}
 
 
 def test_the_last_step_is_taken_and_the_video_is_looked_at() -> None:

@@ -134,6 +134,24 @@ def test_video_with_a_lost_last_response_is_found_while_processing(server: AppSe
     assert (called(server, "videos"), len(server.lab.lab.ledger.entries("facebook"))) == (3, 1)
 
 
+def test_a_video_story_with_a_lost_last_response_is_published_once(server: AppServer, ann: Person) -> None:
+    finish = {"platform": "facebook", "operation": "video_stories", "nth": 2}
+    server.lab.lab.faults.add([{"fault": "reset_after", **finish}])
+    body = {
+        "targets": [{"accountId": ann.accounts["facebook"]["id"], "options": {"platform": "facebook", "story": True}}]
+    }
+    (result,) = ann.api.publish(body | {"media": [inline_item("video", mp4())]}).json()["results"]
+    until_called(server, "video_stories", 2)
+    server.skip(61)
+    looked(server, result["postId"], 1)
+    assert server.wait(result["postId"], "publishing")["url"] is None
+    processed(server)
+    server.skip(121)
+    row = server.wait(result["postId"], "published", seconds=20)
+    (entry,) = server.lab.lab.ledger.entries("facebook")
+    assert (called(server, "video_stories"), row["url"], entry.request["surface"]) == (2, entry.url, "story")
+
+
 def test_failed_video_with_a_lost_response_has_facebooks_words(server: AppServer, ann: Person) -> None:
     server.lab.lab.fake("facebook").videos.failing.append("The audio is muted.")  # type: ignore[attr-defined]
     server.lab.lab.faults.add([{"fault": "reset_after", **FINISH}])

@@ -25,7 +25,9 @@ from socialpub.platforms.contract import (
     DraftMedia,
     MediaFacts,
     OfferedAccount,
+    Pending,
     Published,
+    Ready,
     Tokens,
     Unknown,
     Upstream,
@@ -166,6 +168,29 @@ def test_a_story_of_a_page_is_published_once_and_found_again(line: Line) -> None
     assert entry.request == {"photo_id": plan["photo"], "surface": "story"}
 
 
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+def test_a_video_story_is_public_once_processed_and_found_again(line: Line) -> None:
+    line.simulator.lab.configure(processingMs=60_000)
+    draft = line.draft("", line.item("video"), story=True)
+    plan, since = line.prepared(draft), line.clock.now_ms()
+    assert isinstance(line.settle(plan, since), Absent)
+    taken = facebook.send(line.up, plan)
+    assert isinstance(taken, Pending)
+    assert isinstance(line.settle(plan, since), Unknown)
+    assert line.posted() == []
+    line.clock.ms += 60_000
+    post = line.settle(plan, since)
+    ready = facebook.prepare(line.up, draft, taken.saved)
+    assert isinstance(ready, Ready)
+    assert facebook.send(line.up, ready.plan) == post
+    with pytest.raises(ApiError):
+        facebook.send(line.up, plan)
+    (entry,) = line.simulator.lab.ledger.posts("facebook")
+    assert isinstance(post, Published)
+    assert (entry.remote_id, entry.url, entry.media[0].type) == (post.remote_id, post.url, "video/mp4")
+    assert entry.request == {"video_id": plan["video"], "surface": "story"}
+
+
 FAULTS = [*publish_faults.FAULTS, ("status:401", Outcome.REJECTED, False)]
 
 
@@ -173,6 +198,15 @@ FAULTS = [*publish_faults.FAULTS, ("status:401", Outcome.REJECTED, False)]
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
 def test_whatever_happens_to_a_story_looking_tells(line: Line, fault: str, outcome: Outcome, effect: bool) -> None:
     line.is_told(line.draft("", line.item(), story=True), "photo_stories", fault, outcome, effect)
+
+
+@pytest.mark.parametrize("line", ["facebook"], indirect=True)
+@pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
+def test_whatever_happens_to_the_last_step_of_a_video_story_looking_tells(
+    line: Line, fault: str, outcome: Outcome, effect: bool
+) -> None:
+    line.simulator.lab.configure(processingMs=0)
+    line.is_told(line.draft("", line.item("video"), story=True), "video_stories", fault, outcome, effect)
 
 
 @pytest.mark.parametrize(("fault", "outcome", "effect"), FAULTS)
