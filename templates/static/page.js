@@ -84,7 +84,11 @@ async function stay(form, button, parts) {
   if (!typing) clearTimeout(counting);
   const page = await answered(form, button, typing);
   if (mine !== turns[parts]) return;
-  if (page && page.querySelector("form.compose")) return show(form, page, parts);
+  if (page && page.querySelector("form.compose")) {
+    const changed = button.dataset.stay && page.getElementById(button.dataset.stay); // a field that is no part
+    if (changed) form.elements[button.dataset.stay].value = changed.value;
+    return show(form, page, parts, button.name.startsWith("piece-"));
+  }
   if (typing) return;
   for (const each of form.querySelectorAll("[data-stay]")) delete each.dataset.stay;
   form.requestSubmit(button.formAction.endsWith("/media") ? form.querySelector("button[value=count]") : button);
@@ -99,15 +103,24 @@ async function answered(form, button, typing) {
   button.removeAttribute("aria-busy");
   return answer && answer.type === "basic" ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
 }
-function show(form, page, parts) {
+// Words that were typed since the form was sent stay, unless its fields have `moved`.
+function show(form, page, parts, moved = false) {
   const at = document.activeElement;
+  const around = at.closest("[data-part]");
   for (const part of form.querySelectorAll(parts)) {
+    if (!part.isConnected) continue; // it was in a part that has come
     const fresh = page.getElementById(part.id);
+    for (const field of fresh && !moved ? part.querySelectorAll("textarea[name]") : []) {
+      const now = fresh.querySelector(`[name="${CSS.escape(field.name)}"]`);
+      field.defaultValue = field.value;
+      if (now) now.defaultValue = field.value;
+    }
     if (fresh && !("keep" in fresh.dataset) && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
   form.dispatchEvent(new Event("parts"));
   if (at.isConnected) return;
-  (document.getElementById(at.id || "media") || document.getElementById("media")).focus();
+  const wanted = around && around.querySelector("[autofocus]");
+  (wanted || document.getElementById(at.id || "media") || document.getElementById("media")).focus();
 }
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form[data-counts]");

@@ -155,6 +155,58 @@ def test_many_files_are_added_on_a_phone_and_described(
     assert len(content["targets"]) == 2
 
 
+def write_thread(tab: BrowserTab) -> None:
+    """Three posts, of which the last one is moved to the front and the second one removed again."""
+    tab.fill(text="One")
+    tab.page.locator("#piece-add").click()
+    tab.page.locator("[id='piece.1']").fill("Two")
+    tab.page.locator("#piece-add").click()
+    tab.page.locator("[id='piece.2']").fill("Three")
+    for number in ("2", "1"):
+        tab.page.locator(f"[id='piece.{number}-earlier']").click()
+        tab.page.locator(f"[id='piece.{number}']", has_text="Two" if number == "2" else "One").wait_for()
+    assert tab.ask("document.querySelector('#text').value") == "Three"
+    tab.page.locator("[id='piece.2-remove']").click()
+    tab.page.locator("[id='piece.2']").wait_for(state="detached")
+
+
+def test_a_thread_is_written_by_clicks_and_saved(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=390)
+    write_thread(tab)
+    tab.page.locator("#piece-add").click()
+    tab.page.locator("[id='piece.2']:focus").press_sequentially("x" * 301)
+    wait_for(tab, "[id='piece.2-count'] .over", "301 of 300")
+    tab.page.locator("button[value=check]:visible").click()
+    wait_for(tab, "[id='piece.2-wrong'] .problem", "Bluesky")
+    wait_for(tab, ".previews", "piece 3 of the thread")
+    check_page(tab, "compose-thread")
+    tab.page.locator("[id='piece.2']").fill("Four")
+    wait_until(
+        lambda: (
+            [json.loads(row["content"]).get("thread") for row in server.rows(PostDraft)]
+            == [[{"text": "One"}, {"text": "Four"}]]
+        )
+    )
+    wait_for(tab, "#saved", "Draft saved")
+    tab.reload()
+    assert tab.ask("[...document.querySelectorAll('.piece textarea')].map((field) => field.value)") == ["One", "Four"]
+    tab.click("button[value=send]")
+    assert sorted(row["text"] for row in server.rows(Post)) == ["Four", "One", "Three"]
+
+
+def test_a_thread_is_written_without_a_script(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    tab.page.route("**/static/*.js", lambda route: route.abort())
+    try:
+        tab.show(f"{server.url}/compose", width=1000)
+        write_thread(tab)
+        tab.click("button[value=send]")
+    finally:
+        tab.page.unroute("**/static/*.js")
+    assert sorted(row["text"] for row in server.rows(Post)) == ["One", "Three"]
+
+
 def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1000)

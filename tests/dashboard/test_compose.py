@@ -17,6 +17,7 @@ from socialpub.platforms.kit.options import list_fields
 from socialpub.store.schema.models import Account, Batch, Media, Post
 from socialpub.web.dashboard.parts.compose_form import from_post
 from tests.support.app_server import UNKNOWN_ID, UNKNOWN_MEDIA, ApiClient, AppServer
+from tests.support.composer_form import fields_of
 from tests.support.connect_flow import ConnectSession, open_connect_session, sign_in
 from tests.support.dashboard_forms import FORM_KEY, HTML, XSS, follow_notice, send_compose, sign_in_at, target_fields
 from tests.support.media_uploads import JPEG, stored_files, stored_media
@@ -361,6 +362,72 @@ def test_counting_is_no_check(world: RequestCast, browser: ApiClient) -> None:
     assert problems(answer) == []
 
 
+# --- Threads ---------------------------------------------------------------------------------------------------------
+
+
+def thread_of(page: httpx.Response) -> list[str]:
+    """The texts of the form's posts, and the post of each of its files."""
+    fields = fields_of(page)
+    return [fields["text"], *(value for name, value in fields.items() if name.startswith("piece."))]
+
+
+def test_the_posts_of_a_thread_are_added_moved_and_removed_by_buttons(world: RequestCast, browser: ApiClient) -> None:
+    file = stored_media(world.alice.api)["id"]
+    form = {"text": "One", "piece.1": "Two", "piece.2": "Three", "media.1": file, f"in.{file}": "2"}
+    assert thread_of(send_compose(browser, "piece", **form)) == ["One", "Two", "Three", ""]
+    assert thread_of(send_compose(browser, "piece", text="One")) == ["One", ""]
+    moved = send_compose(browser, "", **form, **{"piece-earlier": "2"})
+    assert (thread_of(moved), fields_of(moved)[f"in.{file}"]) == (["One", "Three", "Two"], "1")
+    first = send_compose(browser, "", **form, **{"piece-earlier": "1"})
+    assert (thread_of(first), fields_of(first)[f"in.{file}"]) == (["Two", "One", "Three"], "2")
+    other = send_compose(browser, "", **form, **{"piece-remove": "1"})
+    assert (thread_of(other), fields_of(other)[f"in.{file}"]) == (["One", "Three"], "1")
+    own = send_compose(browser, "", **form, **{"piece-remove": "2"})
+    assert (thread_of(own), files_of(own)) == (["One", "Two"], [])
+    full = {f"piece.{number}": "x" for number in range(1, 25)}
+    assert thread_of(send_compose(browser, "piece", text="x", **full)) == ["x"] * 25
+
+
+def test_a_thread_goes_out_and_elsewhere_its_first_post_alone(world: RequestCast, browser: ApiClient) -> None:
+    alice, file = world.alice, stored_media(world.alice.api, make_picture("JPEG"))["id"]
+    facebook = world.server.connect(alice, "facebook")["id"]
+    form = {"text": "One", "piece.1": "Two", "piece.2": "Three", "media.1": file, f"in.{file}": "2"}
+    form |= target_fields(alice.bluesky, facebook)
+    refused = send_compose(browser, "check", **form)
+    said = refused.text.partition(f'id="said-{facebook}"')[2].partition("</div>")[0]
+    assert "There are no threads on Facebook.</bdi> Choose “Only the first post of the thread”" in said
+    form[f"{facebook}.alone"] = "yes"
+    shown = send_compose(browser, "check", **form)
+    assert "Ready to publish to all 2 accounts." in shown.text
+    assert [f"piece {number} of the thread" in shown.text for number in (2, 3, 4)] == [True, True, False]
+    assert "Bluesky: " in shown.text.partition('id="piece.2-count"')[2][:300]
+    assert "5 of 300 characters" in shown.text.partition('id="piece.2-count"')[2][:300]
+    asked = html.unescape(send_compose(browser, "request", **form).text)
+    assert '"thread":[{"text":"Two"},{"text":"Three","media":["' in re.sub(r"\s", "", asked)
+    assert send_compose(browser, **form).status_code == 303
+    rows = sorted((row["account"] == facebook, row["position"], row["text"], row["media"]) for row in posts(world))
+    assert [(row[2], file in row[3]) for row in rows] == [
+        ("One", False),
+        ("Two", False),
+        ("Three", True),
+        ("One", False),
+    ]
+
+
+@pytest.mark.parametrize("do", ["send", "check"])
+def test_a_problem_of_a_piece_stands_at_the_piece_and_at_the_account(
+    world: RequestCast, browser: ApiClient, do: str
+) -> None:
+    form = {"text": "One", "piece.1": "Two", "piece.2": "x" * 301, **target_fields(world.alice.bluesky)}
+    answer = send_compose(browser, do, **form)
+    assert "Bluesky: " in answer.text.partition('id="piece.2-wrong"')[2].partition("</div>")[0]
+    assert "problem" not in answer.text.partition('id="piece.1-wrong"')[2].partition("</div>")[0]
+    place = answer.text.partition(f'id="said-{world.alice.bluesky}"')[2].partition("</div>")[0]
+    assert "Post 3: " in place
+    assert 'class="count over">301 of 300' in answer.text
+    assert posts(world) == []
+
+
 # --- Media -----------------------------------------------------------------------------------------------------------
 
 
@@ -525,6 +592,9 @@ def hostile(world: RequestCast) -> list[dict[str, str]]:
         },
         {"text": "x" * 100_001, **target_fields(mine)},
         {"text": "x", "to.": "yes", "pick.": "yes", "alt.": "yes", "media.": "x", ".text": "y"},
+        {"text": "x", **target_fields(mine), **{f"piece.{n}": "x" for n in range(1, 100)}},
+        {"text": "x", **target_fields(mine), "piece.1": "a\0b", "piece.0": XSS, "piece.01": XSS, "piece-earlier": XSS},
+        {"text": "x", **target_fields(mine), "piece.7": "x", "media.1": UNKNOWN_MEDIA, f"in.{UNKNOWN_MEDIA}": "7"},
     ]
 
 

@@ -75,6 +75,41 @@ def test_a_draft_is_saved_as_it_was_where_nothing_is_changed(world: RequestCast,
     assert after["content"]["targets"][2]["media"] == content["targets"][2]["media"]
 
 
+@pytest.mark.parametrize("place", ["content", "one target", "two targets"])
+def test_the_thread_of_a_draft_is_shown_or_kept(world: RequestCast, browser: ApiClient, place: str) -> None:
+    file = stored_media(world.alice.api)["id"]
+    twitter = world.server.connect(world.alice, "twitter")["id"]
+    thread = [{"text": "Two", "media": [{"kind": "image", "mediaId": file, "altText": "A door"}]}, {"text": "Three"}]
+    targets: list[dict[str, Any]] = [{"accountId": world.alice.bluesky}, {"accountId": twitter}]
+    content: dict[str, Any] = {"text": "One", "targets": targets}
+    if place == "content":
+        content["thread"] = thread
+    else:
+        targets[0]["thread"] = thread
+    if place == "two targets":
+        targets[1]["thread"] = [{"text": "Other"}]
+    draft = str(new_draft(world.alice.api, **content)["id"])
+    before = read_draft(world.alice.api, draft)["content"]
+    fields = open_form(browser, "draft", draft)
+    shown = [fields.get("piece.1"), fields.get("piece.2"), fields.get(f"in.{file}"), fields.get(f"{twitter}.alone")]
+    assert (
+        shown
+        == {
+            "content": ["Two", "Three", "1", None],
+            "one target": ["Two", "Three", "1", "yes"],
+            "two targets": [None, None, None, None],
+        }[place]
+    )
+    assert save(browser, fields).status_code == 303
+    assert read_draft(world.alice.api, draft)["content"] == before
+    if place == "two targets":
+        return
+    assert save(browser, open_form(browser, "draft", draft), **{"piece.1": "New", "piece.2": "Last"}).status_code == 303
+    after = read_draft(world.alice.api, draft)["content"]
+    changed = after["thread"] if place == "content" else after["targets"][0]["thread"]
+    assert [(piece["text"], len(piece.get("media", []))) for piece in changed] == [("New", 1), ("Last", 0)]
+
+
 def test_a_change_ends_the_approval_and_the_page_says_so(world: RequestCast, browser: ApiClient) -> None:
     draft = approved_draft(world.alice.api, **rich_content(world))
     fields = open_form(browser, "draft", draft)

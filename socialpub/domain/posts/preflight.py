@@ -442,23 +442,33 @@ async def validate(
 
     Takes at most `publishing.immediate_wait`.
     """
+    results: list[ValidationResult] = []
+    for target, result in await validate_each(service, fetched, scope, checked, inline):
+        if target.piece:
+            _add_piece(results[-1], result, target.piece)
+        else:
+            results.append(result)
+    return {"valid": all(result["valid"] for result in results), "results": results}
+
+
+async def validate_each(
+    service: AppContext,
+    fetched: library.BatchMediaCache,
+    scope: Scope,
+    checked: PreflightResult,
+    inline: library.InlineFiles,
+) -> list[tuple[ResolvedTarget, ValidationResult]]:
+    """Validate as `validate` does; return the result of each target and each piece."""
     targets = checked.targets
     deep = (
         await _run_deep(service, fetched, scope, targets, inline) if checked.deep else [TargetFindings()] * len(targets)
     )
 
-    def build() -> list[ValidationResult]:
-        results: list[ValidationResult] = []
-        for found in zip(targets, checked.cheap, checked.request_warnings, deep, strict=True):
-            result = _build_result(service, *found)
-            if found[0].piece:
-                _add_piece(results[-1], result, found[0].piece)
-            else:
-                results.append(result)
-        return results
+    def build() -> list[tuple[ResolvedTarget, ValidationResult]]:
+        all_findings = zip(targets, checked.cheap, checked.request_warnings, deep, strict=True)
+        return [(found[0], _build_result(service, *found)) for found in all_findings]
 
-    results = await _measure(service, scope, [target.draft.text for target in targets], build)
-    return {"valid": all(result["valid"] for result in results), "results": results}
+    return await _measure(service, scope, [target.draft.text for target in targets], build)
 
 
 def _read_targets(

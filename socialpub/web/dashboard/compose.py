@@ -25,7 +25,7 @@ from socialpub.domain.posts import drafts, edits, post_log, preflight, slots
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftBody, DraftRequest
 from socialpub.domain.schemas.media import MediaFields, MediaQuery
-from socialpub.domain.schemas.posts import BatchRequest, PostEditRequest, TextCount, ValidateRequest
+from socialpub.domain.schemas.posts import PIECES_MAX, BatchRequest, PostEditRequest, TextCount, ValidateRequest
 from socialpub.platforms.contract import Board, DraftMedia, MediaKind
 from socialpub.platforms.kit.options import OptionField, list_fields
 from socialpub.store.rows import AccountRow, DraftStatus, MediaRow
@@ -34,7 +34,7 @@ from socialpub.web.api import media as media_api
 from socialpub.web.api import posts as posts_api
 from socialpub.web.api.accounts import fetch_boards
 from socialpub.web.dashboard import media
-from socialpub.web.dashboard.parts import compose_form, draft_view, edited_content, edited_items
+from socialpub.web.dashboard.parts import compose_form, draft_view, edited_content, edited_items, thread_pieces
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages
 from socialpub.web.dashboard.parts.edited_content import EditedItem
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
@@ -163,6 +163,8 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         accounts=[_account(call, data, row, counts.get(row["id"]), findings) for row in data.accounts],
         hidden=data.hidden,
         files=[_file(call, name, row, data.form) for name, row in data.chosen.items()],
+        pieces=await _list_pieces(call, data),
+        pieces_max=PIECES_MAX,
         shelf=data.shelf,
         kinds=KINDS,
         wrong=findings.wrong,
@@ -195,7 +197,8 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
     )
     if item is not None:
         typed = {"seen": item.tag, **typed, item.kind: item.id}
-    ids = compose_form.list_media(typed)
+    typed = thread_pieces.arrange(typed, compose_form.list_media(typed))
+    ids = compose_form.list_media({name: value for name, value in typed.items() if name.startswith("media.")})
     held = library.load_all(call.scope, set(ids))
     query = validation.parse_object(MediaQuery, {"limit": RECENT_FILES_MAX})
     listed = library.load_page(call.service, session.scope, query)["data"]
@@ -241,8 +244,7 @@ def _key(call: RequestContext, given: str) -> str:
 
 async def _counts(call: RequestContext, data: ComposeData) -> dict[str, TextCount]:
     """Return the text length of each chosen account."""
-    named = set(compose_form.list_accounts(data.form))
-    rows = [row for row in data.accounts if row["id"] in named]
+    rows = _list_chosen(data)
     default = compose_form.read_field(data.form, "text")
     texts = [
         (row, _items(data, row["id"]), compose_form.read_field(data.form, f"{row['id']}.text") or default)
@@ -253,12 +255,38 @@ async def _counts(call: RequestContext, data: ComposeData) -> dict[str, TextCoun
     )
 
 
-def _items(data: ComposeData, account: str) -> tuple[DraftMedia, ...]:
-    """Return the files that an account gets."""
+def _list_chosen(data: ComposeData) -> list[AccountRow]:
+    named = set(compose_form.list_accounts(data.form))
+    return [row for row in data.accounts if row["id"] in named]
+
+
+async def _list_pieces(call: RequestContext, data: ComposeData) -> list[dict[str, Any]]:
+    """Return the pieces for the template, with the length of each on each platform."""
+    numbers = thread_pieces.list_numbers(data.form)
+    rows = [
+        row
+        for row in _list_chosen(data)
+        if platforms.platform(row["platform"]).thread and not compose_form.is_alone(data.form, row["id"])
+    ]
+    words = {each: compose_form.read_field(data.form, thread_pieces.name_piece(each)) for each in numbers}
+    texts = [(row, _items(data, row["id"], each), words[each]) for each in numbers for row in rows]
+    counts = iter(await preflight.count_texts(call.service, call.scope, texts))
+    found = []
+    for each in numbers:
+        labeled = [(platforms.platform(row["platform"]).label, next(counts)) for row in rows]
+        distinct = [pair for index, pair in enumerate(labeled) if pair not in labeled[:index]]
+        name = thread_pieces.name_piece(each)
+        found.append({"number": each, "name": name, "text": data.form[name], "counts": distinct})
+    return found
+
+
+def _items(data: ComposeData, account: str, piece: int = 0) -> tuple[DraftMedia, ...]:
+    """Return the files that an account gets with a post of the thread."""
     included = {
         name: row
         for name, row in data.chosen.items()
-        if not data.form.get(compose_form.name_exclusion_field(account, name))
+        if thread_pieces.find_number(data.form, name) == piece
+        and (piece or not data.form.get(compose_form.name_exclusion_field(account, name)))
     }
     return tuple(
         DraftMedia(row["kind"] if row else _find_kind(name), stored=row is not None) for name, row in included.items()
@@ -274,8 +302,10 @@ def _account(
 ) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
     fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options)]
-    left_out = [compose_form.name_exclusion_field(id, name) for name in data.chosen] if count else []
-    own = [f"{id}.text", f"{id}.comment", *(each["id"] for each in fields), *left_out]
+    firsts = [(n, name) for n, name in enumerate(data.chosen, 1) if not thread_pieces.find_number(data.form, name)]
+    left_out = [(compose_form.name_exclusion_field(id, name), n - 1) for n, name in firsts] if count else []
+    own = [f"{id}.text", f"{id}.comment", f"{id}.alone"]
+    own += [each["id"] for each in fields] + [each for each, _ in left_out]
     body = accounts.to_body(row)
     return {
         "id": id,
@@ -291,6 +321,7 @@ def _account(
         "count": count,
         "fields": fields,
         "left_out": left_out,
+        "is_threaded": bool(count and thread_pieces.list_numbers(data.form)),
         "comments": platform.first_comment,
         "is_open": any(data.form.get(name) or findings.wrong.get(name) for name in own),
         "wrong": findings.wrong.get(id, ()),
@@ -344,11 +375,11 @@ def _default(row: AccountRow, option: str) -> str:
 
 
 def _file(call: RequestContext, name: str, row: MediaRow | None, form: Mapping[str, str]) -> dict[str, Any]:
-    alt = f"alt.{name}"
+    alt, piece = f"alt.{name}", {"piece": thread_pieces.find_number(form, name)}
     if row is None:
-        return {"id": name, "kind": _find_kind(name), "path": "", "url": name[6:], "alt": form.get(alt, "")}
+        return {"id": name, "kind": _find_kind(name), "path": "", "url": name[6:], "alt": form.get(alt, "")} | piece
     said = form[alt] if alt in form else row["alt_text"] or ""
-    return media.to_view(library.to_body(call.service, row)) | {"alt": said}
+    return media.to_view(library.to_body(call.service, row)) | {"alt": said} | piece
 
 
 # --- Its buttons -----------------------------------------------------------------------------------------------------
@@ -372,12 +403,12 @@ async def _check(call: RequestContext, given: Form) -> FormFindings:
         with await call.enter_checking():
             request = validation.parse_object(ValidateRequest, await _build_request(call, given))
             draft = await preflight.check_request(call.service, call.scope, request, {})
-        result = await preflight.validate(call.service, call.engine.fetched, call.scope, draft, {})
+        results = await preflight.validate_each(call.service, call.engine.fetched, call.scope, draft, {})
     except ApiError as error:
         return _refusal_findings(error, given)
-    wrong, warned = compose_form.place_preflight(result["results"])
-    rejecting = sum(bool(each) for each in wrong.values())
-    words = _summary(len(wrong), rejecting, sum(bool(each) for each in warned.values()))
+    wrong, warned = compose_form.place_preflight([(target.piece, result) for target, result in results])
+    chosen = {result["accountId"] for _, result in results}
+    words = _summary(len(chosen), len(chosen & wrong.keys()), len(warned))
     previews = await call.service.read(lambda: draft_view.build_targets(call.service, draft.targets))
     return FormFindings(wrong, warned, words, previews=previews)
 

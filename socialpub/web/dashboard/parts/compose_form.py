@@ -19,12 +19,13 @@ from socialpub.domain.schemas.posts import MEDIA_MAX, TARGETS_MAX
 from socialpub.platforms.kit.options import list_fields
 from socialpub.platforms.kit.text import normalize_line_feeds
 from socialpub.store.rows import AccountRow, MediaRow
+from socialpub.web.dashboard.parts import thread_pieces
 from socialpub.web.html import time_format
 
 RequestedMedia = str | dict[str, str]
 StoredContent = Mapping[str, Any]
 """A media item as the API takes it, and content as the API shows it."""
-TOP, ACCOUNTS, TEXT, MEDIA, WHEN = "", "accounts", "text", "media", "when"
+TOP, ACCOUNTS, TEXT, MEDIA, THREAD, WHEN = "", "accounts", "text", "media", "thread", "when"
 FOLDS = ("first", "second")
 """Values of the field `fold`, for a time that the clocks show twice."""
 SCHEDULE_MAX_MS = 5 * 366 * 24 * 3600 * 1000
@@ -117,12 +118,25 @@ def to_request(
     Raises an ApiError for an invalid time or one too far away.
     """
     text, items = read_field(form, "text"), build_items(form, held)
-    given: dict[str, Any] = {
-        "targets": [_target(form, each, accounts.get(each), items) for each in list_accounts(form)]
-    }
+    first = {each: item for each, item in items.items() if not thread_pieces.find_number(form, each)}
+    texts = {number: read_field(form, thread_pieces.name_piece(number)) for number in thread_pieces.list_numbers(form)}
+    thread = thread_pieces.build_thread(form, texts, items)
+    targets = [_target(form, each, accounts.get(each), first) for each in list_accounts(form)]
+    given: dict[str, Any] = {"targets": targets}
     given |= {"text": text} if text else {}
-    given |= {"media": list(items.values())} if items else {}
+    given |= {"media": list(first.values())} if first else {}
+    if not any(is_alone(form, target["accountId"]) for target in targets):
+        given |= {"thread": thread} if thread else {}
+    elif thread:
+        given["targets"] = [
+            target if is_alone(form, target["accountId"]) else target | {"thread": thread} for target in targets
+        ]
     return given | _time(form, accounts, now_ms, stored)
+
+
+def is_alone(form: Mapping[str, str], account: str) -> bool:
+    """Return whether an account gets the first post of the thread alone."""
+    return bool(form.get(f"{account}.alone"))
 
 
 def build_items(form: Mapping[str, str], held: Mapping[str, MediaRow]) -> dict[str, RequestedMedia]:
@@ -276,7 +290,8 @@ def place_errors(error: ApiError, targets: Sequence[str]) -> FieldMessages:
 def _locate_errors(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[str, FieldMessage]]:
     issues = error.platform_response if isinstance(error.platform_response, list) else []
     if error.code == "preflight_failed" and issues:
-        yield from ((each["accountId"], _rule_message(each)) for each in issues)
+        for each in issues:
+            yield from place_issue(each["accountId"], each["platform"], each.get("threadPosition"), each)
     elif error.rule in RULE_TEXTS:
         place, words = RULE_TEXTS[error.rule]
         yield place, FieldMessage(words)
@@ -287,8 +302,16 @@ def _locate_errors(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[st
         yield where, FieldMessage(error.message, error.remediation or "")
 
 
-def _rule_message(issue: Mapping[str, Any]) -> FieldMessage:
-    return FieldMessage(issue["message"], issue.get("remediation") or "", issue.get("rule") or "")
+def place_issue(
+    account: str, platform: str, piece: int | None, issue: Mapping[str, Any]
+) -> Iterator[tuple[str, FieldMessage]]:
+    """Yield the message of a rule at its account, and of a piece's rule also at the piece."""
+    message, remedy, rule = issue["message"], issue.get("remediation") or "", issue.get("rule") or ""
+    if rule == f"{platform}.thread.unsupported":
+        remedy = "Choose “Only the first post of the thread” under “Customize” of this account."
+    yield account, FieldMessage(f"Post {piece + 1}: {message}" if piece else message, remedy, rule)
+    if piece:
+        yield thread_pieces.name_piece(piece), FieldMessage(f"{platforms.platform(platform).label}: {message}", remedy)
 
 
 def _locate_path(path: Sequence[str | int], targets: Sequence[str]) -> str:
@@ -296,6 +319,8 @@ def _locate_path(path: Sequence[str | int], targets: Sequence[str]) -> str:
     match path:
         case ["targets", int(number), *rest] if number < len(targets):
             return _locate_in_target(targets[number], rest)
+        case ["thread", *rest]:
+            return _locate_in_thread(rest)
         case ["scheduledAt", *_]:
             return WHEN
         case ["media" | "text" as place, *_]:
@@ -311,11 +336,29 @@ def _locate_in_target(account: str, rest: Sequence[str | int]) -> str:
             return f"{account}.comment"
         case ["text", *_]:
             return f"{account}.text"
+        case ["thread", *inside]:
+            return _locate_in_thread(inside)
     return account
 
 
-def place_preflight(results: Sequence[Mapping[str, Any]]) -> tuple[FieldMessages, FieldMessages]:
-    """Return the errors and the warnings of preflight by account."""
-    errors = {each["accountId"]: [_rule_message(error) for error in each["errors"]] for each in results}
-    warnings = {each["accountId"]: [FieldMessage(note["message"]) for note in each["warnings"]] for each in results}
+def _locate_in_thread(rest: Sequence[str | int]) -> str:
+    return thread_pieces.name_piece(rest[0] + 1) if rest and isinstance(rest[0], int) else THREAD
+
+
+def place_preflight(
+    results: Sequence[tuple[int | None, Mapping[str, Any]]],
+) -> tuple[FieldMessages, FieldMessages]:
+    """Return the errors and the warnings of preflight by place.
+
+    `results`: of each target and each piece of its thread, with the number of the piece.
+    """
+    errors: defaultdict[str, list[FieldMessage]] = defaultdict(list)
+    warnings: defaultdict[str, list[FieldMessage]] = defaultdict(list)
+    for piece, result in results:
+        account, platform = result["accountId"], result["platform"]
+        for error in result["errors"]:
+            for place, message in place_issue(account, platform, piece, error):
+                errors[place] += [message] if message not in errors[place] else []
+        for note in result["warnings"]:
+            warnings[account].append(FieldMessage(f"Post {piece + 1}: {note['message']}" if piece else note["message"]))
     return errors, warnings

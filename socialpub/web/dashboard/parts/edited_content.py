@@ -1,7 +1,7 @@
 """A saved draft or queued post in the form of a post: conversion without loss.
 
-What the API can say and the form cannot (threads, options that are lists of objects, files of one account in another
-order) is kept: it is taken over from the stored content when the form is saved.
+What the API can say and the form cannot (an account's own thread, options that are lists of objects, files of one
+account in another order) is kept: it is taken over from the stored content when the form is saved.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal
 from socialpub import platforms
 from socialpub.platforms.kit.options import TAG, list_fields
 from socialpub.store.rows import AccountRow, MediaRow
-from socialpub.web.dashboard.parts import compose_form
+from socialpub.web.dashboard.parts import compose_form, thread_pieces
 from socialpub.web.dashboard.parts.compose_form import FieldMessage, FieldMessages, RequestedMedia, StoredContent
 
-KEPT_FIELDS = ("profileId", "onDuplicate", "externalId", "thread")
-KEPT_TARGET_FIELDS = ("thread", "platform")
+KEPT_FIELDS = ("profileId", "onDuplicate", "externalId")
+KEPT_TARGET_FIELDS = ("platform",)
 """Fields of a content, and of its targets, that the form does not have."""
 
 
@@ -45,16 +45,44 @@ def read_draft(content: StoredContent, zone: str) -> tuple[dict[str, str], Field
     form = {"text": content.get("text", ""), "when": "slot" if "slot" in content else "now"}
     form |= compose_form.write_due(content["scheduledAt"], zone) if "scheduledAt" in content else {}
     shared = _list_shared(content)
-    form |= compose_form.write_media(list(shared.values()))
+    form |= _write_thread(_find_thread(content), shared)
     notes = {account: list(_read_target(form, content, target, shared)) for account, target in _by_account(content)}
     top = []
-    if "thread" in content:
-        top.append(
-            FieldMessage(f"Its thread of {len(content['thread']) + 1} pieces is kept. Here you change the first.")
+    if "thread" in content and not _find_thread(content):
+        words = (
+            f"Its thread of {len(content['thread']) + 1} posts has a file twice. It is kept unless you add posts here."
         )
+        top.append(FieldMessage(words))
     if any("accountId" not in target for target in content.get("targets", ())):
         top.append(FieldMessage("A target that names a platform and no account is kept."))
     return form, {compose_form.TOP: top} | notes
+
+
+def _find_thread(content: StoredContent) -> Sequence[StoredContent]:
+    """Return the pieces of the form: the content's, or else the one thread of its targets.
+
+    Nothing where a file is in two posts, which the form cannot say.
+    """
+    targets = content.get("targets", ())
+    own = [target["thread"] for target in targets if "thread" in target]
+    is_common = own and all(each == own[0] for each in own) and all("accountId" in target for target in targets)
+    thread: Sequence[StoredContent] = content.get("thread") or (own[0] if is_common else ())
+    names = [compose_form.name_media(item) for piece in thread for item in piece.get("media", ())]
+    return thread if len({*names, *_list_shared(content)}) == len(names) + len(_list_shared(content)) else ()
+
+
+def _has_own_thread(content: StoredContent, target: StoredContent) -> bool:
+    return "thread" in target and target["thread"] != _find_thread(content)
+
+
+def _write_thread(thread: Sequence[StoredContent], shared: Mapping[str, RequestedMedia]) -> dict[str, str]:
+    """Return the fields of the form for pieces and files; `shared`: those of the first post."""
+    items, form = list(shared.values()), {}
+    for number, piece in enumerate(thread, 1):
+        form[thread_pieces.name_piece(number)] = piece["text"]
+        form |= {f"in.{compose_form.name_media(item)}": str(number) for item in piece.get("media", ())}
+        items += piece.get("media", ())
+    return form | compose_form.write_media(items)
 
 
 def _by_account(content: StoredContent) -> Iterator[tuple[str, StoredContent]]:
@@ -73,8 +101,10 @@ def _read_target(
     if comment := target.get("firstComment") or content.get("firstComment"):
         form[f"{account}.comment"] = comment["text"]
     form |= write_options(account, options)
-    if "thread" in target:
-        yield FieldMessage("The thread of this account is kept.")
+    if _has_own_thread(content, target):
+        yield FieldMessage("This account has another thread. It is kept.")
+    elif "thread" not in content and "thread" not in target and _find_thread(content):
+        form[f"{account}.alone"] = "yes"
     for name in _list_unshown(options):
         yield FieldMessage(f"Only the API sets `{name}`. It is kept.")
     if _has_own_media(content, target):
@@ -126,7 +156,8 @@ def _has_own_media(content: StoredContent, target: StoredContent) -> bool:
 
 def merge(request: dict[str, Any], content: StoredContent) -> dict[str, Any]:
     """Return the form's request with what the stored content has and the form does not show."""
-    kept = {name: content[name] for name in KEPT_FIELDS if name in content and name not in request}
+    names = KEPT_FIELDS if _find_thread(content) else (*KEPT_FIELDS, "thread")
+    kept = {name: content[name] for name in names if name in content and name not in request}
     stored = dict(_by_account(content))
     targets = [
         _merge_target(target, content, stored[target["accountId"]]) if target["accountId"] in stored else target
@@ -150,6 +181,8 @@ def _merge_target(target: dict[str, Any], content: StoredContent, stored: Stored
         merged["options"] = {TAG: stored["options"][TAG]}
     if _has_own_media(content, stored):
         merged["media"] = stored["media"]
+    if _has_own_thread(content, stored):
+        merged["thread"] = stored["thread"]
     return merged
 
 
