@@ -50,25 +50,27 @@ class RecentPosts:
 
     def load(self, names: Iterable[tuple[str, bool]]) -> None:
         """Load these accounts and platforms (`True`) unless cached. Call within a read."""
-        for name, shared in names:
-            if not self._is_known(name):
-                since = self._clock.now_ms() - DAY_MS
-                times, texts = sql.fetch_one(
-                    acceptance.FIND_RECENT_HISTORY, (None if shared else name, since, name if shared else None)
-                )
-                self._fill(name, sql.load_json(times), sql.load_json(texts))
+        now = self._clock.now_ms()
+        for name, shared in self._find_unknown(names, now):
+            times, texts = sql.fetch_one(
+                acceptance.FIND_RECENT_HISTORY, (None if shared else name, now - DAY_MS, name if shared else None)
+            )
+            self._fill(name, sql.load_json(times), sql.load_json(texts))
 
-    def _is_known(self, name: str) -> bool:
-        """Return whether the name is loaded; if not, start to collect its new posts."""
+    def _find_unknown(self, names: Iterable[tuple[str, bool]], now: int) -> list[tuple[str, bool]]:
+        """Return the names that are not loaded, and start to collect their new posts."""
+        unknown = []
         with self._lock:
-            posts = self._known.get(name)
-            if posts is not None and (posts.until is None or posts.until > self._clock.now_ms()):
+            for name, shared in names:
+                posts = self._known.get(name)
+                if posts is None or (posts.until is not None and posts.until <= now):
+                    posts = self._known[name] = _AccountHistory()
                 self._known.move_to_end(name)
-                return posts.until is not None
-            self._known[name] = _AccountHistory()
+                if posts.until is None:
+                    unknown.append((name, shared))
             while len(self._known) > ACCOUNTS_MAX:
                 self._known.popitem(last=False)
-            return False
+        return unknown
 
     def _fill(self, name: str, times: list[int], texts: list[str]) -> None:
         with self._lock:

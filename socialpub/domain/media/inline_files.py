@@ -15,9 +15,9 @@ CHUNK_CHARACTERS = 1024 * 1024  # characters that are decoded at once: meanwhile
 
 def find_items(request: Any) -> list[dict[str, Any]]:
     """Return the media items of a valid request, as it was sent, that carry a file."""
-    owners = [request, *request.get("targets", ())]
-    holders = [holder for owner in owners for holder in (owner, *owner.get("thread", ()))]
-    entries = [entry for holder in holders for entry in holder.get("media", ())]
+    holders = [request, *request.get("targets", ())]
+    holders += [piece for holder in holders if "thread" in holder for piece in holder["thread"]]
+    entries = [entry for holder in holders if "media" in holder for entry in holder["media"]]
     return [entry for entry in entries if isinstance(entry, dict) and FIELD in entry]
 
 

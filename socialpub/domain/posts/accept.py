@@ -203,19 +203,23 @@ async def _prepare(
             shares,
             checked,
             warnings_by_target,
-            _list_firsts(resolved_targets, posts),
+            _list_firsts(request, resolved_targets, posts),
             strict=True,
         )
     ]
     return _build_plan(who, request, pending, targets, stored)
 
 
-def _list_firsts(resolved_targets: Sequence[ResolvedTarget], posts: Sequence[str]) -> Iterator[str | None]:
-    """Yield for each post the first one of its thread; None for that one, and without a thread."""
-    first = None
-    for resolved, post in zip(resolved_targets, posts, strict=True):
-        first = first if resolved.piece else post
-        yield first if resolved.piece else None
+def _list_firsts(
+    request: BatchRequest, resolved_targets: Sequence[ResolvedTarget], posts: Sequence[str]
+) -> list[str | None]:
+    """List for each post the first one of its thread; None for that one, and without a thread."""
+    firsts: list[str | None] = [None] * len(posts)
+    if len(posts) > len(request.targets):
+        for place, resolved in enumerate(resolved_targets):
+            if resolved.piece:
+                firsts[place] = firsts[place - 1] or posts[place - 1]
+    return firsts
 
 
 def _read_request(who: Actor, request: BatchRequest, repeats: Sequence[_RequestIdentity]) -> _RequestRead:
@@ -350,7 +354,7 @@ def _build_row(
     `place`: in the batch.
     """
     resolved, account, at_ms = target.resolved, target.resolved.account, request.scheduled_at
-    sent = request.targets[resolved.position]
+    sent, comment = request.targets[resolved.position], resolved.draft.first_comment
     return (
         target.post,
         *account["numbers"],
@@ -360,11 +364,11 @@ def _build_row(
         "validated" if at_ms is None else "queued",
         resolved.draft.text,
         fold,
-        encode_refs(resolved.refs, account["profile"], media),
+        encode_refs(resolved.refs, account["profile"], media) if resolved.refs else "[]",
         int(bool(resolved.piece) or sent.text is not None),
         int(bool(resolved.piece) or sent.media is not None),
         encode_json(resolved.draft.options) if resolved.draft.options else "{}",
-        resolved.draft.first_comment if platforms.platform(resolved.platform).first_comment else None,
+        comment if comment and platforms.platform(resolved.platform).first_comment else None,
         request.external_id,
         warnings,
         at_ms,

@@ -254,7 +254,7 @@ def build_warnings(
     """
     seen: dict[tuple[str, str], str] = {}
     found, due = [], service.now_ms if at_ms is None else at_ms
-    near = {target.platform: _find_shared_caps(service, target.platform, due) for target in targets}
+    near = {name: _find_shared_caps(service, name, due) for name in {target.platform for target in targets}}
     for target, before, name in zip(targets, history.before, names, strict=True):
         sought = target.account["id"], target.draft.text
         repeat = seen.setdefault(sought, name)

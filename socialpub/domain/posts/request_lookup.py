@@ -36,8 +36,10 @@ def look_up(service: AppContext, scope: Scope, request: BatchRequest) -> Request
     statement = acceptance.FIND_REFERENCES if platforms else acceptance.FIND_REFERENCES_BY_ID
     names = (scope.organization, profile, request.profile_id, _encode_names(platforms), _encode_names(ids))
     paused, has_profile, account_rows, tier = sql.fetch_one(statement, names)
-    rows = map(_build_account, sql.load_json(account_rows))
-    connected = {row["id"]: build_candidate(row) for row in rows if scope.has_account(row["id"])}
+    rows = list(map(_build_account, sql.load_json(account_rows)))
+    if scope.accounts is not None:
+        rows = [row for row in rows if scope.has_account(row["id"])]
+    connected = {row["id"]: build_candidate(row) for row in rows}
     media = library.load_all(scope, collect_media_ids(request))
     usage = quotas.load_usage(service, scope.organization, quotas.get_quota(service, tier))
     return RequestLookup(bool(paused), ReferencedRows(connected, bool(has_profile), media), usage)

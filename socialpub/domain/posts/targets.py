@@ -108,16 +108,18 @@ def _is_complete(request: BatchRequest) -> bool:
 def _list_media(request: BatchRequest) -> list[tuple[str, Sequence[Any]]]:
     """List the media lists of the request with their paths."""
     lists: list[tuple[str, Sequence[Any]]] = [("media", request.media)] if request.media else []
-    lists += _list_piece_media("thread", request.thread)
+    if request.thread:
+        lists += _list_piece_media("thread", request.thread)
     for index, target in enumerate(request.targets or ()):  # a draft may have none
         if target.media:
             lists.append((f"targets.{index}.media", target.media))
-        lists += _list_piece_media(f"targets.{index}.thread", target.thread)
+        if target.thread:
+            lists += _list_piece_media(f"targets.{index}.thread", target.thread)
     return lists
 
 
-def _list_piece_media(path: str, thread: Sequence[ThreadPiece] | None) -> list[tuple[str, Sequence[Any]]]:
-    return [(f"{path}.{index}.media", piece.media) for index, piece in enumerate(thread or ()) if piece.media]
+def _list_piece_media(path: str, thread: Sequence[ThreadPiece]) -> list[tuple[str, Sequence[Any]]]:
+    return [(f"{path}.{index}.media", piece.media) for index, piece in enumerate(thread) if piece.media]
 
 
 def check_sources(path: str, entries: Sequence[Any], inline: library.InlineFiles) -> None:
