@@ -17,6 +17,7 @@ import pytest
 
 from socialpub_client.mcp_server.tool_table import TOOLS
 from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.foreign_tools import install_from_npm
 from tests.support.mcp_clients import http_server, stdio
 from tests.support.request_cast import make_picture
 
@@ -46,14 +47,8 @@ def run(command: Sequence[str | Path], folder: Path, exits: Sequence[int] = (0,)
 @pytest.fixture(scope="module")
 def node_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the clients in `node_modules`."""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{program} is not installed")
-    folder = tmp_path_factory.mktemp("node")
-    for name in ("package.json", "package-lock.json", "calls.mjs"):
-        shutil.copy(HERE / name, folder)
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=SECONDS)
+    folder = install_from_npm(HERE, tmp_path_factory.mktemp("node"))
+    shutil.copy(HERE / "calls.mjs", folder)
     return folder
 
 

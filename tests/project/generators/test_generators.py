@@ -10,8 +10,6 @@ import base64
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from PIL import Image
 
 from socialpub import platforms
 from tests.support.app_server import AppServer, Person, format_instant
+from tests.support.foreign_tools import install_from_npm, install_from_pypi, need, run_tool
 
 pytestmark = pytest.mark.slow
 
@@ -31,40 +30,6 @@ JARS = [Path("/usr/share/java", name) for name in ("httpmime.jar", "geronimo-ann
 """What Java clients need beyond the libraries in openapi-generator's own archive (Debian: libhttpmime-java,
 libgeronimo-annotation-1.3-spec-java)."""
 DAY_MS = 24 * 3600 * 1000
-SECONDS = 540  # of one command
-
-
-def missing(what: str) -> None:
-    """Skip with a reason; fail in CI, where every tool must be there."""
-    reason = f"{what} is not installed"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-def need(*programs: str, files: Sequence[Path] = ()) -> None:
-    for program in programs:
-        if shutil.which(program) is None:
-            missing(program)
-    for file in files:
-        if not file.exists():
-            missing(str(file))
-
-
-def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """The standard output of a command that must succeed."""
-    ended = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert ended.returncode == 0, f"{command[0]} failed:\n{(ended.stdout + ended.stderr)[-6000:]}"
-    return ended.stdout
-
 
 # --- Tools -------------------------------------------------------------------------------------------------------
 
@@ -72,11 +37,7 @@ def run(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
 @pytest.fixture(scope="module")
 def python_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of a virtual environment with the generators that PyPI has."""
-    folder = tmp_path_factory.mktemp("python")
-    run([sys.executable, "-m", "venv", folder / "venv"], folder)
-    programs = folder / "venv" / "bin"
-    run([programs / "python", "-m", "pip", "install", "--quiet", "-r", HERE / "requirements.txt"], folder)
-    return programs
+    return install_from_pypi(HERE / "requirements.txt", tmp_path_factory.mktemp("python"))
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +50,7 @@ def jar(python_tools: Path) -> Path:
 @pytest.fixture(scope="module")
 def node_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the generators that npm has in `node_modules`."""
-    need("node", "npm")
-    folder = tmp_path_factory.mktemp("node")
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, folder)
-    run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], folder)
-    return folder
+    return install_from_npm(HERE, tmp_path_factory.mktemp("node"))
 
 
 # --- The server --------------------------------------------------------------------------------------------------
@@ -129,7 +85,7 @@ def called(server: AppServer, alice: Person, tmp_path: Path) -> Call:
     }
 
     def call(command: Sequence[str | Path], folder: Path) -> None:
-        printed = dict(line.split(" ", 1) for line in run(command, folder, **given).splitlines())
+        printed = dict(line.split(" ", 1) for line in run_tool(command, folder, **given).splitlines())
         (published,) = alice.api.get("/v1/posts?status=published").json()["data"]
         assert printed == {
             "platforms": ",".join(sorted(platforms.PLATFORMS)),
@@ -158,7 +114,7 @@ def generate(jar: Path, document: Path, generator: str, to: Path, options: Mappi
     need("java")
     command = ["java", "-jar", jar, "generate", "-i", document, "-g", generator, "-o", to, *more]
     properties = ",".join(f"{name}={value}" for name, value in options.items())
-    printed = run([*command, "--additional-properties", properties], document.parent)
+    printed = run_tool([*command, "--additional-properties", properties], document.parent)
     assert "FILEPATH_COLLISION" not in printed
 
 
@@ -167,7 +123,7 @@ def generate(jar: Path, document: Path, generator: str, to: Path, options: Mappi
 
 def test_redocly_finds_no_error(node_tools: Path, document: Path) -> None:
     command = [node_tools / "node_modules" / ".bin" / "redocly", "lint", document, "--format=json"]
-    found = json.loads(run(command, node_tools, REDOCLY_TELEMETRY="off", REDOCLY_SUPPRESS_UPDATE_NOTICE="true"))
+    found = json.loads(run_tool(command, node_tools, REDOCLY_TELEMETRY="off", REDOCLY_SUPPRESS_UPDATE_NOTICE="true"))
     assert [problem for problem in found["problems"] if problem["severity"] == "error"] == []
     assert found["totals"]["errors"] == 0
 
@@ -177,7 +133,9 @@ def test_the_python_client_of_openapi_generator(
 ) -> None:
     made = tmp_path / "python"
     generate(jar, document, "python", made, {"packageName": "client"})
-    run([python_tools / "python", "-m", "compileall", "-q", made / "client"], made)  # its modules are imported late
+    run_tool(
+        [python_tools / "python", "-m", "compileall", "-q", made / "client"], made
+    )  # its modules are imported late
     called([python_tools / "python", "-c", (DRIVERS / "openapi_generator.py").read_text()], made)
 
 
@@ -192,9 +150,9 @@ def test_the_go_client_of_openapi_generator(jar: Path, document: Path, tmp_path:
     shutil.copy(DRIVERS / "main.go", made / "driver")
     go = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GONOSUMDB": "*", "GOCACHE": str(tmp_path / "cache")}
     # The language of the oldest Go that compiles it: the generator names a newer one than Debian has.
-    run(["go", "mod", "edit", "-go=1.18", f"-replace=gopkg.in/validator.v2={validator}"], made, **go)
-    run(["go", "vet", "."], made, **go)
-    run(["go", "build", "-o", tmp_path / "calls", "./driver"], made, **go)
+    run_tool(["go", "mod", "edit", "-go=1.18", f"-replace=gopkg.in/validator.v2={validator}"], made, **go)
+    run_tool(["go", "vet", "."], made, **go)
+    run_tool(["go", "build", "-o", tmp_path / "calls", "./driver"], made, **go)
     called([tmp_path / "calls"], tmp_path)
 
 
@@ -206,24 +164,24 @@ def test_the_java_client_of_openapi_generator(jar: Path, document: Path, tmp_pat
     generate(jar, document, "java", made, options)
     path = os.pathsep.join(str(entry) for entry in (jar, *JARS))
     sources = [*(made / "src" / "main").rglob("*.java"), DRIVERS / "Calls.java"]
-    run(["javac", "-nowarn", "-proc:none", "-cp", path, "-d", classes, *sources], tmp_path)
+    run_tool(["javac", "-nowarn", "-proc:none", "-cp", path, "-d", classes, *sources], tmp_path)
     called(["java", "-cp", f"{path}{os.pathsep}{classes}", "Calls"], tmp_path)
 
 
 def test_the_client_of_openapi_python_client(python_tools: Path, document: Path, tmp_path: Path, called: Call) -> None:
     command = [python_tools / "openapi-python-client", "generate", "--path", document, "--meta", "none"]
     path = f"{python_tools}:{os.environ['PATH']}"  # it formats what it makes
-    printed = run([*command, "--output-path", tmp_path / "client"], tmp_path, PATH=path)
+    printed = run_tool([*command, "--output-path", tmp_path / "client"], tmp_path, PATH=path)
     assert "Warning" not in printed
-    run([python_tools / "python", "-m", "compileall", "-q", tmp_path / "client"], tmp_path)
+    run_tool([python_tools / "python", "-m", "compileall", "-q", tmp_path / "client"], tmp_path)
     called([python_tools / "python", "-c", (DRIVERS / "openapi_python_client.py").read_text()], tmp_path)
 
 
 def test_the_types_of_openapi_typescript(node_tools: Path, document: Path, called: Call) -> None:
-    run([node_tools / "node_modules" / ".bin" / "openapi-typescript", document, "-o", "api.d.ts"], node_tools)
+    run_tool([node_tools / "node_modules" / ".bin" / "openapi-typescript", document, "-o", "api.d.ts"], node_tools)
     shutil.copy(DRIVERS / "calls.mts", node_tools)
     strict = ["--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom"]
-    run([node_tools / "node_modules" / ".bin" / "tsc", *strict, "calls.mts"], node_tools)
+    run_tool([node_tools / "node_modules" / ".bin" / "tsc", *strict, "calls.mts"], node_tools)
     called(["node", "calls.mjs"], node_tools)
 
 
@@ -233,4 +191,4 @@ def test_the_typescript_client_of_openapi_generator_compiles(
     made = node_tools / "fetch"
     generate(jar, document, "typescript-fetch", made, {})
     strict = ["--strict", "--noEmit", "--target", "es2020", "--module", "commonjs", "--lib", "es2020,dom"]
-    run([node_tools / "node_modules" / ".bin" / "tsc", *strict, made / "index.ts"], node_tools)
+    run_tool([node_tools / "node_modules" / ".bin" / "tsc", *strict, made / "index.ts"], node_tools)

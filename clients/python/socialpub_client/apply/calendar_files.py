@@ -90,7 +90,7 @@ class _Reader:
         if path.suffix.lower() == ".csv":
             return self._read_csv(path, text)
         try:
-            node = yaml.compose(text, Loader=yaml.BaseLoader)
+            node = yaml.BaseLoader(text).get_single_node()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = Place(str(path), mark.line + 1, mark.column + 1) if mark else start
@@ -295,7 +295,7 @@ class _Reader:
         self._set_name(self._name or Scalar(path.stem, start))
         zone = ZoneInfo(self._zone) if self._zone else None
         try:
-            header = [name.strip() for name in next(rows, [])]
+            header = [name.strip() for name in next(rows, list[str]())]
             for column, name in enumerate(header, 1):
                 if name not in CSV_FIELDS:
                     self._tell(Place(str(path), 1, column), _unknown(name, CSV_FIELDS))

@@ -78,7 +78,7 @@ class Change:
     title: str
     notes: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
-    seen: Mapping[str, str] = field(default_factory=dict)
+    seen: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def seen_by_steps(self) -> dict[str, str]:
@@ -235,7 +235,7 @@ class Planner:
 
     def _compare(self, each: QueuedPost, content: Content, at: datetime, zone: str | None) -> dict[str, str]:
         """Return what differs, by field. Options that the file does not name are the server's."""
-        post, found = each.post, {}
+        post, found = each.post, dict[str, str]()
         if post.scheduled_at != at:
             shown = show_time(post.scheduled_at, zone) if post.scheduled_at else "now"
             found["at"] = f"{shown} -> {show_time(at, zone)}"

@@ -20,7 +20,7 @@ def list_accounts(options: ApiOptions) -> Output:
 
 def _format_row(account: Json) -> list[str]:
     name = account["displayName"] or account["platformAccountId"]
-    attention = account.get("attention") or {}
+    attention: Json = account.get("attention") or {}
     return [
         "  ".join(filter(None, (account["id"], account["platform"], account["status"], name, attention.get("message"))))
     ]

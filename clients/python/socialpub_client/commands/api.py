@@ -18,7 +18,7 @@ BODY_MAX = 32 << 20
 
 def api(options: ApiOptions) -> Output:
     """Send a request, and print its response."""
-    method, address = options.method.upper(), urlsplit(options.path)
+    method, address = options.method.upper(), urlsplit(str(options.path))
     fields = _read_fields(options)
     params: list[tuple[str, Any]] = list(parse_qsl(address.query, keep_blank_values=True))
     body = _read_body(options) if options.input is not None else None
@@ -55,7 +55,7 @@ def _pages(client: Socialpub, path: str, query: dict[str, Any]) -> Iterator[Any]
 
 
 def _read_fields(options: ApiOptions) -> dict[str, Any]:
-    found = {}
+    found = dict[str, Any]()
     for given in options.field:
         name, equals, value = given.partition("=")
         if not equals or not name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import click
 
@@ -45,7 +46,7 @@ def parse(arguments: Sequence[str] | None, sets: Iterable[CommandSet]) -> Callab
     Raises click.UsageError for invalid input.
     """
     found = build_root(sets).main(arguments, prog_name="socialpub", standalone_mode=False)
-    return found if callable(found) else None
+    return cast("Callable[[], int]", found) if callable(found) else None
 
 
 def build_root(sets: Iterable[CommandSet]) -> ProgramGroup:

@@ -44,7 +44,7 @@ def read_thread(options: ApiOptions) -> list[dict[str, str]] | None:
     """Read the pieces after the first, separated by lines of `---`."""
     if options.thread is None:
         return None
-    pieces, lines = [], [*_read_file(options, options.thread).splitlines(), "---"]
+    pieces, lines = list[dict[str, str]](), [*_read_file(options, options.thread).splitlines(), "---"]
     current: list[str] = []
     for line in lines:
         if line.rstrip() != "---":

@@ -47,7 +47,8 @@ def whoami(options: ApiOptions) -> Output:
 
 
 def _format_caller(caller: Json) -> list[str]:
-    key, profile = caller["key"] or {}, caller["profile"]
+    key: Json = caller["key"] or {}
+    profile = caller["profile"]
     return [
         f"organization  {caller['organization']['name']}",
         f"profile       {profile['name'] if profile else 'all'}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,7 @@ async def _serve_stdio(options: ApiOptions, settings: ServerSettings) -> None:
     async with AsyncSocialpub(options.url, options.key, server=options.server, patience=server.PATIENCE) as api:
 
         @contextlib.asynccontextmanager
-        async def connect(_: Any) -> AsyncIterator[AsyncSocialpub]:
+        async def connect(_: Any) -> AsyncGenerator[AsyncSocialpub]:
             yield api
 
         await server.serve_stdio(server.build_server(connect, settings))

@@ -90,7 +90,7 @@ def code_of_batch(batch: Json) -> int:
 
 def format_batch(batch: Json) -> list[str]:
     """Format a batch for people: a line for each target, with what to do about failures."""
-    lines = []
+    lines = list[str]()
     for result in batch["results"]:
         where = result.get("url") or result.get("uri") or batch.get("scheduledAt") or ""
         lines.append("  ".join(filter(None, (result["status"], result["platform"], result["postId"], where))))
@@ -107,7 +107,7 @@ def _code_of_check(check: Any) -> int:
 
 
 def _format_check(check: Json) -> list[str]:
-    lines = []
+    lines = list[str]()
     for result in check["results"]:
         lines.append(f"{'valid' if result['valid'] else 'refused'}  {result['platform']}  {result['accountId']}")
         for row in (*result["errors"], *result["warnings"]):

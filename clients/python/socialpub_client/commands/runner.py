@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,7 +40,7 @@ class Output:
     lines: Callable[[Any], list[str]] | None = None
     code: int = DONE
     wrote: bool = False
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
 
 
 def run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> int:
@@ -161,7 +161,7 @@ def read_stdin(options: ApiOptions) -> str:
 
 
 @contextlib.contextmanager
-def writing(key: str) -> Iterator[None]:
+def writing(key: str) -> Generator[None]:
     """Turn an interruption of a write into OutcomeUnknown with its idempotency key."""
     try:
         yield
@@ -220,6 +220,7 @@ def exit_code(error: errors.SocialpubError) -> int:
             return exit_codes.USAGE
         case errors.Unauthenticated() | errors.Unauthorized() | errors.PlatformAuthFailed():
             return AUTHENTICATION
-    if error.status in BUSY:
-        return UNREACHED
-    return REFUSED if error.status is not None and 400 <= error.status < 500 else FAILED
+        case _ if error.status in BUSY:
+            return UNREACHED
+        case _:
+            return REFUSED if error.status is not None and 400 <= error.status < 500 else FAILED

@@ -35,7 +35,7 @@ class RequestRecorder:
 
 
 _TIME = "1970-01-01T00:00:00.000Z"
-_UPLOAD = {
+_UPLOAD: dict[str, Any] = {
     "id": UPLOADED,
     "url": "",
     "contentType": "image/jpeg",
@@ -49,7 +49,7 @@ _UPLOAD = {
     "altText": None,
     "createdAt": _TIME,
 }
-_BATCH = {"id": "", "status": "queued", "createdAt": _TIME, "results": [], "valid": True}
+_BATCH: dict[str, Any] = {"id": "", "status": "queued", "createdAt": _TIME, "results": [], "valid": True}
 
 
 def format_curl(request: Request) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from mcp.server.transport_security import TransportSecuritySettings
@@ -29,8 +29,8 @@ def build_app(url: str, transport: AsyncTransport, settings: ServerSettings) -> 
     """
 
     @contextlib.asynccontextmanager
-    async def connect(context: Context) -> AsyncIterator[AsyncSocialpub]:
-        headers = {} if context.request is None else context.request.headers
+    async def connect(context: Context) -> AsyncGenerator[AsyncSocialpub]:
+        headers: Mapping[str, str] = {} if context.request is None else context.request.headers
         found = _BEARER.fullmatch(headers.get("authorization", ""))
         if found is None:
             raise Unauthenticated("The request has no API key.")

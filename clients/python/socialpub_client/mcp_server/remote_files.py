@@ -11,7 +11,7 @@ import ipaddress
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -62,7 +62,7 @@ class RemoteFiles:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     @contextlib.asynccontextmanager
-    async def fetch(self, url: str) -> AsyncIterator[tuple[Path, str]]:
+    async def fetch(self, url: str) -> AsyncGenerator[tuple[Path, str]]:
         """Fetch a file: its path, while the block runs, and its name. Raises InvalidArgument.
 
         The connection goes to the address that was checked, so a name that changes meanwhile leads nowhere else.

@@ -99,8 +99,8 @@ class _Handlers:
                 caller = (await api.request("GET", "/v1/me")).json
         except SocialpubError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
-        held = (caller["key"] or {}).get("scopes", ())
-        found = list_tools(held, read_only=self._settings.read_only)
+        key: Json = caller["key"] or {}
+        found = list_tools(key.get("scopes", ()), read_only=self._settings.read_only)
         return ListToolsResult(tools=[tool.describe() for tool in found])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:

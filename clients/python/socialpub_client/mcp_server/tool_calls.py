@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import hashlib
 import json
@@ -11,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from socialpub_client import Answer, AsyncSocialpub, InvalidArgument, SocialpubError, Unauthorized, ValidationFailed
@@ -93,7 +94,7 @@ def cut_text(text: str, room: int) -> str:
     """Return a text cut to at most `room` bytes of JSON, with an ellipsis if it is cut."""
     if len(text) <= room and len(json.dumps(text, ensure_ascii=False).encode()) - 2 <= room:
         return text
-    taken, size = [], len("…".encode())
+    taken, size = list[str](), len("…".encode())
     for character in text[:room]:
         size += len(json.dumps(character, ensure_ascii=False).encode()) - 2
         if size > room:
@@ -204,9 +205,10 @@ def build_media(items: Sequence[Any] | None) -> list[Any] | None:
 
 
 def _build_item(item: Any) -> Any:
-    if not isinstance(item, Mapping) or set(item) - {"id", "alt", "kind"} or not isinstance(item.get("id"), str):
+    fields = cast(Json, item if isinstance(item, Mapping) else {})
+    if set(fields) - {"id", "alt", "kind"} or not isinstance(fields.get("id"), str):
         raise InvalidArgument("A media item is {id, alt?, kind?}.", rule="media", remediation="Use upload_media first.")
-    return {"kind": item.get("kind", "image"), "mediaId": item["id"]} | given(altText=item.get("alt"))
+    return {"kind": fields.get("kind", "image"), "mediaId": fields["id"]} | given(altText=fields.get("alt"))
 
 
 async def require_zone(call: ToolCall) -> None:
@@ -359,16 +361,13 @@ def resolve_file(root: Path | None, name: str) -> Path:
             rule="path",
             remediation="Give a public `url`, or start it with --media-root.",
         )
-    try:
+    with contextlib.suppress(OSError, ValueError):
         found = (root / name).resolve(strict=True)
-        is_inside = found.is_relative_to(root.resolve()) and found.is_file()
-    except (OSError, ValueError):
-        is_inside = False
-    if not is_inside:
-        raise InvalidArgument(
-            "There is no such file below the media folder.", rule="path", remediation="Ask the user for its path."
-        )
-    return found
+        if found.is_relative_to(root.resolve()) and found.is_file():
+            return found
+    raise InvalidArgument(
+        "There is no such file below the media folder.", rule="path", remediation="Ask the user for its path."
+    )
 
 
 RUN: Mapping[str, Callable[[ToolCall], Awaitable[Json]]] = {

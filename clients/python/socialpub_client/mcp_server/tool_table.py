@@ -47,7 +47,7 @@ class ToolSpec:
     name: str
     scope: str | None
     about: str
-    parameters: Json = field(default_factory=dict)
+    parameters: Json = field(default_factory=dict[str, Any])
     required: tuple[str, ...] = ()
     writes: bool = False
     destroys: bool = False
@@ -74,7 +74,8 @@ class ToolSpec:
 
     def list_problems(self, arguments: Json) -> list[str]:
         """Return what is wrong with arguments, each with its path; at most 20."""
-        found = Draft202012Validator(self.schema).iter_errors(dict(arguments))
+        validator: Any = Draft202012Validator(self.schema)
+        found = validator.iter_errors(dict(arguments))
         return sorted(f"{'.'.join(map(str, each.path)) or 'arguments'}: {each.message[:200]}" for each in found)[:20]
 
 
