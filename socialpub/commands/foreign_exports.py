@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from socialpub.base import json_codec
 from socialpub.base.errors import ApiError
 from socialpub.commands.serve import CommandRefusedError
-from socialpub.commands.spreadsheets import make_line_error
+from socialpub.domain.posts.spreadsheets import make_line_error
 from socialpub.platforms import PLATFORMS
 from socialpub_client.commands.times import parse_time
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
 import csv
 import fcntl
@@ -19,13 +20,11 @@ from socialpub.base import fault_injection
 from socialpub.base.errors import ApiError
 from socialpub.base.security import private_files
 from socialpub.base.system import os_errors
-from socialpub.commands import spreadsheets
 from socialpub.commands.admin import make_actor, open_database
 from socialpub.commands.backup import make_progress
 from socialpub.commands.click_types import CommandOptions
 from socialpub.commands.foreign_exports import ExportReader, ForeignPost, LeftOut
 from socialpub.commands.serve import CommandRefusedError
-from socialpub.commands.spreadsheets import LINE_MAX, Line, make_line_error
 from socialpub.domain.access import actions
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
@@ -33,7 +32,8 @@ from socialpub.domain.accounts import accounts
 from socialpub.domain.backups.staging import PART_PREFIX, create_folder
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.organizations import name_lookup
-from socialpub.domain.posts import batch_log, external_ids, post_export, post_import
+from socialpub.domain.posts import batch_log, external_ids, post_export, post_import, spreadsheets
+from socialpub.domain.posts.spreadsheets import LINE_MAX, Line, make_line_error
 from socialpub.domain.schemas.accounts import AccountsQuery
 from socialpub.domain.schemas.errors import build_warning_body
 from socialpub.platforms.contract import PublishWarning
@@ -42,6 +42,8 @@ from socialpub.store.engine.locks import StartError, try_lock
 
 BATCH_LINES = 16  # lines per step: their writes share an fsync
 PROBLEMS_SHOWN = 200
+CSV_SUFFIXES = (".csv", ".tsv", ".tab")
+WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 FAILED = 1
 Json = dict[str, Any]
 COLUMNS = (
@@ -175,8 +177,24 @@ class ForeignReport(ImportReport):
         self._add(self.leftOut, line, [{"message": message}])
 
 
+def _is_csv(file: Path, raw: BinaryIO) -> bool:
+    """Detect CSV by name; Excel's "Unicode text" is `.txt`.
+
+    Raises CommandRefusedError for a workbook.
+    """
+    suffix = file.suffix.lower()
+    raw.seek(0)
+    head = raw.read(4)
+    raw.seek(0)
+    if suffix in WORKBOOKS or (suffix in CSV_SUFFIXES and spreadsheets.is_workbook(head)):
+        raise CommandRefusedError(
+            f"{file} is a workbook: save it as CSV (UTF-8) in your spreadsheet, and import that file"
+        )
+    return suffix in CSV_SUFFIXES or (suffix == ".txt" and not head.removeprefix(codecs.BOM_UTF8).startswith(b"{"))
+
+
 def _lines(file: Path, raw: BinaryIO) -> Iterator[Line]:
-    is_csv = spreadsheets.is_csv(file, raw)
+    is_csv = _is_csv(file, raw)
     raw.seek(0)
     return spreadsheets.lines(raw) if is_csv else _json_lines(raw)
 

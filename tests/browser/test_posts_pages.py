@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +99,27 @@ def test_no_two_buttons_have_one_name(server: AppServer, alice: Person, tab: Bro
         tab.show(f"{server.url}{path}", width=390)
         names = tab.ask("[...document.querySelectorAll('button')].map((node) => node.textContent.trim())")
         assert len(names) == len(set(names)), path
+
+
+def test_a_file_of_posts_is_looked_at_imported_and_undone(
+    server: AppServer, alice: Person, tab: BrowserTab, tmp_path: Path
+) -> None:
+    rows = (
+        f"{alice.bluesky},2098-03-04T10:20:00Z,{text}"
+        for text in (f'"{"A long line. " * 20}"', '"<b>", "x"', "x" * 301)
+    )
+    file = tmp_path / "plan.csv"
+    file.write_text("\n".join(["account,scheduledAt,text", *rows, f"nobody,{'long' * 20},x"]))
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/posts", width=1280)
+    tab.click("main a[href='/import']")
+    check_page(tab, "import")
+    tab.page.locator("#file").set_input_files(file)
+    tab.click("main button:has-text('Check the file')")
+    tab.complaints.clear()
+    check_page(tab, "import-preview")
+    tab.click("main button:has-text('Schedule 1 post')")
+    assert "1 post scheduled. 3 rows left out." in tab.text(".toast")
+    assert tab.page.locator(".pubs > li").count() == 1
+    tab.click(".toast button:has-text('Undo')")
+    assert "1 post canceled." in tab.text(".toast")

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from socialpub.base.errors import ApiError
-from socialpub.commands import spreadsheets
+from socialpub.domain.posts import spreadsheets
 from tests.support.command_data import insert_account, make_organization
 from tests.support.command_runner import RunCommand
 from tests.support.import_files import BLUESKY, LATER, make_line, run_export, run_import, write_lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from socialpub.base.security.crypto import digest
 from socialpub.domain.accounts import connect
 from socialpub.domain.context.platform_sites import PlatformSites
 from socialpub.domain.identity import totp, users
+from socialpub.domain.posts import sheet_import
 from socialpub.domain.server import instance
 from socialpub.platforms.contract import Board
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
@@ -208,6 +210,20 @@ def _bulk_form(office: ConnectSession) -> Send:
     office.alice.api.publish(_world(office).body(scheduledAt="2098-03-03T10:00:00Z"))
     row = office.server.rows(Post, status="queued")[-1]
     return _form(office, "/posts/bulk", **{"do": "cancel", f"pick.{row['batch']}": ""})
+
+
+def _import_form(office: ConnectSession) -> Send:
+    return _form(office, "/import", file=base64.b64encode(_sheet(office)).decode())
+
+
+def _import_undo_form(office: ConnectSession) -> Send:
+    """The form that cancels what a file has scheduled."""
+    assert _import_form(office)().status_code == 303
+    return _form(office, "/import/undo", name=sheet_import.name_file(_sheet(office)))
+
+
+def _sheet(office: ConnectSession) -> bytes:
+    return f"account,scheduledAt,text\n{office.alice.bluesky},2098-03-03T10:00:00Z,x\n".encode()
 
 
 def _unknown(office: ConnectSession) -> str:
@@ -475,6 +491,8 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     ),
     "POST /posts/<post_id:str>/edit": _edit_form,
     "POST /posts/bulk": _bulk_form,
+    "POST /import": _import_form,
+    "POST /import/undo": _import_undo_form,
     "POST /publications/<batch_id:str>/move": _move_form,
     "POST /media": _media_form,
     "POST /posts/<post_id:str>/cancel": lambda office: _post_form(office, _scheduled, "cancel"),
@@ -493,6 +511,7 @@ KEYED |= {name: ask for name, ask in TOLD.items() if GUARDS[name] == "key"}
 BY_PEOPLE |= {name: ask for name, ask in TOLD.items() if GUARDS[name] != "key"}
 NOT_FOR_SOMEBODY = {
     "POST /v1/posts/validate": "writes nothing",
+    "POST /import/check": "the same",
     "POST /login": "nobody is signed in yet",
     "POST /billing/lemonsqueezy": "whoever has its secret signs each notice",
     "POST /setup/<token:str>": "nobody is there yet",
@@ -537,6 +556,8 @@ PUBLISHERS = {
     "POST /overview/retry",
     "POST /library/<media_id:str>/delete",
     "POST /posts/bulk",
+    "POST /import",
+    "POST /import/undo",
     "POST /publications/<batch_id:str>/move",
     *POSTS,
     *DRAFT_DECISIONS,

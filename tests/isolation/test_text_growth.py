@@ -19,7 +19,7 @@ import regex
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import retry_after, ssrf
-from socialpub.commands import spreadsheets
+from socialpub.domain.posts import spreadsheets
 from socialpub.domain.schemas import field_suggestions
 from socialpub.domain.schemas.posts import PublishRequest
 from socialpub.platforms.bluesky import text as bluesky_text

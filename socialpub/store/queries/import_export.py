@@ -14,3 +14,9 @@ FIND_SAME_POSTS = f"""
         AND organization = {select_number("organization", "?4")}
         AND status IN ('queued', 'validated', 'publishing', 'published', 'failed', 'rejected') LIMIT 100
 """
+# The batches of queued posts whose external ids are in a range.
+FIND_IMPORTED_BATCHES = f"""
+    SELECT DISTINCT batch FROM post
+    WHERE organization = {select_number("organization", "?1")} AND external_id >= ?2 AND external_id < ?3
+        AND status = 'queued' LIMIT ?4
+"""

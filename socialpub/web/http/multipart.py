@@ -1,4 +1,4 @@
-"""Multipart uploads, parsed while they arrive: one file to disk, and small text fields."""
+"""Multipart uploads, parsed while they arrive; small ones whole."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from python_multipart.multipart import Field, File, FormParser, MultipartParser, parse_options_header
 
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.domain.media import probe
@@ -250,3 +250,28 @@ class MediaFilesForm(PageUploadForm):
         if self.refused is not None:
             self.refusals.append(self.refused)
         self.arriving = self.refused = None
+
+
+def parse_small_form(content_type: str, body: bytes) -> tuple[dict[str, str], bytes]:
+    """Return the text fields and the file of a small body that was read whole.
+
+    The file is empty if there is none. Raises as `parse_boundary`.
+    """
+    fields: dict[str, str] = {}
+    files: list[bytes] = []
+
+    def keep_field(found: Field) -> None:
+        fields[(found.field_name or b"").decode("utf-8", "replace")] = (found.value or b"").decode("utf-8", "replace")
+
+    def keep_file(found: File) -> None:
+        found.file_object.seek(0)
+        files.append(found.file_object.read() if found.field_name == FILE_FIELD.encode() else b"")
+        found.close()
+
+    parser = FormParser("multipart/form-data", keep_field, keep_file, boundary=parse_boundary(content_type))
+    try:
+        parser.write(body)
+        parser.finalize()
+    except FormParserError as error:
+        raise rule_error("media.parse_failed") from error
+    return fields, max(files, key=len, default=b"")

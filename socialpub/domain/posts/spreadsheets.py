@@ -8,19 +8,15 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from socialpub.base.errors import ApiError
-from socialpub.commands.serve import CommandRefusedError
 from socialpub.domain.posts import post_import
 from socialpub.store.engine import sql
 
 LINE_MAX = 1024 * 1024  # characters
 WHOLE_LINE = "line"  # rule for problems of no particular field
 JSON_COLUMNS = ("media", "options")  # JSON within a cell
-SUFFIXES = (".csv", ".tsv", ".tab")
-WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 _WORKBOOK_HEADS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # ZIP archive (xlsx, ods, numbers) and old xls
 _SEPARATORS = ",;\t"
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?[,;\t]*', re.IGNORECASE)
@@ -37,20 +33,9 @@ def is_formula(cell: object) -> bool:
     return isinstance(cell, str) and _FORMULA.match(cell) is not None
 
 
-def is_csv(file: Path, raw: BinaryIO) -> bool:
-    """Detect CSV by name; Excel's "Unicode text" is `.txt`.
-
-    Raises CommandRefusedError for a workbook.
-    """
-    suffix = file.suffix.lower()
-    raw.seek(0)
-    head = raw.read(4)
-    raw.seek(0)
-    if suffix in WORKBOOKS or (suffix in SUFFIXES and head.startswith(_WORKBOOK_HEADS)):
-        raise CommandRefusedError(
-            f"{file} is a workbook: save it as CSV (UTF-8) in your spreadsheet, and import that file"
-        )
-    return suffix in SUFFIXES or (suffix == ".txt" and not head.removeprefix(codecs.BOM_UTF8).startswith(b"{"))
+def is_workbook(head: bytes) -> bool:
+    """Return whether a file that begins so is a spreadsheet's own format."""
+    return head.startswith(_WORKBOOK_HEADS)
 
 
 def lines(raw: BinaryIO) -> Iterator[Line]:
