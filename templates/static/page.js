@@ -77,11 +77,14 @@ for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {
 // A button that stays has the form sent without leaving the page: what has changed comes back, part by part. The last
 // one counts. Where no such page comes (signed out meanwhile, say), the form is sent as it is without a script.
 const turns = {};
-let counting = 0;
+const LIVE = "[data-live]";
 async function stay(form, button, parts) {
+  const typing = parts === LIVE;
+  if (!typing) {
+    clearTimeout(counting);
+    turns[LIVE] = (turns[LIVE] || 0) + 1; // an answer that is under way is older than this one
+  }
   const mine = (turns[parts] = (turns[parts] || 0) + 1);
-  const typing = parts === "[data-count]";
-  if (!typing) clearTimeout(counting);
   const page = await answered(form, button, typing);
   if (mine !== turns[parts]) return;
   if (page && page.querySelector("form.compose")) {
@@ -91,7 +94,7 @@ async function stay(form, button, parts) {
   }
   if (typing) return;
   for (const each of form.querySelectorAll("[data-stay]")) delete each.dataset.stay;
-  form.requestSubmit(button.formAction.endsWith("/media") ? form.querySelector("button[value=count]") : button);
+  form.requestSubmit(button.formAction.endsWith("/media") ? form.querySelector("button[value=live]") : button);
 }
 async function answered(form, button, typing) {
   const data = new FormData(form, button);
@@ -117,6 +120,15 @@ function show(form, page, parts, moved = false) {
     }
     if (fresh && !("keep" in fresh.dataset) && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
+  for (const field of form.querySelectorAll("textarea[id]")) {
+    const fresh = page.getElementById(field.id);
+    if (fresh) field.toggleAttribute("aria-invalid", fresh.hasAttribute("aria-invalid"));
+    if (fresh && fresh.hasAttribute("aria-invalid")) field.setAttribute("aria-invalid", "true");
+  }
+  if (parts !== LIVE) {
+    for (const each of form.querySelectorAll("details.findings")) each.open = page.getElementById(each.id)?.open || false;
+    if (!page.querySelector("#verdict p")) check(form);
+  }
   form.dispatchEvent(new Event("parts"));
   if (at.isConnected) return;
   const wanted = around && around.querySelector("[autofocus]");
@@ -125,9 +137,24 @@ function show(form, page, parts, moved = false) {
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form[data-counts]");
   if (!form || event.target.type === "file") return;
-  clearTimeout(counting);
-  counting = setTimeout(() => stay(form, form.querySelector("button[value=count]"), "[data-count]"), 400);
+  check(form);
 });
+
+// What is written is checked when the keys rest: one request at a time, and another one if it has changed meanwhile.
+let counting = 0;
+let checking = false;
+let again = false;
+function check(form) {
+  clearTimeout(counting);
+  counting = setTimeout(async () => {
+    if (checking) return void (again = true);
+    checking = true;
+    await stay(form, form.querySelector("button[value=live]"), LIVE);
+    checking = false;
+    if (again) check(form);
+    again = false;
+  }, 400);
+}
 
 // Files that are dropped on a form are chosen in its field, and sent.
 for (const form of document.querySelectorAll("form[data-drop]")) {

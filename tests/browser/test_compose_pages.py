@@ -25,6 +25,15 @@ from tests.support.sign_in import EMAIL, PASSWORD, add_user
 
 pytestmark = pytest.mark.browser
 
+# What moved without a click or a key, except below everything else of the form.
+WATCH_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries())
+    for (const { node } of entry.hadRecentInput ? [] : entry.sources)
+      if (!(node?.parentElement || document.body).closest('.foot')) window.shifts.push(node?.outerHTML?.slice(0, 90));
+}).observe({type: 'layout-shift'});
+"""
 WORDS = "We bake at night so that there is bread in the morning. " * 4
 
 
@@ -205,6 +214,48 @@ def test_a_thread_is_written_without_a_script(server: AppServer, alice: Person, 
     finally:
         tab.page.unroute("**/static/*.js")
     assert sorted(row["text"] for row in server.rows(Post)) == ["One", "Three"]
+
+
+def test_problems_and_previews_follow_what_is_written(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    tab.page.locator("button[data-choose=yes]").click()
+    wait_for(tab, f"[id='count-{second}']", "0 of 280")
+    asked: list[str] = []
+    held: list[Route] = []
+
+    def hold_first(route: Route) -> None:
+        asked.append(route.request.post_data or "")
+        if len(asked) == 1:
+            held.append(route)
+        else:
+            route.continue_()
+
+    tab.page.route("**/compose", hold_first)
+    try:
+        tab.page.locator("#text").press_sequentially("x" * 290)
+        wait_until(lambda: tab.ask("true") and len(held) == 1)
+        tab.page.locator("#text").press_sequentially("y" * 11)
+        tab.page.wait_for_timeout(900)
+        assert len(asked) == 1  # one request at a time
+        tab.ask(WATCH_SHIFTS)
+        held[0].continue_()
+        wait_for(tab, "#text-wrong .problem", "2 problems. Bluesky: ")
+        wait_for(tab, f"[id='state-{second}']", "1 problem")
+        wait_for(tab, "#verdict", "2 of 2 accounts would reject this post")
+        wait_for(tab, "#previews .words", "xy")
+        assert tab.ask("document.querySelector('#text').getAttribute('aria-invalid')") == "true"
+        assert len(asked) == 2
+        shifts = tab.ask("window.shifts")
+        assert shifts == [], shifts
+    finally:
+        tab.page.unroute("**/compose")
+    check_page(tab, "compose-live")
+    tab.fill(text="A door")
+    wait_for(tab, "#verdict", "No problems found so far.")
+    tab.page.locator("#text-wrong .problem").wait_for(state="detached")
+    assert tab.ask("document.querySelector('#text').hasAttribute('aria-invalid')") is False
 
 
 def test_a_lost_answer_makes_no_second_draft(server: AppServer, alice: Person, tab: BrowserTab) -> None:

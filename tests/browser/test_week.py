@@ -259,6 +259,7 @@ def test_a_week_with_one_post(office: Office, hand: Mouse, tab: BrowserTab, tmp_
         hand.tick(f"[id='{box.get_attribute('id')}']")
     hand.set_time(office.due)
     hand.follow("Save as draft")
+    page.wait_for_url("**/drafts/*")  # an autosave under way names the draft in the composer's address first
     draft = page.url
     hand.follow("Propose for approval")
     hand.follow("Create a link")

@@ -326,7 +326,7 @@ def test_the_check_says_what_the_api_says_and_writes_nothing(world: RequestCast,
     ).json()
     assert answer.status_code == 200
     (wrong,) = by_api["results"][1]["errors"]
-    assert problems(answer) == [f"{wrong['message']} {wrong['remediation']}"]
+    assert problems(answer) == [f"X: {wrong['message']}", f"{wrong['message']} {wrong['remediation']}"]
     place = answer.text.partition(f'id="said-{second}"')[2].partition("</div>")[0]
     assert f"/docs/rules/{wrong['rule']}" in place
     assert "1 of 2 accounts would reject this post" in answer.text
@@ -360,6 +360,38 @@ def test_counting_is_no_check(world: RequestCast, browser: ApiClient) -> None:
     answer = send_compose(browser, "count", text="x" * 301, **target_fields(world.alice.bluesky))
     assert "301 of 300 characters" in answer.text
     assert problems(answer) == []
+
+
+def test_what_is_written_is_checked_without_reading_files(world: RequestCast, browser: ApiClient) -> None:
+    alice, form = world.alice, {"text": "x" * 301}
+    second, third = (world.server.connect(alice, name)["id"] for name in ("twitter", "instagram"))
+    form |= {f"{second}.text": "y" * 281, "piece.1": "z" * 301, f"{third}.alone": "yes", f"{alice.bluesky}.comment": ""}
+    media = stored_media(alice.api, make_picture("PNG"))["id"]
+    form |= {"media.1": media, "when": "later", "day": "2020-01-01", "clock": "10:00", "in_zone": "UTC"}
+    targets = target_fields(alice.bluesky, second, third)
+    late = send_compose(browser, "live", **form, **targets)
+    assert (late.status_code, problems(late)) == (
+        200,
+        ["This time is in the past. Choose a later one, or publish now."],
+    )
+    before = world.server.stock()
+    answer = send_compose(browser, "live", **form | {"when": "now"}, **targets)
+
+    def place(id: str) -> str:
+        return answer.text.partition(f' id="{id}"')[2].partition("</div>")[0]
+
+    assert "Bluesky: A Bluesky post can have at most 300" in place("text-wrong")
+    assert "X: " not in place("text-wrong")
+    assert "at most 280 characters" in place(f"{second}.text-wrong")
+    assert "2 problems. " in place("piece.1-wrong")  # on Bluesky and on X
+    assert "JPEG" in place(f"said-{third}")  # from the stored facts of the file
+    assert "3 of 3 accounts would reject this post" in place("verdict")
+    assert re.findall(r'<details class="findings"[^>]* open', answer.text) == []
+    assert world.server.stock() == before
+    good = send_compose(browser, "live", text="A door", **target_fields(alice.bluesky))
+    assert ("No problems found so far." in good.text, 'class="panel preview"' in good.text) == (True, True)
+    for blank in (target_fields(alice.bluesky), {"text": "No account"}):
+        assert problems(send_compose(browser, "live", **blank)) == []
 
 
 # --- Threads ---------------------------------------------------------------------------------------------------------
@@ -598,7 +630,7 @@ def hostile(world: RequestCast) -> list[dict[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("do", ["send", "check", "count", ""])
+@pytest.mark.parametrize("do", ["send", "check", "count", "live", ""])
 def test_a_hostile_form_is_answered_in_words_and_writes_nothing(
     world: RequestCast, browser: ApiClient, do: str
 ) -> None:

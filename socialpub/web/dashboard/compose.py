@@ -22,10 +22,18 @@ from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library
 from socialpub.domain.posts import drafts, edits, post_log, preflight, slots
+from socialpub.domain.posts.targets import ResolvedTarget
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.drafts import DraftBody, DraftRequest
 from socialpub.domain.schemas.media import MediaFields, MediaQuery
-from socialpub.domain.schemas.posts import PIECES_MAX, BatchRequest, PostEditRequest, TextCount, ValidateRequest
+from socialpub.domain.schemas.posts import (
+    PIECES_MAX,
+    BatchRequest,
+    PostEditRequest,
+    TextCount,
+    ValidateRequest,
+    ValidationResult,
+)
 from socialpub.platforms.contract import Board, DraftMedia, MediaKind
 from socialpub.platforms.kit.options import OptionField, list_fields
 from socialpub.store.rows import AccountRow, DraftStatus, MediaRow
@@ -386,7 +394,7 @@ def _file(call: RequestContext, name: str, row: MediaRow | None, form: Mapping[s
 
 
 async def submit(call: RequestContext) -> HandlerResponse:
-    """POST /compose: `do=send` publishes or schedules, `do=check` validates."""
+    """POST /compose: `do=send` publishes or schedules, `do=check` and `do=live` validate."""
     given = forms.parse(call)
     if given.get("do") == "send":
         return await _send(call, given)
@@ -394,6 +402,8 @@ async def submit(call: RequestContext) -> HandlerResponse:
         return await _page(call, given, await _fetch_boards(call, given))
     if given.get("do") == "request":
         return await _page(call, given, await _write_command(call, given))
+    if given.get("do") == "live":
+        return await _page(call, given, await _check_live(call, given))
     return await _page(call, given, await _check(call, given) if given.get("do") == "check" else NO_FINDINGS)
 
 
@@ -406,11 +416,43 @@ async def _check(call: RequestContext, given: Form) -> FormFindings:
         results = await preflight.validate_each(call.service, call.engine.fetched, call.scope, draft, {})
     except ApiError as error:
         return _refusal_findings(error, given)
-    wrong, warned = compose_form.place_preflight([(target.piece, result) for target, result in results])
+    found = await _place_results(call, given, results)
     chosen = {result["accountId"] for _, result in results}
-    words = _summary(len(chosen), len(chosen & wrong.keys()), len(warned))
-    previews = await call.service.read(lambda: draft_view.build_targets(call.service, draft.targets))
-    return FormFindings(wrong, warned, words, previews=previews)
+    return replace(found, words=_summary(len(chosen), len(chosen & found.wrong.keys()), len(found.warned)))
+
+
+async def _check_live(call: RequestContext, given: Form) -> FormFindings:
+    """Return the findings for a form that is being written; files are not read again.
+
+    Where nothing is written, or the check itself is refused, there are none, or only those of the form's fields.
+    """
+    try:
+        with await call.enter_checking():
+            content = await _build_request(call, given)
+            if not content["targets"] or content.keys() <= {"targets", "scheduledAt", "slot", "profileId"}:
+                return NO_FINDINGS
+            request = validation.parse_object(ValidateRequest, {**content, "deep": False})
+            draft = await preflight.check_request(call.service, call.scope, request, {})
+        results = await preflight.validate_each(call.service, call.engine.fetched, call.scope, draft, {})
+    except ApiError as error:
+        return replace(_refusal_findings(error, given), words="", status=200)
+    for target, result in results:
+        known = preflight.list_stored_errors(call.service, target, {})
+        result["errors"] += [preflight.build_target_error(call.service, target, error) for error in known]
+    found = await _place_results(call, given, results)
+    chosen = {result["accountId"] for _, result in results}
+    rejecting = len(chosen & found.wrong.keys())
+    return replace(found, words=_summary(len(chosen), rejecting, 0) if rejecting else "No problems found so far.")
+
+
+async def _place_results(
+    call: RequestContext, given: Form, results: Sequence[tuple[ResolvedTarget, ValidationResult]]
+) -> FormFindings:
+    """Return the errors and warnings by place, and the previews of the targets."""
+    wrong, warned = compose_form.place_preflight([(target.piece, result) for target, result in results], given)
+    targets = [target for target, _ in results]
+    previews = await call.service.read(lambda: draft_view.build_targets(call.service, targets))
+    return FormFindings(wrong, warned, previews=previews)
 
 
 async def _write_command(call: RequestContext, given: Form) -> FormFindings:
@@ -454,7 +496,7 @@ def _refusal_findings(error: ApiError, given: Form) -> FormFindings:
     if error.rule == "http.if_match":
         words = "Nothing was saved: it was changed elsewhere since you opened it."
         return FormFindings(words=words, status=error.status, conflict=error.headers["ETag"])
-    wrong = compose_form.place_errors(error, compose_form.list_accounts(given))
+    wrong = compose_form.place_errors(error, given)
     words = "" if given.get("boards") else "Nothing was published. Correct the marked problems and try again."
     return FormFindings(wrong, words=words, status=error.status)
 

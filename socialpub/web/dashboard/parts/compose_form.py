@@ -276,26 +276,24 @@ def write_media(items: Sequence[RequestedMedia]) -> dict[str, str]:
 # --- Errors ----------------------------------------------------------------------------------------------------------
 
 
-def place_errors(error: ApiError, targets: Sequence[str]) -> FieldMessages:
-    """Return the messages of an API error by place.
-
-    `targets`: account ids in the request's order.
-    """
+def place_errors(error: ApiError, form: Mapping[str, str]) -> FieldMessages:
+    """Return the messages of an API error by place."""
     found: defaultdict[str, list[FieldMessage]] = defaultdict(list)
-    for place, message in _locate_errors(error, targets):
-        found[place].append(message)
+    for place, message in _locate_errors(error, form):
+        found[place] += [message] if message not in found[place] else []
     return found
 
 
-def _locate_errors(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[str, FieldMessage]]:
+def _locate_errors(error: ApiError, form: Mapping[str, str]) -> Iterator[tuple[str, FieldMessage]]:
     issues = error.platform_response if isinstance(error.platform_response, list) else []
     if error.code == "preflight_failed" and issues:
         for each in issues:
-            yield from place_issue(each["accountId"], each["platform"], each.get("threadPosition"), each)
+            yield from place_issue(form, each, each.get("threadPosition"))
     elif error.rule in RULE_TEXTS:
         place, words = RULE_TEXTS[error.rule]
         yield place, FieldMessage(words)
     elif issues and all("path" in each for each in issues):
+        targets = list_accounts(form)
         yield from ((_locate_path(each["path"], targets), FieldMessage(each["message"])) for each in issues)
     else:
         where = {"media": MEDIA, "scheduledAt": WHEN}.get((error.rule or "").partition(".")[0], TOP)
@@ -303,15 +301,20 @@ def _locate_errors(error: ApiError, targets: Sequence[str]) -> Iterator[tuple[st
 
 
 def place_issue(
-    account: str, platform: str, piece: int | None, issue: Mapping[str, Any]
+    form: Mapping[str, str], issue: Mapping[str, Any], piece: int | None
 ) -> Iterator[tuple[str, FieldMessage]]:
-    """Yield the message of a rule at its account, and of a piece's rule also at the piece."""
+    """Yield the message of a rule at its account, and of a text's rule also at the text."""
+    account, platform = issue["accountId"], issue["platform"]
     message, remedy, rule = issue["message"], issue.get("remediation") or "", issue.get("rule") or ""
     if rule == f"{platform}.thread.unsupported":
         remedy = "Choose “Only the first post of the thread” under “Customize” of this account."
     yield account, FieldMessage(f"Post {piece + 1}: {message}" if piece else message, remedy, rule)
+    said = FieldMessage(f"{platforms.platform(platform).label}: {message}")
     if piece:
-        yield thread_pieces.name_piece(piece), FieldMessage(f"{platforms.platform(platform).label}: {message}", remedy)
+        yield thread_pieces.name_piece(piece), said
+    elif rule.startswith(f"{platform}.text."):
+        own = f"{account}.text"
+        yield (own, FieldMessage(message)) if read_field(form, own) else (TEXT, said)
 
 
 def _locate_path(path: Sequence[str | int], targets: Sequence[str]) -> str:
@@ -346,7 +349,7 @@ def _locate_in_thread(rest: Sequence[str | int]) -> str:
 
 
 def place_preflight(
-    results: Sequence[tuple[int | None, Mapping[str, Any]]],
+    results: Sequence[tuple[int | None, Mapping[str, Any]]], form: Mapping[str, str]
 ) -> tuple[FieldMessages, FieldMessages]:
     """Return the errors and the warnings of preflight by place.
 
@@ -357,7 +360,7 @@ def place_preflight(
     for piece, result in results:
         account, platform = result["accountId"], result["platform"]
         for error in result["errors"]:
-            for place, message in place_issue(account, platform, piece, error):
+            for place, message in place_issue(form, {**error, "accountId": account, "platform": platform}, piece):
                 errors[place] += [message] if message not in errors[place] else []
         for note in result["warnings"]:
             warnings[account].append(FieldMessage(f"Post {piece + 1}: {note['message']}" if piece else note["message"]))
