@@ -447,7 +447,7 @@ SERVICE_RULES: dict[str, ServiceRule] = _index_by_id(
     ServiceRule(
         "media.type_unsupported",
         _VALIDATION_FAILED,
-        "The file is not a JPEG, PNG, WebP, GIF, MP4, QuickTime or WebM file.",
+        "The file is not a JPEG, PNG, WebP, GIF, MP4, QuickTime, WebM or PDF file.",
         "Convert the file first.",
     ),
     ServiceRule(

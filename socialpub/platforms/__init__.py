@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from socialpub.platforms.bluesky import connector as bluesky
@@ -14,6 +14,7 @@ from socialpub.platforms.instagram import connector as instagram
 from socialpub.platforms.instagram.rules import is_story
 from socialpub.platforms.kit.rule_catalog import build_catalogue
 from socialpub.platforms.linkedin import connector as linkedin
+from socialpub.platforms.linkedin.rules import has_document
 from socialpub.platforms.pinterest import connector as pinterest
 from socialpub.platforms.threads import connector as threads
 from socialpub.platforms.tiktok import connector as tiktok
@@ -100,6 +101,11 @@ def _preview_instagram(draft: Draft, plain: PostPreview) -> PostPreview:
     return PostPreview("", ("",) * len(draft.items)) if is_story(draft) else plain
 
 
+def _preview_linkedin(draft: Draft, plain: PostPreview) -> PostPreview:
+    title = str(draft.options.get("documentTitle", "")) if has_document(draft) else ""
+    return replace(plain, title=title)
+
+
 def _preview_pinterest(draft: Draft, plain: PostPreview) -> PostPreview:
     alts = (draft.items[0].alt_text or "", *("" for _ in draft.items[1:])) if draft.items else ()
     title, link = draft.options.get("title", ""), draft.options.get("destinationUrl", "")
@@ -116,6 +122,7 @@ _PREVIEWS: Mapping[str, Callable[[Draft, PostPreview], PostPreview]] = {
     "bluesky": _preview_bluesky,
     "facebook": _preview_facebook,
     "instagram": _preview_instagram,
+    "linkedin": _preview_linkedin,
     "pinterest": _preview_pinterest,
     "tiktok": _preview_tiktok,
 }

@@ -8,7 +8,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 AccountStatus = Literal["active", "expiring", "revoked"]
-MediaKind = Literal["image", "video"]
+MediaKind = Literal["image", "video", "document"]
 DeliveryStatus = Literal["pending", "succeeded", "failed"]
 PostStatus = Literal["queued", "validated", "publishing", "published", "failed", "rejected", "canceled"]
 DraftStatus = Literal["draft", "proposed", "approved", "published"]

@@ -9,6 +9,7 @@ import re
 import pytest
 from PIL import Image
 
+from socialpub import platforms
 from socialpub.domain.media import files
 from tests.support.app_server import ApiClient
 from tests.support.connect_flow import sign_in
@@ -49,6 +50,17 @@ def test_a_picture_is_seen_and_what_is_said_of_it_stays_words(world: RequestCast
     assert "&lt;img" in browser.get(f"/library/{made['id']}/delete", headers=HTML).text
 
 
+def test_a_document_is_drawn_and_refused_by_all_platforms_but_one(world: RequestCast, browser: ApiClient) -> None:
+    made = stored_media(world.alice.api, b"%PDF-1.7 text")
+    text = browser.get("/media", headers=HTML).text
+    assert text.count("icons.svg#document") == 1
+    assert "PDF," in text
+    page = browser.get(f"/library/{made['id']}", headers=HTML).text
+    assert "<h1>Document</h1>" in page
+    refusing = set(re.findall(r"/docs/rules/(\w+)\.media\.document_unsupported", page))
+    assert refusing == set(platforms.PLATFORMS) - {"linkedin"}
+
+
 def test_a_file_is_deleted_after_being_asked_unless_a_post_needs_it(world: RequestCast, browser: ApiClient) -> None:
     free, needed = stored_media(world.alice.api)["id"], stored_media(world.alice.api, JPEG + b"2")["id"]
     world.scheduled(media=[needed])
@@ -68,7 +80,7 @@ def upload(browser: ApiClient, *contents: bytes) -> str:
 
 def test_many_files_are_stored_at_once_and_each_refusal_is_said(world: RequestCast, browser: ApiClient) -> None:
     wide, tall = picture(size=(300, 100)), picture(size=(100, 300))
-    page = upload(browser, wide, b"%PDF-1.7 no picture" * 20, tall)
+    page = upload(browser, wide, b"%!PS-3.0 no picture" * 20, tall)
     assert "2 files stored." in page
     assert 'class="notice bad"' in page  # one was refused
     assert "not supported" in page or "type" in page

@@ -90,7 +90,13 @@ def pictures(api: httpx.Client) -> dict[str, str]:
     return found
 
 
-def make_content(name: str, number: int, account: str, pictures: dict[str, str]) -> dict[str, Any]:
+def store_document(api: httpx.Client) -> tuple[str, str]:
+    """Id and SHA-256 of a stored PDF."""
+    body = api.post("/v1/media", files={"file": ("a.pdf", b"%PDF-1.7 menu", "application/pdf")}).json()
+    return body["id"], body["sha256"]
+
+
+def make_content(name: str, number: int, account: str, pictures: dict[str, str], document: str) -> dict[str, Any]:
     """A draft of a platform, which its rules accept; the same for the same number."""
     dice = random.Random(f"{name} {number}")  # noqa: S311 - no secret
     pool = [*WORDS, *LINKS, *TAGS, *([] if name == "instagram" else MENTIONS)]
@@ -100,7 +106,10 @@ def make_content(name: str, number: int, account: str, pictures: dict[str, str])
         {"kind": "image", "mediaId": each} | ({"altText": alt} if (alt := dice.choice(ALTS)) else {})
         for each in dice.sample(sorted(pictures), count)
     ]
+    if name == "linkedin" and number % QUICK == 0:
+        media = [{"kind": "document", "mediaId": document}]
     options = {
+        "linkedin": {"documentTitle": f"Title {number} & more"} if number % QUICK == 0 else {},
         "pinterest": {"title": f"Title {number} & more"},
         "facebook": {} if media else {"link": "https://cafe.example/menu"},
     }.get(name, {})
@@ -119,7 +128,7 @@ def read_preview(page: str, pictures: dict[str, str]) -> list[Shown]:
         title = re.search(r'<p class="preview-title"[^>]*>(.*?)</p>', panel, re.S)
         media = [
             (next(sha for id_, sha in pictures.items() if id_ in src), html.unescape(alt))
-            for src, alt in re.findall(r'<img src="([^"]*)" alt="([^"]*)"', panel)
+            for src, alt in re.findall(r'<(?:img src|a href)="([^"]*)"(?: alt="([^"]*)"|>Document</a>)', panel)
         ]
         links = re.findall(r'<span class="preview-(?:link|tag)">(.*?)</span>', panel, re.S)
         found.append(
@@ -137,6 +146,8 @@ def read_received(entry: Any, name: str) -> Shown:
     """A post as the simulator's ledger has it."""
     request = entry.request if isinstance(entry.request, dict) else {}
     title = request.get("title") or request.get("post_info", {}).get("title") or ""
+    if name == "linkedin":
+        title = request.get("content", {}).get("media", {}).get("title") or ""
     links = []
     if name == "bluesky":
         record, raw = request["record"], request["record"]["text"].encode()
@@ -155,10 +166,12 @@ def compare(
     """The previews of these drafts are what the platform received, post for post and field by field."""
     accounts = api.get("/v1/accounts").json()["data"]
     account = next(each["id"] for each in accounts if each["platform"] == name and each["status"] == "active")
-    contents = [make_content(name, number, account, pictures) for number in numbers]
+    document, sha256 = store_document(api)
+    contents = [make_content(name, number, account, pictures, document) for number in numbers]
+    stored = pictures | {document: sha256}
     made = [api.post("/v1/drafts", json=content).json() for content in contents]
     assert [draft["problems"] for draft in made] == [[]] * len(numbers)
-    shown = [post for draft in made for post in read_preview(browser.get(f"/drafts/{draft['id']}").text, pictures)]
+    shown = [post for draft in made for post in read_preview(browser.get(f"/drafts/{draft['id']}").text, stored)]
     assert len(shown) == sum(1 + len(content.get("thread", [])) for content in contents)
     before = len(full.lab.lab.ledger.entries())
 

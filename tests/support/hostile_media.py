@@ -52,7 +52,7 @@ FILES: dict[str, tuple[Maker, str]] = {
     "HTML": (lambda: HTML, UNSUPPORTED),
     "HTML after spaces": (lambda: b" " * 99 + HTML, UNSUPPORTED),
     "XML with entities": (lambda: b"<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><x>&a;</x>", UNSUPPORTED),
-    "PDF": (lambda: PDF, UNSUPPORTED),
+    "a page before a PDF": (lambda: b"<script>alert(1)</script>" + PDF, UNSUPPORTED),
     "ZIP": (archive, UNSUPPORTED),
     "an ELF program": (lambda: b"\x7fELF\x02\x01\x01" + bytes(60), UNSUPPORTED),
     "a Windows program": (lambda: b"MZ\x90\0" + bytes(60), UNSUPPORTED),

@@ -1035,7 +1035,7 @@ class MediaFile:
     sha256: str
     """The SHA-256 of the file, in hexadecimal."""
     kind: str
-    """Whether the file is an image or a video. One of `image`, `video`."""
+    """Whether the file is an image, a video or a document. One of `image`, `video`, `document`."""
     width: int | None
     """In pixels, as displayed; null if unreadable."""
     height: int | None
@@ -1045,7 +1045,7 @@ class MediaFile:
     profile_id: str | None
     """Null for a file of every profile."""
     alt_text: str | None
-    """What the picture or video shows, for people who cannot see it; null where none was given."""
+    """What the file shows, for people who cannot see it; null where none was given."""
     created_at: datetime
     """When it was created."""
     raw: Json = field(repr=False, compare=False)
@@ -1080,6 +1080,8 @@ class MediaLimit:
     """The maximum number of images."""
     videos: int
     """The maximum number of videos."""
+    documents: int
+    """The maximum number of documents; they are published alone."""
     mixed: bool
     """Whether one post may mix images and videos."""
     types: tuple[str, ...]
@@ -1092,6 +1094,7 @@ class MediaLimit:
         return cls(
             images=data["images"],
             videos=data["videos"],
+            documents=data["documents"],
             mixed=data["mixed"],
             types=tuple(data["types"]),
             raw=data,
@@ -1103,13 +1106,13 @@ class MediaRef:
     """Media item of a post: a file by its `mediaId`, or an address."""
 
     kind: str
-    """Whether the item is an image or a video. One of `image`, `video`."""
+    """Whether the item is an image, a video or a document. One of `image`, `video`, `document`."""
     media_id: str | None = None
     """The id of the file."""
     url: str | None = None
     """The address that the file is fetched from when the post is published."""
     alt_text: str | None = None
-    """What the picture or video shows, for people who cannot see it; null where none was given."""
+    """What the file shows, for people who cannot see it; null where none was given."""
     raw: Json = field(repr=False, compare=False)
 
     @classmethod

@@ -169,7 +169,8 @@ def as_media(media: MediaLike) -> Media:
 def _guess_kind(url: str) -> str:
     import mimetypes  # reads files of the system when it is imported
 
-    return "video" if (mimetypes.guess_type(url.partition("?")[0])[0] or "").startswith("video/") else "image"
+    guessed = mimetypes.guess_type(url.partition("?")[0])[0] or ""
+    return "document" if guessed == "application/pdf" else "video" if guessed.startswith("video/") else "image"
 
 
 def find_media(engine: Engine, sha256: str) -> Steps[models.MediaFile | None]:

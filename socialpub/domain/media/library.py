@@ -30,7 +30,7 @@ from socialpub.domain.media.files import file_path
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.common import DeletedBody
 from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaPage, MediaQuery
-from socialpub.platforms.contract import Draft, DraftMedia, MediaFacts, MediaKind
+from socialpub.platforms.contract import DOCUMENT_TYPE, Draft, DraftMedia, MediaFacts, MediaKind
 from socialpub.platforms.kit.rule_catalog import find_fetch_rule
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
@@ -46,6 +46,7 @@ EXTENSIONS = {
     "video/mp4": "mp4",
     "video/quicktime": "mov",
     "video/webm": "webm",
+    DOCUMENT_TYPE: "pdf",
 }
 LISTING = "media"
 UNUSED_BATCH_SIZE = 25  # per transaction: each one scans all open posts
@@ -491,7 +492,9 @@ def _locate_stored(service: AppContext, asset: MediaRow) -> tuple[Path, MediaFac
     if not path.exists():
         files.check_folder(service)
         raise rule_error("media.unknown", f"The media {asset['id']} was deleted.")
-    if facts.width is None:  # stored unreadable with its request; publishing needs the facts
+    if (
+        facts.width is None and facts.kind != "document"
+    ):  # stored unreadable with its request; publishing needs the facts
         facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
     return path, facts
 

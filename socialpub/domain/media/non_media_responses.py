@@ -38,7 +38,9 @@ def describe_content(url: str, reply: UpstreamResponse, path: Path) -> str:
     declared = _parse_content_type(reply.headers)
     kind = _detect_kind(url, reply, head, declared)
     label = f" ({declared})" if declared and head else ""
-    return f"{_redact_url(url)} answered with {kind}{label}, not an image or a video of a type that is supported."
+    return (
+        f"{_redact_url(url)} answered with {kind}{label}, not an image, video or document of a type that is supported."
+    )
 
 
 def _detect_kind(url: str, reply: UpstreamResponse, head: bytes, declared: str) -> str:
@@ -54,8 +56,6 @@ def _detect_kind(url: str, reply: UpstreamResponse, head: bytes, declared: str) 
         return "an XML document"
     if start[:1] in ("{", "[") and (declared.endswith("json") or _is_json(text)):
         return "JSON"
-    if start.startswith("%PDF-"):
-        return "a PDF"
     return "text" if declared.startswith("text/") and "\0" not in start else "a file of another type"
 
 

@@ -1,4 +1,4 @@
-"""The platforms that refuse a stored file, by the rules that judge media bytes."""
+"""The platforms that refuse a stored file, by the rules on media bytes and on documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from socialpub import platforms
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.media import library
 from socialpub.platforms.contract import ConnectorAccount, Draft, DraftMedia
-from socialpub.platforms.kit.rule_catalog import find_violations
+from socialpub.platforms.kit.rule_catalog import NO_DOCUMENTS, find_violations
 from socialpub.store.rows import MediaRow
 
 
@@ -27,7 +27,10 @@ def find_refusals(service: AppContext, row: MediaRow) -> list[PlatformRefusal]:
     item = DraftMedia(row["kind"], row["alt_text"], stored=True, facts=library.read_facts(row))
     draft, found = Draft("", (item,)), []
     for name, platform in platforms.PLATFORMS.items():
-        errors = find_violations(platform, service.sites[name], draft, ConnectorAccount(""), stages=("deep",)).errors
-        for error in errors[:1]:
+        errors = find_violations(
+            platform, service.sites[name], draft, ConnectorAccount(""), stages=("cheap", "deep")
+        ).errors
+        of_file = [each for each in errors if each.rule.stage == "deep" or each.rule.id == f"{name}.{NO_DOCUMENTS}"]
+        for error in of_file[:1]:
             found.append(PlatformRefusal(name, platform.label, error.rule.id, error.message, error.remediation))
     return found

@@ -20,7 +20,7 @@ from socialpub.base import image_formats
 from socialpub.base.concurrency.fair_executor import FairExecutor, ShareKey
 from socialpub.base.errors import ApiError, rule_error
 from socialpub.base.system import pyinstaller
-from socialpub.platforms.contract import MediaFacts
+from socialpub.platforms.contract import DOCUMENT_TYPE, MediaFacts
 
 log = logging.getLogger("socialpub.media")
 
@@ -49,6 +49,8 @@ def sniff(head: bytes) -> str | None:
         return image
     if head.startswith(b"\x1aE\xdf\xa3") and b"webm" in head[:SNIFF_BYTES]:
         return "video/webm"
+    if head.startswith(b"%PDF-"):
+        return DOCUMENT_TYPE
     return _sniff_boxes(head)
 
 
@@ -77,6 +79,8 @@ def measure(path: Path, sha256: str = "", owner: str = "") -> MediaFacts | None:
         content_type = sniff(file.read(SNIFF_BYTES))
     if content_type is None:
         return None
+    if content_type == DOCUMENT_TYPE:  # not parsed: only platforms read it, and downloads of it are attachments
+        return MediaFacts(content_type, path.stat().st_size, sha256)
     found = reader_pool.submit_for(ShareKey(owner=owner), _run_worker, path, content_type).result()
     if "rule" in found:
         log.info(

@@ -134,7 +134,8 @@ def _parse_media(part: str) -> Any:
     if not part.lower().startswith(("http://", "https://")):
         raise _field_error("media", f"{ascii(part)} is neither an address nor the id of an uploaded file.")
     path = part.partition("?")[0].partition("#")[0].lower()
-    return {"kind": "video" if path.endswith(VIDEO_SUFFIXES) else "image", "url": part}
+    kind = "document" if path.endswith(".pdf") else "video" if path.endswith(VIDEO_SUFFIXES) else "image"
+    return {"kind": kind, "url": part}
 
 
 def is_existing(wanted: ImportedPost) -> bool:

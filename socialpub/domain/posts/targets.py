@@ -22,6 +22,7 @@ from socialpub.store.rows import MediaRow
 
 RawMediaRef = dict[str, Any]  # mediaRef; inline bytes are replaced by their hash
 LEAD_MIN_MS = 1000
+_SAMPLE_TYPES = {"image": "image/jpeg", "video": "video/mp4", "document": "application/pdf"}
 
 
 class TargetCandidate(NamedTuple):
@@ -363,6 +364,6 @@ def _build_ref(entry: Any) -> RawMediaRef:
 def build_item(service: AppContext, ref: RawMediaRef, assets: dict[str, MediaRow]) -> DraftMedia:
     """Return a target's media item for the rules; inline media count as stored."""
     if "bytesBase64" in ref:
-        url = library.public_url(service, "med_" + "0" * 22, "image/jpeg" if ref["kind"] == "image" else "video/mp4")
+        url = library.public_url(service, "med_" + "0" * 22, _SAMPLE_TYPES[ref["kind"]])
         return DraftMedia(ref["kind"], ref.get("altText"), url, stored=True)
     return library.build_draft_items(service, [ref], assets)[0]

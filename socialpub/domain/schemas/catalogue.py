@@ -41,6 +41,8 @@ class MediaLimit(TypedDict):
     """The maximum number of images."""
     videos: int
     """The maximum number of videos."""
+    documents: int
+    """The maximum number of documents; they are published alone."""
     mixed: bool
     """Whether one post may mix images and videos."""
     types: list[str]

@@ -23,6 +23,7 @@ from socialpub.platforms.kit.checks import (
 )
 from socialpub.platforms.kit.lazy_patterns import compile_lazily
 from socialpub.platforms.kit.media_checks import choices, duration_max, files, make_type_violation, size_max
+from socialpub.platforms.kit.rule_catalog import build_no_documents_rule
 from socialpub.platforms.kit.text import graphemes
 
 # --- Checks --------------------------------------------------------------------------------------------------------
@@ -238,6 +239,7 @@ RULES: tuple[Rule, ...] = (
         MEDIA["images"],
         "items",
     ),
+    build_no_documents_rule("bluesky", "Bluesky", _LEXICON + "embed/defs.json"),
     Rule(
         "bluesky.media.mime_allowed",
         "deep",

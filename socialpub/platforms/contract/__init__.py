@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from socialpub.platforms.contract.content import (
+    DOCUMENT_TYPE,
     ConnectorAccount,
     Draft,
     DraftMedia,
@@ -62,6 +63,7 @@ from socialpub.platforms.contract.upstream import (
 )
 
 __all__ = [
+    "DOCUMENT_TYPE",
     "Absent",
     "AccountIdentity",
     "AppCheck",

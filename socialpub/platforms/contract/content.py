@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-MediaKind = Literal["image", "video"]
+MediaKind = Literal["image", "video", "document"]
 Json = dict[str, Any]
+DOCUMENT_TYPE = "application/pdf"
 
 
 @dataclass(frozen=True)
 class MediaFacts:
     """Measured facts of a media file. None: unreadable (rules pass with `media_unmeasured`)."""
 
-    content_type: str  # sniffed: image/jpeg, image/png, image/webp, image/gif, video/mp4, video/quicktime, video/webm
+    # sniffed: image/jpeg, image/png, image/webp, image/gif, video/mp4, video/quicktime, video/webm, application/pdf
+    content_type: str
     size: int  # bytes
     sha256: str = ""
     width: int | None = None  # as displayed: rotated by EXIF orientation or track rotation
@@ -31,6 +33,8 @@ class MediaFacts:
 
     @property
     def kind(self) -> MediaKind:
+        if self.content_type == DOCUMENT_TYPE:
+            return "document"
         return "video" if self.content_type.startswith("video/") else "image"
 
     @property

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from pydantic import BaseModel
 
@@ -63,6 +63,7 @@ class MediaLimits(TypedDict):
     videos: int
     mixed: bool
     types: tuple[str, ...]
+    documents: NotRequired[int]
 
 
 NO_MEDIA = MediaLimits(images=0, videos=0, mixed=False, types=())

@@ -29,7 +29,7 @@ from socialpub.platforms.kit.media_checks import (
     size_max,
     types,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_threads_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule, build_no_threads_rule
 
 _DOCS = "developers.facebook.com/docs/graph-api/reference/page/"
 _FEED, _PHOTOS, _VIDEOS = _DOCS + "feed", _DOCS + "photos", _DOCS + "videos"
@@ -157,6 +157,7 @@ RULES: tuple[Rule, ...] = (
         1,
         "media items",
     ),
+    build_no_documents_rule("facebook", "Facebook", _FEED),
     Rule(
         "facebook.media.mime_allowed",
         "deep",

@@ -35,7 +35,7 @@ from socialpub.platforms.kit.media_checks import (
     types,
     width_max,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_threads_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule, build_no_threads_rule
 from socialpub.platforms.kit.text import find_hashtags, find_mentions
 
 _MEDIA = "developers.facebook.com/documentation/instagram-platform/instagram-graph-api/reference/ig-user/media"
@@ -210,6 +210,7 @@ RULES: tuple[Rule, ...] = (
         3,
         "collaborators",
     ),
+    build_no_documents_rule("instagram", "Instagram", _MEDIA),
     Rule(
         "instagram.media.mime_allowed",
         "deep",

@@ -174,6 +174,9 @@ def build_catalogue(platforms: Iterable[Platform]) -> dict[str, Rule]:
     return rows
 
 
+NO_DOCUMENTS = "media.document_unsupported"
+
+
 def build_no_threads_rule(platform: str, label: str, source: str) -> Rule:
     """Build the rule of a platform without threads. `source`: its documentation of publishing."""
     return Rule(
@@ -183,6 +186,20 @@ def build_no_threads_rule(platform: str, label: str, source: str) -> Rule:
         "Remove `thread`, or publish the target by itself with one text.",
         source,
         lambda _, subject: [RuleViolation()] if subject.draft.pieces else (),
+    )
+
+
+def build_no_documents_rule(platform: str, label: str, source: str) -> Rule:
+    """Build the rule of a platform without documents. `source`: its documentation of media."""
+    return Rule(
+        f"{platform}.{NO_DOCUMENTS}",
+        "cheap",
+        f"A post on {label} cannot have a document.",
+        "Remove the document from this target, or convert its pages to images.",
+        source,
+        lambda _, subject: [
+            RuleViolation(item=index) for index, item in enumerate(subject.draft.items) if item.kind == "document"
+        ],
     )
 
 

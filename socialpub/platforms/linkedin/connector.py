@@ -15,6 +15,7 @@ from socialpub.platforms.contract import (
     Absent,
     AccountIdentity,
     Draft,
+    DraftMedia,
     Json,
     OfferedAccount,
     Pending,
@@ -74,13 +75,16 @@ def _body(up: Upstream, draft: Draft, media: tuple[str, ...]) -> Json:
 
 
 def _content(draft: Draft, media: tuple[str, ...]) -> Json:
-    named = [
-        {"id": urn} | ({"altText": item.alt_text} if item.alt_text and item.kind == "image" else {})
-        for item, urn in zip(draft.items, media, strict=True)
-    ]
+    named = [{"id": urn} | _describe(draft, item) for item, urn in zip(draft.items, media, strict=True)]
     if not named:
         return {}
     return {"media": named[0]} if len(named) == 1 else {"multiImage": {"images": named}}
+
+
+def _describe(draft: Draft, item: DraftMedia) -> Json:
+    if item.kind == "document":
+        return {"title": draft.options["documentTitle"]}
+    return {"altText": item.alt_text} if item.alt_text and item.kind == "image" else {}
 
 
 def send(up: Upstream, plan: Json) -> Published:

@@ -26,8 +26,9 @@ from socialpub.platforms.contract import (
     Verdict,
     VersionProbe,
 )
-from socialpub.platforms.kit.options import PlatformOptions
-from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, text_length
+from socialpub.platforms.kit.options import OptionText, PlatformOptions
+from socialpub.platforms.kit.rule_catalog import ignored_option
+from socialpub.platforms.linkedin.rules import MEDIA, RULES, TEXT_MAX, has_document, text_length
 
 
 class LinkedinSite(ScopedSite):
@@ -59,11 +60,20 @@ def is_linkedin(url: str) -> bool:
 
 
 class LinkedinOptions(PlatformOptions):
-    """Options of a LinkedIn target: who may see and repost it. A page always posts publicly."""
+    """Options of a LinkedIn target: who may see and repost it, and the title of a document.
+
+    A page always posts publicly.
+    """
 
     SOURCE = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/posts-api"
     platform: Literal["linkedin"] = "linkedin"
     visibility: Literal["PUBLIC", "CONNECTIONS"] = Field("PUBLIC", title="Visibility")
+    document_title: OptionText = Field(
+        "",
+        title="Document title",
+        description="The title of the post's PDF, which LinkedIn shows with it. LinkedIn accepts 300 pages; they are "
+        "not counted here.",
+    )
     reshare_disabled: bool = Field(False, title="No reposts", description="Do not let others repost it.")
 
 
@@ -109,6 +119,9 @@ PLATFORM = Platform(
         {"LinkedIn-Version": "{version}", "X-Restli-Protocol-Version": "2.0.0"},
     ),
     alt_text=("image",),
+    draft_warnings=(
+        ignored_option("documentTitle", "only a document has a title", lambda draft: not has_document(draft)),
+    ),
     media=MEDIA,
     oauth=OAuthFlow(
         scopes=("openid", "profile", "w_member_social"),

@@ -1,7 +1,7 @@
-"""Uploads of images and videos to LinkedIn: bytes before the post, streamed from files.
+"""Uploads of media to LinkedIn: bytes before the post, streamed from files.
 
-Images take one call, a video the parts that LinkedIn names (Images API, Videos API). Nothing is public and every step
-is repeatable; upload URLs are never stored, an interrupted upload starts over.
+Images and documents take one call, a video the parts that LinkedIn names (Images API, Documents API, Videos API).
+Nothing is public and every step is repeatable; upload URLs are never stored, an interrupted upload starts over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from socialpub.platforms.linkedin.api import (
 )
 from socialpub.platforms.linkedin.declaration import PLATFORM, is_linkedin
 
-GRACE = 2.0  # for images whose status the token may not read
+GRACE = 2.0  # for images and documents whose status the token may not read
 PROCESSING_SECONDS_MAX = 600.0
 FIRST_WAIT, GROWTH, LONGEST_WAIT = 2.0, 1.5, 15.0
 MISS_WAIT = 5.0
@@ -76,10 +76,10 @@ def upload_all(up: Upstream, draft: Draft, saved: Json | None) -> tuple[str, ...
 def _upload_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUploads | Pending:
     if len(state.done) < len(draft.items):
         item = draft.items[len(state.done)]
-        urn = _video(up, item) if item.kind == "video" else _image(up, item)
+        urn = _video(up, item) if item.kind == "video" else _whole(up, item)
         return replace(state, done=(*state.done, urn), misses=0)
-    if draft.items[0].kind == "image" and not is_page(up):
-        # A member's token may write images but not read them (Images API, permissions).
+    if draft.items[0].kind != "video" and not is_page(up):
+        # A member's token may write images and documents but not read them (Images API, permissions).
         ready = replace(state, ready=len(state.done), rested=True)
         return ready if state.rested else replace(state, rested=True).later(GRACE)
     return _poll_next(up, draft, state)
@@ -95,9 +95,9 @@ def _wait_after_error(state: LinkedinUploads, error: ApiError) -> Pending:
 # --- Uploads -------------------------------------------------------------------------------------------------------
 
 
-def _image(up: Upstream, item: DraftMedia) -> str:
-    opened = _open_upload(up, "images", {})
-    urn, url = to_text(opened["image"]), to_text(opened.get("uploadUrl"))
+def _whole(up: Upstream, item: DraftMedia) -> str:
+    opened = _open_upload(up, f"{item.kind}s", {})
+    urn, url = to_text(opened[item.kind]), to_text(opened.get("uploadUrl"))
     _put(up, url, whole_file(item), build_auth_header(up) if _is_linkedin_host(up, url) else {})
     return urn
 
@@ -182,7 +182,7 @@ def _poll_next(up: Upstream, draft: Draft, state: LinkedinUploads) -> LinkedinUp
     try:
         reply = call(up, "status", "GET", f"{kind}s/{encode_urn(state.done[state.ready])}")
     except ApiError as error:
-        if kind == "image" and _status(error) == 403:  # may write, not read
+        if kind != "video" and _status(error) == 403:  # may write, not read
             return replace(state, ready=len(state.done)) if state.rested else replace(state, rested=True).later(GRACE)
         raise
     body = reply.record()

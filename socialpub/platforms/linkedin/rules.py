@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from socialpub.platforms.contract import ConnectorAccount, MediaLimits, Rule, RuleInput
+from collections.abc import Iterable
+
+from socialpub.platforms.contract import DOCUMENT_TYPE, ConnectorAccount, Draft, MediaLimits, Rule, RuleInput
 from socialpub.platforms.kit.checks import (
+    CheckedValue,
     alt_texts,
     at_most,
     has_media,
@@ -17,11 +20,11 @@ from socialpub.platforms.kit.checks import (
 from socialpub.platforms.kit.lazy_patterns import compile_lazily
 from socialpub.platforms.kit.media_checks import (
     GIB,
+    MIB,
     animation,
     compute_area,
     duration_max,
     duration_min,
-    every_file,
     files,
     is_within_limit,
     measured,
@@ -33,13 +36,15 @@ from socialpub.platforms.kit.text import escape_little_text, graphemes, utf16_un
 
 _DOCS = "learn.microsoft.com/en-us/linkedin/marketing/community-management/shares/"
 _POSTS, _IMAGES, _VIDEOS = _DOCS + "posts-api", _DOCS + "images-api", _DOCS + "videos-api"
+_DOCUMENTS = _DOCS + "documents-api"
 _AUTHOR = compile_lazily(r"urn:li:(?:person|organization):[A-Za-z0-9_-]+")
 _VIDEO_ADVISED = (75_000, 500_000_000)
 MEDIA = MediaLimits(
     images=20,
     videos=1,
     mixed=False,
-    types=("image/jpeg", "image/png", "image/gif", "video/mp4"),
+    types=("image/jpeg", "image/png", "image/gif", "video/mp4", DOCUMENT_TYPE),
+    documents=1,
 )
 TEXT_MAX = 3_000
 
@@ -62,12 +67,25 @@ def _visible(subject: RuleInput) -> bool:
     return not is_page or subject.draft.options.get("visibility", "PUBLIC") == "PUBLIC"
 
 
+def has_document(draft: Draft) -> bool:
+    return any(item.kind == "document" for item in draft.items)
+
+
+def _is_document_alone(subject: RuleInput) -> bool:
+    return not has_document(subject.draft) or len(subject.draft.items) == 1
+
+
+def _document_title(subject: RuleInput) -> Iterable[CheckedValue[str]]:
+    title = str(subject.draft.options.get("documentTitle", ""))
+    return (CheckedValue(title, "`documentTitle`"),) if has_document(subject.draft) else ()
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.text.non_empty",
         "cheap",
         "A LinkedIn post without media needs text.",
-        "Write some text, or add an image or a video.",
+        "Write some text, or add media.",
         _POSTS,
         not_blank(unless=has_media),
     ),
@@ -107,6 +125,32 @@ RULES: tuple[Rule, ...] = (
         not_mixed,
     ),
     Rule(
+        "linkedin.media.no_mixing",
+        "cheap",
+        "A document on LinkedIn is published alone, without images, videos or other documents.",
+        "Remove the other media, or publish the document as a separate post.",
+        _DOCUMENTS,
+        require(_is_document_alone),
+    ),
+    Rule(
+        "linkedin.document.title_required",
+        "cheap",
+        "A document on LinkedIn needs a title, which LinkedIn shows with it.",
+        "Set `options.documentTitle`.",
+        _DOCUMENTS,
+        not_blank(_document_title),
+    ),
+    Rule(
+        "linkedin.document.title_max_graphemes",
+        "cheap",
+        "The title of a document on LinkedIn can have at most {limit} characters.",
+        "Shorten `options.documentTitle`.",
+        _POSTS,
+        max_characters(_document_title),
+        400,
+        "graphemes",
+    ),
+    Rule(
         "linkedin.media.count_max",
         "cheap",
         "A LinkedIn post can have at most {limit} images, or 1 video.",
@@ -129,10 +173,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "linkedin.media.mime_allowed",
         "deep",
-        "LinkedIn accepts JPEG, PNG and GIF images, and MP4 videos.",
-        "Convert the image to JPEG or PNG, the video to MP4.",
+        "LinkedIn accepts JPEG, PNG and GIF images, MP4 videos, and PDF documents.",
+        "Convert the image to JPEG or PNG, the video to MP4, the document to PDF.",
         _IMAGES,
-        types(every_file),
+        types(files("image", "video", "document")),
         MEDIA["types"],
     ),
     Rule(
@@ -211,6 +255,16 @@ RULES: tuple[Rule, ...] = (
         "75,000 to 500,000,000",
         "bytes",
         severity="warning",
+    ),
+    Rule(
+        "linkedin.document.size_max",
+        "deep",
+        "A document on LinkedIn can be at most {limit} bytes (100 MB).",
+        "Compress the document or shorten it.",
+        _DOCUMENTS,
+        size_max(files("document"), decimal=100_000_000),
+        100 * MIB,
+        "bytes",
     ),
     build_no_threads_rule("linkedin", "LinkedIn", _POSTS),
     build_fetch_rule("linkedin.media.reachable"),

@@ -34,7 +34,7 @@ from socialpub.platforms.kit.media_checks import (
     size_max,
     types,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_threads_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule, build_no_threads_rule
 from socialpub.platforms.kit.text import graphemes
 
 _API = "github.com/pinterest/api-description v5/openapi.json, POST /pins"
@@ -269,6 +269,7 @@ RULES: tuple[Rule, ...] = (
         aspect_ratio(files("video"), 1 / 2, 1.91),
         "1:2 and 1.91:1",
     ),
+    build_no_documents_rule("pinterest", "Pinterest", _API),
     build_no_threads_rule("pinterest", "Pinterest", _API),
     build_fetch_rule("pinterest.image_url.reachable"),
     build_fetch_rule("pinterest.video.reachable"),

@@ -27,7 +27,7 @@ from socialpub.platforms.kit.media_checks import (
     types,
     width_max,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule
 from socialpub.platforms.kit.text import find_links, split_clusters, utf8_bytes
 
 _POSTS = "developers.facebook.com/documentation/threads/posts"
@@ -119,6 +119,7 @@ RULES: tuple[Rule, ...] = (
         _POSTS,
         url_public,
     ),
+    build_no_documents_rule("threads", "Threads", _POSTS),
     Rule(
         "threads.media.mime_allowed",
         "deep",

@@ -35,7 +35,7 @@ from socialpub.platforms.kit.media_checks import (
     types,
     within,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_threads_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule, build_no_threads_rule
 
 _PHOTO = "developers.tiktok.com/doc/content-posting-api-reference-photo-post"
 _VIDEO = "developers.tiktok.com/doc/content-posting-api-reference-upload-video"
@@ -264,6 +264,7 @@ RULES: tuple[Rule, ...] = (
         "9:16 and 16:9",
         severity="warning",
     ),
+    build_no_documents_rule("tiktok", "TikTok", _MEDIA),
     build_no_threads_rule("tiktok", "TikTok", _VIDEO),
     build_fetch_rule("tiktok.video.reachable"),
     build_fetch_rule("tiktok.photo.reachable"),

@@ -36,7 +36,7 @@ from socialpub.platforms.kit.media_checks import (
     types,
     within,
 )
-from socialpub.platforms.kit.rule_catalog import build_fetch_rule
+from socialpub.platforms.kit.rule_catalog import build_fetch_rule, build_no_documents_rule
 from socialpub.platforms.twitter.text import TEXT_MAX_PAID, find_cashtags, has_link, weighted_length
 
 _DOCS = "docs.x.com/x-api/"
@@ -180,6 +180,7 @@ RULES: tuple[Rule, ...] = (
         _MEDIA,
         _gif_alone,
     ),
+    build_no_documents_rule("twitter", "X", _MEDIA),
     Rule(
         "twitter.media.mime_allowed",
         "deep",

@@ -1,6 +1,6 @@
 """Fake LinkedIn: members and pages, media, posts (versioned API, 202512 to 202611).
 
-Comments, articles and documents are missing: socialpub does not use them.
+Comments and articles are missing: socialpub does not use them.
 """
 
 from __future__ import annotations

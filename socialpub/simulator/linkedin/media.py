@@ -1,4 +1,4 @@
-"""Images and videos: upload initialized, bytes sent to another URL, then processed."""
+"""Media: upload initialized, bytes sent to another URL, then processed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from socialpub.simulator.linkedin.api import People, body_of, invalid, part, ref
 from socialpub.simulator.state import SimulatorState
 
 PART = 4_194_304
-_IMAGES, _VIDEOS = ("image/jpeg", "image/png", "image/gif"), ("video/mp4",)
+_TYPES = {
+    "image": ("image/jpeg", "image/png", "image/gif"),
+    "document": ("application/pdf",),
+    "video": ("video/mp4",),
+}
 _ADDRESS_MS = 3_600_000
 
 
 @dataclass
 class Asset:
-    """Image or video. `parts`: received parts by number; `medium` is set once complete."""
+    """Uploaded file. `parts`: received parts by number; `medium` is set once complete."""
 
     urn: str
     kind: str
@@ -49,8 +53,10 @@ class Media:
 
     def operations(self) -> tuple[Operation, ...]:
         versioned = (
-            Operation("images.initialize", ("POST",), "/rest/images", self.images),
-            Operation("images.get", ("GET",), "/rest/images/<urn>", self.image),
+            Operation("images.initialize", ("POST",), "/rest/images", lambda call: self.initialize(call, "image")),
+            Operation("images.get", ("GET",), "/rest/images/<urn>", lambda call: self.show(call, "image")),
+            Operation("documents.initialize", ("POST",), "/rest/documents", lambda c: self.initialize(c, "document")),
+            Operation("documents.get", ("GET",), "/rest/documents/<urn>", lambda call: self.show(call, "document")),
             Operation("videos.act", ("POST",), "/rest/videos", self.videos),
             Operation("videos.get", ("GET",), "/rest/videos/<urn>", self.video),
         )
@@ -68,23 +74,23 @@ class Media:
             return "PROCESSING"
         return "PROCESSING_FAILED" if asset.broken else "AVAILABLE"
 
-    # --- Images ---
+    # --- Images and documents ---
 
-    def images(self, call: Call) -> FakeResponse:
-        """Initialize an image upload."""
+    def initialize(self, call: Call, kind: str) -> FakeResponse:
+        """Initialize the upload of an image or a document."""
         if fields(call).get("action") != "initializeUpload":
             raise refuse(400, "ILLEGAL_ARGUMENT", "Unknown action")
-        asset = self._open(call, "image", _asked(call, "initializeUploadRequest"))
+        asset = self._open(call, kind, _asked(call, "initializeUploadRequest"))
         url = f"{call.origin}/dms-uploads/{asset.secret}/0?ca=vector_feedshare"
         until = asset.made_at + _ADDRESS_MS
-        return FakeResponse(200, {"value": {"uploadUrlExpiresAt": until, "uploadUrl": url, "image": asset.urn}})
+        return FakeResponse(200, {"value": {"uploadUrlExpiresAt": until, "uploadUrl": url, kind: asset.urn}})
 
-    def image(self, call: Call) -> FakeResponse:
-        """Return an image; members' tokens are write-only."""
+    def show(self, call: Call, kind: str) -> FakeResponse:
+        """Return an image or a document; members' tokens are write-only."""
         caller = self.people.caller(call)
-        asset = self._find(call, "image")
+        asset = self._find(call, kind)
         if "r_organization_social" not in caller.scopes or asset.owner not in caller.member.roles:
-            raise refuse(403, "ACCESS_DENIED", "Not enough permissions to access: images.GET.20260901")
+            raise refuse(403, "ACCESS_DENIED", f"Not enough permissions to access: {kind}s.GET.20260901")
         return FakeResponse(200, {"id": asset.urn, "owner": asset.owner, "status": self.status(asset)})
 
     # --- Videos ---
@@ -136,13 +142,13 @@ class Media:
     # --- The store ---
 
     def upload(self, call: Call) -> FakeResponse:
-        """Receive an image, by token, or a part of a video, by the signature in the URL alone."""
+        """Receive a whole file, by token, or a part of a video, by the signature in the URL alone."""
         asset = next((each for each in self.by_urn.values() if each.secret == call.parts["secret"]), None)
         if asset is None:
             raise RefusedError(FakeResponse(404, "Not Found", content_type="text/plain"))
         if self.lab.clock.now_ms() > asset.made_at + _ADDRESS_MS:
             raise refuse(400, "EXPIRED_UPLOAD_URL", "The upload URL has expired")
-        if asset.kind == "image":
+        if asset.kind != "video":
             if self.people.server.access(bearer(call)).state != "alive":
                 raise RefusedError(FakeResponse(401, "Unauthorized", content_type="text/plain"))
             asset.parts, asset.size = {0: call.body}, len(call.body)
@@ -183,7 +189,7 @@ class Media:
         found = mime_type(content, "")
         asset.medium = self.lab.add_medium(content, found)
         asset.whole_at = self.lab.clock.now_ms()
-        asset.broken = found not in (_IMAGES if asset.kind == "image" else _VIDEOS) or self.failing > 0
+        asset.broken = found not in _TYPES[asset.kind] or self.failing > 0
         self.failing = max(self.failing - 1, 0)
 
 

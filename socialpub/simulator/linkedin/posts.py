@@ -113,7 +113,7 @@ class Posts:
             for each in images:
                 yield self._medium(each, author, ("image",))
         elif "media" in content:
-            yield self._medium(content["media"], author, ("image", "video"))
+            yield self._medium(content["media"], author, ("image", "video", "document"))
         else:
             raise invalid("/content", "INVALID_VALUE_FOR_FIELD", "content is one of media, multiImage")
 
@@ -127,6 +127,9 @@ class Posts:
             raise refuse(400, "MEDIA_ASSET_WAITING_UPLOAD", "Media asset is waiting upload")
         if status == "PROCESSING_FAILED" or asset.medium is None or asset.broken:
             raise refuse(400, "MEDIA_ASSET_PROCESSING_FAILED", "Media asset processing failed")
+        title = named.get("title", "")
+        if not isinstance(title, str) or (asset.kind == "document" and not title.strip()):
+            raise invalid("/content/media/title", "MISSING_FIELD", "title is required")
         alt = named.get("altText")
         if alt is not None and (not isinstance(alt, str) or len(alt) > _ALT_MAX):
             raise invalid("/content/media/altText", "FIELD_LENGTH_TOO_LONG", "altText is too long")

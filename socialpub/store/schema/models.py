@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # `rows.py` is generated from this file
 R = TypeVar("R", covariant=True)
 COLUMN_WORDS = {  # columns with a fixed set of values
     "AccountStatus": ("active", "expiring", "revoked"),
-    "MediaKind": ("image", "video"),
+    "MediaKind": ("image", "video", "document"),
     "DeliveryStatus": ("pending", "succeeded", "failed"),
     "PostStatus": ("queued", "validated", "publishing", "published", "failed", "rejected", "canceled"),
     "DraftStatus": ("draft", "proposed", "approved", "published"),

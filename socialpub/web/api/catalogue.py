@@ -20,7 +20,13 @@ EXAMPLE_PLATFORM: PlatformInfo = {
     "apiVersion": "",
     "sunsetAt": None,
     "text": {"limit": 300, "unit": "graphemes"},
-    "media": {"images": 4, "videos": 1, "mixed": False, "types": ["image/jpeg", "image/png", "video/mp4"]},
+    "media": {
+        "images": 4,
+        "videos": 1,
+        "documents": 0,
+        "mixed": False,
+        "types": ["image/jpeg", "image/png", "video/mp4"],
+    },
     "firstComment": True,
 }
 LIST_PLATFORMS = Operation(
@@ -50,6 +56,7 @@ def platform_body(service: AppContext, platform: Platform) -> PlatformInfo:
         "media": {
             "images": platform.media["images"],
             "videos": platform.media["videos"],
+            "documents": platform.media.get("documents", 0),
             "mixed": platform.media["mixed"],
             "types": list(platform.media["types"]),
         },

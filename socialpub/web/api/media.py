@@ -185,8 +185,8 @@ UPLOAD = Operation(
     "Media",
     "uploadMedia",
     "Upload a file",
-    "Send one image (JPEG, PNG, WebP, GIF) or video (MP4, QuickTime, WebM) as the part `file`. Its type is "
-    "read from its bytes. Use its `id` in the media of posts.",
+    "Send one image (JPEG, PNG, WebP, GIF), video (MP4, QuickTime, WebM) or document (PDF) as the part `file`. Its "
+    "type is read from its bytes. Use its `id` in the media of posts.",
     query=MediaFields,
     answers={201: SuccessResponse(MediaBody, "The file is stored.", MEDIA)},
     errors=(

@@ -302,7 +302,8 @@ def _items(data: ComposeData, account: str, piece: int = 0) -> tuple[DraftMedia,
 
 
 def _find_kind(name: str) -> MediaKind:
-    return "video" if name.startswith("video:") else "image"
+    link = compose_form.parse_link(name)
+    return link[0] if link else "image"
 
 
 def _account(
@@ -385,7 +386,8 @@ def _default(row: AccountRow, option: str) -> str:
 def _file(call: RequestContext, name: str, row: MediaRow | None, form: Mapping[str, str]) -> dict[str, Any]:
     alt, piece = f"alt.{name}", {"piece": thread_pieces.find_number(form, name)}
     if row is None:
-        return {"id": name, "kind": _find_kind(name), "path": "", "url": name[6:], "alt": form.get(alt, "")} | piece
+        kind, url = compose_form.parse_link(name) or ("image", "")
+        return {"id": name, "kind": kind, "path": "", "url": url, "alt": form.get(alt, "")} | piece
     said = form[alt] if alt in form else row["alt_text"] or ""
     return media.to_view(library.to_body(call.service, row)) | {"alt": said} | piece
 

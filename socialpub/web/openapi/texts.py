@@ -45,7 +45,7 @@ TAG_DESCRIPTIONS: dict[str, str] = {
     "Batches": "The posts of one publish request together: read, wait for, edit, reschedule and cancel them.",
     "Drafts": "Publish requests that are written, proposed and approved before they are published.",
     "Accounts": "The connected accounts that posts are published to.",
-    "Media": "Images and videos of posts: uploaded once, used by id.",
+    "Media": "Images, videos and documents of posts: uploaded once, used by id.",
     "Profiles": "Groups of accounts within an organization.",
     "Slots": "Weekly times at which a profile publishes.",
     "API keys": "Create, list and revoke API keys. Only signed-in users can do this: a key cannot create keys.",

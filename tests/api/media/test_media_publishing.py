@@ -73,6 +73,7 @@ REFUSED = {
     "too many bytes": (picture() + bytes(2_000_001), "image", "bluesky.media.image_size_max"),
     "a video": (mp4(), "image", "media.kind_mismatch"),
     "a picture": (picture(), "video", "media.kind_mismatch"),
+    "a document": (b"%PDF-1.7\n", "image", "media.kind_mismatch"),
     "nothing": (b"", "image", "bluesky.media.mime_allowed"),
 }
 

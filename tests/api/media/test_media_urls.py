@@ -30,7 +30,6 @@ INSTEAD: dict[str, tuple[bytes, dict[str, str], str]] = {
     "problem details": (JSON[:-3], {"Content-Type": "application/problem+json"}, "JSON (application/problem+json)"),
     "XML": (XML, {"Content-Type": "application/xml"}, "an XML document (application/xml)"),
     "SVG": (SVG, {"Content-Type": "image/svg+xml"}, "an SVG drawing (image/svg+xml)"),
-    "a PDF": (b"%PDF-1.7\n", {"Content-Type": "application/pdf"}, "a PDF (application/pdf)"),
     "words": (b"Not here.", {"Content-Type": "text/plain"}, "text (text/plain)"),
     "nothing": (b"", HTML_TYPE, "nothing (0 bytes)"),
     "another kind of picture": (
@@ -60,7 +59,7 @@ def test_what_is_no_media_file_is_named_when_validating_and_publishing(
     (result,) = publish_media(alice, url_item(url))
     for error in (before, result["error"]):
         assert error["rule"] == "bluesky.media.mime_allowed"
-        assert f"Media item 1: …/x.jpg answered with {words}, not an image or a video" in error["message"]
+        assert f"Media item 1: …/x.jpg answered with {words}, not an image, video or document" in error["message"]
         assert error["remediation"].startswith("Use the address of the file itself")
         assert "secret-of-the-address" not in error["message"]
     assert result["status"] == "rejected"

@@ -187,7 +187,7 @@ def serve(world: RequestCast, name: str) -> str:
 
 
 DEEP: list[tuple[str, Callable[[RequestCast], dict[str, Any]], str]] = [
-    ("a type that it does not take", lambda w: inline_item(b"%PDF-1.4"), "bluesky.media.mime_allowed"),
+    ("a type that it does not take", lambda w: inline_item(b"%!PS-3.0"), "bluesky.media.mime_allowed"),
     ("cut off", lambda w: inline_item(make_picture()[:40]), "media.unreadable"),
     ("too many pixels", lambda w: inline_item(make_picture(size=(8000, 6300))), "media.pixels_max"),
     ("a kind that it is not", lambda w: inline_item(make_picture(), "video"), "media.kind_mismatch"),

@@ -137,7 +137,7 @@ def page(world: RequestCast, name: str) -> str:
 
 
 def test_deep_checks_look_at_the_bytes_and_keep_none(world: RequestCast) -> None:
-    wrong = [inline_item(b"GIF89a cut"), inline_item(b"%PDF-1.4"), inline_item(make_picture(), altText="fine")]
+    wrong = [inline_item(b"GIF89a cut"), inline_item(b"%!PS-3.0"), inline_item(make_picture(), altText="fine")]
     with unchanged(world.server):
         found = result(check(world, media=wrong))
     assert [error["rule"] for error in found["errors"]] == ["media.unreadable", "bluesky.media.mime_allowed"]
@@ -146,7 +146,7 @@ def test_deep_checks_look_at_the_bytes_and_keep_none(world: RequestCast) -> None
 
 def test_without_deep_the_bytes_are_not_looked_at(world: RequestCast) -> None:
     with unchanged(world.server):
-        assert result(check(world, media=[inline_item(b"%PDF-1.4")], deep=False))["valid"] is True
+        assert result(check(world, media=[inline_item(b"%!PS-3.0")], deep=False))["valid"] is True
 
 
 def test_a_url_is_fetched_once_for_all_targets_and_not_kept(world: RequestCast) -> None:
@@ -284,7 +284,7 @@ def test_a_cap_counts_what_is_due_around_the_scheduled_time(world: RequestCast) 
 
 def test_scheduled_post_is_warned_of_its_stored_medias_refusal(world: RequestCast) -> None:
     """A deep row: accepted now, refused at its time; media by URL is not looked at before."""
-    answer = world.post(media=[inline_item(b"%PDF-1.4 not an image")], scheduledAt=world.soon())
+    answer = world.post(media=[inline_item(b"%!PS-3.0 not an image")], scheduledAt=world.soon())
     assert answer.status_code == 202
     (found,) = answer.json()["results"]
     assert codes(found["warnings"]) == ["bluesky.media.mime_allowed"]

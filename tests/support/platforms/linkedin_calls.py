@@ -61,6 +61,11 @@ def video(path: Path, content: bytes, alt: str | None = None) -> DraftMedia:
     return DraftMedia("video", alt, facts=MediaFacts("video/mp4", len(content), duration_ms=5000), path=path)
 
 
+def document(path: Path, content: bytes = b"%PDF-1.7") -> DraftMedia:
+    path.write_bytes(content)
+    return DraftMedia("document", "ignored", facts=MediaFacts("application/pdf", len(content)), path=path)
+
+
 def post(text: str = "hello", author: str = PERSON, visibility: str = "PUBLIC", **content: Any) -> dict[str, Any]:
     """The whole body of a post."""
     return {

@@ -10,6 +10,7 @@ from tests.support.platforms.rule_drafts import (
     RuleScene,
     animated_gif,
     clip,
+    document,
     gif,
     image,
     jpeg,
@@ -181,7 +182,10 @@ DEEP: Cases = {
         [scene("", video(), cover=jpeg(size=8 * MIB + 1))],
     ),
     # linkedin
-    "linkedin.media.mime_allowed": kinds("jpeg png gif mp4", "webp quicktime webm"),
+    "linkedin.media.mime_allowed": (
+        [*kinds("jpeg png gif mp4", "")[0], scene("", document())],
+        [*kinds("", "webp quicktime webm")[1], scene("", document(content_type="application/octet-stream"))],
+    ),
     "linkedin.image.pixels_max": (
         [photo(width=36_152_319, height=1), photo(width=None)],
         [photo(width=36_152_320, height=1)],
@@ -191,6 +195,10 @@ DEEP: Cases = {
         [animated_gif(frames=251)],
     ),
     "linkedin.media.image_size_advised": photo_bytes(20_000_000),
+    "linkedin.document.size_max": (
+        [scene("", document(size=100 * MIB)), photo(size=100 * MIB + 1)],
+        [scene("", document(size=100 * MIB + 1))],
+    ),
     "linkedin.video.too_short": shortest(3_000),
     "linkedin.video.too_long": longest(1_800_000),
     "linkedin.media.video_size_max": clip_bytes(5 * GIB),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from socialpub.platforms import PLATFORMS
 from socialpub.platforms.contract import ConnectorAccount, DraftMedia, RuleContext
-from tests.support.platforms.rule_drafts import EIGHT, RuleScene, image, images, scene, stored, video
+from tests.support.platforms.rule_drafts import EIGHT, RuleScene, document, image, images, scene, stored, video
 
 Cases = dict[str, tuple[list[RuleScene], list[RuleScene]]]
 
@@ -197,6 +197,18 @@ CHEAP: Cases = {
         [scene(account=PAGE, options={"visibility": "CONNECTIONS"})],
     ),
     "linkedin.media.image_video_exclusive": NOT_MIXED,
+    "linkedin.media.no_mixing": (
+        [scene("", document()), scene("", *images(2)), scene("", CLIP)],
+        [scene("", document(), PIC), scene("", CLIP, document()), scene("", document(), document())],
+    ),
+    "linkedin.document.title_required": (
+        [option("documentTitle", "Menu", document()), scene("Hello", PIC), scene()],
+        [scene("", document()), option("documentTitle", BLANK, document())],
+    ),
+    "linkedin.document.title_max_graphemes": (
+        [option("documentTitle", "é" * 400, document()), option("documentTitle", "a" * 401)],
+        [option("documentTitle", "a" * 401, document())],
+    ),
     "linkedin.media.count_max": (
         [scene("", *images(20)), scene("", CLIP)],
         [scene("", *images(21)), scene("", CLIP, CLIP)],
@@ -319,6 +331,14 @@ CHEAP: Cases = {
         [scene("", *images(5)), scene("", CLIP, CLIP)],
     ),
     "twitter.media.alt_text_max_graphemes": ([alt("a" * 1000), alt("a" * 1001, CLIP)], [alt("a" * 1001)]),
+    **{
+        f"{name}.media.document_unsupported": (
+            [scene("", PIC), scene("", CLIP), scene()],
+            [scene("", document()), scene("", PIC, document())],
+        )
+        for name in EIGHT
+        if name != "linkedin"
+    },
     **{
         f"{name}.thread.unsupported": ([scene()], [scene(pieces=1), scene(pieces=24)])
         for name in EIGHT

@@ -112,6 +112,10 @@ def stored(kind: Any = "image", facts: MediaFacts | None = None, url: str | None
     return DraftMedia(kind, url=url, stored=True, facts=facts or (jpeg() if kind == "image" else mp4()))
 
 
+def document(**changes: Any) -> DraftMedia:
+    return stored("document", MediaFacts(**({"content_type": "application/pdf", "size": 1_000} | changes)))
+
+
 def images(count: int) -> tuple[DraftMedia, ...]:
     return tuple(image() for _ in range(count))
 

@@ -172,6 +172,20 @@ def test_pages_see_what_became_of_their_images(simulator: SimulatorThread, page:
     assert page.get(address).json()["status"] == "AVAILABLE"
 
 
+def test_documents_are_pdfs_with_a_title_that_members_cannot_read(member: Client, page: Client) -> None:
+    for owner, seen in ((member, 403), (page, 200)):
+        opened = owner.begin("documents")
+        owner.put(opened["uploadUrl"], content=b"%PDF-1.7")
+        assert owner.get(f"/rest/documents/{opened['document']}").status_code == seen
+        media = {"id": opened["document"]}
+        assert told(owner.share(content={"media": media})) == (400, "MISSING_FIELD")
+        assert owner.share(content={"media": media | {"title": "Menu"}}).status_code == 201
+    opened = page.begin("documents")
+    page.put(opened["uploadUrl"], content=JPEG)
+    broken = page.share(content={"media": {"id": opened["document"], "title": "Menu"}})
+    assert told(broken) == (400, "MEDIA_ASSET_PROCESSING_FAILED")
+
+
 def test_what_is_no_image_cannot_be_posted(member: Client) -> None:
     opened = member.begin("images")
     member.put(opened["uploadUrl"], content=b"just words")

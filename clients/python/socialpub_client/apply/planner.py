@@ -347,7 +347,8 @@ class Planner:
 
 def guess_kind(name: str) -> str:
     """Return the kind of a file by its name."""
-    return "video" if (mimetypes.guess_type(name)[0] or "").startswith("video/") else "image"
+    guessed = mimetypes.guess_type(name)[0] or ""
+    return "document" if guessed == "application/pdf" else "video" if guessed.startswith("video/") else "image"
 
 
 def _cancel_all(id: str, posts: Sequence[QueuedPost], zone: str | None) -> Change:

@@ -34,7 +34,7 @@ _MEDIA = {
         "properties": {
             "id": _ID | {"description": "med_..."},
             "alt": {"type": "string", "maxLength": 100_000, "description": "What it shows"},
-            "kind": {"enum": ["image", "video"], "description": "Default image"},
+            "kind": {"enum": ["image", "video", "document"], "description": "Default image"},
         },
     },
 }

@@ -9,13 +9,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.schemas.posts import MEDIA_MAX, TARGETS_MAX
+from socialpub.platforms.contract import MediaKind
 from socialpub.platforms.kit.options import list_fields
 from socialpub.platforms.kit.text import normalize_line_feeds
 from socialpub.store.rows import AccountRow, MediaRow
@@ -29,7 +30,7 @@ TOP, ACCOUNTS, TEXT, MEDIA, THREAD, WHEN = "", "accounts", "text", "media", "thr
 FOLDS = ("first", "second")
 """Values of the field `fold`, for a time that the clocks show twice."""
 SCHEDULE_MAX_MS = 5 * 366 * 24 * 3600 * 1000
-_LINKED = re.compile(r"(image|video):(https?://.+)")
+_LINKED = re.compile(r"(image|video|document):(https?://.+)")
 _NUMBERED = re.compile(r"media\.([0-9]{1,3})", re.ASCII)
 RULE_TEXTS = {
     "targets.required": (ACCOUNTS, "Choose at least one account."),
@@ -85,10 +86,10 @@ def _move_earlier(ids: list[str], earlier: str) -> list[str]:
     return [*ids[: index - 1], earlier, ids[index - 1], *ids[index + 1 :]]
 
 
-def parse_link(media: str) -> tuple[str, str] | None:
+def parse_link(media: str) -> tuple[MediaKind, str] | None:
     """Return kind and URL of a file elsewhere (`image:https://…`), or None for an id."""
     match = _LINKED.fullmatch(media)
-    return (match[1], match[2]) if match else None
+    return (cast(MediaKind, match[1]), match[2]) if match else None
 
 
 def name_media(item: RequestedMedia) -> str:

@@ -76,6 +76,7 @@ GOOD: dict[str, tuple[Maker, MediaFacts]] = {
     "WebP": (lambda: picture("WEBP"), MediaFacts("image/webp", 0, "hash", 64, 48, 1)),
     "lossless WebP": (lambda: picture("WEBP", lossless=True), MediaFacts("image/webp", 0, "hash", 64, 48, 1)),
     "animated WebP": (lambda: animation("WEBP", 5), MediaFacts("image/webp", 0, "hash", 20, 10, 5)),
+    "PDF": (lambda: b"%PDF-1.7 whatever", MediaFacts("application/pdf", 0, "hash")),
     "MP4": (
         mp4,
         MediaFacts("video/mp4", 0, "hash", 320, 240, None, 2000, 30.0, 24_000, "h264", "aac", True),

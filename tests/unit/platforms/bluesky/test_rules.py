@@ -81,6 +81,7 @@ ROWS: list[tuple[str, Draft, Draft, dict[str, Any]]] = [
     ("bluesky.media.count_max", draft("", *[image()] * 4), draft("", *[image()] * 5), {}),
     ("bluesky.media.count_max", draft("", *[image()] * 10), draft("", *[image()] * 11), {"gallery": True}),
     ("bluesky.media.count_max", draft("", video()), draft("", video(), video()), {}),
+    ("bluesky.media.document_unsupported", draft("", image()), draft("", DraftMedia("document")), {}),
     ("bluesky.media.mime_allowed", draft("", image("image/gif")), draft("", image("image/avif")), {}),
     ("bluesky.media.mime_allowed", draft("", video("video/webm")), draft("", video("video/x-msvideo")), {}),
     ("bluesky.media.mime_allowed", draft("", video()), draft("", video("video/webm")), {"video_service": ""}),

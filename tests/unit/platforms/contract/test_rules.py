@@ -154,7 +154,7 @@ def test_a_finding_becomes_the_error_that_the_api_shows() -> None:
         "rule": "linkedin.text.non_empty",
         "platform": "linkedin",
         "platformVersion": "202609",
-        "remediation": "Write some text, or add an image or a video.",
+        "remediation": "Write some text, or add media.",
         "docUrl": "https://s.example/docs/errors/preflight_failed",
         "ruleUrl": "https://s.example/docs/rules/linkedin.text.non_empty",
     }

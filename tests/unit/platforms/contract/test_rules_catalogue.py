@@ -172,6 +172,11 @@ ADDED_RULES = {
     "instagram.story.video_too_short": ("deep", "error"),
     "instagram.story.video_too_long": ("deep", "error"),
     "instagram.story.video_size_max": ("deep", "error"),
+    "linkedin.media.no_mixing": ("cheap", "error"),
+    "linkedin.document.title_required": ("cheap", "error"),
+    "linkedin.document.title_max_graphemes": ("cheap", "error"),
+    "linkedin.document.size_max": ("deep", "error"),
+    **{f"{name}.media.document_unsupported": ("cheap", "error") for name in EIGHT if name != "linkedin"},
     "pinterest.board_section.unknown": ("upstream", "error"),
     **{f"{name}.thread.unsupported": ("cheap", "error") for name in EIGHT if PLATFORMS[name].thread is None},
 }

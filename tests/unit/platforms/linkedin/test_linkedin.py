@@ -21,6 +21,7 @@ from tests.support.platforms.linkedin_calls import (
     SHARE,
     VIDEO,
     VersionedCall,
+    document,
     draft,
     image,
     make_refusal,
@@ -43,12 +44,12 @@ def plan(**body: Any) -> dict[str, Any]:
 
 
 def open_image(
-    owner: str = PERSON, urn: str = IMAGE, reply: UpstreamResponse | ApiError | None = None
+    owner: str = PERSON, urn: str = IMAGE, reply: UpstreamResponse | ApiError | None = None, kind: str = "image"
 ) -> VersionedCall:
-    value = {"uploadUrlExpiresAt": NOW + 1, "uploadUrl": STORE, "image": urn}
+    value = {"uploadUrlExpiresAt": NOW + 1, "uploadUrl": STORE, kind: urn}
     asked = {"initializeUploadRequest": {"owner": owner}}
     return VersionedCall(
-        "POST", f"{REST}/images", reply or make_response(200, {"value": value}), params=BEGIN, json=asked
+        "POST", f"{REST}/{kind}s", reply or make_response(200, {"value": value}), params=BEGIN, json=asked
     )
 
 
@@ -145,6 +146,21 @@ def test_a_page_whose_token_may_not_read_images_waits_a_moment_too(tmp_path: Pat
     later = pending(prepared(up, content))
     up = make_upstream(status("images", IMAGE, denied), account=PAGE)
     assert prepared(up, content, later.saved) == Ready(plan(author=PAGE, media={"id": IMAGE}))
+
+
+DOCUMENT = "urn:li:document:D1"
+
+
+def test_a_document_goes_up_as_an_image_does_and_has_its_title(tmp_path: Path) -> None:
+    content = draft("read", document(tmp_path / "a"), documentTitle="Menu")
+    put, media = put_image(b"%PDF-1.7"), {"id": DOCUMENT, "title": "Menu"}
+    later = pending(prepared(make_upstream(open_image(urn=DOCUMENT, kind="document"), put), content))
+    assert later.seconds == 2.0  # a member's token cannot read it
+    assert prepared(make_upstream(), content, later.saved) == Ready(plan(text="read", media=media))
+    opened, waiting = open_image(PAGE, DOCUMENT, kind="document"), status("documents", DOCUMENT, "PROCESSING")
+    later = pending(prepared(make_upstream(opened, put_image(b"%PDF-1.7"), waiting, account=PAGE), content))
+    up = make_upstream(status("documents", DOCUMENT, "AVAILABLE"), account=PAGE)
+    assert prepared(up, content, later.saved) == Ready(plan(text="read", author=PAGE, media=media))
 
 
 def test_several_images_stand_in_their_order_with_their_alt_texts(tmp_path: Path) -> None:

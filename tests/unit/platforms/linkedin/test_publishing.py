@@ -13,6 +13,7 @@ from socialpub.platforms.contract import AccountIdentity, Tokens
 from socialpub.simulator.oauth import CLIENT_ID, CLIENT_SECRET
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import AppServer, Person, unused_name
+from tests.support.media_uploads import stored_media
 from tests.support.platforms.meta_calls import jpeg, mp4
 
 KINDS = ("person", "organization")
@@ -107,6 +108,43 @@ def test_a_video_in_parts_becomes_one_public_post(server: AppServer, kind: str) 
     assert sizes == [4_194_304, len(film) - 4_194_304]
 
 
+PDF = b"%PDF-1.7\n1 0 obj<<>>endobj\ntrailer<<>>\n%%EOF\n"
+DOCUMENT: dict[str, Any] = {"text": "menu", "options": {"documentTitle": "Menu"}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stored_document_becomes_one_public_post_with_its_title(server: AppServer, kind: str) -> None:
+    ann = server.person("Ann")
+    account, stored = connect(server, ann, kind), stored_media(ann.api, PDF)
+    assert (stored["kind"], stored["contentType"], stored["width"]) == ("document", "application/pdf", None)
+    entry = published(server, publish(ann, account, media=[stored["id"]], **DOCUMENT), account)
+    (medium,) = entry.media
+    assert (medium.type, entry.request["content"]["media"]["title"]) == ("application/pdf", "Menu")
+    assert server.lab.lab.blobs[medium.sha256].content == PDF
+    download = ann.api.get(stored["url"])
+    assert (download.content, download.headers["Content-Type"]) == (PDF, "application/pdf")
+    assert download.headers["Content-Disposition"].startswith("attachment")
+
+
+def test_a_document_that_cannot_be_published_is_refused_at_once(server: AppServer) -> None:
+    ann = server.person("Ann")
+    server.connect_bluesky(ann)
+    account, stored = connect(server, ann, "person")["id"], stored_media(ann.api, PDF)["id"]
+    cases: list[tuple[dict[str, Any], list[Any], str]] = [
+        ({"accountId": ann.bluesky}, [stored], "bluesky.media.document_unsupported"),
+        ({"accountId": account}, [stored], "linkedin.document.title_required"),
+        ({"accountId": account}, [stored, inline("image", jpeg())], "linkedin.media.no_mixing"),
+        ({"accountId": account}, [{"kind": "image", "mediaId": stored}], "media.kind_mismatch"),
+    ]
+    for target, media, rule in cases:
+        answer = ann.api.publish({"targets": [target], "text": "menu", "media": media})
+        assert answer.status_code == 400
+        assert rule in json.dumps(answer.json()), answer.text
+    result = publish(ann, {"id": account}, media=[inline("document", jpeg())], **DOCUMENT)
+    assert result["error"]["rule"] == "media.kind_mismatch"
+    assert [call for call in server.lab.lab.calls if call.platform == "linkedin"] == []
+
+
 def test_a_member_may_post_for_connections_only(server: AppServer) -> None:
     ann = server.person("Ann")
     account = connect(server, ann, "person")
@@ -171,18 +209,37 @@ def test_a_version_that_no_table_has_is_told_when_it_is_refused(
     assert told == [{"platform": "linkedin", "currentPin": "202610", "nextPin": "202609", "sunsetAt": None}]
 
 
+CONTENTS: list[dict[str, Any]] = [{"text": ODD}, DOCUMENT | {"media": [inline("document", PDF)]}]
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=["text", "document"])
 @pytest.mark.parametrize("fault", ["reset_after", "error_after"])
-def test_a_pages_post_whose_answer_was_lost_is_found_and_never_sent_twice(impatient: AppServer, fault: str) -> None:
+def test_a_pages_post_whose_answer_was_lost_is_found_and_never_sent_twice(
+    impatient: AppServer, fault: str, content: dict[str, Any]
+) -> None:
     server, ann = impatient, impatient.person("Ann")
     account = connect(server, ann, "organization")
     server.lab.lab.faults.add([{"fault": fault, "platform": "linkedin", "operation": "posts.create", "times": 1}])
-    result = publish(ann, account, text=ODD)
+    result = publish(ann, account, **content)
     assert server.lab.lab.ledger.wait(1, 20)
     server.wait(result["postId"], "publishing")
     server.skip(6)
     row = server.wait(result["postId"], "published", seconds=20)
     (entry,) = server.lab.lab.ledger.entries("linkedin")
     assert (row["url"], row["attempts"]) == (entry.url, 1)
+
+
+@pytest.mark.parametrize("fault", ["reset_after", "error_after"])
+def test_member_document_with_a_lost_response_is_sent_once(server: AppServer, fault: str) -> None:
+    ann = server.person("Ann")
+    account = connect(server, ann, "person")
+    server.lab.lab.faults.add([{"fault": fault, "platform": "linkedin", "operation": "posts.create", "times": 1}])
+    result = publish(ann, account, **CONTENTS[1])
+    row = server.wait(result["postId"], "failed", seconds=20)
+    assert json.loads(row["error"])["rule"] == "publish.outcome_unknown"
+    called = [call.operation for call in server.lab.lab.calls if call.platform == "linkedin"]
+    assert called == ["documents.initialize", "media.upload", "posts.create"]
+    assert len(server.lab.lab.ledger.entries("linkedin")) == 1
 
 
 @pytest.mark.parametrize("fault", ["reset_after", "error_after"])
