@@ -24,6 +24,7 @@ class ParsedPage(HTMLParser):
         self.ids: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
+        self.size = len(text.encode())
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

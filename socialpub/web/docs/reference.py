@@ -52,21 +52,43 @@ async def show_index(call: RequestContext) -> HandlerResponse:
 
 
 async def show_part(call: RequestContext) -> HandlerResponse:
-    """GET /docs/reference/{part}: a tag's operations, or the schemas.
+    """GET /docs/reference/{part}: the list of a tag's operations, or of the schemas.
 
     Raises ApiError `not_found`.
     """
     document, name = _find_document(call).document, call.path_value("part")
     if name == SCHEMAS:
-        return templates.render_page(
-            "docs/reference_schemas.html",
-            schemas=[build_schema_view(name, schema) for name, schema in document["components"]["schemas"].items()],
-        )
+        schemas = [
+            {"name": name, "description": schema.get("description", "")}
+            for name, schema in document["components"]["schemas"].items()
+        ]
+        return templates.render_page("docs/reference_schemas.html", schemas=schemas)
     tag = next((tag for tag in document["tags"] if to_slug(tag["name"]) == name), None)
     operations = list(_operations(document, tag["name"])) if tag else []
     if not operations:
         raise ApiError("not_found", "The reference has no such part.")
     return templates.render_page("docs/reference_part.html", tag=tag, operations=operations)
+
+
+async def show_operation(call: RequestContext) -> HandlerResponse:
+    """GET /docs/reference/operations/{id}. Raises ApiError `not_found`."""
+    document, name = _find_document(call).document, call.path_value("operation")
+    for path, methods in document["paths"].items():
+        for method, entry in methods.items():
+            if entry["operationId"] == name:
+                tag = next(tag for tag in document["tags"] if tag["name"] in entry["tags"])
+                operation = build_operation_view(document, method.upper(), path, entry)
+                slug = to_slug(tag["name"])
+                return templates.render_page("docs/operation.html", tag=tag, slug=slug, operation=operation)
+    raise ApiError("not_found", "The reference has no such operation.")
+
+
+async def show_schema(call: RequestContext) -> HandlerResponse:
+    """GET /docs/reference/schemas/{name}. Raises ApiError `not_found`."""
+    schemas, name = _find_document(call).document["components"]["schemas"], call.path_value("schema")
+    if name not in schemas:
+        raise ApiError("not_found", "The reference has no such schema.")
+    return templates.render_page("docs/schema.html", schema=build_schema_view(name, schemas[name]))
 
 
 def to_slug(tag: str) -> str:
@@ -87,19 +109,33 @@ def list_operations(call: RequestContext, tags: Sequence[str]) -> list[Json]:
 
 
 async def show_events(call: RequestContext) -> HandlerResponse:
-    """GET /docs/events: every event, its data and an example."""
+    """GET /docs/events: the list of events, and what a delivery is."""
     document = _find_document(call).document
     prefix = call.service.runtime.settings.webhooks.header_prefix
-    deliveries = {name: _resolve_ref(document, item)["post"] for name, item in document["webhooks"].items()}
+    deliveries = _list_deliveries(document)
     return templates.render_page(
         "docs/events.html",
         version=__version__,
-        events=[build_event_view(document, name, entry) for name, entry in deliveries.items()],
+        events=[{"name": name, "summary": entry["summary"]} for name, entry in deliveries.items()],
         headers=_parameters(document, next(iter(deliveries.values()))),
         envelope=build_schema_view("SampleEvent", document["components"]["schemas"]["SampleEvent"]),
         delivered="/v1/webhook-endpoints" in document["paths"],
         verifiers={name: read_verifier(file, prefix) for name, file in VERIFIERS.items()},
     )
+
+
+async def show_event(call: RequestContext) -> HandlerResponse:
+    """GET /docs/events/{type}: its data and an example. Raises ApiError `not_found`."""
+    document, name = _find_document(call).document, call.path_value("event")
+    entry = _list_deliveries(document).get(name)
+    if entry is None:
+        raise ApiError("not_found", "There is no such event.")
+    return templates.render_page("docs/event.html", event=build_event_view(document, name, entry))
+
+
+def _list_deliveries(document: Json) -> dict[str, Json]:
+    """Return the delivery of every event type."""
+    return {name: _resolve_ref(document, item)["post"] for name, item in document["webhooks"].items()}
 
 
 async def show_options(call: RequestContext) -> HandlerResponse:
@@ -335,7 +371,7 @@ def describe_schema(schema: Json) -> Markup:
     """Return a schema in a few words, with links to the schemas it names."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return Markup('<a href="/docs/reference/schemas#{0}">{0}</a>').format(name)
+        return Markup('<a href="/docs/reference/schemas/{0}">{0}</a>').format(name)
     for union in ("anyOf", "oneOf"):
         if union in schema:
             return Markup(" or ").join(describe_schema(part) for part in schema[union])

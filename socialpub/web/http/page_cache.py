@@ -16,7 +16,7 @@ from socialpub.web.http.etags import apply_if_none_match
 from socialpub.web.http.handler import HandlerResponse
 
 MakePage = Callable[[], Coroutine[Any, Any, HandlerResponse]]
-PAGES_MAX = 500  # bounds the memory taken by made-up addresses
+PAGES_MAX = 800  # bounds the memory taken by made-up addresses
 LARGE_PAGE_BYTES = 64 * 1024
 LARGE_PAGE_BYTES_PER_SECOND = 32 * 1024 * 1024  # of all large pages: the reference a hundred times a second
 WAIT_MAX = 5.0  # seconds

@@ -31,7 +31,10 @@ PAGES = [
     "/docs/reference",
     "/docs/reference/posts",
     "/docs/reference/schemas",
+    "/docs/reference/schemas/Post",
+    "/docs/reference/operations/settlePost",
     "/docs/events",
+    "/docs/events/post.published",
     "/docs/options",
     "/docs/settings",
     "/docs/ui",
@@ -41,6 +44,7 @@ PAGES = [
     *(f"/docs/guides/{name}" for name in GUIDES),
     *(f"/docs/platforms/{name}" for name in platforms.PLATFORMS),
 ]
+PAGE_BYTES_MAX = 60_000
 NO_PAGES = (
     "/",
     "/openapi.json",
@@ -66,6 +70,12 @@ def alice(corpus: RequestCast) -> Person:
 @pytest.fixture(scope="module")
 def api(server: AppServer) -> ApiClient:
     return server.api()
+
+
+@pytest.fixture(scope="module")
+def crawled(api: ApiClient) -> dict[str, ParsedPage]:
+    """Every page that can be reached."""
+    return dict(crawl_pages(api))
 
 
 def fetch(api: ApiClient, path: str) -> ParsedPage:
@@ -104,9 +114,10 @@ def test_every_code_stands_in_the_index_and_every_rule_on_a_page_of_it(api: ApiC
     assert rules == {f"/docs/rules/{rule}" for rule in (*SERVICE_RULES, *platforms.CATALOGUE)}
 
 
-@pytest.mark.parametrize("path", ["/docs", "/docs/start", "/docs/rules", "/docs/settings"])
-def test_pages_that_people_begin_with_are_small(api: ApiClient, path: str) -> None:
-    assert len(api.get(path, headers=BROWSER).content) < 60_000
+def test_every_page_is_small(crawled: dict[str, ParsedPage]) -> None:
+    sizes = {path: page.size for path, page in crawled.items()}
+    assert sizes.keys() > {"/docs/reference/schemas/Post", "/docs/reference/operations/settlePost"}
+    assert [(path, size) for path, size in sizes.items() if size >= PAGE_BYTES_MAX] == []
 
 
 def test_llms_txt_is_a_short_text_whose_links_work(api: ApiClient, server: AppServer) -> None:
@@ -129,6 +140,8 @@ def test_every_event_has_its_entry(api: ApiClient) -> None:
     shown = fetch(api, "/docs/events")
     assert set(EVENTS) <= set(shown.ids)
     assert [text for text in EVENTS.values() if text.replace("`", "") not in shown.text] == []
+    for name in EVENTS:
+        assert f'"type": "{name}"' in fetch(api, f"/docs/events/{name}").text
 
 
 def test_the_events_page_says_whether_this_version_delivers_them(api: ApiClient) -> None:
@@ -177,12 +190,21 @@ def test_every_operation_and_schema_stands_in_the_reference(api: ApiClient) -> N
     operations = [entry for methods in DOCUMENT["paths"].values() for entry in methods.values()]
     assert {entry["operationId"] for entry in operations} <= set(shown.ids)
     assert set(DOCUMENT["components"]["schemas"]) <= set(shown.ids)
-    assert set(DOCUMENT["components"]["schemas"]) <= set(fetch(api, "/docs/reference/schemas").ids)
+    listed = fetch(api, "/docs/reference/schemas")
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        assert name in listed.ids
+        page = fetch(api, f"/docs/reference/schemas/{name}").text
+        assert [field for field in schema.get("properties", {}) if field not in page] == []
     for path, methods in DOCUMENT["paths"].items():
         assert path in shown.text
         for entry in methods.values():
             part = fetch(api, f"/docs/reference/{reference.to_slug(entry['tags'][0])}")
             assert entry["operationId"] in part.ids
+            page = fetch(api, f"/docs/reference/operations/{entry['operationId']}").text
+            assert path in page
+            assert entry["summary"] in page
+    for unknown in ("reference/none", "reference/schemas/None", "reference/operations/none", "events/none"):
+        assert api.get(f"/docs/{unknown}").status_code == 404
 
 
 def test_every_field_and_parameter_has_a_meaning(api: ApiClient) -> None:
@@ -216,7 +238,12 @@ def test_words_of_fields_that_no_schema_has_are_removed() -> None:
 
 def test_long_pages_are_compressed_for_clients_that_take_gzip(server: AppServer) -> None:
     with httpx.Client(base_url=server.url, trust_env=False) as client:
-        for path in ("/docs/reference/posts", "/docs/reference/schemas", "/openapi.json", "/static/style.css"):
+        for path in (
+            "/docs/reference/operations/publishPosts",
+            "/docs/reference/schemas",
+            "/openapi.json",
+            "/static/style.css",
+        ):
             plain = client.get(path, headers={"Accept-Encoding": "identity"})
             packed = client.get(path, headers={"Accept-Encoding": "br, gzip;q=0.5"})
             assert "Content-Encoding" not in plain.headers
@@ -231,8 +258,8 @@ def test_long_pages_are_compressed_for_clients_that_take_gzip(server: AppServer)
         assert "Content-Encoding" not in refused.headers
 
 
-def test_every_code_block_has_a_copy_button(api: ApiClient) -> None:
-    for path, page in crawl_pages(api):
+def test_every_code_block_has_a_copy_button(crawled: dict[str, ParsedPage]) -> None:
+    for path, page in crawled.items():
         blocks = [attributes for tag, attributes in page.tags if tag == "pre"]
         buttons = [attributes for tag, attributes in page.tags if tag == "button" and "data-copy" in attributes]
         assert len(blocks) == len(buttons), path
@@ -276,8 +303,10 @@ def test_a_platform_without_a_page_is_unknown(api: ApiClient) -> None:
 # --- Links -------------------------------------------------------------------------------------------------------
 
 
-def test_every_link_of_every_page_leads_somewhere_on_this_server(api: ApiClient) -> None:
-    pages = dict(crawl_pages(api))
+def test_every_link_of_every_page_leads_somewhere_on_this_server(
+    api: ApiClient, crawled: dict[str, ParsedPage]
+) -> None:
+    pages = crawled
     symbols = ParsedPage(api.get("/static/icons.svg").text).ids
     assert len(pages) > len(ERRORS) + len(SERVICE_RULES) + len(platforms.CATALOGUE)
     for path, page in pages.items():
@@ -439,7 +468,7 @@ def test_curl_line_takes_the_key_from_the_environment_and_quotes_the_body() -> N
         ({"type": "integer", "minimum": 0}, "integer, at least 0"),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string or null"),
         ({"type": "array", "items": {"const": "a"}}, "array of <code>&#34;a&#34;</code>"),
-        ({"$ref": "#/components/schemas/Post"}, '<a href="/docs/reference/schemas#Post">Post</a>'),
+        ({"$ref": "#/components/schemas/Post"}, '<a href="/docs/reference/schemas/Post">Post</a>'),
         ({}, "any value"),
     ],
 )
@@ -461,7 +490,10 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
         "GET /docs/start",
         "GET /docs/reference",
         "GET /docs/reference/{part}",
+        "GET /docs/reference/operations/{operation}",
+        "GET /docs/reference/schemas/{schema}",
         "GET /docs/events",
+        "GET /docs/events/{event}",
         "GET /docs/options",
         "GET /docs/settings",
         "GET /docs/ui",

@@ -114,6 +114,9 @@ PARTS: Mapping[str, Mapping[str, Callable[[DashboardWorld], str | None]]] = {
     "guide": {name: _always(name) for name in GUIDES},
     "code": {"code": _always("platform_rejected")},
     "part": {name: _always(name) for name in ("posts", "schemas")},
+    "operation": {"operation": _always("settlePost")},
+    "schema": {"schema": _always("Post")},
+    "event": {"event": _always("post.published")},
     "rule": {"rule": _always("publish.outcome_unknown")},
     "token": {"invitation": lambda world: world.invitation},
 }
