@@ -84,6 +84,20 @@ CREATE TABLE api_key (
 CREATE INDEX api_key_organization ON api_key (organization);
 CREATE UNIQUE INDEX api_key_digest ON api_key (digest);
 
+CREATE TABLE oauth_client (
+    id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, redirect_uris TEXT NOT NULL, created_at INTEGER NOT NULL,
+    approved_at INTEGER, ends_at INTEGER NOT NULL
+);
+CREATE INDEX oauth_client_ends_at ON oauth_client (ends_at);
+
+CREATE TABLE authorization_code (
+    id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), user TEXT NOT NULL,
+    client TEXT NOT NULL, redirect_uri TEXT NOT NULL, challenge TEXT NOT NULL, request TEXT NOT NULL, key TEXT,
+    created_at INTEGER NOT NULL, ends_at INTEGER NOT NULL
+);
+CREATE INDEX authorization_code_organization ON authorization_code (organization);
+CREATE INDEX authorization_code_ends_at ON authorization_code (ends_at);
+
 CREATE TABLE account (
     number INTEGER NOT NULL PRIMARY KEY, id TEXT NOT NULL, organization TEXT NOT NULL REFERENCES organization (id),
     profile TEXT NOT NULL REFERENCES profile (id), platform TEXT NOT NULL, platform_account_id TEXT NOT NULL,

@@ -289,6 +289,23 @@ class BillingSettings(SettingsSection):
     """
 
 
+class McpSettings(SettingsSection):
+    oauth: bool = False
+    """Let assistants ask for an API key with one click (OAuth 2.1): an owner or admin of an organization signs in here
+    and chooses what the key may do. Needs `url`.
+    """
+    url: str = Field("", pattern=r"^(https?://[^\s?#\"]+)?$", max_length=500)
+    """The public address of `socialpub mcp --http`, such as https://social.example.org/mcp. Assistants ask for
+    keys to this address only.
+    """
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.oauth and not self.url:
+            raise ValueError("oauth also needs url, the public address of `socialpub mcp --http`")
+        return self
+
+
 class RetentionSettings(SettingsSection):
     idempotency: Duration = parse_duration("24h")
     """How long the response to an Idempotency-Key is replayed."""
@@ -403,6 +420,7 @@ class Settings(BaseSettings):
     publishing: PublishingSettings = PublishingSettings()
     scheduling: SchedulingSettings = SchedulingSettings()
     billing: BillingSettings = BillingSettings()
+    mcp: McpSettings = McpSettings()
     retention: RetentionSettings = RetentionSettings()
     backup: BackupSettings = BackupSettings()
     log: LogSettings = LogSettings()

@@ -32,6 +32,7 @@ from socialpub.store.queries import maintenance
 from socialpub.store.schema.models import (
     Account,
     ApiKey,
+    AuthorizationCode,
     ConnectAttempt,
     ExternalId,
     Invitation,
@@ -181,6 +182,7 @@ def delete(tx: Tx, who: Actor, confirmed: str | None = None) -> ActionResult:
     library.delete_all(tx, who)
     ExternalId.delete().where(ExternalId.organization == organization).execute()
     PlanToken.delete().where(PlanToken.organization == organization).execute()
+    AuthorizationCode.delete().where(AuthorizationCode.organization == organization).execute()
     Organization.update(deleted_at=service.now_ms).where(Organization.id == organization).execute()
     deleted: DeletedOrganization = {
         "id": organization,

@@ -78,6 +78,28 @@ class ApiKeyRow(TypedDict):
     revoked_at: int | None
 
 
+class OAuthClientRow(TypedDict):
+    id: str
+    name: str
+    redirect_uris: str
+    created_at: int
+    approved_at: int | None
+    ends_at: int
+
+
+class AuthorizationCodeRow(TypedDict):
+    id: str
+    organization: str
+    user: str
+    client: str
+    redirect_uri: str
+    challenge: str
+    request: str
+    key: str | None
+    created_at: int
+    ends_at: int
+
+
 class AccountRow(TypedDict):
     number: int
     id: str

@@ -21,6 +21,7 @@ from socialpub.base.json_codec import dumps
 from socialpub.base.observability import tracing
 from socialpub.domain.context import storage_errors
 from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.identity.oauth_grants import OAuthError
 from socialpub.domain.publishing.intents import encode_capped
 from socialpub.domain.schemas.errors import build_envelope
 from socialpub.web.dashboard.parts import error_texts, layout
@@ -112,10 +113,24 @@ async def respond(service: AppContext, request: ServerRequest, error: BaseExcept
     headers = dict(shown.headers)
     if shown.retry_after is not None:
         headers["Retry-After"] = str(shown.retry_after)
+    route = request.ctx.route
+    if route is not None and route.is_oauth_endpoint and service.runtime.settings.mcp.oauth:
+        return ServerResponse(dumps(_build_oauth_error(shown)), shown.status, headers)
     if handler.should_send_html(request):
         page = await _render_page(service, request, shown.status, body["error"])
         return ServerResponse(page, shown.status, headers, templates.HTML_TYPE)
     return ServerResponse(dumps(body), shown.status, headers)
+
+
+def _build_oauth_error(error: ApiError) -> dict[str, str]:
+    """Return the body of an error of an OAuth endpoint (RFC 6749, 5.2)."""
+    if isinstance(error, OAuthError):
+        name = error.error
+    elif error.status == 429 or error.retry_after is not None:
+        name = "temporarily_unavailable"
+    else:
+        name = "server_error" if error.status >= 500 else "invalid_request"
+    return {"error": name, "error_description": error.message}
 
 
 async def _render_page(service: AppContext, request: ServerRequest, status: int, error: Mapping[str, Any]) -> str:

@@ -60,6 +60,8 @@ class RequestPipeline:
     async def handle_checked(self, request: ServerRequest, route: Route) -> HTTPResponse:
         request.ctx.route = route
         current_requester.set(ANONYMOUS_KEY)
+        if route.is_oauth and not self.service.runtime.settings.mcp.oauth:
+            raise ApiError("not_found", "There is nothing at this address.")
         scope = ANONYMOUS_SCOPE
         if route.guard != "open":
             try:
@@ -70,8 +72,9 @@ class RequestPipeline:
                 return (await self._sign_in(request, route)).response()
             scope = request.ctx.scope = replace(scope, needs=route.roles) if route.roles else scope
             current_requester.set(ShareKey("", scope.organization) if scope.organization else ANONYMOUS_KEY)
-        if route.is_api:
+        if route.is_api or route.is_oauth_endpoint:
             self._spend_rate(request, route, scope)
+        if route.is_api:
             key_scopes.check(scope.scopes, route.scope)
         owner = scope.organization or ANONYMOUS_KEY.owner
         with await self.service.admission.requests.enter(owner) as permit:

@@ -30,6 +30,7 @@ from tests.support.app_server import AppServer, error_of, format_instant, unused
 from tests.support.composer_form import open_form
 from tests.support.connect_flow import ConnectSession, open_connect_session
 from tests.support.media_uploads import stored_files, stored_media, upload_media
+from tests.support.oauth_assistant import ENDPOINT, Assistant, fields_of
 from tests.support.post_drafts import new_draft, seen
 from tests.support.post_outcomes import unknown
 from tests.support.request_cast import RequestCast, make_picture
@@ -405,7 +406,16 @@ def _after_restore(office: ConnectSession) -> Send:
     return _form(office, "/overview/compare", overdue="publish")
 
 
+def _consent(office: ConnectSession) -> Send:
+    settings = office.server.service.runtime.settings.mcp
+    settings.oauth, settings.url = True, ENDPOINT
+    address = Assistant(office.server).address()
+    given = fields_of(office.browser.get(address)) | {"decision": "approve"}
+    return _form(office, "/oauth/authorize", **given)
+
+
 BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
+    "POST /oauth/authorize": _consent,
     "POST /settings/password": _password,
     "POST /settings/sessions/end": _other_session,
     "POST /settings/totp": _second_factor,
@@ -515,6 +525,8 @@ NOT_FOR_SOMEBODY = {
     "POST /login": "nobody is signed in yet",
     "POST /billing/lemonsqueezy": "whoever has its secret signs each notice",
     "POST /setup/<token:str>": "nobody is there yet",
+    "POST /oauth/register": "a program's, for nobody yet; see tests/api/access/test_oauth.py",
+    "POST /oauth/token": "whoever has the code is nobody yet; see the same",
     "POST /invited/<token:str>": "whoever has the link is nobody yet; see tests/dashboard/test_members.py",
     "POST /approve/<token:str>": "the same; see tests/dashboard/test_approval_links.py",
     "POST /logout": "ends what is over already; see tests/isolation/test_password_guessing.py",

@@ -15,7 +15,8 @@ from socialpub.store.schema.models import find_row, find_row_where, find_rows, g
 
 ROOT = Path(__file__).parents[2] / "socialpub"
 OWNED = {
-    "Account", "ApiKey", "Attempt", "AuditEntry", "Batch", "ConnectAttempt", "Device", "Event", "RemovedUser",
+    "Account", "ApiKey", "Attempt", "AuditEntry", "AuthorizationCode", "Batch", "ConnectAttempt", "Device", "Event",
+    "RemovedUser",
     "IdempotencyRecord",
     "Intent", "Invitation", "Media", "Notification", "NotificationChannel", "UnacknowledgedRequest", "Post", "Profile",
     "RecoveryCode",
@@ -63,6 +64,7 @@ KNOWN = {
     "webhooks/webhook_outbox": {"find_due"},
     "identity/key_expiry": {"_find_due", "_notify_batch"},
     "identity/members": {"_withdraw_invitations"},
+    "identity/oauth_grants": {"exchange", "find_code", "purge"},
     "identity/sessions": {"_register_device", "end", "end_all", "find_device", "start"},
     "identity/signin": {"_load_login"},
     "identity/totp": {"delete", "is_required", "reset", "use_code"},

@@ -104,9 +104,9 @@ def stdio(url: str, key: str, *options: str) -> StdioServerParameters:
 
 
 @contextlib.contextmanager
-def http_server(url: str, *options: str) -> Iterator[str]:
+def http_server(url: str, *options: str, port: int = 0) -> Iterator[str]:
     """The address of a process of `socialpub mcp --http`, which holds no key."""
-    command = [sys.executable, "-c", PROGRAM, "mcp", "--http", "127.0.0.1:0", "--url", url, *options]
+    command = [sys.executable, "-c", PROGRAM, "mcp", "--http", f"127.0.0.1:{port}", "--url", url, *options]
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(Path("/nonexistent"))}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -21,7 +21,7 @@ from socialpub.domain.background.publishing_gate import PublishingGate
 from socialpub.domain.background.retention import HistoryRetention
 from socialpub.domain.backups.scheduled_backups import BACKUP_RETRY_SECONDS, ScheduledBackups
 from socialpub.domain.context.app_context import AppContext
-from socialpub.domain.identity import key_expiry
+from socialpub.domain.identity import key_expiry, oauth_grants
 from socialpub.domain.media import library
 from socialpub.domain.posts import batches, plan_tokens
 from socialpub.domain.server import instance
@@ -161,6 +161,7 @@ def sweep(service: AppContext, fetched: library.BatchMediaCache) -> None:
         log.info("deleted %d expired plans; more follow", plan_tokens.PURGE_BATCH)
     while service.write(lambda tx: audit_log.purge(service, tx)).result() == audit_log.PURGE_BATCH:
         log.info("deleted %d expired audit log entries; more follow", audit_log.PURGE_BATCH)
+    service.write(lambda tx: oauth_grants.purge(service, tx)).result()
     service.write(lambda tx: lost_responses.delete_expired(service, tx)).result()
     fetched.adopt()
     for batch in fetched.list_batches():

@@ -26,10 +26,7 @@ from socialpub.store.schema.models import ApiKey
 def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> ActionResult:
     """Create a key; the body shows the secret as `key`. `label` picks the default prefix."""
     organization, service = who.scope.organization, who.service
-    prefix = _check_request(service, request, label)
-    profiles.check_organization(organization)
-    profiles.check_profile(Scope(organization), request.profile_id)
-    _check_accounts(Scope(organization, request.profile_id), request.accounts or ())
+    prefix = check_limits(who, request, label)
     key = crypto.generate_api_key(prefix, service.runtime.entropy)
     row: ApiKeyColumns = {
         "id": service.runtime.ids.uuid(),
@@ -47,6 +44,16 @@ def create(tx: Tx, who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) 
     ApiKey.insert(organization=organization, digest=crypto.digest(key), **row).execute()
     minted: MintedKeyBody = {**to_body(row), "key": key}
     return ActionResult(minted, 201, secret=True)
+
+
+def check_limits(who: Actor, request: KeyRequest, label: str = KEY_LABELS[0]) -> str:
+    """Return the prefix of a key that can be created so. Raises ApiError."""
+    organization = who.scope.organization
+    prefix = _check_request(who.service, request, label)
+    profiles.check_organization(organization)
+    profiles.check_profile(Scope(organization), request.profile_id)
+    _check_accounts(Scope(organization, request.profile_id), request.accounts or ())
+    return prefix
 
 
 def _check_request(service: AppContext, request: KeyRequest, label: str) -> str:

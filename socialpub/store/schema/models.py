@@ -195,6 +195,40 @@ class ApiKey(BaseModel):
     revoked_at = BigIntegerField(null=True)
 
 
+class OAuthClient(BaseModel):
+    """A program that registered itself to request keys. `approved_at`: its last consent."""
+
+    row: ClassVar[type[rows.OAuthClientRow]]
+    id = TextField(primary_key=True)
+    name = TextField()
+    redirect_uris = TextField()  # JSON
+    created_at = BigIntegerField()
+    approved_at = BigIntegerField(null=True)
+    ends_at = BigIntegerField(index=True)
+
+    class Meta:
+        table_name = "oauth_client"
+
+
+class AuthorizationCode(BaseModel):
+    """A code that an OAuth client exchanges for an API key, once; the id is its SHA-256."""
+
+    row: ClassVar[type[rows.AuthorizationCodeRow]]
+    id = TextField(primary_key=True)
+    organization = reference_to(Organization, "organization", index=True)
+    user = TextField()  # who let the client in
+    client = TextField()
+    redirect_uri = TextField()
+    challenge = TextField()  # PKCE, S256
+    request = TextField()  # JSON: of the key
+    key = TextField(null=True)  # its id, once the code is used
+    created_at = BigIntegerField()
+    ends_at = BigIntegerField(index=True)
+
+    class Meta:
+        table_name = "authorization_code"
+
+
 class Account(BaseModel):
     """A connected account; `secret` is its encrypted tokens, null once disconnected."""
 
@@ -897,6 +931,8 @@ TABLES = (
     Invitation,
     RemovedUser,
     ApiKey,
+    OAuthClient,
+    AuthorizationCode,
     Account,
     PlatformApp,
     ConnectAttempt,

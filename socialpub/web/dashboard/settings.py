@@ -6,29 +6,24 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from socialpub import platforms
 from socialpub.base import key_scopes
 from socialpub.base.errors import ApiError
-from socialpub.base.runtime import DAY_MS, format_iso
+from socialpub.base.runtime import format_iso
 from socialpub.base.time_zones import list_zones
 from socialpub.domain.access import actions, authentication
-from socialpub.domain.accounts import accounts
 from socialpub.domain.identity import api_keys, dashboard_session, sessions, totp, users
 from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.organizations import profiles
 from socialpub.domain.posts import slots
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.api_keys import ACCOUNTS_MAX, KeyRequest
+from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.profiles import ProfileRequest
 from socialpub.domain.schemas.slots import SlotsRequest
-from socialpub.web.dashboard.parts import user_agents
+from socialpub.web.dashboard.parts import key_form, user_agents
 from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, require_password, require_proof, show
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
-KEY_LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}
-KEY_FIELDS_MAX = ACCOUNTS_MAX + 50
-ACCOUNT_FIELD = "account."  # and its id: a ticked account
 OWN_PATH, KEYS_PATH, PROFILES_PATH = "/settings", "/settings/keys", "/settings/profiles"
 
 # --- The user ----------------------------------------------------------------------------------------------------
@@ -97,14 +92,13 @@ async def _keys_page(
     call: RequestContext, form: dict[str, str] | None = None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
     def read(_: DashboardSession) -> dict[str, Any]:
-        rows, now = accounts.list_rows(call.scope), str(format_iso(call.service.now_ms))
+        now = str(format_iso(call.service.now_ms))
         return {
             "keys": [
                 (key, key_scopes.describe(key["scopes"]), bool(key["expiresAt"] and key["expiresAt"] <= now))
                 for key in api_keys.list_bodies(call.scope.organization)
             ],
-            "accounts": [(row["id"], row["profile"], platforms.platform(row["platform"]).label) for row in rows],
-            "account_names": {row["id"]: row["display_name"] or row["platform_account_id"] for row in rows},
+            **key_form.read_accounts(call.scope),
             **({"filled": form} if form else {}),
         }
 
@@ -117,17 +111,18 @@ async def _keys_page(
         prefixes=authentication.list_key_prefixes(call.service),
         base_url=call.service.base_url,
         presets=[(preset.name, preset.label) for preset in key_scopes.KEY_PRESETS.values()],
-        lifetimes=[("", "never"), *((str(days), f"in {words}") for days, words in KEY_LIFETIMES.items())],
+        lifetimes=[("", "never"), *key_form.list_lifetimes()],
     )
 
 
 async def mint_key(call: RequestContext) -> HandlerResponse:
     """POST /settings/keys: the next page shows the key once."""
     form = forms.parse(call)
-    given = _parse_limits(call, form) | {
+    preset = key_scopes.KEY_PRESETS.get(form.get("preset", ""))
+    given = key_form.parse_limits(call, form) | {
         "name": form.get("name", ""),
         "prefix": form.get("prefix"),
-        "profileId": form.get("profile"),
+        "scopes": preset and preset.scopes and [*preset.scopes],
     }
     try:
         await require_proof(call, form)
@@ -136,15 +131,6 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
     except ApiError as error:
         return await _keys_page(call, form, _form_error(error, "A key"), error.status)
     return redirect_with_flash(call, KEYS_PATH, f"Your new API key “{minted['name']}”", secret=str(minted["key"]))
-
-
-def _parse_limits(call: RequestContext, form: dict[str, str]) -> dict[str, Any]:
-    """Return the scopes, accounts and expiry that a form chose."""
-    preset = key_scopes.KEY_PRESETS.get(form.get("preset", ""))
-    listed = [name.removeprefix(ACCOUNT_FIELD) for name in form if name.startswith(ACCOUNT_FIELD)]
-    days = next((days for days in KEY_LIFETIMES if str(days) == form.get("lifetime")), None)
-    ends = None if days is None else format_iso(call.service.now_ms + days * DAY_MS)
-    return {"scopes": preset and preset.scopes and [*preset.scopes], "accounts": listed, "expiresAt": ends}
 
 
 async def confirm_revoke(call: RequestContext) -> HandlerResponse:

@@ -54,7 +54,7 @@ class Route:
     `guard`: "key" (API key only), "read" (key or session), "session" (session only, JSON), "page" (session only, a page
     or its form), "open" (no authentication).
     `scope`: the scope that an API key needs (`key_scopes.py`), or "any"; every route of the API has one.
-    `limit`: the rate limit of the settings' section `[limits]`; it applies below `/v1`.
+    `limit`: the rate limit of the settings' section `[limits]`; it applies below `/v1`, and to OAuth endpoints.
     `operation`: the description in the API reference; None for pages and machine endpoints.
     `roles`: the user roles that may call it; empty for all.
     `recent_password`: the user must have entered the password recently (rule `session.proof`).
@@ -65,6 +65,7 @@ class Route:
     `cancellable`: the handler changes nothing; it runs in the request's task and stops if the client disconnects.
     `prefer_wait`: the response may wait for what happens; the `Prefer` header says how long.
     `if_match`: the write takes the ETag of what it changes as `If-Match`, or requires it.
+    `is_oauth`: part of the sign-in of assistants, so not found unless the setting `mcp.oauth` is on.
     """
 
     method: str
@@ -73,7 +74,7 @@ class Route:
     _: KW_ONLY
     guard: Guard = "open"
     scope: RouteScope | None = None
-    limit: Literal["posts", "media", "writes", "reads"] = "reads"
+    limit: Literal["posts", "media", "writes", "reads", "failed_logins"] = "reads"
     operation: Operation | None = None
     roles: tuple[str, ...] = ()
     recent_password: bool = False
@@ -85,6 +86,7 @@ class Route:
     cancellable: bool = False
     prefer_wait: bool = False
     if_match: Literal["optional", "required"] | None = None
+    is_oauth: bool = False
 
     @cached_property
     def body(self) -> type[BaseModel] | None:
@@ -110,6 +112,11 @@ class Route:
     @cached_property
     def is_api(self) -> bool:
         return self.path.startswith("/v1")
+
+    @cached_property
+    def is_oauth_endpoint(self) -> bool:
+        """True for the OAuth endpoints that programs call: their errors follow RFC 6749."""
+        return self.is_oauth and self.guard == "open" and self.method == POST
 
     @cached_property
     def rate_window(self) -> str:

@@ -8,6 +8,7 @@ from socialpub.web.dashboard import (
     accounts,
     approvals,
     apps,
+    assistants,
     audit_log,
     calendar,
     compose,
@@ -26,6 +27,7 @@ from socialpub.web.dashboard import (
     totp,
     webhooks,
 )
+from socialpub.web.dashboard.parts import key_form
 from socialpub.web.http import request_body
 from socialpub.web.http.handler import GET, POST, Route
 
@@ -139,9 +141,12 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/settings/log", audit_log.show_log, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/settings/keys", settings.list_keys, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/settings/keys", settings.mint_key, guard="page", roles=MANAGER_ROLES,
-          form_fields=settings.KEY_FIELDS_MAX),
+          form_fields=key_form.FIELDS_MAX),
     Route(GET, "/settings/keys/<key_id:str>/revoke", settings.confirm_revoke, guard="page", roles=MANAGER_ROLES),
     Route(POST, "/settings/keys/<key_id:str>/revoke", settings.revoke_key, guard="page", roles=MANAGER_ROLES),
+    Route(GET, "/oauth/authorize", assistants.ask, guard="page", roles=MANAGER_ROLES, is_oauth=True),
+    Route(POST, "/oauth/authorize", assistants.decide, guard="page", roles=MANAGER_ROLES, is_oauth=True,
+          form_fields=key_form.FIELDS_MAX),
     Route(GET, "/settings/system", system.show_system, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/settings/notifications", notifications.list_channels, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/settings/notifications/new/<kind:str>", notifications.show_new, guard="page", roles=MANAGER_ROLES),

@@ -27,6 +27,7 @@ from socialpub.store.schema.models import (
     Account,
     ApiKey,
     AuditEntry,
+    AuthorizationCode,
     Intent,
     Invitation,
     Media,
@@ -147,8 +148,13 @@ def test_nothing_of_it_comes_in_any_more(
     for person in (alice, charlie):
         body = {"targets": [{"accountId": person.bluesky}], "text": "a plan", "plan": True}
         assert person.api.post("/v1/posts/validate", json=body).json()["plan"]
+    code = {"user": "", "client": "", "redirect_uri": "", "challenge": "", "request": "", "created_at": 0, "ends_at": 0}
+    for who in (alice, charlie):
+        row = code | {"id": who.name, "organization": who.organization}
+        server.service.write(lambda tx, row=row: AuthorizationCode.insert(row).execute()).result()
     delete(server, alice)
     assert [row["organization"] for row in server.rows(PlanToken)] == [charlie.organization]
+    assert [row["organization"] for row in server.rows(AuthorizationCode)] == [charlie.organization]
     for person in (alice, bound):
         assert person.api.get("/v1/posts").status_code == 401
         assert person.api.post("/v1/posts/validate", json={}).status_code == 401

@@ -50,6 +50,9 @@ NO_PICTURE = {
     "/llms.txt": "for programs",
     "/oauth/client-metadata.json": "for programs",
     "/oauth/jwks.json": "for programs",
+    "/.well-known/oauth-authorization-server": "for programs",
+    "/.well-known/oauth-protected-resource": "for programs",
+    "/oauth/authorize": "what a program asks for stands in the query; `test_oauth_pages.py` looks at it",
 }
 QUERIES = ("/overview/cancel?account={revoked}", "/posts?status=failed", "/posts?q=nothing+has+this")
 LAST_PARTS = {"cancel": "queued", "settle": "unknown", "board": "boards"}  # what a thing has to be for this page

@@ -63,6 +63,10 @@ LABELS = {
     "keys": {
         "POST /settings/keys": "Create an API key",
         "POST /settings/keys/<key_id:str>/revoke": "Revoke an API key",
+        "POST /oauth/authorize": "Allow an assistant to get an API key",
+        "POST /oauth/authorize with a refusal": "Refuse an assistant",
+        "POST /oauth/token": "Create an API key for an assistant",
+        "POST /oauth/token with a used code": "Revoke an assistant's API key: its code was used twice",
         "command key_create": "Create an API key",
         "command key_revoke": "Revoke an API key",
     },
