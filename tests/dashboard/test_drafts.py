@@ -9,11 +9,13 @@ from collections.abc import Callable
 import httpx
 import pytest
 
+from socialpub.store.schema.models import PostDraft
 from socialpub.web.routes import ROUTES
-from tests.support.app_server import ApiClient, AppServer, Person, unchanged
+from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person, unchanged
 from tests.support.connect_flow import sign_in
-from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post
+from tests.support.dashboard_forms import HTML, LOST, REFUSED, failed_post, follow_notice, send_form
 from tests.support.media_uploads import stored_media
+from tests.support.parsed_pages import ParsedPage
 from tests.support.post_drafts import new_draft, read_draft
 from tests.support.route_addresses import route_address
 
@@ -80,10 +82,29 @@ def test_an_author_sees_no_button_that_would_be_refused(server: AppServer, alice
         assert page.startswith("/library") or "Duplicate" in author.get(page, headers=HTML).text
 
 
+def test_several_drafts_are_deleted_at_once(server: AppServer, alice: Person, charlie: Person) -> None:
+    browser = sign_in(server, alice.organization)
+    mine = [str(new_draft(alice.api, text=f"Draft {number}")["id"]) for number in range(3)]
+    other = str(new_draft(charlie.api, text="Theirs")["id"])
+    page = browser.get("/drafts", headers=HTML).text
+    boxes = [attributes for tag, attributes in ParsedPage(page).tags if attributes.get("class") == "picker"]
+    assert [(box["name"], box["aria-label"]) for box in boxes] == [
+        (f"pick.{draft}", f"Select Draft {number} {draft[-6:]}") for number, draft in reversed(list(enumerate(mine)))
+    ]
+    assert 'action="/drafts/bulk"' in page
+    picked = {f"pick.{draft}": "yes" for draft in (*mine[:2], other, UNKNOWN_ID)}
+    assert "2 drafts deleted." in follow_notice(browser, send_form(browser, "/drafts/bulk", page="/drafts", **picked))
+    assert {row["id"] for row in server.rows(PostDraft)} == {mine[2], other}
+    with unchanged(server):
+        for chosen in ({}, {f"pick.{number}": "yes" for number in range(101)}):
+            refused = send_form(browser, "/drafts/bulk", page="/drafts", **chosen)
+            assert "Choose 1 to 100 drafts." in follow_notice(browser, refused)
+
+
 # --- An author -----------------------------------------------------------------------------------------------------
 
 MAY_WRITE = {
-    "/logout", "/logout/everywhere", "/compose", "/compose/media", "/media", "/drafts",
+    "/logout", "/logout/everywhere", "/compose", "/compose/media", "/media", "/drafts", "/drafts/bulk",
     "/drafts/<draft_id:str>/propose", "/drafts/<draft_id:str>/delete", "/profile", "/settings/zone",
     "/settings/password", "/settings/totp", "/settings/totp/codes", "/settings/totp/off", "/settings/sessions/end",
 }  # fmt: skip

@@ -478,6 +478,9 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
         office, f"/library/{stored_media(office.alice.api)['id']}/delete"
     ),
     "POST /drafts": lambda office: _form(office, "/drafts", text="x"),
+    "POST /drafts/bulk": lambda office: _form(
+        office, "/drafts/bulk", **{f"pick.{new_draft(office.alice.api, text='x')['id']}": "yes"}
+    ),
     **{
         f"POST /drafts/<draft_id:str>/{way}": lambda office, way=way: _draft_form(office, way)
         for way in ("propose", "approve", "return", "publish", "link", "unlink", "delete")
@@ -549,6 +552,7 @@ OWNERS = {
 DRAFT_DECISIONS = {f"POST /drafts/<draft_id:str>/{way}" for way in ("approve", "return", "publish", "link", "unlink")}
 EVERYBODYS = {
     "POST /drafts",
+    "POST /drafts/bulk",
     "POST /drafts/<draft_id:str>/propose",
     "POST /drafts/<draft_id:str>/delete",
     # What every person may: have a dashboard of their own, and see to what they compose.

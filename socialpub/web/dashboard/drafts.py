@@ -21,6 +21,7 @@ from socialpub.web.http.handler import HandlerResponse, RequestContext
 
 DRAFTS_PATH, PAGE_SIZE = "/drafts", 25
 WAIT_SECONDS = 10.0
+PICK, PICKED_MAX = "pick.", 100  # of the drafts that one form deletes
 
 
 async def list_drafts(call: RequestContext) -> HandlerResponse:
@@ -33,7 +34,8 @@ async def list_drafts(call: RequestContext) -> HandlerResponse:
         older = f"{DRAFTS_PATH}?{urlencode({'cursor': page['nextCursor']})}" if page["nextCursor"] else None
         return {"drafts": page["data"], "older": older}
 
-    return await show(call, "drafts/list.html", read, is_later=bool(cursor))
+    page = f"{DRAFTS_PATH}?{urlencode({'cursor': cursor})}" if cursor else DRAFTS_PATH
+    return await show(call, "drafts/list.html", read, is_later=bool(cursor), page=page)
 
 
 async def read(call: RequestContext) -> HandlerResponse:
@@ -103,6 +105,24 @@ async def delete(call: RequestContext) -> HandlerResponse:
     """POST /drafts/{id}/delete."""
     await actions.perform(call.actor, drafts.delete, call.path_value("draft_id"))
     return redirect_with_flash(call, DRAFTS_PATH, "Draft deleted.")
+
+
+async def delete_several(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/bulk: delete each draft `pick.{id}`, in its own transaction."""
+    form = forms.parse(call)
+    picked = [name.removeprefix(PICK) for name in form if name.startswith(PICK)]
+    page = forms.to_local_path(form.get("page"))
+    if not 0 < len(picked) <= PICKED_MAX:
+        return redirect_with_flash(call, page, f"Choose 1 to {PICKED_MAX} drafts.", good=False)
+    deleted = 0
+    for draft in picked:
+        try:
+            await actions.perform(call.actor, drafts.delete, draft)
+            deleted += 1
+        except ApiError as error:
+            if error.code != "not_found":
+                raise  # a draft that is gone already is none to delete
+    return redirect_with_flash(call, page, f"{deleted} draft{'' if deleted == 1 else 's'} deleted.")
 
 
 async def create_link(call: RequestContext) -> HandlerResponse:

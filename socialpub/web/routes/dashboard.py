@@ -89,6 +89,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/drafts", drafts.list_drafts, guard="page"),
     Route(POST, "/drafts", compose.save_draft, guard="page", body_bytes=compose.BODY_MAX,
           form_fields=compose.FIELDS_MAX),
+    Route(POST, "/drafts/bulk", drafts.delete_several, guard="page", form_fields=drafts.PICKED_MAX + 10),
     Route(GET, "/drafts/<draft_id:str>", drafts.read, guard="page"),
     Route(GET, "/drafts/<draft_id:str>/delete", drafts.confirm_delete, guard="page"),
     Route(POST, "/drafts/<draft_id:str>/delete", drafts.delete, guard="page"),

@@ -88,6 +88,7 @@ LABELS = {
         "POST /drafts": "Save a draft",
         "POST /posts/<post_id:str>/edit": "Edit a scheduled post",
         "POST /drafts/<draft_id:str>/delete": "Delete a draft",
+        "POST /drafts/bulk": "Delete several drafts",
         "POST /drafts/<draft_id:str>/propose": "Propose a draft",
         "POST /drafts/<draft_id:str>/approve": "Approve a draft",
         "POST /drafts/<draft_id:str>/return": "Return a draft",
