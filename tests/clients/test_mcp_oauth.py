@@ -92,9 +92,7 @@ async def tools(client: Client) -> list[str]:
     return [tool.name for tool in (await client.list_tools()).tools]
 
 
-def test_the_sdk_signs_in_plans_and_signs_in_again_when_its_key_is_revoked(
-    office: AppServer, alice: Person, port: int
-) -> None:
+def test_the_sdk_signs_in_and_again_when_its_key_is_revoked(office: AppServer, alice: Person, port: int) -> None:
     browser, store = signed_in(office), Store()
 
     async def plan(client: Client) -> Any:
