@@ -152,7 +152,9 @@ class RateLimitSettings(SettingsSection):
     reads: int = Field(600, ge=1)
     """Reads per minute, key and route."""
     failed_logins: int = Field(20, ge=1)
-    """Failed authentications per minute and client address."""
+    """Failed authentications per minute and client address; as many registrations of OAuth clients, and exchanges of
+    their codes (`[mcp]`).
+    """
 
 
 class MediaSettings(SettingsSection):

@@ -18,7 +18,7 @@ from socialpub_client.mcp_server.http_endpoint import METADATA_PATH, PATH
 from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.mcp_clients import SECONDS, answered, http_server, run
 from tests.support.oauth_assistant import answer_of, decide
-from tests.support.ports import free_port
+from tests.support.ports import free_port, unused_address
 from tests.support.sign_in import EMAIL, add_user, csrf_of, signed_in
 
 BACK = "http://127.0.0.1:1/back"
@@ -129,3 +129,10 @@ def test_the_sdk_signs_in_and_again_when_its_key_is_revoked(office: AppServer, a
         assert {answer.text for answer in answers} == {answers[0].text}
     texts = [entry.text for entry in office.lab.lab.ledger.posts()]
     assert "By an assistant" not in texts  # only planned
+
+
+def test_without_an_answer_of_the_server_nothing_is_said_about_signing_in() -> None:
+    with unused_address() as nowhere, http_server(nowhere) as address:
+        assert httpx.get(address.removesuffix(PATH) + METADATA_PATH, trust_env=False).status_code == 503
+        refused = httpx.post(address, json={}, trust_env=False)
+        assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client
 
 from socialpub_client.commands.cli import main
+from socialpub_client.mcp_server.http_endpoint import METADATA_PATH, PATH
 from socialpub_client.mcp_server.tool_table import TOOLS
 from tests.clients.conftest import ClientWorld
 from tests.support.mcp_clients import Answers, answered, http, http_server, run, stdio
@@ -56,6 +57,7 @@ def test_by_http_every_caller_has_their_own_key(world: ClientWorld) -> None:
         for headers in ({}, {"Authorization": "Basic x"}):
             answer = httpx.post(address, json={}, headers=headers, trust_env=False)
             assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+        assert httpx.get(address.removesuffix(PATH) + METADATA_PATH, trust_env=False).status_code == 404  # by default
     assert [world.texts().count(f"By HTTP, {mode}") for mode in ("auto", "legacy")] == [1, 1]
     assert len(user.questions) == 1  # an older client cannot be asked without a session
     assert "Text: By HTTP, auto" in user.questions[0]
