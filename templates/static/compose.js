@@ -186,11 +186,22 @@
       return;
     }
     stopped = true;
+    setTimeout(() => wait(event.submitter)); // when its name is in what is sent
     const name = prefix() + tabId;
     const entry = JSON.parse(localStorage.getItem(name) || "null");
     if (entry) localStorage.setItem(name, JSON.stringify({ ...entry, sent: true }));
   });
+  function wait(button) {
+    if (!button) return;
+    button.disabled = true;
+    button.setAttribute("aria-busy", "true");
+    saved.textContent = "Sending…";
+  }
   window.addEventListener("pageshow", (event) => {
+    for (const button of form.querySelectorAll("button[aria-busy]")) {
+      button.disabled = false;
+      button.removeAttribute("aria-busy");
+    }
     if (event.persisted) stopped = Boolean(fields.post.value);
   });
 

@@ -68,6 +68,23 @@ async function refresh(part) {
 }
 for (const part of document.querySelectorAll("[data-refresh]")) setInterval(refresh, REFRESH_MS, part);
 
+// While something is being published, its page is asked for again, and what has changed is shown.
+const PROGRESS_MS = 1000;
+async function follow(wait) {
+  const answer = document.hidden ? null : await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } }).catch(() => null);
+  if (answer && answer.ok) {
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const done = !page.querySelector("[data-progress]");
+    for (const part of document.querySelectorAll("main [data-part]")) {
+      const fresh = page.getElementById(part.id);
+      if (fresh && fresh.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) part.replaceChildren(...fresh.childNodes);
+    }
+    if (done) return document.querySelectorAll("main [data-progress]").forEach((each) => each.remove());
+  }
+  setTimeout(follow, wait, Math.min(wait * 1.5, REFRESH_MS));
+}
+if (document.querySelector("[data-progress]")) setTimeout(follow, PROGRESS_MS, PROGRESS_MS);
+
 // Going back to a form brings its key back with its words: what was sent with it is not sent again.
 for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {
   if (history.state && history.state.key) field.value = history.state.key;

@@ -34,6 +34,13 @@ new PerformanceObserver((list) => {
       if (!(node?.parentElement || document.body).closest('.foot')) window.shifts.push(node?.outerHTML?.slice(0, 90));
 }).observe({type: 'layout-shift'});
 """
+# What the form looked like when the page was left.
+NOTE_BUTTON = """
+addEventListener('pagehide', () => {
+  const button = document.querySelector('button[value=send]');
+  sessionStorage.setItem('seen', `${button.disabled} ${document.getElementById('saved').textContent}`);
+});
+"""
 WORDS = "We bake at night so that there is bread in the morning. " * 4
 
 
@@ -200,7 +207,9 @@ def test_a_thread_is_written_by_clicks_and_saved(server: AppServer, alice: Perso
     wait_for(tab, "#saved", "Draft saved")
     tab.reload()
     assert tab.ask("[...document.querySelectorAll('.piece textarea')].map((field) => field.value)") == ["One", "Four"]
+    tab.ask(NOTE_BUTTON)
     tab.click("button[value=send]")
+    assert tab.ask("sessionStorage.getItem('seen')") == "true Sending…"
     assert sorted(row["text"] for row in server.rows(Post)) == ["Four", "One", "Three"]
 
 

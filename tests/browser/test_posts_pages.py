@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from socialpub.store.schema.models import Attempt
+from socialpub.store.schema.models import Attempt, Post
 from tests.support import post_rows as kit
 from tests.support.app_server import AppServer, Person
 from tests.support.browser.chromium import BrowserTab
@@ -71,6 +71,36 @@ def test_a_failed_post_is_tried_again_and_an_unknown_one_settled(
     tab.click("main button[value=no]")
     assert "marked as failed" in tab.ask("document.querySelector('.notice').textContent")
     assert alice.api.get(f"/v1/posts/{lost}").json()["status"] == "failed"
+
+
+def test_results_appear_as_accounts_finish(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    """Without reloading: of a batch, and of one post."""
+    body = {"targets": [{"accountId": alice.bluesky}, {"accountId": server.connect(alice, "twitter")["id"]}]}
+    first, second = (row["postId"] for row in alice.api.publish(body | {"text": "Two"}).json()["results"])
+    batch = alice.api.get(f"/v1/posts/{first}").json()["batchId"]
+
+    def write(post: str, **values: str) -> None:
+        server.service.write(lambda _: Post.update(**values).where(Post.id == post).execute()).result()
+
+    for post in (first, second):
+        write(post, status="publishing")
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/posts?batchId={batch}", width=390)
+    assert "Publishing: 0 of 2 done." in tab.text("#progress")
+    check_page(tab, "posts-publishing")
+    write(first, status="published", url="https://x.example/first")
+    tab.page.locator("#progress", has_text="1 of 2 done").wait_for()
+    tab.page.locator("#results a[href='https://x.example/first']").wait_for()
+    write(second, status="published")
+    tab.page.locator("[data-progress]").wait_for(state="detached")
+    assert tab.page.locator("#results .state", has_text="Published").count() == 2
+    assert "Publishing" not in tab.text(".log")
+    write(first, status="publishing")
+    tab.show(f"{server.url}/posts/{first}", width=390)
+    assert tab.page.locator(".titleline .state", has_text="Publishing").count() == 1
+    write(first, status="published")
+    tab.page.locator(".titleline .state", has_text="Published").wait_for()
+    tab.page.locator("[data-progress]").wait_for(state="detached")
 
 
 def test_what_people_and_platforms_say_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:

@@ -594,7 +594,7 @@ def _outcome(states: Sequence[str]) -> str:
         return "The post was not published. See the reason below."
     if failed:
         return f"{published} of {len(states)} posts were published. See the reasons below."
-    return "Publishing. Reload this page in a moment to see the outcome."
+    return "Publishing. This page shows the outcome."
 
 
 # --- A file ----------------------------------------------------------------------------------------------------------

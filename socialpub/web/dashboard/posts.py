@@ -182,12 +182,14 @@ def to_target(target: PublicationTarget, now_ms: int) -> dict[str, Any]:
     }
     if target.error_code:
         shown["error"] = {"rule": target.error_rule}
+    state = _state(shown, now_ms)
     return {
         "id": target.id,
         "platform": target.platform,
         "label": PLATFORM_LABELS[target.platform],
         "who": target.name,
-        "state": _state(shown, now_ms),
+        "state": state,
+        "is_under_way": state in ("validated", "publishing"),
         "link": target.url if str(target.url).startswith(("https://", "http://")) else None,
     }
 
