@@ -111,7 +111,7 @@ def make_content(name: str, number: int, account: str, pictures: dict[str, str],
     options = {
         "linkedin": {"documentTitle": f"Title {number} & more"} if number % QUICK == 0 else {},
         "pinterest": {"title": f"Title {number} & more"},
-        "facebook": {} if media else {"link": "https://cafe.example/menu"},
+        "facebook": {"story": True} if len(media) == 1 else {} if media else {"link": "https://cafe.example/menu"},
     }.get(name, {})
     target = {"accountId": account} | ({"options": {"platform": name, **options}} if options else {})
     content: dict[str, Any] = {"targets": [target], "text": text} | ({"media": media} if media else {})

@@ -80,7 +80,7 @@ BODIES: list[tuple[str, dict[str, Any], list[Issue]]] = [
         [
             ("string_pattern_mismatch", ["media", 0], "a media id: med_ and 22 letters or digits", "string"),
             ("model_type", ["media", 1], "object", "integer"),
-            ("literal_error", ["media", 2, "kind"], "'image' or 'video'", "string"),
+            ("literal_error", ["media", 2, "kind"], "'image', 'video' or 'document'", "string"),
             ("extra_forbidden", ["media", 3, "ur"], "no such field", "string"),
         ],
     ),
