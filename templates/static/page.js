@@ -143,7 +143,7 @@ function show(form, page, parts, moved = false) {
     if (fresh && fresh.hasAttribute("aria-invalid")) field.setAttribute("aria-invalid", "true");
   }
   if (parts !== LIVE) {
-    for (const each of form.querySelectorAll("details.findings")) each.open = page.getElementById(each.id)?.open || false;
+    for (const each of form.querySelectorAll("details.findings")) each.open = page.getElementById(each.lastElementChild.id)?.parentElement.open || false;
     if (!page.querySelector("#verdict p")) check(form);
   }
   form.dispatchEvent(new Event("parts"));
