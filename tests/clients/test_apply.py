@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -161,6 +163,22 @@ def test_a_plan_is_applied_as_it_was_shown_or_not_at_all(
     assert writes(world) == []
     (tmp_path / "door.jpg").write_bytes(b"another")
     assert applied(world, out) == 3
+
+
+def test_a_plan_that_cannot_be_written_leaves_the_old_one(
+    world: ClientWorld, file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "plan.json"
+    assert applied(world, file(OPENING), out=out) == 0
+    before = out.read_bytes()
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        applied(world, file(OPENING + CLOSING), out=out)
+    assert out.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if "plan" in path.name] == ["plan.json"]
 
 
 def test_an_edit_between_plan_and_apply_is_not_overwritten(

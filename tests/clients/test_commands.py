@@ -348,3 +348,15 @@ def test_a_stored_server_is_private_used_and_forgotten(
     assert run("whoami", "--server", "main", "--json").json["key"]["id"] == world.alice.key_id
     assert run("logout", "main").code == 0
     assert run("whoami", "--server", "main").code == 2
+
+
+def test_where_the_extra_is_missing_mcp_says_how_to_install_it(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("socialpub_client.mcp_server")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)  # as where it is not installed
+    ended = run("mcp")
+    assert ended.code == exit_codes.USAGE
+    assert "The MCP server needs the package mcp" in ended.err
+    assert "pip install 'socialpub-client[mcp]'" in ended.err

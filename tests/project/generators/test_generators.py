@@ -10,15 +10,16 @@ import base64
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from socialpub import platforms
+from tests.project.generators.conftest import generate
 from tests.support.app_server import AppServer, Person, format_instant
-from tests.support.foreign_tools import install_from_npm, install_from_pypi, need, run_tool
+from tests.support.foreign_tools import need, run_tool
 
 pytestmark = pytest.mark.slow
 
@@ -31,36 +32,7 @@ JARS = [Path("/usr/share/java", name) for name in ("httpmime.jar", "geronimo-ann
 libgeronimo-annotation-1.3-spec-java)."""
 DAY_MS = 24 * 3600 * 1000
 
-# --- Tools -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def python_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of a virtual environment with the generators that PyPI has."""
-    return install_from_pypi(HERE / "requirements.txt", tmp_path_factory.mktemp("python"))
-
-
-@pytest.fixture(scope="module")
-def jar(python_tools: Path) -> Path:
-    """The archive of openapi-generator, which the package on PyPI carries."""
-    (found,) = python_tools.parent.glob("lib/python3*/site-packages/openapi_generator_cli/openapi-generator.jar")
-    return found
-
-
-@pytest.fixture(scope="module")
-def node_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the generators that npm has in `node_modules`."""
-    return install_from_npm(HERE, tmp_path_factory.mktemp("node"))
-
-
 # --- The server --------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def document(server: AppServer, tmp_path: Path) -> Path:
-    file = tmp_path / "openapi.json"
-    file.write_bytes(server.api().get("/openapi.json").content)
-    return file
 
 
 Call = Callable[[Sequence[str | Path], Path], None]
@@ -107,15 +79,6 @@ def called(server: AppServer, alice: Person, tmp_path: Path) -> Call:
         assert endpoint["url"] == given["RECEIVER"]
 
     return call
-
-
-def generate(jar: Path, document: Path, generator: str, to: Path, options: Mapping[str, str], *more: str) -> None:
-    """Run openapi-generator; AssertionError also where it renames a file because two have one name."""
-    need("java")
-    command = ["java", "-jar", jar, "generate", "-i", document, "-g", generator, "-o", to, *more]
-    properties = ",".join(f"{name}={value}" for name, value in options.items())
-    printed = run_tool([*command, "--additional-properties", properties], document.parent)
-    assert "FILEPATH_COLLISION" not in printed
 
 
 # --- The generators ----------------------------------------------------------------------------------------------

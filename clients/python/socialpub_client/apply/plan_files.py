@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from socialpub_client import atomic_files
 from socialpub_client.apply.calendar import Calendar, CalendarError, Content, Entry, MediaEntry, Place, Problem
 from socialpub_client.apply.planner import CalendarPlan, Change, content_to_json
 
@@ -39,7 +40,7 @@ def write_plan(path: Path, plan: CalendarPlan, url: str, *, prune: bool, publish
             for change in plan.changes
         ],
     }
-    path.write_text(json.dumps(written, ensure_ascii=False, indent=1) + "\n")
+    atomic_files.write(path, (json.dumps(written, ensure_ascii=False, indent=1) + "\n").encode())
 
 
 class WrittenPlan:
