@@ -15,8 +15,8 @@ import pytest
 
 from socialpub_client import SignatureError
 from socialpub_client.webhooks import verify
-from tests.clients.test_library_webhooks import BODY, NOW, OTHER, SECRET, delivery, own_only
 from tests.support.foreign_tools import install_from_npm, install_from_pypi, run_tool
+from tests.support.signed_deliveries import BODY, NOW, OTHER, SECRET, delivery, own_only
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def python_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- Types ---------------------------------------------------------------------------------------------------------
 
 
-def test_strict_pyright_accepts_the_client_and_the_code_of_its_users(node_tools: Path) -> None:
+def test_strict_pyright_accepts_the_client_and_code_of_users(node_tools: Path) -> None:
     """With the settings of `[tool.pyright]`; a package that is not found would be an error."""
     assert USER_CODE.read_text().count("    assert_type(") >= 40
     pyright = ["node", node_tools / "node_modules" / "pyright" / "index.js"]
@@ -65,7 +65,7 @@ def assert_only_whole(
             verify(changed, body, secret, now=NOW)
 
 
-def test_signatures_of_svix_and_standardwebhooks_are_accepted_and_forgeries_are_not(python_tools: Path) -> None:
+def test_signatures_of_svix_and_standardwebhooks_are_accepted(python_tools: Path) -> None:
     signatures = json.loads(run_tool([python_tools / "python", HERE / "sign.py"], HERE, **SIGNED))
     assert sorted(signatures) == ["standardwebhooks", "svix"]
     late = SIGNED | {"AT": str(NOW - 301)}
@@ -87,7 +87,7 @@ def test_signatures_of_svix_and_standardwebhooks_are_accepted_and_forgeries_are_
         assert_only_whole(headers, forgeries)
 
 
-def test_signatures_of_octokit_are_accepted_and_octokit_accepts_ours(node_tools: Path) -> None:
+def test_octokit_and_the_client_accept_the_same_signatures(node_tools: Path) -> None:
     """GitHub's scheme is that of `…-Signature`: the body alone, without a time."""
     ours = own_only(delivery(SECRET))
     (name,) = (header for header in ours if header.endswith("-Signature"))

@@ -127,7 +127,7 @@ def check(world: CutWorld, texts: list[str], ends: list[str], tell: ReportLine, 
 
 
 @pytest.mark.parametrize("publish", [publish_blocking, publish_awaited, publish_by_command])
-def test_cut_publishes_of_our_own_clients_are_one_post_each(
+def test_cut_publishes_of_our_own_clients_are_one_post(
     cut_world: CutWorld, publish: Callable[[CutWorld, list[str]], list[str]], tell: ReportLine
 ) -> None:
     name = publish.__name__
@@ -135,7 +135,7 @@ def test_cut_publishes_of_our_own_clients_are_one_post_each(
     check(cut_world, texts, publish(cut_world, texts), tell, name)
 
 
-def test_cut_publishes_of_openapi_generators_python_client_are_one_post_each(
+def test_cut_publishes_of_openapi_generator_are_one_post(
     cut_world: CutWorld, python_tools: Path, jar: Path, tmp_path: Path, tell: ReportLine
 ) -> None:
     document, made = tmp_path / "openapi.json", tmp_path / "python"
@@ -147,9 +147,7 @@ def test_cut_publishes_of_openapi_generators_python_client_are_one_post_each(
     check(cut_world, texts, printed.split(), tell, "openapi-generator")
 
 
-def test_cut_publishes_of_openapi_fetch_are_one_post_each(
-    cut_world: CutWorld, node_tools: Path, tell: ReportLine
-) -> None:
+def test_cut_publishes_of_openapi_fetch_are_one_post(cut_world: CutWorld, node_tools: Path, tell: ReportLine) -> None:
     shutil.copy(DRIVERS / "repeated_publish.mjs", node_tools)
     texts = [f"fetched {number}" for number in range(RUNS)]
     printed = run_tool(["node", "repeated_publish.mjs"], node_tools, **cut_world.environment(texts))
