@@ -111,8 +111,10 @@ MAY_WRITE = {
 MAY_NOT_SEE = ("/settings/keys", "/settings/members", "/settings/log", "/webhooks", "/v1/api-keys", "/settings/apps")
 
 
-def test_an_author_may_draft_and_propose_and_nothing_else(server: AppServer, alice: Person) -> None:
+def test_an_author_may_draft_and_propose_and_nothing_else(make_server: Callable[..., AppServer]) -> None:
     """Each page and each route that a session may call, by the table of routes itself."""
+    server = make_server(mcp={"oauth": True, "url": "http://127.0.0.1:9/mcp"})
+    alice = server.person("Alice")
     author = sign_in(server, alice.organization, role="author", name="ann")
     with unchanged(server):
         for route in ROUTES:
