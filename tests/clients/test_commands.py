@@ -353,7 +353,7 @@ def test_a_stored_server_is_private_used_and_forgotten(
 def test_where_the_extra_is_missing_mcp_says_how_to_install_it(
     run: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("socialpub_client.mcp_server")]:
+    for name in [name for name in sys.modules if name.startswith(("socialpub_client.mcp_server", "mcp."))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)  # as where it is not installed
     ended = run("mcp")
