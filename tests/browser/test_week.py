@@ -40,7 +40,7 @@ FAULTS = (
 
 @dataclass
 class Mouse:
-    """Somebody who points and types."""
+    """A user with a mouse and a keyboard."""
 
     page: Page
     has_script = True
@@ -88,7 +88,7 @@ class Mouse:
 
 
 class Keyboard(Mouse):
-    """Somebody who has no mouse: everything is reached by Tab."""
+    """A user without a mouse: everything is reached by Tab."""
 
     TABS_MAX = 250
 
@@ -127,7 +127,7 @@ class Keyboard(Mouse):
 
 
 class Plain(Mouse):
-    """Somebody whose browser runs no scripts."""
+    """A user whose browser runs no scripts."""
 
     has_script = False
 
@@ -204,7 +204,7 @@ def office(make_server: Callable[..., AppServer], lab: SimulatorThread, monkeypa
 
 @pytest.fixture(params=[Mouse, Keyboard, Plain])
 def hand(request: pytest.FixtureRequest, tab: BrowserTab) -> Iterator[Mouse]:
-    """A browser of its own, which nobody has signed in to."""
+    """A separate browser context without a session."""
     page = _new_page(tab, with_script=bool(request.param.has_script))
     yield request.param(page)
     page.context.close()
@@ -232,7 +232,7 @@ def _sign_in(hand: Mouse, server: AppServer, path: str) -> None:
 
 
 def _decide(hand: Mouse, link: str, tab: BrowserTab) -> None:
-    """Somebody without a login opens the link, sees both pictures and approves."""
+    """A reviewer without a login opens the link, sees both pictures and approves."""
     other = type(hand)(_new_page(tab, with_script=hand.has_script))
     other.look(PHONE)
     other.page.goto(link)
@@ -308,7 +308,7 @@ def test_a_week_with_one_post(office: Office, hand: Mouse, tab: BrowserTab, tmp_
     found = {name: str(row["status"]) for name, row in ended.items()}
     assert found == {"bluesky": "published", "facebook": "failed", "linkedin": "failed", "twitter": "published"}
 
-    # The rest of the week: one is sent again, of the other somebody tells what became of it.
+    # The rest of the week: the failed post is retried, the unknown outcome is resolved.
     hand.look(PHONE)
     _sign_in(hand, server, "/")
     hand.follow("It was published")

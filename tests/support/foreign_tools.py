@@ -33,7 +33,7 @@ def need(*programs: str, files: Sequence[Path] = ()) -> None:
 
 
 def run_tool(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
-    """The standard output of a command that must succeed."""
+    """Return the standard output of a command that must succeed."""
     ended = subprocess.run(
         [str(part) for part in command],
         cwd=folder,
@@ -48,7 +48,7 @@ def run_tool(command: Sequence[str | Path], folder: Path, **environment: str) ->
 
 
 def install_from_pypi(requirements: Path, folder: Path) -> Path:
-    """The programs of a virtual environment of its own with these packages."""
+    """Return the folder of the programs of a separate virtual environment with these packages."""
     run_tool([sys.executable, "-m", "venv", folder / "venv"], folder)
     programs = folder / "venv" / "bin"
     run_tool([programs / "python", "-m", "pip", "install", "--quiet", "-r", requirements], folder)
