@@ -364,7 +364,7 @@ class _Import:
                 raise given
             wanted = self._parse(given)
             account = wanted.account
-            if await self._is_imported(wanted):
+            if await self._actor.service.read(partial(post_import.is_existing, self._actor.scope, wanted)):
                 self.report.there += 1
             else:
                 await do(number, wanted)
@@ -373,9 +373,6 @@ class _Import:
                 raise  # not caused by the line
             self._bad.add(number)
             self.report.refuse(number, post_import.list_problems(error, account))
-
-    async def _is_imported(self, wanted: post_import.ImportedPost) -> bool:
-        return await self._actor.service.read(lambda: post_import.is_existing(wanted))
 
     async def _check(self, number: int, wanted: post_import.ImportedPost) -> None:
         self.report.warn(number, map(_read_warning, await post_import.check(self._actor, wanted)))
@@ -423,12 +420,6 @@ class _ForeignImport(_Import):
         if is_check and isinstance(given, ForeignPost):
             self.report.warn(number, ({"code": "import_loss", "message": text} for text in given.losses))
         await super()._line(number, given, do)
-
-    async def _is_imported(self, wanted: post_import.ImportedPost) -> bool:
-        name = wanted.request.external_id
-        assert name is not None
-        held = await self._actor.service.read(lambda: external_ids.find_batch(self._actor.scope, name))
-        return held is not None or await super()._is_imported(wanted)
 
 
 def _read_warning(note: PublishWarning) -> Json:

@@ -139,8 +139,9 @@ function show(form, page, parts, moved = false) {
   }
   for (const field of form.querySelectorAll("textarea[id]")) {
     const fresh = page.getElementById(field.id);
-    if (fresh) field.toggleAttribute("aria-invalid", fresh.hasAttribute("aria-invalid"));
-    if (fresh && fresh.hasAttribute("aria-invalid")) field.setAttribute("aria-invalid", "true");
+    if (!fresh) continue;
+    if (fresh.hasAttribute("aria-invalid")) field.setAttribute("aria-invalid", "true");
+    else field.removeAttribute("aria-invalid");
   }
   if (parts !== LIVE) {
     for (const each of form.querySelectorAll("details.findings")) each.open = page.getElementById(each.lastElementChild.id)?.parentElement.open || false;

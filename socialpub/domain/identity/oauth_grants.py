@@ -5,8 +5,6 @@ Clients are public: PKCE binds a code to the client that requested it. The name 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import re
 from typing import NamedTuple
@@ -26,6 +24,7 @@ from socialpub.domain.identity import api_keys
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.api_keys import KeyRequest
 from socialpub.domain.schemas.oauth import AuthorizationRequest, ClientRequest, TokenRequest
+from socialpub.platforms.kit import oauth
 from socialpub.store.database import Tx
 from socialpub.store.rows import AuthorizationCodeRow, OAuthClientRow
 from socialpub.store.schema.models import AuthorizationCode, OAuthClient, User, find_row_where
@@ -253,8 +252,7 @@ def _find_problem(service: AppContext, row: AuthorizationCodeRow, request: Token
         return "There is no such code, or it has ended."
     if (row["client"], row["redirect_uri"]) != (request.client_id, request.redirect_uri):
         return "The code was made for another client or another redirect URI."
-    digest = base64.urlsafe_b64encode(hashlib.sha256(request.code_verifier.encode()).digest()).rstrip(b"=")
-    if not crypto.is_equal(digest, row["challenge"].encode()):
+    if not crypto.is_equal(oauth.make_challenge(request.code_verifier).encode(), row["challenge"].encode()):
         return "The code_verifier does not match the code_challenge."
     owner = User.select().where(User.id == row["user"], User.organization == row["organization"])
     if not owner.where(User.role.in_(MANAGER_ROLES)).exists():

@@ -492,9 +492,8 @@ def _locate_stored(service: AppContext, asset: MediaRow) -> tuple[Path, MediaFac
     if not path.exists():
         files.check_folder(service)
         raise rule_error("media.unknown", f"The media {asset['id']} was deleted.")
-    if (
-        facts.width is None and facts.kind != "document"
-    ):  # stored unreadable with its request; publishing needs the facts
+    # A picture or video stored unreadable with its request; publishing needs the facts.
+    if facts.width is None and facts.kind != "document":
         facts = probe.measure(path, facts.sha256, asset["organization"]) or facts
     return path, facts
 

@@ -15,8 +15,9 @@ from typing import Any
 from socialpub import platforms
 from socialpub.base.errors import ApiError
 from socialpub.domain.access.actor import Actor
+from socialpub.domain.access.authentication import Scope
 from socialpub.domain.organizations import name_lookup
-from socialpub.domain.posts import accept
+from socialpub.domain.posts import accept, external_ids
 from socialpub.domain.schemas.common import MEDIA_ID_PATTERN
 from socialpub.domain.schemas.posts import BatchRequest, MediaItem
 from socialpub.domain.schemas.validation import parse_object
@@ -138,8 +139,11 @@ def _parse_media(part: str) -> Any:
     return {"kind": kind, "url": part}
 
 
-def is_existing(wanted: ImportedPost) -> bool:
-    """Return whether the post already exists and is not canceled. Call within a read."""
+def is_existing(scope: Scope, wanted: ImportedPost) -> bool:
+    """Return whether the post or its external id exists, not canceled. Call within a read."""
+    name = wanted.request.external_id
+    if name is not None and external_ids.find_batch(scope, name) is not None:
+        return True
     account, organization = wanted.account["id"], wanted.account["organization"]
     identity = (account, wanted.request.scheduled_at, wanted.text, organization)
     sources = _list_sources(wanted.request.media or ())

@@ -21,7 +21,7 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.access.idempotency import EarlierBatchError
 from socialpub.domain.organizations import name_lookup
-from socialpub.domain.posts import batch_log, external_ids, post_import, spreadsheets
+from socialpub.domain.posts import batch_log, post_import, spreadsheets
 from socialpub.domain.posts.post_import import ImportedPost
 from socialpub.domain.posts.spreadsheets import Line
 from socialpub.store.engine import sql
@@ -113,7 +113,7 @@ def _read(who: Actor, raw: bytes) -> list[SheetRow]:
             if isinstance(given, ApiError):
                 raise given
             post = post_import.parse_row(given, find, f"{prefix}{number}")
-            is_there = post.identity in seen or _is_there(who.scope, post)
+            is_there = post.identity in seen or post_import.is_existing(who.scope, post)
             seen.add(post.identity)
             rows.append(SheetRow(number, "there" if is_there else "new", post))
         except ApiError as error:
@@ -132,12 +132,6 @@ def _split(raw: bytes) -> list[Line]:
     if not lines:
         raise _file_error("The file has no rows.")
     return lines
-
-
-def _is_there(scope: Scope, post: ImportedPost) -> bool:
-    name = post.request.external_id
-    is_named = name is not None and external_ids.find_batch(scope, name) is not None
-    return is_named or post_import.is_existing(post)
 
 
 async def _for_each(

@@ -16,8 +16,8 @@ from socialpub.platforms.kit.api_errors import to_text
 from socialpub.platforms.kit.uploads import FileSlice, whole_file
 from socialpub.platforms.meta.graph import parse_fault
 
-_MISSES_MAX = 5
-_MISS_WAIT = 3.0
+MISSES_MAX = 5
+MISS_WAIT = 3.0
 _UNSUPPORTED = frozenset({12, 2500})
 _WORDS = ("upload_phase", "deprecated")
 
@@ -57,9 +57,9 @@ def upload_file(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str |
             return replace(open_upload(up, item), misses=state.misses).later(0)
         return _send_bytes(up, item, replace(state, sent=start))
     except ApiError as error:
-        if error.code != "platform_unavailable" or state.misses >= _MISSES_MAX:
+        if error.code != "platform_unavailable" or state.misses >= MISSES_MAX:
             raise
-        return replace(state, unsure=True, misses=state.misses + 1).later(error.retry_after or _MISS_WAIT)
+        return replace(state, unsure=True, misses=state.misses + 1).later(error.retry_after or MISS_WAIT)
 
 
 def build_form(plan: Json) -> dict[str, str]:
@@ -71,21 +71,27 @@ def build_form(plan: Json) -> dict[str, str]:
 
 def _send_bytes(up: Upstream, item: DraftMedia, state: ResumableUpload) -> str:
     part = FileSlice(item.file, state.sent, whole_file(item).size)
-    headers = {**_token(up), "file_offset": str(state.sent), "Content-Length": str(part.size)}
+    headers = {**build_auth_header(up), "file_offset": str(state.sent), "Content-Length": str(part.size)}
     url = _address(up, state.id)
     reply = GRAPH.call(up, "video", "POST", url, headers=headers, content=part, timeout=UPLOAD_SECONDS)
     return GRAPH.id_of(up, "video", reply, key="h")
 
 
 def _offset(up: Upstream, state: ResumableUpload) -> int:
-    reply = GRAPH.call(up, "status", "GET", _address(up, state.id), headers=_token(up))
-    offset = to_text(reply.record().get("file_offset"))
-    if not (offset.isascii() and offset.isdigit()):
+    reply = GRAPH.call(up, "status", "GET", _address(up, state.id), headers=build_auth_header(up))
+    return parse_offset(up, reply, reply.record().get("file_offset"))
+
+
+def parse_offset(up: Upstream, reply: UpstreamResponse, offset: object) -> int:
+    """Return how many bytes Facebook has received. Raises ApiError if that is no number."""
+    text = to_text(offset)
+    if not (text.isascii() and text.isdigit()):
         raise GRAPH.build_unusable(up, "status", reply)
-    return int(offset)
+    return int(text)
 
 
-def _token(up: Upstream) -> dict[str, str]:
+def build_auth_header(up: Upstream) -> dict[str, str]:
+    """Return the token as upload hosts take it."""
     return {"Authorization": f"OAuth {up.tokens.access}"}
 
 

@@ -7,20 +7,18 @@ polls. Source: developers.facebook.com/docs/page-stories-api. The list has each 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError
 from socialpub.base.http import UPLOAD_SECONDS
 from socialpub.platforms.contract import Absent, DraftMedia, Json, Pending, Published, Unknown, Upstream
 from socialpub.platforms.facebook.declaration import GRAPH
+from socialpub.platforms.facebook.resumable_upload import MISS_WAIT, MISSES_MAX, build_auth_header, parse_offset
 from socialpub.platforms.kit.api_errors import to_text
-from socialpub.platforms.kit.uploads import FileSlice, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, has_same_host, is_on_domain, whole_file
 from socialpub.platforms.meta.graph import find_cursor, list_data
 
 _LISTED = {"fields": "post_id,status,media_id,url", "limit": "100"}
 _PUBLISHED = "PUBLISHED"
-_MISSES_MAX = 5
-_MISS_WAIT = 3.0
 
 
 def publish_photo(up: Upstream, plan: Json) -> Published:
@@ -85,10 +83,10 @@ def upload_video(up: Upstream, item: DraftMedia, saved: Json | None) -> str | Pe
             _send_bytes(up, state, FileSlice(file.path, sent, file.size))
         return state.video
     except ApiError as error:
-        if error.code != "platform_unavailable" or state.misses >= _MISSES_MAX:
+        if error.code != "platform_unavailable" or state.misses >= MISSES_MAX:
             raise
         missed = replace(state, unsure=True, misses=state.misses + 1)
-        return Pending({"story": asdict(missed)}, error.retry_after or _MISS_WAIT)
+        return Pending({"story": asdict(missed)}, error.retry_after or MISS_WAIT)
 
 
 def _start(up: Upstream) -> StoryUpload:
@@ -101,14 +99,12 @@ def _start(up: Upstream) -> StoryUpload:
 
 def _is_facebook_host(up: Upstream, url: str) -> bool:
     """Return whether the URL may get the token: Facebook's, or the host configured instead."""
-    ours, given = urlsplit(up.site.upload_base), urlsplit(url)
-    known = given.scheme == "https" and f".{given.hostname or ''}".endswith(".facebook.com")
-    return known or (ours.scheme, ours.netloc) == (given.scheme, given.netloc)
+    return is_on_domain(url, "facebook.com") or has_same_host(url, up.site.upload_base)
 
 
 def _send_bytes(up: Upstream, state: StoryUpload, part: FileSlice) -> None:
     headers = {
-        "Authorization": f"OAuth {up.tokens.access}",
+        **build_auth_header(up),
         "offset": str(part.start),
         "file_size": str(part.end),
         "Content-Length": str(part.size),
@@ -124,7 +120,4 @@ def _count_received(up: Upstream, state: StoryUpload) -> int:
     status = reply.record().get("status")
     phase = status.get("uploading_phase") if isinstance(status, dict) else None
     known = phase if isinstance(phase, dict) else {}
-    received = to_text(known.get("bytes_transfered", known.get("bytes_transferred", 0)))
-    if not (received.isascii() and received.isdigit()):
-        raise GRAPH.build_unusable(up, "status", reply)
-    return int(received)
+    return parse_offset(up, reply, known.get("bytes_transfered", known.get("bytes_transferred", 0)))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from socialpub.platforms.contract import DraftMedia
 
@@ -31,6 +32,18 @@ class FileSlice:
             while left > 0 and (chunk := file.read(min(_READ, left))):
                 left -= len(chunk)
                 yield chunk
+
+
+def is_on_domain(url: str, domain: str) -> bool:
+    """Return whether an https URL is on a host of the domain."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(f".{domain}")
+
+
+def has_same_host(url: str, base: str) -> bool:
+    """Return whether two URLs have the same scheme, host and port."""
+    given, ours = urlsplit(url), urlsplit(base)
+    return (given.scheme, given.netloc) == (ours.scheme, ours.netloc)
 
 
 def whole_file(item: DraftMedia) -> FileSlice:

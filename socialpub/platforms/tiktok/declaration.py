@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
@@ -30,6 +29,7 @@ from socialpub.platforms.contract import (
 from socialpub.platforms.kit.options import OptionText, PlatformOptions
 from socialpub.platforms.kit.rule_catalog import ignored_option
 from socialpub.platforms.kit.text import utf16_units
+from socialpub.platforms.kit.uploads import is_on_domain
 from socialpub.platforms.tiktok.rules import MEDIA, RULES, TEXT_MAX
 
 _SETTINGS = (
@@ -68,8 +68,7 @@ class TiktokSite(Site):
 
 def is_tiktok(url: str) -> bool:
     """Return whether a URL is on TikTok's API hosts (uploads use regional ones)."""
-    parts = urlsplit(url)
-    return parts.scheme == "https" and f".{parts.hostname or ''}".endswith(".tiktokapis.com")
+    return is_on_domain(url, "tiktokapis.com")
 
 
 class TiktokOptions(PlatformOptions):

@@ -6,12 +6,11 @@ Source: developers.tiktok.com/doc/content-posting-api-media-transfer-guide.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from urllib.parse import urlsplit
 
 from socialpub.base.errors import ApiError, Outcome
 from socialpub.base.http import UPLOAD_SECONDS, UpstreamResponse
 from socialpub.platforms.contract import DraftMedia, Pending, Upstream
-from socialpub.platforms.kit.uploads import FileSlice, whole_file
+from socialpub.platforms.kit.uploads import FileSlice, has_same_host, whole_file
 from socialpub.platforms.tiktok.api import build_error, build_rule_error, build_unusable_error, data_of, send_request
 from socialpub.platforms.tiktok.declaration import is_tiktok
 
@@ -73,8 +72,7 @@ def send_remaining(up: Upstream, item: DraftMedia, state: TiktokUpload) -> Tikto
 
 def _is_tiktok_host(up: Upstream, url: str) -> bool:
     """Return whether the URL is on TikTok's hosts, or the one configured instead."""
-    ours, given = urlsplit(up.site.api_base), urlsplit(url)
-    return is_tiktok(url) or (ours.scheme, ours.netloc) == (given.scheme, given.netloc)
+    return is_tiktok(url) or has_same_host(url, up.site.api_base)
 
 
 # --- One chunk -------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from socialpub.web.dashboard.parts.edited_content import EditedItem
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
-from socialpub.web.http import forms, request_headers
+from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.multipart import PageUploadForm
 
@@ -60,7 +60,6 @@ FIELDS_MAX = 2500
 """The most accounts on a page, and the most fields of its form: each account has several."""
 RECENT_FILES_MAX = 12
 WAIT_SECONDS = 10.0
-KINDS = tuple(library.EXTENSIONS)
 HOUR_MS = 3_600_000
 _KEY = re.compile(r"[0-9a-f]{32}")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -174,7 +173,7 @@ async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_F
         pieces=await _list_pieces(call, data),
         pieces_max=PIECES_MAX,
         shelf=data.shelf,
-        kinds=KINDS,
+        kinds=media.KINDS,
         wrong=findings.wrong,
         words=findings.words,
         is_bad=any(findings.wrong.values()),
@@ -602,8 +601,7 @@ def _outcome(states: Sequence[str]) -> str:
 
 async def receive(call: RequestContext) -> PageUploadForm:
     """Read the form with its file, which is deleted unless it is stored."""
-    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
-        raise rule_error("csrf")
+    forms.check_origin(call)
     return await media_api.receive_form(
         call, lambda boundary, open_file: PageUploadForm(boundary, open_file, FIELDS_MAX), lambda form: form
     )

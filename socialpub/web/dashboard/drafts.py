@@ -16,6 +16,7 @@ from socialpub.domain.schemas.drafts import NOTE_MAX, DraftsQuery, ReturnRequest
 from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.parts import draft_view
 from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.html.time_format import pluralize
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 
@@ -122,7 +123,7 @@ async def delete_several(call: RequestContext) -> HandlerResponse:
         except ApiError as error:
             if error.code != "not_found":
                 raise  # a draft that is gone already is none to delete
-    return redirect_with_flash(call, page, f"{deleted} draft{'' if deleted == 1 else 's'} deleted.")
+    return redirect_with_flash(call, page, f"{pluralize(deleted, 'draft')} deleted.")
 
 
 async def create_link(call: RequestContext) -> HandlerResponse:

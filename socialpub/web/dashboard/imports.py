@@ -15,7 +15,8 @@ from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.posts import drafts, sheet_import
 from socialpub.domain.posts.sheet_import import SheetRow
 from socialpub.web.dashboard.parts.layout import UndoForm, redirect_with_flash, show
-from socialpub.web.http import forms, request_body, request_headers
+from socialpub.web.html.time_format import pluralize
+from socialpub.web.http import forms, request_body
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.multipart import parse_small_form
 
@@ -35,8 +36,7 @@ async def show_form(call: RequestContext) -> HandlerResponse:
 async def receive(call: RequestContext) -> tuple[dict[str, str], bytes]:
     """Read the form with its file. Raises ApiError `unauthorized` before that."""
     actions.authorize(call.scope)
-    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
-        raise rule_error("csrf")
+    forms.check_origin(call)
     body = await request_body.read_body(call.request, UPLOAD_MAX)
     return parse_small_form(call.request.headers.get("content-type", ""), body)
 
@@ -76,9 +76,9 @@ async def confirm(call: RequestContext) -> HandlerResponse:
     if not result.added:
         return await _preview(call, raw, "No post was scheduled. See the rows.")
     name = sheet_import.name_file(raw)
-    words = f"{_count(result.added, 'post')} scheduled."
+    words = f"{pluralize(result.added, 'post')} scheduled."
     if wrong:
-        words += f" {_count(wrong, 'row')} left out."
+        words += f" {pluralize(wrong, 'row')} left out."
     where = "/posts?" + urlencode({"externalIdPrefix": sheet_import.build_prefix(name), "order": "scheduledAt"})
     return redirect_with_flash(call, where, words, undo=UndoForm("/import/undo", {"name": name}))
 
@@ -89,9 +89,9 @@ async def undo(call: RequestContext) -> HandlerResponse:
     if not _NAME.fullmatch(name):
         return await _refuse(call, ApiError("validation_failed", "Choose the file again.", remediation=""))
     canceled, kept = await sheet_import.undo(call.actor, name)
-    words = f"{_count(canceled, 'post')} canceled."
+    words = f"{pluralize(canceled, 'post')} canceled."
     if kept:
-        words += f" {_count(kept, 'post')} could not be canceled any more."
+        words += f" {pluralize(kept, 'post')} could not be canceled any more."
     return redirect_with_flash(call, IMPORT_PATH, words, good=not kept)
 
 
@@ -143,7 +143,3 @@ def _to_view(row: SheetRow) -> dict[str, Any]:
         "text": row.post.text[:TEXT_SHOWN_MAX],
         "files": len(row.post.request.media or ()),
     }
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

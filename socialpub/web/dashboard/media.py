@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from socialpub.base.concurrency.fair_executor import ShareKey
-from socialpub.base.errors import ApiError, rule_error
+from socialpub.base.errors import ApiError
 from socialpub.domain.access import actions
 from socialpub.domain.identity import dashboard_session
 from socialpub.domain.identity.dashboard_session import DashboardSession
@@ -19,12 +19,14 @@ from socialpub.store.rows import MediaRow
 from socialpub.web.api import media as media_api
 from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, show
 from socialpub.web.html import templates
-from socialpub.web.http import forms, request_headers
+from socialpub.web.html.time_format import pluralize
+from socialpub.web.http import forms
 from socialpub.web.http.file_response import has_matching_tag
 from socialpub.web.http.handler import HandlerResponse, RequestContext
 from socialpub.web.http.multipart import MediaFilesForm
 
 MEDIA_PATH, PAGE_SIZE = "/media", 24
+KINDS = tuple(library.EXTENSIONS)  # content types of files
 FILES_MAX, WORDS_MAX = 20, 200  # files in one form; characters of a search
 FLASH_MAX = 600  # characters of a message, which a cookie carries
 LARGE_EDGE = THUMBNAIL_EDGES[-1]
@@ -47,7 +49,7 @@ async def list_media(call: RequestContext) -> HandlerResponse:
         older = f"{MEDIA_PATH}?{urlencode(wanted)}" if page["nextCursor"] else None
         return {"files": [to_view(body) for body in page["data"]], "older": older}
 
-    return await show(call, "media/list.html", read, is_later=bool(cursor), words=words)
+    return await show(call, "media/list.html", read, is_later=bool(cursor), words=words, kinds=KINDS)
 
 
 def to_view(body: MediaBody) -> dict[str, Any]:
@@ -81,8 +83,7 @@ async def read(call: RequestContext) -> HandlerResponse:
 
 async def receive(call: RequestContext) -> MediaFilesForm:
     """Read the form with its files, which are deleted unless they are stored."""
-    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
-        raise rule_error("csrf")
+    forms.check_origin(call)
     return await media_api.receive_form(
         call, lambda boundary, open_file: MediaFilesForm(boundary, open_file, FILES_MAX + 2), lambda form: form
     )
@@ -97,7 +98,7 @@ async def upload(call: RequestContext) -> HandlerResponse:
         stored = len(sent.files) + len(sent.refusals) - len(refusals)
     finally:
         sent.close()
-    said = [f"{stored} file{'' if stored == 1 else 's'} stored."] if stored else []
+    said = [f"{pluralize(stored, 'file')} stored."] if stored else []
     said += [f"{error.message} {error.remediation or ''}".strip() for error in refusals]
     return redirect_with_flash(call, MEDIA_PATH, " ".join(said)[:FLASH_MAX], good=not refusals)
 

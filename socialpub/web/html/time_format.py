@@ -100,12 +100,13 @@ def _rough_length(seconds: float) -> str | None:
     amount = seconds
     for size, name in TIME_UNITS:
         if round(amount) < size:
-            return _pluralize(round(amount), name)
+            return pluralize(round(amount), name)
         amount /= size
-    return _pluralize(round(amount), "year")
+    return pluralize(round(amount), "year")
 
 
-def _pluralize(number: int, name: str) -> str:
+def pluralize(number: int, name: str) -> str:
+    """Format a number with its noun: `1 post`, `2 posts`."""
     return f"{number} {name}{'' if number == 1 else 's'}"
 
 

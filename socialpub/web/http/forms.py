@@ -47,6 +47,12 @@ def check_csrf(call: RequestContext, form: dict[str, str], token: str | None) ->
         raise rule_error("csrf")
 
 
+def check_origin(call: RequestContext) -> None:
+    """Raise ApiError `csrf` for a request of a foreign page, before its form is read."""
+    if not request_headers.is_same_origin(call.request.headers, call.service.base_url):
+        raise rule_error("csrf")
+
+
 def _is_from_our_page(call: RequestContext, form: dict[str, str], token: str) -> bool:
     is_ours = request_headers.is_same_origin(call.request.headers, call.service.base_url)
     return is_ours and is_same_token(form.get("csrf_token", ""), token)

@@ -281,8 +281,13 @@ def place_errors(error: ApiError, form: Mapping[str, str]) -> FieldMessages:
     """Return the messages of an API error by place."""
     found: defaultdict[str, list[FieldMessage]] = defaultdict(list)
     for place, message in _locate_errors(error, form):
-        found[place] += [message] if message not in found[place] else []
+        _add_once(found[place], message)
     return found
+
+
+def _add_once(messages: list[FieldMessage], message: FieldMessage) -> None:
+    if message not in messages:
+        messages.append(message)
 
 
 def _locate_errors(error: ApiError, form: Mapping[str, str]) -> Iterator[tuple[str, FieldMessage]]:
@@ -362,7 +367,7 @@ def place_preflight(
         account, platform = result["accountId"], result["platform"]
         for error in result["errors"]:
             for place, message in place_issue(form, {**error, "accountId": account, "platform": platform}, piece):
-                errors[place] += [message] if message not in errors[place] else []
+                _add_once(errors[place], message)
         for note in result["warnings"]:
             warnings[account].append(FieldMessage(f"Post {piece + 1}: {note['message']}" if piece else note["message"]))
     return errors, warnings
