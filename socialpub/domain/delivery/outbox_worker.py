@@ -68,7 +68,7 @@ class Outbox(Protocol):
     def find_due(
         self, service: AppContext, receiver: str, limit: int, excluded: Collection[int], *, is_paused: bool
     ) -> DueTasks:
-        """Find up to `limit` due tasks except those in progress (`excluded`); none if disabled."""
+        """Find up to `limit` due tasks except the `excluded`, in progress now; none if disabled."""
 
     @property
     def record(
@@ -106,7 +106,6 @@ class OutboxWorker:
         self._busy_keys: set[tuple[str, str]] = set()  # (receiver, serial key) of tasks in progress
         self._unwritten: list[_FinishedTask] = []  # results for the next transaction
         self._is_batch_full = threading.Event()  # collected enough results: do not wait for more
-        self._just_finished: set[int] = set()  # ended since the current query began, which may have seen them pending
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="deliverer", daemon=True)
 
@@ -201,7 +200,6 @@ class OutboxWorker:
         service, outbox = self._service, self._outbox(receiver)
         with self._changed:
             in_progress = tuple(self._in_progress.get(receiver, ()))
-            self._just_finished.clear()
         found = service.read(
             lambda: outbox.find_due(service, receiver, CALLS_PER_RECEIVER, in_progress, is_paused=is_paused)
         ).result()
@@ -217,11 +215,8 @@ class OutboxWorker:
             self._submit(receiver, found.share, task)
 
     def _try_start(self, receiver: str, task: DeliveryTask) -> bool:
-        """Return whether a task may start: not in progress, not just finished, serial key free."""
-        calls = self._in_progress[receiver]
-        if task.number in calls or task.number in self._just_finished:
-            return False
-        if self._stopping or len(calls) >= CALLS_PER_RECEIVER:
+        """Return whether a task may start: a call is free, and its serial key."""
+        if self._stopping or len(self._in_progress.get(receiver, ())) >= CALLS_PER_RECEIVER:
             self._backlogged.add(receiver)
             return False
         if task.serial_key is not None:
@@ -229,7 +224,7 @@ class OutboxWorker:
                 self._blocked.add((receiver, task.serial_key))
                 return False
             self._busy_keys.add((receiver, task.serial_key))
-        calls.add(task.number)
+        self._in_progress[receiver].add(task.number)
         return True
 
     def _submit(self, receiver: str, share: ShareKey, task: DeliveryTask) -> None:
@@ -317,7 +312,6 @@ class OutboxWorker:
     def _finish(self, receiver: str, task: DeliveryTask, retry_at: int | None) -> None:
         calls = self._in_progress[receiver]
         calls.discard(task.number)
-        self._just_finished.add(task.number)
         if task.serial_key is not None:
             self._busy_keys.discard((receiver, task.serial_key))
         if retry_at is not None:

@@ -1,0 +1,111 @@
+"""Deliverer of two outboxes whose tasks have the same numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from socialpub.domain.context.app_context import AppContext
+from socialpub.domain.delivery.attempts import OutboundAttempt
+from socialpub.domain.delivery.outbox_worker import DeliveryTask, DueTasks, OutboxWorker
+from socialpub.store.database import Tx
+from tests.support.app_server import AppServer
+from tests.support.soak.soak_world import wait_for
+
+
+@dataclass
+class NumberedOutbox:
+    """Outbox of one receiver with the tasks 1 to `count`; `before_due` runs inside each query, after its read."""
+
+    prefix: str
+    count: int = 1
+    before_due: Callable[[], object] = lambda: None
+    call: Callable[[], object] = lambda: None
+    recorded: list[int] = field(default_factory=list)
+    sends_during_pause: bool = False
+
+    @property
+    def receiver(self) -> str:
+        return f"{self.prefix}receiver"
+
+    def find_next_due(self, service: AppContext) -> list[tuple[str, int]]:
+        return []
+
+    def find_due(
+        self, service: AppContext, receiver: str, limit: int, excluded: Collection[int], *, is_paused: bool
+    ) -> DueTasks:
+        pending = [number for number in range(1, self.count + 1) if number not in (*excluded, *self.recorded)]
+        self.before_due()
+        return DueTasks(due=[DeliveryTask(number, str(number), None, self._attempt, None) for number in pending])
+
+    def _attempt(self) -> OutboundAttempt:
+        self.call()
+        return OutboundAttempt("1", 0, 0, 204)
+
+    def record(
+        self, service: AppContext, tx: Tx, receiver: str, calls: Sequence[tuple[DeliveryTask, OutboundAttempt]]
+    ) -> list[int | None]:
+        self.recorded += [task.number for task, _ in calls]
+        return [None] * len(calls)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_task_is_sent_though_another_receivers_task_of_its_number_has_just_ended(
+    server: AppServer, count: int
+) -> None:
+    """Webhook deliveries and notifications are numbered each for themselves."""
+    service, over = server.service, threading.Event()
+    first = NumberedOutbox("first_", count, call=lambda: over.wait(60))
+
+    def end_first() -> None:
+        over.set()
+        assert wait_for(lambda: len(first.recorded) == count and not service.executors.delivering.is_busy, 60)
+
+    second = NumberedOutbox("second_", count, before_due=end_first)
+    worker, wake = OutboxWorker(service, [first, second], lambda: False), service.wake_deliveries
+    worker.start()
+    try:
+        worker.wake([first.receiver])
+        assert wait_for(lambda: service.executors.delivering.is_busy, 60)
+        worker.wake([second.receiver])
+        assert wait_for(lambda: sorted(second.recorded) == list(range(1, count + 1)), 60)
+    finally:
+        over.set()
+        worker.stop(60)
+        service.wake_deliveries = wake
+
+
+def test_a_task_that_ended_while_its_receiver_was_queried_is_sent_once(server: AppServer) -> None:
+    """The query leaves out what was in progress when it began, whatever it sees."""
+    service, over = server.service, threading.Event()
+    sent: list[str] = []
+
+    def call() -> None:
+        over.wait(60)
+        sent.append("")
+
+    outbox = NumberedOutbox("only_", call=call)
+    worker, wake = OutboxWorker(service, [outbox], lambda: False), service.wake_deliveries
+    worker.start()
+    try:
+        worker.wake([outbox.receiver])
+        assert wait_for(lambda: service.executors.delivering.is_busy, 60)
+        queried = threading.Event()
+
+        def end_call() -> None:
+            over.set()
+            assert wait_for(lambda: outbox.recorded and not service.executors.delivering.is_busy, 60)
+            queried.set()
+
+        outbox.before_due, outbox.count = end_call, 2
+        worker.wake([outbox.receiver])
+        assert queried.wait(60)
+        assert wait_for(lambda: sorted(outbox.recorded) == [1, 2], 60)
+        assert len(sent) == 2
+    finally:
+        over.set()
+        worker.stop(60)
+        service.wake_deliveries = wake
