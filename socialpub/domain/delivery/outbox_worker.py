@@ -200,9 +200,15 @@ class OutboxWorker:
         service, outbox = self._service, self._outbox(receiver)
         with self._changed:
             in_progress = tuple(self._in_progress.get(receiver, ()))
-        found = service.read(
-            lambda: outbox.find_due(service, receiver, CALLS_PER_RECEIVER, in_progress, is_paused=is_paused)
-        ).result()
+        try:
+            found = service.read(
+                lambda: outbox.find_due(service, receiver, CALLS_PER_RECEIVER, in_progress, is_paused=is_paused)
+            ).result()
+        except ApiError:  # the database cannot be read
+            raise
+        except Exception:  # noqa: BLE001 - one receiver, perhaps with a damaged secret, must not block the others
+            log.exception("the due deliveries of %s cannot be read; next try in %d s", receiver, POLL_SECONDS)
+            found = DueTasks(next_at=self._next_poll_ms())
         with self._changed:
             if found.next_at is not None:
                 self._schedule(receiver, found.next_at)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from socialpub.base.security.crypto import SealError
 from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.delivery.attempts import OutboundAttempt
-from socialpub.domain.delivery.outbox_worker import DeliveryTask, DueTasks, OutboxWorker
+from socialpub.domain.delivery.outbox_worker import POLL_SECONDS, DeliveryTask, DueTasks, OutboxWorker
 from socialpub.store.database import Tx
 from tests.support.app_server import AppServer
 from tests.support.soak.soak_world import wait_for
@@ -107,5 +108,28 @@ def test_a_task_that_ended_while_its_receiver_was_queried_is_sent_once(server: A
         assert len(sent) == 2
     finally:
         over.set()
+        worker.stop(60)
+        service.wake_deliveries = wake
+
+
+def test_a_receiver_that_cannot_be_read_delays_no_other(server: AppServer) -> None:
+    """A damaged secret stops its own deliveries; they are tried again, and sent once it is mended."""
+    service, is_damaged = server.service, True
+
+    def fail() -> None:
+        if is_damaged:
+            raise SealError("an encrypted value does not belong to its row, or was changed")
+
+    damaged, others = NumberedOutbox("damaged_", before_due=fail), [NumberedOutbox(f"o{each}_") for each in range(20)]
+    worker, wake = OutboxWorker(service, [damaged, *others], lambda: False), service.wake_deliveries
+    worker.start()
+    try:
+        worker.wake([outbox.receiver for outbox in (damaged, *others)])
+        assert wait_for(lambda: all(outbox.recorded for outbox in others), 60)
+        assert not damaged.recorded
+        is_damaged = False
+        server.skip(POLL_SECONDS)
+        assert wait_for(lambda: damaged.recorded, 60)
+    finally:
         worker.stop(60)
         service.wake_deliveries = wake
