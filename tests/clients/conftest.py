@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,8 @@ from socialpub.simulator.server import SimulatorThread
 from socialpub_client import Socialpub
 from tests.support.app_server import AppServer, MovableClock, Person
 from tests.support.client_cuts import CuttingTransport
+
+PROGRAM = Path(sys.executable).with_name("socialpub")
 
 
 @dataclass
@@ -70,6 +75,13 @@ def world(clients_server: AppServer, clients_alice: Person) -> Iterator[ClientWo
     yield world
     for client in world.clients:
         client.close()
+
+
+@pytest.fixture
+def environment(world: ClientWorld, tmp_path: Path) -> dict[str, str]:
+    """The environment of the program as Alice runs it."""
+    keys = {"SOCIALPUB_URL": world.server.url, "SOCIALPUB_KEY": world.alice.key, "XDG_CONFIG_HOME": str(tmp_path)}
+    return os.environ | keys
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import fcntl
 import os
 import random
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,12 +14,11 @@ import pytest
 
 from socialpub_client.commands import command_table
 from socialpub_client.commands.click_types import ApiCommand
-from tests.clients.conftest import ClientWorld
+from tests.clients.conftest import PROGRAM, ClientWorld
 from tests.support.media_files import picture
 from tests.support.media_uploads import wait_until
 from tests.support.reporting import ReportLine
 
-PROGRAM = Path(sys.executable).with_name("socialpub")
 KILLS = int(os.environ.get("SOAK_POST_KILLS", "100"))
 NOTHING = "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"
 LINES = {
@@ -63,12 +61,6 @@ def names(group: click.Group, before: str = "") -> Iterator[str]:
             yield from names(command, f"{before}{name} ")
         elif isinstance(command, ApiCommand):
             yield f"{before}{name}"
-
-
-@pytest.fixture
-def environment(world: ClientWorld, tmp_path: Path) -> dict[str, str]:
-    keys = {"SOCIALPUB_URL": world.server.url, "SOCIALPUB_KEY": world.alice.key, "XDG_CONFIG_HOME": str(tmp_path)}
-    return os.environ | keys
 
 
 def test_every_command_has_a_line() -> None:

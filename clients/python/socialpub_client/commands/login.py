@@ -11,7 +11,7 @@ from typing import Any
 from socialpub_client import atomic_files, servers
 from socialpub_client.client import Socialpub
 from socialpub_client.commands.click_types import ApiOptions
-from socialpub_client.commands.runner import Output, connect, is_terminal, read_stdin
+from socialpub_client.commands.runner import Output, check_can_ask, connect, is_terminal, read_stdin
 from socialpub_client.servers import Server
 
 Json = dict[str, Any]
@@ -33,11 +33,13 @@ def login(options: ApiOptions) -> Output:
 
 
 def _ask_key(options: ApiOptions) -> str:
-    if is_terminal(sys.stdin):
-        import click
+    """Ask for the key without showing it, or read it where standard input is no terminal."""
+    if not is_terminal(sys.stdin):
+        return read_stdin(options).strip()
+    check_can_ask(options, "pipe the key into standard input")
+    import click
 
-        return str(click.prompt("API key", hide_input=True, err=True))
-    return read_stdin(options).strip()
+    return str(click.prompt("API key", hide_input=True, err=True))
 
 
 def whoami(options: ApiOptions) -> Output:

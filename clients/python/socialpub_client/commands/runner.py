@@ -142,12 +142,17 @@ def is_terminal(stream: Any) -> bool:
     return stream is not None and bool(stream.isatty())
 
 
+def check_can_ask(options: ApiOptions, instead: str) -> None:
+    """Raise UsageError where no one could read a question or answer it; `instead`: what to do."""
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        options.usage(f"{instead}: there is no terminal to ask at")
+
+
 def confirm(options: ApiOptions, question: str) -> None:
     """Ask before something is destroyed. Without a terminal: a usage error, unless `--yes`."""
     if options.yes:
         return
-    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-        options.usage("give --yes: there is no terminal to ask at")
+    check_can_ask(options, "give --yes")
     import click
 
     click.confirm(question, abort=True, err=True)
