@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from socialpub.platforms import PLATFORMS
+from socialpub.store.schema.models import Account
 from socialpub_client import Socialpub
 from socialpub_client.apply.calendar import CalendarError
 from socialpub_client.apply.calendar_files import read_calendar
 from socialpub_client.apply.command import ApplyRequest, run
 from socialpub_client.apply.execution import apply_plan
-from socialpub_client.apply.planner import Planner
+from socialpub_client.apply.planner import FILLED_IN, Planner
 from tests.clients.conftest import ClientWorld
 from tests.support.media_uploads import JPEG, stored_files
 from tests.support.request_cast import make_picture
@@ -194,6 +196,62 @@ def test_an_edit_between_plan_and_apply_is_not_overwritten(
     assert first.error is not None
     assert (first.error.status, second.error) == (412, None)
     assert [post[1] for post in calendar_posts(world, name)] == ["yes", "edited in the dashboard"]
+
+
+def test_an_option_that_left_the_file_leaves_the_post(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def with_options(options: str) -> Path:
+        return file(f"{CLOSING}    only: {{ bluesky: {{ options: {options} }} }}\n")
+
+    def stored() -> Any:
+        (post,) = world.plain().posts.list(external_id=f"{request.node.name}/closing")
+        return world.plain().posts.get(post.id).options
+
+    assert applied(world, with_options("{ langs: [en], labels: [nudity] }")) == 0
+    assert stored() == {"platform": "bluesky", "langs": ["en"], "labels": ["nudity"]}
+    assert applied(world, with_options("{ langs: [en], labels: [nudity] }"), check="changes") == 0
+
+    capsys.readouterr()
+    assert applied(world, with_options("{ langs: [en] }"), check="changes") == 5
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()][1:] == ["bluesky: options: labels removed"]
+    assert applied(world, with_options("{ langs: [en] }")) == 0
+    assert stored() == {"platform": "bluesky", "langs": ["en"]}
+
+    plan = Planner(world.plain(), datetime.now(UTC)).plan(read_calendar([file(CLOSING)]))
+    (post,) = world.plain().posts.list(external_id=f"{request.node.name}/closing")
+    world.plain().posts.edit(post.id, options={"platform": "bluesky", "langs": ["de"]})
+    (outcome,) = apply_plan(world.plain(), plan)
+    assert outcome.error is not None
+    assert (outcome.error.status, stored()) == (412, {"platform": "bluesky", "langs": ["de"]})
+
+    assert applied(world, file(CLOSING)) == 0
+    assert stored() == {"platform": "bluesky"}
+    assert applied(world, file(CLOSING)) == 0
+    assert writes(world) == []
+
+
+def test_a_board_that_the_server_filled_in_stays(
+    world: ClientWorld, file: Callable[..., Path], request: pytest.FixtureRequest
+) -> None:
+    """Neither an account's new default board nor the loss of another option moves a post."""
+    assert {name: tuple(row.defaults) for name, row in PLATFORMS.items() if row.defaults} == FILLED_IN
+    paula = world.server.person("Paula")
+    account = world.server.connect(paula, "pinterest", defaultBoardId="1", defaultBoardName="One")["id"]
+
+    def apply_with(options: str) -> Any:
+        path = file(f"{OPENING}    to: pinterest\n    only: {{ pinterest: {{ options: {{ {options} }} }} }}\n")
+        with Socialpub(world.server.url, paula.key) as sp:
+            assert run(sp, ApplyRequest([path]), datetime.now(UTC)) == 0
+            (post,) = sp.posts.list(external_id=f"{request.node.name}/opening")
+            return sp.posts.get(post.id).options
+
+    assert apply_with("title: A title") == {"platform": "pinterest", "boardId": "1", "title": "A title"}
+    extra = json.dumps({"defaultBoardId": "2", "defaultBoardName": "Two"})
+    change = Account.update(extra=extra).where(Account.id == account)
+    world.server.service.write(lambda tx: change.execute()).result()
+    assert apply_with("title: A title") == {"platform": "pinterest", "boardId": "1", "title": "A title"}
+    assert apply_with("") == {"platform": "pinterest", "boardId": "1"}
 
 
 def test_two_runs_at_once_make_one_set(

@@ -7,7 +7,7 @@ import hashlib
 import json
 import mimetypes
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from socialpub_client.models import Account, MediaFile, MediaRef, Post
 
 INLINE_MAX = 8 << 20  # bytes of a file that is checked before it is uploaded
 PREVIEW = 200  # characters of a text that are shown
+FILLED_IN = {"pinterest": ("boardId",)}
+"""Options by platform that the server takes from the account where none is named: a file without them leaves them."""
 Json = Mapping[str, Any]
 
 
@@ -206,6 +208,8 @@ class Planner:
                     notes.append(f"{name}: canceled")
                     steps.append(Cancel(each.post.id, each.etag))
                 continue
+            if each.is_queued:
+                content = self._fill_in(each, content)
             differences = self._compare(each, content, entry.at, calendar.zone)
             if differences and not each.is_queued:
                 faults += [f"{name}: {each.post.status} already, and different: {', '.join(differences)}"]
@@ -233,8 +237,14 @@ class Planner:
 
     # --- Comparison ---
 
+    def _fill_in(self, each: QueuedPost, content: Content) -> Content:
+        """Add the options that the server filled in: an edit replaces all of them."""
+        platform, stored = self._accounts[each.post.account_id].platform, each.options or {}
+        kept = {name: stored[name] for name in FILLED_IN.get(platform, ()) if name in stored}
+        return replace(content, options={"platform": platform, **kept, **(content.options or {})})
+
     def _compare(self, each: QueuedPost, content: Content, at: datetime, zone: str | None) -> dict[str, str]:
-        """Return what differs, by field. Options that the file does not name are the server's."""
+        """Return what differs, by field; options only of queued posts, since others are not read."""
         post, found = each.post, dict[str, str]()
         if post.scheduled_at != at:
             shown = show_time(post.scheduled_at, zone) if post.scheduled_at else "now"
@@ -243,9 +253,7 @@ class Planner:
             found["text"] = f"{_preview(post.text)} -> {_preview(content.text)}"
         if not self._is_same_media(post.media_refs, content.media):
             found["media"] = f"{len(post.media_refs)} -> {len(content.media)} items"
-        options = each.options or {}
-        changed = [key for key, value in (content.options or {}).items() if options.get(key) != value]
-        if changed and each.is_queued:
+        if each.is_queued and (changed := _list_option_changes(each.options or {}, content.options or {})):
             found["options"] = ", ".join(changed)
         return found
 
@@ -356,6 +364,12 @@ def _cancel_all(id: str, posts: Sequence[QueuedPost], zone: str | None) -> Chang
     title = f"{show_time(first.scheduled_at, zone) if first.scheduled_at else 'now'}  {_preview(first.text)}"
     steps = tuple(Cancel(each.post.id, each.etag) for each in posts)
     return Change("-", id, title, (), steps, {each.post.id: each.etag for each in posts})
+
+
+def _list_option_changes(before: Json, after: Json) -> list[str]:
+    """Name the options that differ, in file order; `platform` is the tag of their type."""
+    changed = [name for name, value in after.items() if name != "platform" and before.get(name) != value]
+    return changed + [f"{name} removed" for name in before if name not in after]
 
 
 def _preview(text: str) -> str:
