@@ -28,8 +28,13 @@
 
   const prefix = () => `socialpub.compose ${form.dataset.owner} ${fields.post.value || fields.draft.value || "new"} `;
 
+  // An account's fields come when it is chosen: empty, they are as good as absent.
+  const isUnset = (name, value) => value === "" && /^[\da-f-]{36}\./.test(name);
+
   function read() {
-    const pairs = [...new FormData(form)].filter(([name, value]) => !OWN.includes(name) && typeof value === "string");
+    const pairs = [...new FormData(form)].filter(
+      ([name, value]) => !OWN.includes(name) && typeof value === "string" && !isUnset(name, value),
+    );
     return Object.fromEntries(pairs);
   }
 

@@ -135,7 +135,8 @@ function show(form, page, parts, moved = false) {
       field.defaultValue = field.value;
       if (now) now.defaultValue = field.value;
     }
-    if (fresh && !("keep" in fresh.dataset) && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
+    const stays = fresh && ("keep" in fresh.dataset || ("once" in fresh.dataset && part.childElementCount));
+    if (fresh && !stays && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
   for (const field of form.querySelectorAll("textarea[id]")) {
     const fresh = page.getElementById(field.id);
@@ -155,14 +156,16 @@ function show(form, page, parts, moved = false) {
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form[data-counts]");
   if (!form || event.target.type === "file") return;
-  check(form);
+  check(form, event.target.type === "checkbox" ? 0 : REST_MS);
 });
 
-// What is written is checked when the keys rest: one request at a time, and another one if it has changed meanwhile.
+// What is written is checked when the keys rest, and what is chosen at once, since an account that is chosen gets its
+// fields: one request at a time, and another one if something has changed meanwhile.
+const REST_MS = 400;
 let counting = 0;
 let checking = false;
 let again = false;
-function check(form) {
+function check(form, wait = REST_MS) {
   clearTimeout(counting);
   counting = setTimeout(async () => {
     if (checking) return void (again = true);
@@ -171,7 +174,7 @@ function check(form) {
     checking = false;
     if (again) check(form);
     again = false;
-  }, 400);
+  }, wait);
 }
 
 // Files that are dropped on a form are chosen in its field, and sent.

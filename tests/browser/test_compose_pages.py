@@ -400,6 +400,7 @@ def test_a_full_form_is_looked_at_on_every_screen(server: AppServer, alice: Pers
     check_page(tab, "compose-many")
     for box in tab.page.locator(".accounts > li > .option > input").all():
         box.check()
+    tab.page.locator(".own summary:has-text('Customize')").nth(6).wait_for()
     tab.fill(text=WORDS * 2)
     open_details(tab)
     tab.page.locator(".pick input").first.check()
@@ -410,6 +411,57 @@ def test_a_full_form_is_looked_at_on_every_screen(server: AppServer, alice: Pers
     check_page(tab, "compose-full")
     names = tab.ask("[...document.querySelectorAll('button:not([hidden])')].map((node) => node.textContent.trim())")
     assert len(names) == len(set(names))
+
+
+def test_the_fields_of_an_account_come_when_it_is_chosen(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    own = f"[id='{alice.bluesky}.text']"
+    open_signed_in(tab, server, alice)
+    tab.show(f"{server.url}/compose", width=1280)
+    assert tab.page.locator(".own summary").count() == 0
+    tab.ask(WATCH_SHIFTS)
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    tab.page.locator(f"[id='own-{alice.bluesky}'] summary:has-text('Customize')").click()
+    tab.page.locator(own).fill("Of its own")
+    tab.page.locator(f"[id='to-{second}']").check()
+    tab.page.locator(f"[id='own-{second}'] summary:has-text('Customize')").wait_for()
+    assert tab.page.locator(own).input_value() == "Of its own"
+    shifts = tab.ask("window.shifts")
+    assert shifts == [], shifts
+    check_page(tab, "compose-customized")
+    tab.page.locator(f"[id='to-{alice.bluesky}']").uncheck()
+    tab.page.locator(own).wait_for(state="hidden")
+    tab.page.locator(f"[id='to-{alice.bluesky}']").check()
+    assert tab.page.locator(own).input_value() == "Of its own"
+    tab.fill(text="For all")
+    wait_until(lambda: draft_texts(server) == ["For all"])
+    tab.page.wait_for_function("localStorage.length === 0")  # all is saved
+    tab.reload()
+    assert tab.page.locator(own).input_value() == "Of its own"
+    assert tab.page.locator("#unsaved").is_hidden()
+
+
+def test_the_fields_of_an_account_come_without_a_script(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    second = server.connect(alice, "twitter")["id"]
+    open_signed_in(tab, server, alice)
+    browser = tab.page.context.browser
+    assert browser is not None
+    context = browser.new_context(java_script_enabled=False)
+    try:
+        context.add_cookies([{"name": "socialpub_session", "value": "alice", "url": server.url}])
+        page = context.new_page()
+        page.goto(f"{server.url}/compose")
+        page.locator("#text").fill("For all")
+        page.locator(f"[id='to-{second}']").check()
+        page.get_by_role("button", name="Customize chosen accounts").click()
+        page.locator("summary:has-text('Customize for X')").click()
+        page.locator(f"[id='{second}.text']").fill("Only on X")
+        page.get_by_role("button", name="Publish now").click()
+        page.wait_for_url("**/posts/*")
+    finally:
+        context.close()
+    (post,) = server.rows(Post)
+    assert (post["account"], post["text"]) == (second, "Only on X")
 
 
 def test_a_session_that_ends_while_somebody_writes_takes_nothing_with_it(
@@ -438,6 +490,9 @@ def test_what_others_have_written_is_never_run(server: AppServer, alice: Person,
     server.connect(alice, "pinterest", defaultBoardId=XSS, defaultBoardName=XSS)
     open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1000)
+    for box in tab.page.locator(".accounts > li > .option > input").all():
+        box.check()
+    tab.page.locator(".own summary").nth(5).wait_for(state="attached")
     open_details(tab)
     for field in tab.page.locator("main textarea:visible, main input:not([type]):visible").all():
         field.fill(XSS)

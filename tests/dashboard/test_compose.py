@@ -158,18 +158,70 @@ def test_a_copy_says_which_option_the_form_does_not_have() -> None:
 @pytest.mark.parametrize("name", [name for name in PLATFORMS if name != "tiktok"])  # it is off: see below
 def test_every_option_of_every_platform_has_its_field(world: RequestCast, browser: ApiClient, name: str) -> None:
     account = world.alice.bluesky if name == "bluesky" else world.server.connect(world.alice, name)["id"]
-    text = browser.get("/compose", headers=HTML).text
+    text = send_compose(browser, "", **target_fields(account)).text
     fields = list_fields(PLATFORMS[name].options)
     aliases = [each.alias for each in PLATFORMS[name].options.model_fields.values()]
     assert [each.name for each in fields] == [each for each in aliases if each not in ("platform", *OBJECTS)]
     for each in fields:
         assert f'name="{account}.option.{each.name}"' in text
-        assert f"{html.escape(each.label)}<span" in text
+        assert f">{html.escape(each.label)}</label>" in text
+    frequent, _, rare = text.partition("<summary>More options")
+    for each in fields:
+        part = frequent if each.name in PLATFORMS[name].frequent_options else rare
+        assert f'name="{account}.option.{each.name}"' in part
+
+
+def test_rare_options_are_folded_unless_they_are_used(world: RequestCast, browser: ApiClient) -> None:
+    account, fold = world.alice.bluesky, "<summary>More options"
+    chosen = target_fields(account)
+    for option, is_open in ((), False), (("langs", "en"), False), (("quoteUri", "at://x"), True):
+        given = {f"{account}.option.{option[0]}": option[1]} if option else {}
+        text = send_compose(browser, "", **chosen, **given).text
+        assert text.partition(fold)[0].rstrip().endswith("<details open>") is is_open
+
+
+def test_only_chosen_accounts_have_fields_and_what_is_written_stays(world: RequestCast, browser: ApiClient) -> None:
+    first, second = world.alice.bluesky, world.bob.bluesky
+    assert ".option." not in browser.get("/compose", headers=HTML).text
+    shown = send_compose(browser, "", text="x", **target_fields(first))
+    assert {f"{first}.text", f"{first}.option.langs"} <= fields_of(shown).keys()
+    assert not any(name.startswith(second) for name in fields_of(shown))
+    written = {f"{second}.text": "Of its own", f"{second}.option.quoteUri": "at://x"}
+    kept = fields_of(send_compose(browser, "", text="x", **target_fields(first), **written))
+    assert written.items() <= kept.items()
+    assert f"to.{second}" not in kept
+    live = fields_of(send_compose(browser, "live", text="x", **target_fields(first, second), **written))
+    assert written.items() <= live.items()
+
+
+def test_fields_that_came_meanwhile_and_are_empty_make_no_other_post(world: RequestCast, browser: ApiClient) -> None:
+    account, sent = world.alice.bluesky, list[str]()
+    for empty in ({}, {f"{account}.text": "", f"{account}.option.langs": ""}):
+        answer = send_compose(browser, text="x", **target_fields(account), **empty)
+        sent.append(answer.headers["Location"])
+    assert sent[0] == sent[1]
+    assert len(posts(world)) == 1
+
+
+def test_the_page_stays_small_with_many_accounts(world: RequestCast, browser: ApiClient) -> None:
+    """With 25 accounts of the seven platforms that are on, a text of 250 characters and its previews."""
+    names = [name for name in PLATFORMS if name != "tiktok"]
+    ids = [world.alice.bluesky, world.bob.bluesky]
+    for number in range(1, 24):
+        ids.append(world.server.connect(world.alice, names[number % len(names)], f"account {number}")["id"])
+    sizes = []
+    for chosen in (0, 5, 25):
+        answer = send_compose(browser, "live", text="x" * 250, **target_fields(*ids[:chosen]))
+        assert answer.text.count('name="to.') == 25
+        assert answer.text.count("Customize for") == answer.text.count('class="panel preview"') == chosen
+        sizes.append(len(answer.content))
+    assert [size < most for size, most in zip(sizes, (35_000, 60_000, 150_000), strict=True)] == [True] * 3, sizes
 
 
 def test_a_default_of_the_account_stands_beside_its_option(world: RequestCast, browser: ApiClient) -> None:
-    world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")
-    assert 'Empty: <bdi dir="auto">Recipes, 42</bdi>.' in browser.get("/compose", headers=HTML).text
+    account = world.server.connect(world.alice, "pinterest", defaultBoardId="42", defaultBoardName="Recipes")["id"]
+    shown = send_compose(browser, "", **target_fields(account))
+    assert 'Empty: <bdi dir="auto">Recipes, 42</bdi>.' in shown.text
 
 
 @pytest.fixture

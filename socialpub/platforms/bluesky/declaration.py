@@ -131,6 +131,7 @@ PLATFORM = Platform(
     send_class=KEY,
     plans_offline=True,
     options=BlueskyOptions,
+    frequent_options=("langs", "labels"),
     rules=RULES,
     caps=(PostingCap(1_666, 3600), PostingCap(11_666, 86_400)),
     count=_count,

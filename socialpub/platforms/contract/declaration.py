@@ -210,6 +210,7 @@ class Platform:
     # Rule of a failed fetch, if not media.reachable.
     unreachable: Mapping[MediaKind, str] = field(default_factory=dict)
     reply_options: tuple[str, ...] = ()
+    frequent_options: tuple[str, ...] = ()  # those that a form shows first; it folds the others
     defaults: Mapping[str, str] = field(default_factory=dict)  # omitted option → field of `extra` with its value
     media: MediaLimits = field(default_factory=lambda: NO_MEDIA)
     account_fields: tuple[str, ...] = ()  # fields of `extra` in the API's account, under the platform's name

@@ -106,6 +106,7 @@ PLATFORM = Platform(
     aliases=("fb",),
     send_class=NO_KEY,
     options=FacebookOptions,
+    frequent_options=("link", "story"),
     rules=RULES,
     count=_count,
     site=FacebookSite,

@@ -137,6 +137,7 @@ PLATFORM = Platform(
     aliases=("ig", "insta"),
     send_class=CONTAINER,
     options=InstagramOptions,
+    frequent_options=("story", "shareToFeed", "collaborators"),
     rules=RULES,
     caps=(PostingCap(50, 86_400),),
     count=_count,

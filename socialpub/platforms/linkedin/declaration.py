@@ -106,6 +106,7 @@ PLATFORM = Platform(
     send_class=NO_KEY,
     plans_offline=True,
     options=LinkedinOptions,
+    frequent_options=("visibility", "documentTitle"),
     rules=RULES,
     caps=(PostingCap(150, 86_400),),
     count=_count,

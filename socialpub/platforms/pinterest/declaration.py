@@ -89,6 +89,7 @@ PLATFORM = Platform(
     label="Pinterest",
     send_class=NO_KEY,
     options=PinterestOptions,
+    frequent_options=("boardId", "destinationUrl", "title"),
     rules=RULES,
     caps=(PostingCap(1_000, 86_400),),
     count=_count,

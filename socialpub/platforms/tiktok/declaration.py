@@ -104,6 +104,7 @@ PLATFORM = Platform(
     label="TikTok",
     send_class=CONTAINER,
     options=TiktokOptions,
+    frequent_options=("privacy", "title"),
     rules=RULES,
     count=_count,
     site=TiktokSite,

@@ -66,6 +66,8 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = re.compile(r"\d\d:\d\d", re.ASCII)
 _UNSENT = ("csrf_token", "page", "do", "key", "file", "new-alt", "seen", "was", "save_key")
 """Fields that say nothing of the post."""
+TIME_FIELDS = ("scheduledAt", "slot", "profileId")
+"""Fields of a request that say when."""
 Form = dict[str, str]
 
 
@@ -146,6 +148,7 @@ class ComposeData:
     shelf: list[dict[str, Any]]
     item: EditedItem | None  # what the form changes; None: a new post
     slots: list[dict[str, Any]]  # next free slot of each profile of the accounts
+    customized: set[str]  # ids of accounts for which the form has values of their own, whether they are chosen or not
 
 
 async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_FINDINGS) -> HandlerResponse:
@@ -218,6 +221,7 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
         [media.to_view(body) for body in listed if body["id"] not in ids],
         item,
         [] if item is not None and item.account else _load_slots(call, shown),
+        {name.partition(".")[0] for name, value in typed.items() if value},
     )
 
 
@@ -309,7 +313,9 @@ def _account(
     call: RequestContext, data: ComposeData, row: AccountRow, count: TextCount | None, findings: FormFindings
 ) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
-    fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options)]
+    has_fields = count is not None or id in data.customized
+    fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options) if has_fields]
+    rare = [each for each in fields if each["option"].name not in platform.frequent_options]
     firsts = [(n, name) for n, name in enumerate(data.chosen, 1) if not thread_pieces.find_number(data.form, name)]
     left_out = [(compose_form.name_exclusion_field(id, name), n - 1) for n, name in firsts] if count else []
     own = [f"{id}.text", f"{id}.comment", f"{id}.alone"]
@@ -327,7 +333,10 @@ def _account(
         "attention": body.get("attention"),
         "is_chosen": bool(data.form.get(f"to.{id}")),
         "count": count,
-        "fields": fields,
+        "has_fields": has_fields,
+        "frequent": [each for each in fields if each not in rare],
+        "rare": rare,
+        "is_rare_open": any(each["value"] or each["wrong"] for each in rare),
         "left_out": left_out,
         "is_threaded": bool(count and thread_pieces.list_numbers(data.form)),
         "comments": platform.first_comment,
@@ -403,47 +412,36 @@ async def submit(call: RequestContext) -> HandlerResponse:
         return await _page(call, given, await _fetch_boards(call, given))
     if given.get("do") == "request":
         return await _page(call, given, await _write_command(call, given))
-    if given.get("do") == "live":
-        return await _page(call, given, await _check_live(call, given))
-    return await _page(call, given, await _check(call, given) if given.get("do") == "check" else NO_FINDINGS)
+    return await _page(call, given, await _check(call, given) if given.get("do") in ("check", "live") else NO_FINDINGS)
 
 
 async def _check(call: RequestContext, given: Form) -> FormFindings:
-    """Return the findings of POST /v1/posts/validate for the form."""
-    try:
-        with await call.enter_checking():
-            request = validation.parse_object(ValidateRequest, await _build_request(call, given))
-            draft = await preflight.check_request(call.service, call.scope, request, {})
-        results = await preflight.validate_each(call.service, call.engine.fetched, call.scope, draft, {})
-    except ApiError as error:
-        return _refusal_findings(error, given)
-    found = await _place_results(call, given, results)
-    chosen = {result["accountId"] for _, result in results}
-    return replace(found, words=_summary(len(chosen), len(chosen & found.wrong.keys()), len(found.warned)))
+    """Return the findings of POST /v1/posts/validate for the form.
 
-
-async def _check_live(call: RequestContext, given: Form) -> FormFindings:
-    """Return the findings for a form that is being written; files are not read again.
-
-    Where nothing is written, or the check itself is refused, there are none, or only those of the form's fields.
+    While it is being written (`do=live`), files are not read again, and where nothing is written, or the check itself
+    is refused, there are no findings, or only those of the form's fields.
     """
+    is_live = given["do"] == "live"
     try:
         with await call.enter_checking():
             content = await _build_request(call, given)
-            if not content["targets"] or content.keys() <= {"targets", "scheduledAt", "slot", "profileId"}:
+            if is_live and (not content["targets"] or content.keys() <= {"targets", *TIME_FIELDS}):
                 return NO_FINDINGS
-            request = validation.parse_object(ValidateRequest, {**content, "deep": False})
+            request = validation.parse_object(ValidateRequest, {**content, "deep": not is_live})
             draft = await preflight.check_request(call.service, call.scope, request, {})
         results = await preflight.validate_each(call.service, call.engine.fetched, call.scope, draft, {})
     except ApiError as error:
-        return replace(_refusal_findings(error, given), words="", status=200)
-    for target, result in results:
+        refused = _refusal_findings(error, given)
+        return replace(refused, words="", status=200) if is_live else refused
+    for target, result in results if is_live else ():
         known = preflight.list_stored_errors(call.service, target, {})
         result["errors"] += [preflight.build_target_error(call.service, target, error) for error in known]
     found = await _place_results(call, given, results)
     chosen = {result["accountId"] for _, result in results}
     rejecting = len(chosen & found.wrong.keys())
-    return replace(found, words=_summary(len(chosen), rejecting, 0) if rejecting else "No problems found so far.")
+    if is_live and not rejecting:
+        return replace(found, words="No problems found so far.")
+    return replace(found, words=_summary(len(chosen), rejecting, len(found.warned)))
 
 
 async def _place_results(
@@ -539,9 +537,9 @@ async def _send(call: RequestContext, given: Form) -> HandlerResponse:
     if not drafts.can_publish_directly(call.service, call.scope):
         return await _page(call, given, _refusal_findings(rule_error("draft.approval"), given))
     fingerprint = idempotency.start_fingerprint("")
-    fingerprint.update(
-        json.dumps(sorted((name, value) for name, value in given.items() if name not in _UNSENT)).encode()
-    )
+    # An empty field is as good as an absent one, except a description, which replaces the stored one of the file.
+    sent = [pair for pair in given.items() if pair[0] not in _UNSENT and (pair[1] or pair[0].startswith("alt."))]
+    fingerprint.update(json.dumps(sorted(sent)).encode())
     call.key = idempotency.parse_key(
         call.scope, "POST", COMPOSE_PATH, _key(call, given.get("key", "")), fingerprint.hexdigest()
     )

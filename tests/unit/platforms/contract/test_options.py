@@ -193,3 +193,8 @@ def test_each_platform_has_exactly_the_options_of_the_specification() -> None:
 def test_only_bluesky_has_options_that_need_an_immediate_post() -> None:
     assert {name for name in EIGHT if PLATFORMS[name].reply_options} == {"bluesky"}
     assert set(PLATFORMS["bluesky"].reply_options) <= set(fields("bluesky"))
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_a_form_shows_first_what_a_platform_has(name: str) -> None:
+    assert set(PLATFORMS[name].frequent_options) <= set(fields(name))
