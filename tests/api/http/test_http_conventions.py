@@ -193,14 +193,14 @@ def test_a_batch_runs_to_its_end_when_its_client_goes_away(world: RequestCast) -
         line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         wait_for(lambda: bool(world.server.lab.lab.calls))
         line.shutdown(socket.SHUT_RDWR)
-    assert world.server.lab.lab.ledger.wait(2, 10)
+    assert world.server.lab.lab.ledger.wait(2, 60)
     answer = world.alice.api.post("/v1/posts", content=body, headers={"Idempotency-Key": "gone"})
     assert answer.json()["status"] == "published"
     assert answer.headers["Idempotency-Replayed"] == "true"
     assert len(world.server.lab.lab.ledger.posts()) == 2
 
 
-def wait_for(done: Callable[[], bool], seconds: float = 10) -> None:
+def wait_for(done: Callable[[], bool], seconds: float = 60) -> None:
     for _ in range(int(seconds / 0.005)):
         if done():
             return
@@ -218,7 +218,7 @@ def test_headers_that_do_not_come_time_out(server: AppServer) -> None:
 
 def test_a_stopping_server_lets_no_more_requests_of_the_api_in(world: RequestCast) -> None:
     """The request that is under way is answered; a new one on the same connections is sent away."""
-    world.server.lab.lab.faults.add([{"fault": "delay:1", "operation": "com.atproto.repo.putRecord"}])
+    world.server.lab.lab.faults.add([{"fault": "delay:4", "operation": "com.atproto.repo.putRecord"}])
     api, slow = world.alice.api, world.server.api(world.alice.key)
     assert slow.get("/v1/posts").status_code == 200
     assert api.get("/v1/posts").status_code == 200

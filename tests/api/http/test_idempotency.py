@@ -74,7 +74,7 @@ def test_a_replay_shows_what_was_answered_not_what_became_of_it(
     make_server: Callable[..., AppServer], world_of: Callable[[AppServer], RequestCast]
 ) -> None:
     world = world_of(make_server(publishing={"immediate_wait": 0.2, "workers": 4}))
-    world.server.lab.lab.faults.add([{"fault": "delay:0.6", "operation": "com.atproto.repo.putRecord"}])
+    world.server.lab.lab.faults.add([{"fault": "delay:2", "operation": "com.atproto.repo.putRecord"}])
     first = send(world.alice.api, "POST", "/v1/posts", world.body())
     (result,) = first.json()["results"]
     assert (first.status_code, first.json()["status"], result["status"]) == (202, "queued", "publishing")
@@ -277,7 +277,7 @@ def test_a_twin_that_waits_too_long_is_told_so_and_the_first_goes_on(
     world: RequestCast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "SAME_KEY_WAIT_SECONDS", 0.1)
-    world.server.lab.lab.faults.add([{"fault": "delay:0.8", "operation": "com.atproto.repo.putRecord"}])
+    world.server.lab.lab.faults.add([{"fault": "delay:3", "operation": "com.atproto.repo.putRecord"}])
     world.server.lab.lab.calls.clear()
     body, slow = world.body(), world.server.api(world.alice.key)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:

@@ -27,7 +27,7 @@ def simulator(clock: FixedClock) -> Iterator[SimulatorThread]:
 @pytest.fixture
 def alice(simulator: SimulatorThread) -> Iterator[BlueskyUser]:
     account = simulator.lab.add_account("bluesky", handle="alice.test", displayName="Alice")
-    with httpx.Client(base_url=simulator.origin("bluesky"), timeout=5) as client:
+    with httpx.Client(base_url=simulator.origin("bluesky"), timeout=60) as client:
         alice = BlueskyUser(simulator, client, account)
         alice.log_in()
         yield alice

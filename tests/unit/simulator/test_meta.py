@@ -75,7 +75,7 @@ def numbers(body: dict[str, Any]) -> tuple[int, int | None]:
 @pytest.fixture(params=["facebook", "instagram", "threads"])
 def alice(request: pytest.FixtureRequest, simulator: SimulatorThread, clock: FixedClock) -> Iterator[Client]:
     made = simulator.lab.add_account(request.param, handle="alice", displayName="Alice")
-    with httpx.Client(base_url=simulator.origin(request.param), timeout=5, trust_env=False) as http:
+    with httpx.Client(base_url=simulator.origin(request.param), timeout=60, trust_env=False) as http:
         yield Client(request.param, simulator, clock, http, made)
 
 

@@ -77,7 +77,7 @@ def image(content: bytes | None = None, kind: str = "image/jpeg") -> dict[str, s
 @pytest.fixture
 def alice(simulator: SimulatorThread, clock: FixedClock) -> Iterator[Client]:
     made = simulator.lab.add_account("pinterest", handle="alice", displayName="Alice", boards=("One", "Two"))
-    with httpx.Client(base_url=simulator.origin("pinterest"), timeout=5, trust_env=False) as http:
+    with httpx.Client(base_url=simulator.origin("pinterest"), timeout=60, trust_env=False) as http:
         yield Client(simulator, clock, http, made)
 
 

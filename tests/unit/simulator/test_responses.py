@@ -21,7 +21,7 @@ class Line:
     def __init__(self, simulator: SimulatorThread) -> None:
         host, port = simulator.origin("twitter").removeprefix("http://").split(":")
         self._token = simulator.lab.add_account("twitter", handle="alice")["accessToken"]
-        self._socket = socket.create_connection((host, int(port)), timeout=5)
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
 
     def send(self, text: str, *headers: str, version: str = "1.1") -> None:
         body = f'{{"text":"{text}"}}'

@@ -62,7 +62,7 @@ def test_every_platform_response_carries_the_labs_time(fault: str) -> None:
         ):
             simulator.lab.faults.add([{"fault": fault, "times": 1}])
             for address in addresses:
-                with httpx.stream("GET", address, timeout=5) as answer:
+                with httpx.stream("GET", address, timeout=60) as answer:
                     assert answer.headers["Date"] == date
 
 
@@ -84,7 +84,7 @@ def test_stopping_does_not_wait_for_a_held_call() -> None:
     with SimulatorThread() as simulator:
         simulator.lab.faults.add([{"fault": "late_effect:3600"}])
         with httpx.Client() as client, pytest.raises(httpx.ReadTimeout):
-            client.get(f"{simulator.origin('bluesky')}/did:plc:a", timeout=0.1)
+            client.get(f"{simulator.origin('bluesky')}/did:plc:a", timeout=httpx.Timeout(60, read=0.1))
     assert not simulator.lab.ledger.entries()
 
 
@@ -98,7 +98,7 @@ def test_as_a_process_it_says_where_it_is_and_ends_with_a_signal(tmp_path: Path,
         account = httpx.post(f"{url}/lab/accounts", json={"platform": "bluesky", "handle": "alice.test"}).json()
         assert httpx.get(f"{bluesky}/{account['did']}").json()["id"] == account["did"]
         process.send_signal(number)
-        _, complaints = process.communicate(timeout=10)
+        _, complaints = process.communicate(timeout=60)
     assert (process.returncode, complaints) == (0, "")
 
 

@@ -76,7 +76,7 @@ class Client:
 @pytest.fixture
 def alice(simulator: SimulatorThread, clock: FixedClock) -> Iterator[Client]:
     made = simulator.lab.add_account("twitter", handle="alice", displayName="Alice")
-    with httpx.Client(base_url=simulator.origin("twitter"), timeout=5, trust_env=False) as client:
+    with httpx.Client(base_url=simulator.origin("twitter"), timeout=60, trust_env=False) as client:
         yield Client(simulator, clock, client, made)
 
 
