@@ -15,6 +15,7 @@ from socialpub.platforms import PLATFORMS
 from socialpub.simulator.server import SimulatorThread
 from tests.support.app_server import MovableClock, error_of, format_instant, unchanged
 from tests.support.request_cast import inline_item, make_picture
+from tests.support.soak.soak_world import wait_for
 from tests.support.thread_posts import (
     FIVE,
     PUBLIC_CALLS,
@@ -266,6 +267,16 @@ def test_only_the_first_piece_has_a_job(threads: ThreadServer) -> None:
     recovery.enqueue_lost_posts(threads.service)
     assert {job["key"] for job in threads.jobs()} & {row["id"] for row in rows} == keys
     assert threads.alice.api.delete(f"/v1/posts/{rows[0]['id']}").status_code == 200
+
+
+def test_a_job_of_a_later_piece_does_not_publish_it_before_the_first(threads: ThreadServer) -> None:
+    rows = scheduled(threads, "bluesky", "early")
+    later, jobs = rows[1], threads.service.jobs
+    now, account = threads.clock.now_ms(), later["account"]
+    threads.service.write(lambda tx: jobs.put(tx, "publish", later["id"], now, account)).result()
+    assert wait_for(lambda: later["id"] not in {job["key"] for job in threads.jobs()}, 30)
+    assert threads.statuses(rows[0]["batch"]) == ["queued"] * 3
+    assert threads.ended(rows[0]["batch"]) == ["published"] * 3
 
 
 def test_canceling_the_first_piece_cancels_all(threads: ThreadServer) -> None:

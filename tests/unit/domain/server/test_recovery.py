@@ -54,6 +54,18 @@ def test_a_sweep_leaves_rows_alone_whose_job_is_there(server: AppServer, alice: 
     assert server.rows(Job) == before
 
 
+def test_the_job_of_a_post_that_has_ended_is_deleted(server: AppServer, alice: Person) -> None:
+    """As where a job was put for it in the moment in which it ended."""
+    answer = alice.api.publish({"text": "once", "targets": [{"accountId": alice.bluesky}]}).json()
+    post = answer["results"][0]["postId"]
+    before = server.rows(id=post)
+    jobs = server.service.jobs
+    server.service.write(lambda tx: jobs.put(tx, "publish", post, server.clock.now_ms(), alice.bluesky)).result()
+    assert wait_for(lambda: server.rows(Job) == [], 30)
+    assert server.rows(id=post) == before
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
 @pytest.mark.parametrize("late, ended, rule", [(3500, "published", None), (3700, "failed", "schedule.overdue")])
 def test_posts_due_during_downtime_are_published_within_the_grace_time(
     server: AppServer, alice: Person, late: int, ended: str, rule: str | None
