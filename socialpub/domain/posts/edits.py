@@ -37,7 +37,6 @@ from socialpub.store import casefold, search
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
 from socialpub.store.rows import MediaRow, PostRow
-from socialpub.store.schema.models import Post
 
 FindPosts = Callable[[], list[PostRow]]
 """Reads the posts to edit, before and in the transaction. Raises ApiError if they cannot be edited."""
@@ -344,14 +343,12 @@ def _write_post(
         tx,
         _TRANSITIONS[bool(edit.changed), is_moved],
         row["id"],
-        where=Post.scheduled_at > service.now_ms,
         data={"previousScheduledAt": str(format_iso(row["scheduled_at"])), "changed": edit.changed},
         request_id=who.request_id,
         scheduled_at=at_ms,
         **columns,
     )
-    if moved is None:
-        raise build_window_error(row)
+    assert moved is not None, "`plan.find` has checked it in this transaction"
     if is_moved and not post_states.is_waiting_piece(row):
         key = upstreams.load_share_key(service, row["account"])
         service.jobs.put(tx, "publish", row["id"], at_ms, row["account"], key)

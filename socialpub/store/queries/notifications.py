@@ -46,7 +46,7 @@ FIND_NEXT_DUE_OF_CHANNEL = (
 RECORD_ATTEMPT = """
     UPDATE notification SET status = ?, next_attempt_at = ?, attempts = attempts + 1, last_status_code = ?,
         last_error = ?, updated_at = ?
-    WHERE number = ? AND status = 'pending'
+    WHERE number = ?
 """
 RECORD_SUCCESS = """
     UPDATE notification_channel SET last_delivery_at = ?, last_failure_reason = NULL, failing_since = NULL WHERE id = ?

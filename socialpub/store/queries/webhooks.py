@@ -68,12 +68,12 @@ FIND_ENDPOINT = """
 """
 
 # The results of attempts for one endpoint: deliveries, attempts, and the endpoint's status.
-# From a JSON list of [number, status, next attempt, status code, error, attempts]; `+`: search by number.
+# From a JSON list of [number, status, next attempt, status code, error, attempts].
 RECORD_RESULTS = """
     UPDATE webhook_delivery SET status = result.value ->> 1, next_attempt_at = result.value ->> 2,
         attempts = attempts + (result.value ->> 5),
         tries = tries + 1, last_status_code = result.value ->> 3, last_error = result.value ->> 4, updated_at = ?1
-    FROM json_each(?2) AS result WHERE number = result.value ->> 0 AND +status = 'pending'
+    FROM json_each(?2) AS result WHERE number = result.value ->> 0
 """
 # From a JSON list of [id, delivery, start, duration, status code, error, response].
 INSERT_ATTEMPTS = """

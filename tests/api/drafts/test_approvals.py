@@ -401,6 +401,14 @@ def test_only_what_was_approved_is_published_where_that_is_the_rule(strict: Requ
     assert strict.post(scheduledAt=TIME, text="directly").status_code == 202  # a key with `posts:write`, as before
 
 
+def test_a_draft_that_is_not_approved_is_refused_before_its_content_is_checked(strict: RequestCast) -> None:
+    draft = new_draft(strict.alice.api, text="no target yet")["id"]
+    with unchanged(strict.server):
+        answer = strict.alice.api.post(f"{PATH}/{draft}/publish")
+    assert (answer.status_code, error_of(answer)["rule"]) == (409, "draft.approval")
+    assert "not approved" in error_of(answer)["message"]
+
+
 def test_an_approval_is_of_the_account_that_was_seen(strict: RequestCast) -> None:
     """A target named by its platform alone: another account has taken the place of the one that was approved."""
     api, browser = strict.alice.api, sign_in(strict.server, strict.alice.organization)
