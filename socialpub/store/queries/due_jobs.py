@@ -22,7 +22,7 @@ FIND_NEXT_DUE = """
 FIND_CLAIMABLE = """
     SELECT json_group_object(job.key, job.kind) FROM json_each(?1) AS wanted
     CROSS JOIN job ON job.key = wanted.value ->> 0
-    WHERE job.claims = wanted.value ->> 1 AND job.visible_at <= ?2
+    WHERE job.claims = wanted.value ->> 1
 """
 CLAIM = """
     UPDATE job SET visible_at = ?, claims = claims + 1, epoch = ? WHERE key IN (SELECT value FROM json_each(?))

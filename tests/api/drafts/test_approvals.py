@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,9 @@ from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.audit_log import AuditContext
 from socialpub.domain.access.authentication import Scope
 from socialpub.domain.posts import drafts
+from socialpub.domain.posts.accept import BatchPlan
+from socialpub.store.database import Tx
+from socialpub.store.schema.models import PostDraft
 from tests.support.app_server import AppServer, error_of, unchanged
 from tests.support.connect_flow import sign_in
 from tests.support.media_files import picture
@@ -407,6 +411,22 @@ def test_a_draft_that_is_not_approved_is_refused_before_its_content_is_checked(s
         answer = strict.alice.api.post(f"{PATH}/{draft}/publish")
     assert (answer.status_code, error_of(answer)["rule"]) == (409, "draft.approval")
     assert "not approved" in error_of(answer)["message"]
+
+
+def test_a_draft_that_changes_while_it_is_published_is_not_published(
+    world: RequestCast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draft = new_draft(world.alice.api, **world.body(scheduledAt=TIME))["id"]
+    record = drafts.DraftPublication.record
+
+    def change_first(self: drafts.DraftPublication, tx: Tx, plan: BatchPlan) -> None:
+        PostDraft.update(content=json.dumps(world.body(text="other", scheduledAt=TIME))).execute()
+        record(self, tx, plan)
+
+    monkeypatch.setattr(drafts.DraftPublication, "record", change_first)
+    with unchanged(world.server):
+        answer = world.alice.api.post(f"{PATH}/{draft}/publish")
+    assert (answer.status_code, error_of(answer)["rule"]) == (409, "draft.changed")
 
 
 def test_an_approval_is_of_the_account_that_was_seen(strict: RequestCast) -> None:

@@ -14,6 +14,7 @@ from socialpub.base import fault_injection
 from socialpub.domain.access import idempotency
 from socialpub.store.schema.models import Account, ApiKey, IdempotencyRecord, Intent, Post, Usage
 from tests.support.app_server import ApiClient, AppServer, error_of, unchanged
+from tests.support.connect_flow import sign_in
 from tests.support.post_outcomes import unknown
 from tests.support.request_cast import RequestCast
 from tests.support.soak.soak_world import wait_for
@@ -163,6 +164,17 @@ def test_method_and_path_have_keys_of_their_own(world: RequestCast) -> None:
         send(world.alice.api, "POST", "/v1/posts", world.body()),
     ]
     assert not [answer for answer in answers if "Idempotency-Replayed" in answer.headers or answer.is_error]
+
+
+def test_a_key_of_another_user_or_for_other_accounts_is_another_key(world: RequestCast) -> None:
+    owners = [sign_in(world.server, world.alice.organization, name=name) for name in ("ann", "ben")]
+    request, same = {"name": "CI", "accounts": [world.alice.bluesky]}, {"Idempotency-Key": KEY}
+    made = [owner.post("/v1/api-keys", json=request, headers=same).json()["key"] for owner in owners]
+    assert made[0] != made[1]
+    body = world.body(scheduledAt=world.soon())
+    first, limited = (send(api, "POST", "/v1/posts", body) for api in (world.alice.api, world.server.api(made[0])))
+    assert (first.status_code, limited.status_code) == (202, 202)
+    assert first.json()["id"] != limited.json()["id"]
 
 
 def test_another_profiles_key_and_another_organization_see_nothing(world: RequestCast) -> None:

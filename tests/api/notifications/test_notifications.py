@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from socialpub.domain.accounts import tokens
-from socialpub.domain.delivery.notifications import channels, message_texts
+from socialpub.domain.delivery.notifications import channels, message_texts, notification_outbox
 from socialpub.domain.events import events
 from socialpub.domain.schemas.notifications import PAUSED_TYPE
 from socialpub.domain.server import instance
@@ -512,6 +512,23 @@ def test_what_happens_while_a_channel_is_off_or_gone_is_not_told(world: RequestC
     assert world.alice.api.get(f"{CHANNELS}/{gone['id']}").status_code == 404
     (left,) = world.server.rows(NotificationChannel, id=gone["id"])
     assert (left["secret"], left["shown"]) == ("", "{}")
+
+
+def test_what_waits_for_a_channel_that_is_off_is_not_sent(world: RequestCast, slack: WebhookReceiver) -> None:
+    slack.answer = lambda got: 503
+    channel, outbox = on_slack(world.alice, slack)["id"], notification_outbox.NotificationOutbox()
+    refuse_channel(world)
+    while notice_rows(world.server)[0]["attempts"] < 1:
+        sleep_briefly()
+    world.alice.api.patch(f"{CHANNELS}/{channel}", json={"active": False})
+    world.server.skip(DAY)
+    service = world.server.service
+    assert service.read(lambda: outbox.find_due(service, channel, 9, (), is_paused=False)).result().due == ()
+    (row,) = notice_rows(world.server)
+    assert (row["status"], row["attempts"]) == ("pending", 1)
+    slack.answer = CHATS["slack"].answer
+    world.alice.api.patch(f"{CHANNELS}/{channel}", json={"active": True})
+    assert [row["status"] for row in wait_for_notices(world.server)] == ["succeeded"]
 
 
 def test_a_channel_that_hangs_delays_nobody(world: RequestCast, slack: WebhookReceiver) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from socialpub.base.errors import ApiError
+from socialpub.domain.organizations import quotas
 from socialpub.store.schema.models import AuditEntry, BillingWebhook, Organization, Subscription
 from tests.support.app_server import AppServer, Person, error_of, format_instant, unchanged
 from tests.support.lemon_squeezy import (
@@ -310,3 +312,17 @@ def test_what_ends_needs_no_tier(make_server: Callable[..., AppServer]) -> None:
     server.restart(ann)
     deliver_notice(server, ann, "subscription_expired", at=1, status="expired")
     assert (tier(server, ann), types(server)[-1]) == ("free", "billing.delinquent")
+
+
+def test_a_quota_is_not_overspent_by_requests_that_were_checked_together(server: AppServer, ann: Person) -> None:
+    """The transaction counts itself: what another request has spent since the check is not there any more."""
+
+    def spend(cost: int) -> None:
+        service = server.service
+        service.write(lambda tx: quotas.spend(service, tx, ann.organization, 10, cost)).result()
+
+    spend(9)
+    with unchanged(server), pytest.raises(ApiError) as refused:
+        spend(2)
+    assert refused.value.rule == "billing.posts.monthly_cap"
+    spend(1)

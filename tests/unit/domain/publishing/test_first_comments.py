@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from socialpub.base import fault_injection
 from socialpub.base.http import client
-from socialpub.domain.publishing import intents
+from socialpub.domain.accounts.connector_session import StorageError
+from socialpub.domain.publishing import intents, run
 from socialpub.simulator.faults import FAULT_KINDS
 from socialpub.store.schema.models import Intent
 from tests.support.app_server import AppServer, Person
@@ -74,6 +75,27 @@ def test_a_restart_between_post_and_comment_sends_the_post_once(server: AppServe
     fault_injection.plan("")
     server.restart(alice)
     assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 15)
+    assert ledger(server) == [("post", "main"), ("comment", "comment")]
+
+
+def test_a_restart_before_the_comment_is_planned_sends_the_post_once(
+    make_server: Callable[..., AppServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows tell that the post is published, and no send is open."""
+    server = make_server(publishing={"immediate_wait": 0.2})
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+
+    def end(self: object, published: object) -> None:
+        raise StorageError("the process ends")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run._PublishRun, "_comment", end)
+        assert publish(alice)["status"] == "publishing"
+        assert wait_for(lambda: [row["outcome"] for row in server.rows(Intent)] == ["ok"], 30)
+        assert wait_for(lambda: not server.service.jobs.is_busy, 30)
+    server.restart(alice)
+    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 30)
     assert ledger(server) == [("post", "main"), ("comment", "comment")]
 
 

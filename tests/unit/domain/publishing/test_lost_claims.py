@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,7 +14,8 @@ from socialpub.domain.publishing import intents, run, transactions
 from socialpub.domain.publishing.intents import LostClaimError, RunSnapshot
 from socialpub.platforms.contract import Pending, Published, PublishWarning
 from socialpub.store.database import Tx
-from socialpub.store.schema.models import Job
+from socialpub.store.rows import IntentRow
+from socialpub.store.schema.models import Job, Post
 from tests.support.app_server import AppServer, Person, unchanged
 from tests.support.publishing_protocol import claim_post
 
@@ -116,6 +117,22 @@ def test_a_lost_claim_takes_no_post(server: AppServer, taken: RunSnapshot) -> No
     service, late = server.service, replace(taken.claim, claims=taken.claim.claims - 1)
     with unchanged(server):
         assert service.write(lambda tx: run.claim_posts(service, tx, [late])).result() == [None]
+
+
+def test_a_post_that_is_no_longer_being_published_stays_as_it_is(
+    server: AppServer, alice: Person, taken: RunSnapshot
+) -> None:
+    service, other = server.service, claim_post(server, alice)
+    service.write(lambda tx: Post.update(status="canceled").where(Post.id == taken.post["id"]).execute()).result()
+    sends = [
+        transactions.SuccessfulSend(service, each, cast(IntentRow, each.intended), published)
+        for each, published in ((taken, OUT), (other, COMMENT))
+    ]
+    with unchanged(server), pytest.raises(transactions.MixedGroupError):
+        service.write(lambda tx: transactions.publish_sent(tx, sends)).result()
+    service.write(lambda tx: transactions.publish_sent(tx, sends[:1])).result()
+    assert server.rows(id=taken.post["id"])[0]["status"] == "canceled"
+    assert "post.published" not in [type_ for type_, _ in server.events(taken.post["id"])]
 
 
 def test_a_lost_claim_gives_no_job_back(server: AppServer, taken: RunSnapshot) -> None:

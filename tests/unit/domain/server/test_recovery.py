@@ -18,7 +18,7 @@ from socialpub.domain.server import instance
 from socialpub.store.engine.locks import StartError
 from socialpub.store.jobs import job_queue
 from socialpub.store.schema.models import IdempotencyRecord, Instance, Job
-from tests.support.app_server import AppServer, MovableClock, Person, error_of
+from tests.support.app_server import AppServer, MovableClock, Person, error_of, format_instant
 from tests.support.publishing_state import pause_reason, post_status, readiness, resume_publishing, schedule_post
 from tests.support.soak.soak_world import wait_for
 
@@ -112,6 +112,23 @@ def test_sweep_completes_a_response_that_its_request_could_not_write(server: App
     periodic_tasks.sweep(server.service, server.engine.fetched)
     assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"] == 200, 10)
     assert alice.api.publish(body, key="k").json()["status"] == "published"
+
+
+def test_a_response_is_completed_once_its_batch_has_ended(server: AppServer, alice: Person) -> None:
+    at = format_instant(server.clock.now_ms() + 3_600_000)
+    body = {"text": "answer", "targets": [{"accountId": alice.bluesky}], "scheduledAt": at}
+    post = alice.api.publish(body, key="k").json()["results"][0]["postId"]
+    forget = IdempotencyRecord.update(status=None, body=None)
+    server.service.write(lambda tx: forget.execute()).result()
+    server.skip(recovery.INTERRUPTED_MS / 1000 + 1)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
+    looked = {"kind": "answer", "claims": 1, "epoch": None}
+    assert wait_for(lambda: looked in [{name: job[name] for name in looked} for job in server.rows(Job)], 30)
+    assert server.rows(IdempotencyRecord)[0]["status"] is None
+    server.skip(3600)
+    server.wait(post, "published")
+    server.skip(60)
+    assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"] == 200, 30)
 
 
 # --- One server for one file -----------------------------------------------------------------------------------------
