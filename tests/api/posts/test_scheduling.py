@@ -462,7 +462,17 @@ def test_a_post_that_is_tried_again_at_a_time_keeps_nothing_of_its_attempts(worl
     kept = Post.update(saved='{"id": "1"}', due_at=1, next_attempt_at=1).where(Post.id == post)
     world.server.service.write(lambda tx: kept.execute()).result()
     assert world.alice.api.post(f"/v1/posts/{post}/retry", json={"scheduledAt": at}).status_code == 202
-    columns = ("status", "error", "error_code", "tries", "draft_at", "draft_nonce", "saved", "due_at", "next_attempt_at")
+    columns = (
+        "status",
+        "error",
+        "error_code",
+        "tries",
+        "draft_at",
+        "draft_nonce",
+        "saved",
+        "due_at",
+        "next_attempt_at",
+    )
     (row,), (fresh,) = world.server.rows(Post, id=post), world.server.rows(Post, id=new)
     assert {name: row[name] for name in columns} == {name: fresh[name] for name in columns}
     assert "error" not in world.alice.api.get(f"/v1/posts/{post}").json()
