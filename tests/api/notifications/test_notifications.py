@@ -531,6 +531,25 @@ def test_what_waits_for_a_channel_that_is_off_is_not_sent(world: RequestCast, sl
     assert [row["status"] for row in wait_for_notices(world.server)] == ["succeeded"]
 
 
+def test_a_pause_and_a_message_that_is_being_sent_hold_back_what_is_due(
+    world: RequestCast, slack: WebhookReceiver
+) -> None:
+    slack.answer = lambda got: 503
+    channel, outbox = on_slack(world.alice, slack)["id"], notification_outbox.NotificationOutbox()
+    refuse_channel(world)
+    while notice_rows(world.server)[0]["attempts"] < 1:
+        sleep_briefly()
+    world.server.engine.stop()
+    world.server.clock.skip(DAY)
+    service, number = world.server.service, notice_rows(world.server)[0]["number"]
+
+    def find_due(*excluded: int, is_paused: bool = False) -> list[int]:
+        found = service.read(lambda: outbox.find_due(service, channel, 9, excluded, is_paused=is_paused)).result()
+        return [task.number for task in found.due]
+
+    assert (find_due(), find_due(number), find_due(is_paused=True)) == ([number], [], [])
+
+
 def test_a_channel_that_hangs_delays_nobody(world: RequestCast, slack: WebhookReceiver) -> None:
     over = threading.Event()
     with running_receiver(lambda got: 200 if over.wait(30) else 500) as hanging:

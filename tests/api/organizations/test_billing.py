@@ -321,6 +321,8 @@ def test_a_quota_is_not_overspent_by_requests_that_were_checked_together(server:
         service = server.service
         service.write(lambda tx: quotas.spend(service, tx, ann.organization, 10, cost)).result()
 
+    with unchanged(server), pytest.raises(ApiError):
+        spend(11)
     spend(9)
     with unchanged(server), pytest.raises(ApiError) as refused:
         spend(2)

@@ -10,6 +10,9 @@ import httpx
 import pytest
 
 from socialpub.base import fault_injection
+from socialpub.domain.access.actor import Actor
+from socialpub.domain.posts import edits
+from socialpub.store.database import Tx
 from socialpub.store.schema.models import Media, Post
 from tests.support.app_server import ApiClient, error_of, unchanged
 from tests.support.media_uploads import stored_files, stored_media
@@ -70,6 +73,35 @@ def test_text_media_options_and_time_change_together(world: RequestCast) -> None
     world.server.wait(post, "published")
     (entry,) = world.server.lab.lab.ledger.posts()
     assert (entry.text, [item.alt for item in entry.media]) == ("new", ["new door", ""])
+
+
+def test_an_edit_is_planned_again_where_another_came_between(
+    world: RequestCast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, write = world.scheduled(text="first"), edits._write
+
+    def write_after_another(tx: Tx, who: Actor, plan: edits.EditPlan) -> bool:
+        Post.update(text="between").where(Post.id == post).execute()
+        return write(tx, who, plan)
+
+    monkeypatch.setattr(edits, "_write", write_after_another)
+    assert edit(world, post, text="first").json()["text"] == "first"
+    ((_, data),) = told(world, post)
+    assert data["changed"] == ["text"]
+
+
+def test_an_edit_whose_time_comes_while_it_is_checked_is_refused(
+    world: RequestCast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post, write, at = world.scheduled(), edits._write, world.soon(60)
+
+    def write_late(tx: Tx, who: Actor, plan: edits.EditPlan) -> bool:
+        world.server.clock.skip(120)
+        return write(tx, who, plan)
+
+    monkeypatch.setattr(edits, "_write", write_late)
+    with unchanged(world.server):
+        assert error_of(edit(world, post, scheduledAt=at))["rule"] == "scheduledAt.future"
 
 
 def test_a_description_is_changed_with_its_item(world: RequestCast) -> None:

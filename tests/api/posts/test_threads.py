@@ -116,7 +116,7 @@ def test_a_batch_has_one_result_for_each_target(threads: ThreadServer) -> None:
 
 
 def test_an_external_id_names_a_thread_once(threads: ThreadServer) -> None:
-    targets = [{"accountId": threads.alice.accounts[name]["id"]} for name in ("bluesky", "twitter")]
+    targets = [{"accountId": threads.alice.accounts["bluesky"]["id"]}, {"platform": "twitter"}]
     at = format_instant(threads.clock.now_ms() + 3_600_000)
     body = {"targets": targets, "text": "named", "thread": [PIECE, PIECE], "externalId": "a-thread", "scheduledAt": at}
     first = threads.alice.api.publish(body)

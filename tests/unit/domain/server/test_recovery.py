@@ -129,6 +129,7 @@ def test_a_response_is_completed_once_its_batch_has_ended(server: AppServer, ali
     server.wait(post, "published")
     server.skip(60)
     assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"] == 200, 30)
+    assert server.rows(Job) == []
 
 
 # --- One server for one file -----------------------------------------------------------------------------------------
