@@ -23,8 +23,10 @@ import hypothesis
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from httpx._transports import default
+from pydantic_settings import EnvSettingsSource
 
 from socialpub.base import http as outbound
+from socialpub.base.config import VARIABLE_PREFIX
 from socialpub.domain.media import probe
 from socialpub.simulator.server import SimulatorThread
 from tests.support import media_files, query_plans, route_cache, thread_jitter
@@ -58,6 +60,16 @@ default.create_ssl_context = functools.cache(default.create_ssl_context)
 # A busy machine may take longer than the five seconds for which httpx waits where nothing is said.
 for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, 60.0)
+
+# The environment has no settings unless a test sets some; looking for each is half of what a server's settings take.
+_read_environment = EnvSettingsSource.__call__
+
+
+def _read_settings(source: EnvSettingsSource) -> dict[str, Any]:
+    return _read_environment(source) if any(name.upper().startswith(VARIABLE_PREFIX) for name in os.environ) else {}
+
+
+EnvSettingsSource.__call__ = _read_settings  # type: ignore[method-assign]
 
 probe._run_worker = media_files.memoize(probe._run_worker)
 

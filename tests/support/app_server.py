@@ -514,7 +514,7 @@ class AppServer:
         """
         if forgotten := lost_responses.delete_delivered(self.service):
             forgotten.result()
-        tables = {table.__name__: self.rows(table) for table in TABLES if table.__name__ != "Instance"}
+        tables = self.service.read(_read_tables).result()
         for table, column in (("ApiKey", "last_used_at"), ("Session", "seen_at"), ("Session", "ends_at")):
             tables[table] = [row | {column: None} for row in tables[table]]
         files = sorted(str(path.relative_to(self.home)) for path in self.home.rglob("*") if path.parent != self.home)
@@ -531,6 +531,17 @@ class AppServer:
 
     def jobs(self) -> list[dict[str, Any]]:
         return self.rows(Job)
+
+
+def _read_tables() -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table, as it is stored: the query builder takes ten times as long."""
+    found = {}
+    for table in TABLES:
+        if table.__name__ != "Instance":
+            with contextlib.closing(sql.execute(f'SELECT * FROM "{table._meta.table_name}"')) as cursor:
+                columns = [column[0] for column in cursor.description]
+                found[table.__name__] = [dict(zip(columns, row, strict=True)) for row in cursor]
+    return found
 
 
 def _status_of(post: str) -> str:

@@ -1,4 +1,4 @@
-"""Cache of compiled Sanic routes that speeds up server and simulator starts.
+"""Caches of Sanic routes and middleware, for quick server and simulator starts.
 
 Servers share routes and handlers; each simulator has handlers of its own.
 """
@@ -33,6 +33,7 @@ def cache_routes() -> None:
     router.BaseRouter._generate_tree = lambda self: None  # type: ignore[method-assign]  # `_render` does, when it has to
     router.BaseRouter._render = _render  # type: ignore[method-assign]
     route.Route.segments = property(_segments)  # type: ignore[assignment,method-assign]
+    Sanic.finalize_middleware = _finalize_middleware  # type: ignore[method-assign]
 
 
 def _share_app_routes() -> None:
@@ -54,6 +55,7 @@ def _share_app_routes() -> None:
 
 
 _finders: dict[Any, tuple[Any, Any, str]] = {}
+_finalize_anew = Sanic.finalize_middleware
 _render_anew, _tree = router.BaseRouter._render, router.BaseRouter._generate_tree
 
 
@@ -66,6 +68,22 @@ def _render(self: Any, *how: Any) -> None:
         _render_anew(self, *how)
         _finders[key] = self._find_route, getattr(self, "_matchers", None), self.find_route_src
     self._find_route, self._matchers, self.find_route_src = _finders[key]
+
+
+def _finalize_middleware(self: Any) -> None:
+    """Sort the middleware once for all routes: none has any of its own."""
+    assert not self.named_request_middleware, "middleware of one route"
+    assert not self.named_response_middleware, "middleware of one route"
+    found = SimpleNamespace(
+        router=SimpleNamespace(routes=()),
+        request_middleware=self.request_middleware,
+        response_middleware=self.response_middleware,
+    )
+    _finalize_anew(found)
+    self.request_middleware, self.response_middleware = found.request_middleware, found.response_middleware
+    for each in self.router.routes:
+        each.extra.request_middleware = found.request_middleware
+        each.extra.response_middleware = found.response_middleware
 
 
 def _segments(self: Any) -> tuple[str, ...]:
