@@ -101,7 +101,7 @@ def type_on(page: Page, world: SoakWorld, words: Iterator[int], more: int) -> li
     raise AssertionError("there is always another word")
 
 
-def test_little_is_lost_when_server_and_browser_are_killed_while_a_post_is_typed(
+def test_little_is_lost_when_all_is_killed_while_a_post_is_typed(
     world: SoakWorld, tmp_path: Path, tell: ReportLine
 ) -> None:
     """What was saved stays, and saving does not wait for a pause in typing; with every kill the post grows on."""

@@ -54,9 +54,7 @@ class NumberedOutbox:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_task_is_sent_though_another_receivers_task_of_its_number_has_just_ended(
-    server: AppServer, count: int
-) -> None:
+def test_a_task_is_sent_though_one_of_its_number_has_just_ended(server: AppServer, count: int) -> None:
     """Webhook deliveries and notifications are numbered each for themselves."""
     service, over = server.service, threading.Event()
     first = NumberedOutbox("first_", count, call=lambda: over.wait(60))
