@@ -11,8 +11,6 @@ import orjson
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME  # raise TypeError for these
 _dumps_with_fallback: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-dumps_strict: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-"""Encode JSON for upstreams, as httpx does; raise ValueError for NaN and the infinities."""
 
 
 def dumps(value: Any) -> str:

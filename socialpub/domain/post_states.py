@@ -95,7 +95,6 @@ TRANSITIONS: dict[str, Transition] = {
 
 RESCHEDULING_TRANSITIONS = frozenset(("reschedule", "edit_at", "retry", "retry_at"))  # change the publish time
 OPEN_STATES = tuple(sorted(TRANSITIONS["overdue"].sources))
-WAITING_STATES = tuple(sorted(TRANSITIONS["disconnect"].sources))  # not being published
 _ERROR_STATES = frozenset(("failed", "rejected"))  # the row has the error, so that its events need not store it
 TERMINAL_STATES = frozenset(each.target for each in TRANSITIONS.values()) - frozenset(OPEN_STATES)
 

@@ -157,18 +157,6 @@ def add_again(numbers: str) -> None:
     sql.execute(search_index.INSERT_AGAIN, (numbers,))
 
 
-def rebuild() -> None:
-    """Index every post again, in one write."""
-    newest = get_progress().newest
-    proxy.execute_sql("INSERT INTO post_search (post_search) VALUES ('delete-all')")
-    sql.execute(search_index.INSERT_POSTS, (0, newest))
-    sql.execute(search_index.SET_PROGRESS, (newest,))
-    proxy.execute_sql(
-        "UPDATE post_search_order SET disorder = (SELECT coalesce(max(newest - created_at), 0) FROM "
-        "(SELECT created_at, max(created_at) OVER (PARTITION BY organization ORDER BY number) AS newest FROM post))"
-    )
-
-
 # --- Finding --------------------------------------------------------------------------------------------------------
 
 

@@ -77,12 +77,6 @@ class RecordedStatement:
 
 EXEMPT_STATEMENTS = (
     ExemptStatement(
-        "the index of the search is made anew, by a person's command",
-        place="socialpub/store/search.py:",
-        text="(PARTITION BY organization ORDER BY number)",
-    ),
-    ExemptStatement("the same", place="socialpub/store/search.py:", text="FROM post ORDER BY number"),
-    ExemptStatement(
         "`keys rotate` looks for what an old key has sealed",
         place="socialpub/domain/operations/key_rotation.py:",
         text="substr(",

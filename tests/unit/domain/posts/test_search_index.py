@@ -1,4 +1,4 @@
-"""Trigram search index of posts: deferred indexing, rebuild, deletion, clock set back."""
+"""Trigram search index of posts: deferred indexing, deletion, clock set back."""
 
 from __future__ import annotations
 
@@ -124,15 +124,6 @@ def test_posts_are_filed_a_slice_at_a_time_and_what_is_less_is_read(service: App
     assert not service.write(lambda tx: search.index_batch()).result()
     assert service.read(search.get_progress).result() == (4, 5)
     assert (_found(service, "needle"), _found(service, "e")) == (posts[::-1], posts[::-1])
-
-
-def test_the_index_can_be_made_anew(service: AppContext) -> None:
-    posts = _add(service, "needle one", "hay", "needle two", times=(1000, 2000, 500))
-    _sql(service, "INSERT INTO post_search (post_search) VALUES ('delete-all')")
-    _sql(service, "UPDATE post_search_order SET disorder = 0")
-    service.write(lambda tx: search.rebuild()).result()
-    assert _found(service, "needle") == [posts[0], posts[2]]
-    assert _disorder(service) == 1500
 
 
 def test_how_far_the_clock_was_set_back_is_kept(service: AppContext) -> None:

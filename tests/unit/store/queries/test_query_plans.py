@@ -99,7 +99,7 @@ def test_no_statement_of_the_hot_paths_walks(name: str, made: dict[str, sqlite3.
 def test_the_open_states_are_the_ones_that_can_be_moved() -> None:
     assert maintenance.IS_OPEN == "status IN ('queued', 'validated', 'publishing')"
     assert set(post_states.OPEN_STATES) == {"queued", "validated", "publishing"}
-    assert set(post_states.WAITING_STATES) == {"queued", "validated"}
+    assert set(post_states.TRANSITIONS["disconnect"].sources) == {"queued", "validated"}
 
 
 def test_the_check_is_fed_by_what_the_server_runs(server: AppServer, alice: Person) -> None:
