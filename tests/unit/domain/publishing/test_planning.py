@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from socialpub import platforms
+from socialpub.domain.context.app_context import AppContext
 from socialpub.domain.publishing import offline_plan
-from socialpub.platforms.contract import ConnectorAccount, Draft, Ready, Tokens, Upstream
+from socialpub.domain.publishing.intents import RunSnapshot
+from socialpub.platforms.contract import ConnectorAccount, Draft, PublishWarning, Ready, Tokens, Upstream
+from tests.support.app_server import AppServer, Person, format_instant
 from tests.support.platforms.scripted_upstream import NONCE, NOW, ScriptedTransport
 
 WHO = ConnectorAccount(
@@ -55,3 +58,24 @@ def test_whoever_prepares_at_once_makes_the_plan_that_is_made_with_tokens(name: 
         assert planned is None
     else:
         assert planned in (None, prepared)
+
+
+@pytest.mark.parametrize("seconds", [None, 60])
+def test_warnings_of_a_plan_made_with_the_claim_are_shown(
+    server: AppServer, alice: Person, monkeypatch: pytest.MonkeyPatch, seconds: int | None
+) -> None:
+    plan_offline = offline_plan.plan_offline
+
+    def plan_with_warning(service: AppContext, snapshot: RunSnapshot) -> Ready | None:
+        made = plan_offline(service, snapshot)
+        return made and Ready(made.plan, (PublishWarning("bluesky.text.odd", "odd"),))
+
+    monkeypatch.setattr(offline_plan, "plan_offline", plan_with_warning)
+    time = {"scheduledAt": format_instant(server.clock.now_ms() + seconds * 1000)} if seconds else {}
+    answer = alice.api.publish({"text": PLAIN, "targets": [{"accountId": alice.bluesky}], **time}).json()
+    post = answer["results"][0]["postId"]
+    server.skip(seconds or 0)
+    server.wait(post, "published")
+    assert [note["code"] for note in alice.api.get(f"/v1/posts/{post}").json()["warnings"]] == ["bluesky.text.odd"]
+    _, data = server.events(post)[-1]
+    assert [note["code"] for note in data["warnings"]] == ["bluesky.text.odd"]

@@ -7,7 +7,7 @@ import json
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from socialpub.domain.background import periodic_tasks, publishing_gate, recover
 from socialpub.domain.server import instance
 from socialpub.store.engine.locks import StartError
 from socialpub.store.jobs import job_queue
+from socialpub.store.jobs.worker_slots import SLEEP_SECONDS_MAX
 from socialpub.store.schema.models import IdempotencyRecord, Instance, Job
 from tests.support.app_server import AppServer, MovableClock, Person, error_of, format_instant
 from tests.support.publishing_state import pause_reason, post_status, readiness, resume_publishing, schedule_post
@@ -64,6 +65,16 @@ def test_the_job_of_a_post_that_has_ended_is_deleted(server: AppServer, alice: P
     assert wait_for(lambda: server.rows(Job) == [], 30)
     assert server.rows(id=post) == before
     assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_an_account_rests_after_a_late_post(make_server: Callable[..., AppServer]) -> None:
+    server = make_server(scheduling={"overdue_spacing": 600})
+    alice = server.person("Alice")
+    server.connect_bluesky(alice)
+    post = schedule_post(server, alice, seconds=60)
+    server.skip(600)
+    server.wait(post, "published")
+    assert wait_for(lambda: server.service.jobs.groups.closed()[1] > 2 * SLEEP_SECONDS_MAX, 30)
 
 
 @pytest.mark.parametrize("late, ended, rule", [(3500, "published", None), (3700, "failed", "schedule.overdue")])
@@ -130,6 +141,20 @@ def test_a_response_is_completed_once_its_batch_has_ended(server: AppServer, ali
     server.skip(60)
     assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"] == 200, 30)
     assert server.rows(Job) == []
+
+
+def test_the_response_of_a_batch_is_stored_for_its_own_key(server: AppServer, alice: Person) -> None:
+    """Another request, which came first, is interrupted too, and its batch has not ended."""
+    body = {"text": "answer", "targets": [{"accountId": alice.bluesky}]}
+    at = format_instant(server.clock.now_ms() + 3_600_000)
+    first = alice.api.publish({**body, "scheduledAt": at}, key="first").json()["id"]
+    ended = alice.api.publish({**body, "text": "ended"}, key="ended").json()["id"]
+    forget = IdempotencyRecord.update(status=None, body=None)
+    server.service.write(lambda tx: forget.execute()).result()
+    server.skip(recovery.INTERRUPTED_MS / 1000 + 1)
+    periodic_tasks.sweep(server.service, server.engine.fetched)
+    assert wait_for(lambda: 200 in [row["status"] for row in server.rows(IdempotencyRecord)], 30)
+    assert {row["batch"]: row["status"] for row in server.rows(IdempotencyRecord)} == {first: None, ended: 200}
 
 
 # --- One server for one file -----------------------------------------------------------------------------------------
