@@ -53,37 +53,36 @@ document.addEventListener("click", async (event) => {
 });
 if (navigator.clipboard) for (const button of document.querySelectorAll("button[data-copy]")) button.hidden = false;
 
-// Parts of a page with live data are fetched again while the page is visible and the part has no focus.
+// A page whose content changes by itself is requested again while it is visible: every ten seconds, and sooner while
+// something is being published. Parts that differ are replaced, except one that has the focus or an open menu: it waits.
 const REFRESH_MS = 10000;
-async function refresh(part) {
-  if (document.hidden || part.contains(document.activeElement) || part.querySelector("details[open]")) return;
-  const asked = { headers: { "If-None-Match": part.dataset.tag || "" }, redirect: "manual" };
-  const answer = await fetch(part.dataset.refresh, asked).catch(() => null);
-  if (answer && answer.type === "opaqueredirect") return location.reload(); // signed out meanwhile: to the sign-in page
-  const lost = document.getElementById("lost");
-  if (lost) lost.hidden = answer !== null && (answer.ok || answer.status === 304);
-  if (!answer || answer.status !== 200) return;
-  part.dataset.tag = answer.headers.get("ETag") || "";
-  part.replaceChildren(...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes);
-}
-for (const part of document.querySelectorAll("[data-refresh]")) setInterval(refresh, REFRESH_MS, part);
-
-// While something is being published, its page is asked for again, and what has changed is shown.
 const PROGRESS_MS = 1000;
-async function follow(wait) {
-  const answer = document.hidden ? null : await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } }).catch(() => null);
-  if (answer && answer.ok) {
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const done = !page.querySelector("[data-progress]");
-    for (const part of document.querySelectorAll("main [data-part]")) {
-      const fresh = page.getElementById(part.id);
-      if (fresh && fresh.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) part.replaceChildren(...fresh.childNodes);
-    }
-    if (done) return document.querySelectorAll("main [data-progress]").forEach((each) => each.remove());
+const isUsed = (part) => part.contains(document.activeElement) || part.querySelector("details[open]");
+let waiting = false; // a part is out of date
+async function refresh() {
+  if (document.hidden) return true;
+  const answer = await fetch(location.href, { redirect: "manual", headers: { Accept: "text/html" } }).catch(() => null);
+  if (answer && answer.type === "opaqueredirect") return void location.reload(); // the session has ended: to the sign-in page
+  const lost = document.getElementById("lost");
+  if (lost) lost.hidden = answer !== null && answer.ok;
+  if (!answer || !answer.ok) return true;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  waiting = false;
+  for (const part of document.querySelectorAll("main [data-part]")) {
+    const fresh = page.getElementById(part.id);
+    if (!fresh || fresh.innerHTML === part.innerHTML) continue;
+    if (isUsed(part)) waiting = true;
+    else part.replaceChildren(...fresh.childNodes);
   }
-  setTimeout(follow, wait, Math.min(wait * 1.5, REFRESH_MS));
+  return true;
 }
-if (document.querySelector("[data-progress]")) setTimeout(follow, PROGRESS_MS, PROGRESS_MS);
+async function follow(wait) {
+  if (!(await refresh())) return;
+  const next = document.querySelector("main [data-progress]") ? Math.min(wait * 1.5, REFRESH_MS) : REFRESH_MS;
+  if (waiting || document.querySelector("main [data-progress], main [data-refresh]")) setTimeout(follow, next, next);
+}
+if (document.querySelector("main [data-progress]")) setTimeout(follow, PROGRESS_MS, PROGRESS_MS);
+else if (document.querySelector("main [data-refresh]")) setTimeout(follow, REFRESH_MS, REFRESH_MS);
 
 // Going back to a form brings its key back with its words: what was sent with it is not sent again.
 for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {

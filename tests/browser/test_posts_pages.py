@@ -101,6 +101,10 @@ def test_results_appear_as_accounts_finish(server: AppServer, alice: Person, tab
     write(first, status="published")
     tab.page.locator(".titleline .state", has_text="Published").wait_for()
     tab.page.locator("[data-progress]").wait_for(state="detached")
+    write(first, status="publishing")
+    tab.show(f"{server.url}/posts/{first}", width=390)
+    server.clock.skip(31 * 24 * 3600)
+    tab.page.locator("h1", has_text="Sign in").wait_for()  # asking again has ended with the session
 
 
 def test_what_people_and_platforms_say_is_never_run(server: AppServer, alice: Person, tab: BrowserTab) -> None:

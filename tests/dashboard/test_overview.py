@@ -84,7 +84,7 @@ def test_an_author_is_shown_no_button_that_is_not_theirs(world: RequestCast) -> 
     unknown(world)
     failed(world)
     author = sign_in(world.server, world.alice.organization, role="author", name="ann")
-    for path in ("/", "/overview/now", "/posts"):
+    for path in ("/", "/posts"):
         page = author.get(path, headers={"Accept": "text/html"}).text
         assert [way for way in ("/overview/settle", "/overview/retry", "/posts/bulk", "pick.") if way in page] == []
 
@@ -242,21 +242,6 @@ def test_a_scheduler_that_is_silent_is_told(world: RequestCast, browser: ApiClie
     assert "The scheduler is not responding" not in browser.get("/").text
     world.server.engine._heartbeat.last -= 90
     assert "The scheduler is not responding" in browser.get("/").text
-
-
-# --- Of now ----------------------------------------------------------------------------------------------------------
-
-
-def test_the_part_that_tells_of_now_is_sent_only_when_it_has_changed(world: RequestCast, browser: ApiClient) -> None:
-    assert '<div data-refresh="/overview/now">' in browser.get("/").text
-    first = browser.get("/overview/now")
-    assert first.status_code == 200
-    assert "<html" not in first.text
-    known = {"If-None-Match": first.headers["ETag"]}
-    assert browser.get("/overview/now", headers=known).status_code == 304
-    world.scheduled(text="one more")
-    again = browser.get("/overview/now", headers=known)
-    assert (again.status_code, "one more" in again.text) == (200, True)
 
 
 def test_a_second_organization_sees_nothing_of_the_first(world: RequestCast) -> None:

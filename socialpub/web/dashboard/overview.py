@@ -17,13 +17,7 @@ from socialpub.domain.schemas.drafts import DraftsQuery
 from socialpub.domain.schemas.posts import SettleRequest
 from socialpub.domain.server import instance
 from socialpub.web.dashboard import calendar, posts
-from socialpub.web.dashboard.parts.layout import (
-    explain_form_error,
-    redirect_with_flash,
-    require_proof,
-    show,
-    show_fragment,
-)
+from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, require_proof, show
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
 from socialpub.web.http.handler import HandlerResponse, RequestContext
@@ -35,11 +29,6 @@ CARDS_MAX = 5  # publications in a list
 async def show_overview(call: RequestContext) -> HandlerResponse:
     """GET /."""
     return await show(call, "overview/home.html", lambda session: _current_state(call, session))
-
-
-async def show_now(call: RequestContext) -> HandlerResponse:
-    """GET /overview/now: the current part of the page, which its script polls."""
-    return await show_fragment(call, "overview/now.html", lambda session: _current_state(call, session))
 
 
 def _current_state(call: RequestContext, session: DashboardSession) -> dict[str, Any]:

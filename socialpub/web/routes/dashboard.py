@@ -34,7 +34,6 @@ from socialpub.web.http.handler import GET, POST, Route
 # fmt: off
 ROUTES: tuple[Route, ...] = (
     Route(GET, "/", overview.show_overview, guard="page"),
-    Route(GET, "/overview/now", overview.show_now, guard="page", cancellable=True),
     Route(POST, "/overview/settle", overview.settle, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/overview/retry", overview.retry, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/overview/cancel", overview.confirm_cancel, guard="page", roles=MANAGER_ROLES),

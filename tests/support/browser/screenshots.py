@@ -34,7 +34,6 @@ README = {
 """The three that the README shows: their addresses, how wide, and whether in the dark."""
 
 NO_PICTURE = {
-    "/overview/now": "a part of /",
     "/connect/<platform:str>/callback": "platforms send browsers there; `test_connecting.py` looks at what comes of it",
     "/connect/<platform:str>/done": "seen once after connecting; `test_connecting.py` looks at it",
     "/approve/<token:str>": "only the digest of its token is stored; `test_approval_links.py` looks at it",

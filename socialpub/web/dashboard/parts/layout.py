@@ -91,15 +91,6 @@ async def show(
     )
 
 
-async def show_fragment(
-    call: RequestContext, template: str, read: Callable[[DashboardSession], Mapping[str, Any]]
-) -> HandlerResponse:
-    """Return a part of a page for its script; a `cancellable` route adds an ETag."""
-    found, shown = await call.service.read(lambda: _read_all(call, read))
-    frame = build_context(call.service, call.request.app.ctx.pages, call.scope, "/", found)
-    return templates.render_page(template, **frame | dict(shown))
-
-
 def _read_all(
     call: RequestContext, read: Callable[[DashboardSession], Mapping[str, Any]]
 ) -> tuple[DashboardSession, Mapping[str, Any]]:
