@@ -54,6 +54,8 @@ STATUSES = {"published": 78, "failed": 8, "rejected": 6, "queued": 5, "canceled"
 CODES = {"platform_unavailable": 50, "platform_rejected": 40, "platform_auth_failed": 9.9, "internal_error": 0.1}
 DUE_MS = 4_000_000_000_000  # what is queued is due in 2096
 RARE = 20
+POSTS_PER_FILE = 20  # one stored file for so many posts
+POSTS_WITH_FILE = 10  # one of so many queued posts names a file
 CHUNK = 10_000
 KEPT_SECONDS = 86_400
 _SYLLABLES = "ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za the ing tion".split()
@@ -133,6 +135,7 @@ def _make(path: Path, rows: int, began_at: int) -> None:
         for name, _ in kept:
             connection.execute(f'DROP INDEX "{name}"')
         _furnish(connection)
+        _insert_files(connection, rows, began_at)
         tables = {name: DatasetTable(connection, name, columns) for name, columns in _COLUMNS.items()}
         posts = _posts(rows, began_at)
         while chunk := list(itertools.islice(posts, CHUNK)):
@@ -200,6 +203,35 @@ def _furnish(connection: sqlite3.Connection) -> None:
     )
 
 
+def find_file(number: int, rows: int) -> str:
+    """The id of the file of a post with this number; the file 0 is of none."""
+    return f"med_{number % max(1, rows // POSTS_PER_FILE) + 1:026d}"
+
+
+UNUSED_FILE = f"med_{0:026d}"
+
+
+def _insert_files(connection: sqlite3.Connection, rows: int, began_at: int) -> None:
+    columns = "id organization content_type kind size_bytes sha256 alt_text created_at used_at"
+    DatasetTable(connection, "media", columns).insert(
+        [
+            (
+                f"med_{number:026d}",
+                ORGANIZATION,
+                "image/jpeg",
+                "image",
+                1000,
+                f"{number:064x}",
+                f"File {number}",
+                at,
+                at,
+            )
+            for number in range(max(1, rows // POSTS_PER_FILE) + 1)
+            for at in [began_at + number * POSTS_PER_FILE * STEP_MS]
+        ]
+    )
+
+
 # --- Rows ----------------------------------------------------------------------------------------------------------
 
 _COLUMNS = {
@@ -243,8 +275,11 @@ def _posts(rows: int, began_at: int) -> Iterator[dict[str, list[Row]]]:
         code = dice.choices(list(CODES), list(CODES.values()))[0] if status in ("failed", "rejected") else None
         text = _text(dice, sentences, number, rows, profile, status)
         organization = NEIGHBOUR if foreign else ORGANIZATION
+        media = "[]"
+        if status == "queued" and not foreign and number % POSTS_WITH_FILE == 0:
+            media = f'[{{"kind": "image", "mediaId": "{find_file(number, rows)}"}}]'
         yield DatasetPost(
-            organization, profile, platform, status, code, text, number, began_at + number * STEP_MS
+            organization, profile, platform, status, code, text, number, began_at + number * STEP_MS, media
         ).rows()
 
 
@@ -260,6 +295,7 @@ class DatasetPost:
     text: str
     number: int
     at: int
+    media: str
 
     def __post_init__(self) -> None:
         at, number = self.at, self.number
@@ -291,7 +327,7 @@ class DatasetPost:
     def _post(self, error: str | None, tried: int) -> Row:
         return (
             self.place, self.id, self.organization, self.profile, self.account, self.platform, self.batch, 0,
-            self.status, self.text, casefold.fold_for_storage(self.text), "[]", "{}", self.due,
+            self.status, self.text, casefold.fold_for_storage(self.text), self.media, "{}", self.due,
             self.ended if self.uri else None,
             self.uri, self.cid, self.url, error, self.code, "[]", tried, tried,
             self.at if tried else None, self.number * 0x9E3779B1 if tried else None, self.at, self.ended,

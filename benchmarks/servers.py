@@ -147,6 +147,7 @@ class CheckoutServer:
         config.chmod(0o600)
         if self.home:
             dataset.copy_database(self.home, self.folder)
+            (self.folder / "media").mkdir(exist_ok=True)  # its rows name files, which no page reads
             wanted = [
                 (dataset.ORGANIZATION, dataset.BIG, ACCOUNTS),
                 (dataset.NEIGHBOUR, dataset.NEIGHBOURS_PROFILE, crowd),

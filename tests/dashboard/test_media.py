@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from socialpub import platforms
-from socialpub.domain.media import files
+from socialpub.domain.media import files, library
 from tests.support.app_server import ApiClient
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
@@ -99,6 +99,26 @@ def test_a_file_is_found_by_its_description(world: RequestCast, browser: ApiClie
     assert shown(browser, "/media?q=door") == [door]
     assert shown(browser, "/media?q=100%25+o") == [door]
     assert "No files match" in browser.get("/media?q=%25%25", headers=HTML).text
+
+
+def test_a_search_reads_so_many_files_and_goes_on_from_there(
+    world: RequestCast, browser: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [
+        stored_media(world.alice.api, JPEG + bytes(number), altText=f"door {number}")["id"] for number in range(1, 6)
+    ]
+    monkeypatch.setattr(library, "SEARCHED_MAX", 2)
+    seen, path = list[str](), "/media?q=door+1"
+    for says in ("No match so far", "No match so far", ""):
+        page = browser.get(path, headers=HTML).text
+        assert says in page
+        seen += shown(browser, path)
+        older = re.search(r'href="(/media[^"]*cursor[^"]*)"', page)
+        path = html.unescape(older[1]) if older else ""
+    assert (seen, path) == ([made[0]], "")
+    page = browser.get("/media?q=door", headers=HTML).text
+    assert shown(browser, "/media?q=door") == made[:2:-1]
+    assert 'rel="next"' in page
 
 
 def test_a_file_says_who_needs_it_and_who_refuses_it(world: RequestCast, browser: ApiClient) -> None:

@@ -45,7 +45,15 @@ GROWING_TABLES = {  # rows of a server with a million posts
 
 # Partial indexes that hold what is open, and nothing of what has come to an end: to walk through one is no growth.
 OPEN = frozenset(
-    {"post_open", "post_open_account", "intent_open", "idempotency_open", "job_leased", "idempotency_sealed"}
+    {
+        "post_open",
+        "post_open_account",
+        "post_open_media",
+        "intent_open",
+        "idempotency_open",
+        "job_leased",
+        "idempotency_sealed",
+    }
 )
 
 FEW = {"organization": 1, "profile": 20, "account": 500, "platform": 8, "status": 8, "step": 2, "kind": 3, "type": 12}

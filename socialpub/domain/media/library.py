@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from peewee import SQL, NodeList
+from peewee import SQL, NodeList, Tuple
 
 from socialpub import platforms
 from socialpub.base.concurrency.fair_executor import ShareKey
@@ -49,6 +49,7 @@ EXTENSIONS = {
     DOCUMENT_TYPE: "pdf",
 }
 LISTING = "media"
+SEARCHED_MAX = 5000  # files whose descriptions are read for one page
 UNUSED_BATCH_SIZE = 25  # per transaction: each one scans all open posts
 log = logging.getLogger("socialpub.media")
 InlineFiles = Mapping[str, files.IncomingFile]  # inline files of a request by their hash
@@ -276,7 +277,7 @@ def to_body(service: AppContext, row: MediaRow) -> MediaBody:
 def load_page(service: AppContext, scope: Scope, query: MediaQuery, words: str = "") -> MediaPage:
     """Load one page of the media the scope (and profile) may use, newest first.
 
-    `words`: only those whose description contains them.
+    `words`: only those whose description contains them, among the first SEARCHED_MAX; `nextCursor` continues.
 
     Raises ApiError `not_found` for a profile out of scope, `cursor` for a foreign cursor.
     """
@@ -285,14 +286,19 @@ def load_page(service: AppContext, scope: Scope, query: MediaQuery, words: str =
     found = _select_usable(scope, profile, use_index=query.sha256 is None)
     if query.sha256 is not None:
         found = found.where(Media.sha256 == query.sha256)
-    if words:
-        found = found.where(Media.alt_text.contains(words))
+    position = Tuple(Media.created_at, Media.id)
     if query.cursor:
-        at, last = cursors.decode(service, LISTING, scope.organization, query.cursor)
-        found = found.where((Media.created_at < at) | ((Media.created_at == at) & (Media.id < last)))
-    rows: list[MediaRow] = list(found.order_by(Media.created_at.desc(), Media.id.desc()).limit(query.limit + 1).dicts())
+        found = found.where(position < cursors.decode(service, LISTING, scope.organization, query.cursor))
+    found = found.order_by(Media.created_at.desc(), Media.id.desc())
+    end: MediaRow | None = None  # the last one that is searched
+    if words:
+        end = found.offset(SEARCHED_MAX - 1).limit(1).dicts().first()
+        found = found.where(
+            Media.alt_text.contains(words), *([position >= (end["created_at"], end["id"])] if end else [])
+        )
+    rows: list[MediaRow] = list(found.limit(query.limit + 1).dicts())
     shown = rows[: query.limit]
-    more = shown[-1] if len(rows) > query.limit else None
+    more = shown[-1] if len(rows) > query.limit else end
     cursor = more and cursors.encode(service, LISTING, scope.organization, more["created_at"], more["id"])
     return {"data": [to_body(service, row) for row in shown], "nextCursor": cursor}
 

@@ -158,14 +158,8 @@ def combine_conditions(conditions: Iterable[SqlCondition], columns: str) -> Iter
 
 def _build_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
     if wanted.batch is not None:
-        yield match_all(
-            [
-                match_any("post.batch", [wanted.batch]),
-                *_filter_conditions(wanted),
-                *_bound_conditions(wanted),
-                *_text_condition(wanted),
-            ]
-        )
+        owner = in_scope("organization", wanted.organization, use_index=False)
+        yield match_all([match_any("post.batch", [wanted.batch]), owner, *_unindexed_conditions(wanted)])
         return
     if wanted.is_named:
         yield from _build_named_probes(wanted)
@@ -183,16 +177,20 @@ def _build_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
 
 
 def _build_named_probes(wanted: PostFilter) -> Iterator[SqlCondition]:
-    """Yield probes of the index of external ids; other filters are checked on the row (`+`)."""
-    rest = [
-        *([] if wanted.profile is None else [in_scope("profile", wanted.profile, use_index=False)]),
-        *_account_condition(wanted),
-        *(match_any(f"+post.{name}", values) for name, values in _effective_filters(wanted).items()),
-        *_bound_conditions(wanted),
-        *_text_condition(wanted),
-    ]
+    """Yield probes of the index of external ids."""
+    rest = list(_unindexed_conditions(wanted))
     for spot in _named_conditions(wanted):
         yield match_all([in_scope("organization", wanted.organization), spot, *rest])
+
+
+def _unindexed_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:
+    """Yield the filters beside organization, batch and external id, checked on the row (`+`)."""
+    if wanted.profile is not None:
+        yield in_scope("profile", wanted.profile, use_index=False)
+    yield from _account_condition(wanted)
+    yield from (match_any(f"+post.{name}", values) for name, values in _effective_filters(wanted).items())
+    yield from _bound_conditions(wanted)
+    yield from _text_condition(wanted)
 
 
 def _named_conditions(wanted: PostFilter) -> Iterator[SqlCondition]:

@@ -27,9 +27,17 @@ FIND_WITHOUT_JOB = f"""
     ORDER BY {DUE_AT} LIMIT ?
 """
 FIND_DUE_ACCOUNTS = f"SELECT {select_column('post', 'account')} FROM post WHERE {IS_OPEN} AND {DUE_AT} <= ?"
-FIND_POST_WITH_MEDIA = (
-    f"SELECT id FROM post WHERE {IS_OPEN} AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1"
-)
+# Exactly as in the partial index of `post`.
+NAMES_MEDIA = """(instr(media, '"med_') > 0 OR instr(options, '"med_') > 0)"""
+_MEDIA_ORGANIZATION = """(
+    SELECT organization.number FROM media CROSS JOIN organization ON organization.id = media.organization
+    WHERE media.id = ?1
+)"""
+FIND_POST_WITH_MEDIA = f"""
+    SELECT id FROM post INDEXED BY post_open_media
+    WHERE organization = {_MEDIA_ORGANIZATION} AND {IS_OPEN} AND {NAMES_MEDIA}
+        AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1
+"""
 FIND_DRAFT_WITH_MEDIA = "SELECT draft FROM draft_media WHERE media = ? LIMIT 1"
 FIND_WAITING = f"""
     SELECT id, platform, saved FROM post

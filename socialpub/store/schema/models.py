@@ -465,6 +465,11 @@ Post.add_index(
     Post.index(fn.COALESCE(Post.due_at, Post.scheduled_at, Post.created_at), name="post_open").where(_IS_OPEN)
 )
 Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(_IS_OPEN))
+Post.add_index(  # open posts that name stored files
+    Post.index(Post.organization, name="post_open_media").where(
+        SQL(f"{_IS_OPEN.sql} AND (instr(media, '\"med_') > 0 OR instr(options, '\"med_') > 0)")
+    )
+)
 Post.add_index(
     Post.index(Post.account, Post.status, Post.scheduled_at, name="post_scheduled").where(
         SQL("scheduled_at IS NOT NULL")

@@ -49,7 +49,15 @@ async def list_media(call: RequestContext) -> HandlerResponse:
         older = f"{MEDIA_PATH}?{urlencode(wanted)}" if page["nextCursor"] else None
         return {"files": [to_view(body) for body in page["data"]], "older": older}
 
-    return await show(call, "media/list.html", read, is_later=bool(cursor), words=words, kinds=KINDS)
+    return await show(
+        call,
+        "media/list.html",
+        read,
+        is_later=bool(cursor),
+        words=words,
+        kinds=KINDS,
+        searched_max=library.SEARCHED_MAX,
+    )
 
 
 def to_view(body: MediaBody) -> dict[str, Any]:

@@ -291,6 +291,14 @@ def test_short_texts_are_read_down_the_log(service: AppContext, rows: list[dict[
     assert last.startswith("SEARCH post USING INDEX post_profile_created_at "), last
 
 
+@pytest.mark.parametrize("narrowed", [{}, {"profile": "0190-two-p02"}, {"statuses": ["failed"], "text": "aaab"}])
+def test_a_batch_is_found_by_its_own_index(
+    service: AppContext, rows: list[dict[str, Any]], narrowed: dict[str, Any]
+) -> None:
+    steps = _plan(service, PostFilter(ORGANIZATIONS[0], batch=rows[0]["batch"], **narrowed))
+    assert steps == ["SEARCH post USING INDEX post_batch_position (batch=?)", "USE TEMP B-TREE FOR ORDER BY"]
+
+
 def test_narrow_index_gives_status_and_error_code_before_the_row(
     service: AppContext, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
