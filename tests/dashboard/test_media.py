@@ -16,6 +16,7 @@ from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, XSS, follow_notice, send_form
 from tests.support.media_files import mp4, picture
 from tests.support.media_uploads import JPEG, stored_files, stored_media, wait_until
+from tests.support.post_drafts import new_draft
 from tests.support.request_cast import RequestCast
 
 
@@ -182,3 +183,45 @@ def test_clean_up_removes_thumbnails_whose_file_is_gone(world: RequestCast, brow
     (media / made["sha256"][:2] / made["sha256"]).unlink()
     assert files.clean_up(world.server.service) == 2
     assert stored_files(world.server) == []
+
+
+# --- Unused files ----------------------------------------------------------------------------------------------------
+
+
+def _wait_two_days(world: RequestCast) -> ApiClient:
+    """Alice, who signs in again."""
+    world.server.clock.skip(2 * 24 * 3600)
+    return sign_in(world.server, world.alice.organization, name="later")
+
+
+def test_unused_files_are_deleted_in_one_act(world: RequestCast, browser: ApiClient) -> None:
+    api = world.alice.api
+    needed, drafted, spare = (stored_media(api, JPEG + bytes(number))["id"] for number in (1, 2, 3))
+    theirs = stored_media(world.charlie.api)["id"]
+    world.scheduled(media=[{"kind": "image", "mediaId": needed}], scheduledAt="2098-01-01T00:00:00Z")
+    new_draft(api, text="x", media=[{"kind": "image", "mediaId": drafted}])
+    assert "No unused files" in browser.get("/media/unused", headers=HTML).text  # all of them are new
+    browser = _wait_two_days(world)
+    assert 'href="/media/unused"' in browser.get("/media", headers=HTML).text
+    assert "Delete 1 unused file?" in browser.get("/media/unused", headers=HTML).text
+    assert "1 file deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=""))
+    assert set(shown(browser)) == {needed, drafted}
+    assert api.get(f"/v1/media/{spare}").status_code == 404
+    assert world.charlie.api.get(f"/v1/media/{theirs}").status_code == 200
+    assert "0 files deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=""))
+
+
+def test_unused_files_of_a_profile_are_deleted_so_many_at_once(
+    world: RequestCast, browser: ApiClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = world.alice.api
+    mine = [stored_media(api, JPEG + bytes(number), profileId=world.alice.profile)["id"] for number in (1, 2, 3)]
+    everyones = stored_media(api, JPEG + bytes(9))["id"]
+    browser = _wait_two_days(world)
+    assert send_form(browser, "/media/unused", profile=world.charlie.profile).status_code == 404
+    monkeypatch.setattr(library, "UNUSED_MAX", 2)
+    done = follow_notice(browser, send_form(browser, "/media/unused", profile=world.alice.profile))
+    assert "2 files deleted. There may be more." in done
+    assert set(shown(browser)) == {mine[2], everyones}
+    assert "1 file deleted." in follow_notice(browser, send_form(browser, "/media/unused", profile=world.alice.profile))
+    assert shown(browser) == [everyones]

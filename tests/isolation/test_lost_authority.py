@@ -477,6 +477,7 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /library/<media_id:str>/delete": lambda office: _form(
         office, f"/library/{stored_media(office.alice.api)['id']}/delete"
     ),
+    "POST /media/unused": lambda office: _form(office, "/media/unused"),
     "POST /drafts": lambda office: _form(office, "/drafts", text="x"),
     "POST /drafts/bulk": lambda office: _form(
         office, "/drafts/bulk", **{f"pick.{new_draft(office.alice.api, text='x')['id']}": "yes"}
@@ -571,6 +572,7 @@ PUBLISHERS = {
     "POST /overview/settle",
     "POST /overview/retry",
     "POST /library/<media_id:str>/delete",
+    "POST /media/unused",
     "POST /posts/bulk",
     "POST /import",
     "POST /import/undo",

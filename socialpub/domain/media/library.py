@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from peewee import SQL, NodeList, Tuple
 
@@ -49,6 +49,7 @@ EXTENSIONS = {
     DOCUMENT_TYPE: "pdf",
 }
 LISTING = "media"
+UNUSED_MAX = 500  # files that one act deletes
 SEARCHED_MAX = 5000  # files whose descriptions are read for one page
 UNUSED_BATCH_SIZE = 25  # per transaction: each one scans all open posts
 log = logging.getLogger("socialpub.media")
@@ -376,6 +377,40 @@ def delete_unused(service: AppContext, before_ms: int) -> int:
 def _delete_unused_batch(service: AppContext, tx: Tx, before_ms: int) -> tuple[int, int]:
     found = sql.fetch_all(maintenance.FIND_UNUSED_MEDIA, (before_ms, UNUSED_BATCH_SIZE))
     return len(found), sum(_delete_if_unused(service, tx, media, sha256) for media, sha256 in found)
+
+
+class UnusedFiles(NamedTuple):
+    """Unused files: their number, at most UNUSED_MAX, and bytes.
+
+    No open post and no unpublished draft needs them.
+    """
+
+    files: int
+    size_bytes: int
+
+
+def count_unused(service: AppContext, scope: Scope, profile: str | None) -> UnusedFiles:
+    """Count the unused files of a profile, or of all. Raises ApiError `not_found`."""
+    sizes = [size for _, _, size in _find_unused(service, scope, profile)]
+    return UnusedFiles(len(sizes), sum(sizes))
+
+
+def delete_all_unused(tx: Tx, who: Actor, profile: str | None) -> ActionResult:
+    """Delete up to UNUSED_MAX unused files of a profile, or of all; return `{count}`.
+
+    Raises ApiError `not_found`.
+    """
+    found = _find_unused(who.service, who.scope, profile)
+    for media, sha256, _ in found:
+        _delete_asset(who.service, tx, media, sha256)
+    return ActionResult({"count": len(found)}, subject=profile or who.scope.organization)
+
+
+def _find_unused(service: AppContext, scope: Scope, profile: str | None) -> list[tuple[str, str, int]]:
+    """Find unused files. Those stored or needed within a day stay: a form may still name them."""
+    profiles.check_profile(scope, profile)
+    values = (scope.organization, scope.narrowed(profile), service.now_ms - DAY_MS, UNUSED_MAX)
+    return sql.fetch_all(maintenance.FIND_UNUSED_OF_ORGANIZATION, values)
 
 
 def _delete_if_unused(service: AppContext, tx: Tx, media: str, sha256: str) -> bool:

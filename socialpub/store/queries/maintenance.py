@@ -38,6 +38,22 @@ FIND_POST_WITH_MEDIA = f"""
     WHERE organization = {_MEDIA_ORGANIZATION} AND {IS_OPEN} AND {NAMES_MEDIA}
         AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1
 """
+# Files of an organization that nothing needs, oldest first: (organization, profile or null: of all, stored and needed
+# before, at most).
+FIND_UNUSED_OF_ORGANIZATION = f"""
+    WITH named AS MATERIALIZED (
+        SELECT atom AS id FROM post INDEXED BY post_open_media CROSS JOIN json_tree(post.media)
+        WHERE organization = {select_number("organization", "?1")} AND {IS_OPEN} AND {NAMES_MEDIA} AND type = 'text'
+        UNION
+        SELECT atom FROM post INDEXED BY post_open_media CROSS JOIN json_tree(post.options)
+        WHERE organization = {select_number("organization", "?1")} AND {IS_OPEN} AND {NAMES_MEDIA} AND type = 'text'
+    )
+    SELECT id, sha256, size_bytes FROM media
+    WHERE organization = ?1 AND (?2 IS NULL OR profile = ?2) AND deleted_at IS NULL AND used_at < ?3
+        AND id NOT IN (SELECT id FROM named)
+        AND NOT EXISTS (SELECT 1 FROM draft_media WHERE draft_media.media = media.id)
+    ORDER BY created_at, id LIMIT ?4
+"""
 FIND_DRAFT_WITH_MEDIA = "SELECT draft FROM draft_media WHERE media = ? LIMIT 1"
 FIND_WAITING = f"""
     SELECT id, platform, saved FROM post

@@ -162,6 +162,24 @@ async def respond_thumbnail(call: RequestContext, row: MediaRow) -> HandlerRespo
 # --- Deleting --------------------------------------------------------------------------------------------------------
 
 
+async def confirm_delete_unused(call: RequestContext) -> HandlerResponse:
+    """GET /media/unused: how many files of the chosen profile nothing needs."""
+
+    def read(session: DashboardSession) -> dict[str, Any]:
+        found = library.count_unused(call.service, session.scope, session.scope.profile)
+        return {"count": found.files, "size": templates.format_bytes(found.size_bytes)}
+
+    return await show(call, "media/unused.html", read, most=library.UNUSED_MAX)
+
+
+async def delete_unused(call: RequestContext) -> HandlerResponse:
+    """POST /media/unused: of `profile`, or of all."""
+    profile = forms.parse(call).get("profile") or None
+    deleted = int(str((await actions.perform(call.actor, library.delete_all_unused, profile))["count"]))
+    more = " There may be more." if deleted == library.UNUSED_MAX else ""
+    return redirect_with_flash(call, MEDIA_PATH, f"{pluralize(deleted, 'file')} deleted.{more}")
+
+
 async def confirm_delete(call: RequestContext) -> HandlerResponse:
     """GET /library/{id}/delete: the effects."""
     id = call.path_value("media_id")

@@ -112,6 +112,8 @@ ROUTES: tuple[Route, ...] = (
     Route(POST, "/deliveries/<delivery_id:str>/redeliver", webhooks.redeliver, guard="page", roles=MANAGER_ROLES),
     Route(GET, "/media", media.list_media, guard="page"),
     Route(POST, "/media", media.upload, guard="page", receive=media.receive),
+    Route(GET, "/media/unused", media.confirm_delete_unused, guard="page", roles=PUBLISHER_ROLES),
+    Route(POST, "/media/unused", media.delete_unused, guard="page", roles=PUBLISHER_ROLES),
     Route(GET, "/library/<media_id:str>", media.read, guard="page"),
     Route(GET, "/library/<media_id:str>/thumbnail/<edge:str>", media.show_thumbnail, guard="page", cancellable=True),
     Route(GET, "/library/<media_id:str>/delete", media.confirm_delete, guard="page", roles=PUBLISHER_ROLES),
