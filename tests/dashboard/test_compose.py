@@ -365,6 +365,28 @@ def test_a_copy_keeps_a_url_and_another_organizations_post_is_absent(world: Requ
     assert browser.get("/compose?from=nonsense", headers=HTML).status_code == 404
 
 
+def test_a_copy_of_any_piece_is_the_whole_thread(world: RequestCast, browser: ApiClient) -> None:
+    one, two = (stored_media(world.alice.api, JPEG + bytes(number))["id"] for number in (1, 2))
+    files = [{"kind": "image", "mediaId": each} for each in (one, two)]
+    thread = [{"text": "Second", "media": files[1:]}, {"text": "Third"}]
+    first = world.scheduled(text="First", media=files[:1], thread=thread)
+    assert len(posts(world)) == 3
+    for post in (first, *(row["id"] for row in posts(world) if row["thread_of"])):
+        page = browser.get(f"/compose?from={post}", headers=HTML)
+        assert files_of(page) == [one, two]
+        form = fields_of(page)
+        assert [form[name] for name in ("text", "piece.1", "piece.2")] == ["First", "Second", "Third"]
+        assert form[f"in.{two}"] == "1"
+
+
+def test_a_thread_that_the_form_cannot_show_is_copied_in_part(world: RequestCast, browser: ApiClient) -> None:
+    media = [{"kind": "image", "mediaId": stored_media(world.alice.api)["id"]}]
+    post = world.scheduled(text="First", media=media, thread=[{"text": "Second", "media": media}])
+    page = browser.get(f"/compose?from={post}", headers=HTML).text
+    assert "only its first post is copied" in page
+    assert "Second</textarea>" not in page
+
+
 # --- Checking --------------------------------------------------------------------------------------------------------
 
 

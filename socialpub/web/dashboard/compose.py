@@ -30,6 +30,7 @@ from socialpub.domain.schemas.posts import (
     PIECES_MAX,
     BatchRequest,
     PostEditRequest,
+    PostsQuery,
     TextCount,
     ValidateRequest,
     ValidationResult,
@@ -132,8 +133,25 @@ async def _show_item(call: RequestContext, named: Form) -> HandlerResponse:
 
 
 def _copy_post(call: RequestContext, post: str) -> tuple[Form, FieldMessages]:
+    """Return the form that copies a post with its whole thread, and what is not copied."""
     shown = json.loads(post_log.load_detail(call.scope, post))
-    return compose_form.from_post(shown, json.loads(post_log.find(call.scope, post)["options"]))
+    if shown["threadOf"]:
+        return _copy_post(call, shown["threadOf"])
+    form, problems = compose_form.from_post(shown, json.loads(post_log.find(call.scope, post)["options"]))
+    if shown["threadPosition"] is None:
+        return form, problems
+    thread = edited_content.write_copied_thread(shown["mediaRefs"], _list_later_pieces(call, shown))
+    note = [] if thread else [FieldMessage("Its thread has a file twice, so only its first post is copied.")]
+    return form | thread, {**problems, compose_form.TOP: note}
+
+
+def _list_later_pieces(call: RequestContext, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return text and files of the pieces of a thread after its first post."""
+    query = {"batchId": first["batchId"], "accountId": first["accountId"], "limit": PIECES_MAX + 1}
+    found = json.loads(post_log.load_page(call.service, call.scope, PostsQuery.model_validate(query)))["data"]
+    pieces = [each for each in found if each["threadOf"] == first["id"]]
+    pieces.sort(key=lambda each: int(each["threadPosition"]))
+    return [{"text": each["text"], "media": each["mediaRefs"]} for each in pieces]
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,15 @@ def _write_thread(thread: Sequence[StoredContent], shared: Mapping[str, Requeste
     return form | compose_form.write_media(items)
 
 
+def write_copied_thread(media: Sequence[RequestedMedia], thread: Sequence[StoredContent]) -> dict[str, str]:
+    """Return the fields of a copied post's pieces and files; `media`: its own.
+
+    None if a file is in two posts.
+    """
+    content: StoredContent = {"media": media, "thread": thread}
+    return _write_thread(found, _list_shared(content)) if (found := _find_thread(content)) else {}
+
+
 def _by_account(content: StoredContent) -> Iterator[tuple[str, StoredContent]]:
     for target in content.get("targets", ()):
         if "accountId" in target:
