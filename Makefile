@@ -21,6 +21,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+COMMANDS := templates/docs/commands.json
 ANSWERS := clients/python/socialpub_client/answers.py
 
 .PHONY: demo serve test test-slow test-browser screenshots lint fix client audit bench binary release lock
@@ -53,6 +54,7 @@ lint: $(READY)
 	$(BIN)/python -m socialpub config example | diff -u socialpub.toml.example -
 	$(BIN)/python .ci/rows.py | diff -u socialpub/store/rows.py -
 	$(BIN)/python .ci/client_answers.py | diff -u $(ANSWERS) -
+	$(BIN)/python .ci/command_docs.py | diff -u $(COMMANDS) -
 	$(BIN)/python .ci/names.py
 
 fix: $(READY)
@@ -60,6 +62,7 @@ fix: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/python -m socialpub config example > .venv/example && mv .venv/example socialpub.toml.example
 	$(BIN)/python .ci/rows.py > .venv/rows && mv .venv/rows socialpub/store/rows.py
+	$(BIN)/python .ci/command_docs.py > .venv/commands && mv .venv/commands $(COMMANDS)
 
 client: $(READY)
 	$(BIN)/python .ci/client_answers.py > .venv/answers && mv .venv/answers $(ANSWERS)

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel
 
 from socialpub import __version__, platforms
+from socialpub.base import json_codec
 from socialpub.base.config import Settings, SettingsSection, find_shipped_directory, format_toml, get_help
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.errors import RULE_PATH_MAX, ApiError
@@ -142,6 +143,11 @@ async def show_platform(call: RequestContext) -> HandlerResponse:
         redirect_uri=connect.build_redirect_uri(call.service, row),
         rules=[rule for rule in rule_bodies(call.service.base_url) if rule["platform"] == row.name],
     )
+
+
+async def show_commands(call: RequestContext) -> HandlerResponse:
+    """GET /docs/commands: the commands over the API, from their table by `make fix`."""
+    return render_page("docs/commands.html", **json_codec.loads(read_source("docs/commands.json")))
 
 
 STATIC_TYPES = {".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".js": "text/javascript; charset=utf-8"}

@@ -20,6 +20,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/docs/events/<event:str>", reference.show_event, constant=True),
     Route(GET, "/docs/options", reference.show_options, constant=True),
     Route(GET, "/docs/settings", pages.show_settings, constant=True),
+    Route(GET, "/docs/commands", pages.show_commands, constant=True),
     Route(GET, "/docs/ui", pages.show_ui, constant=True),
     Route(GET, "/docs/platforms/<platform:str>", pages.show_platform, constant=True),
     Route(GET, "/docs/errors/<code:str>", pages.show_error, constant=True),

@@ -13,6 +13,7 @@ from socialpub import platforms
 from socialpub.base.config import Settings
 from socialpub.base.error_codes import ERRORS
 from socialpub.base.service_rules import SERVICE_RULES
+from socialpub.commands.command_table import build_root
 from socialpub.domain.events.events import EVENTS
 from socialpub.web.docs import pages as docs
 from socialpub.web.docs import reference
@@ -20,6 +21,7 @@ from socialpub.web.docs.guides import GUIDES
 from socialpub.web.html import templates
 from socialpub.web.openapi.field_descriptions import FIELD_DESCRIPTIONS
 from socialpub.web.routes import ROUTES
+from socialpub_client.commands.exit_codes import MEANINGS
 from tests.support.app_server import ApiClient, AppServer, Person
 from tests.support.openapi_document import DOCUMENT, schema_name
 from tests.support.parsed_pages import BROWSER, CONSOLES, ParsedPage, crawl_pages
@@ -36,6 +38,7 @@ PAGES = [
     "/docs/events",
     "/docs/events/post.published",
     "/docs/options",
+    "/docs/commands",
     "/docs/settings",
     "/docs/ui",
     "/docs/errors/not_found",
@@ -134,6 +137,20 @@ def test_llms_txt_is_a_short_text_whose_links_work(api: ApiClient, server: AppSe
     operations = re.findall(r"^- `([A-Z]+) (/v1/\S+)`", text, re.MULTILINE)
     assert ("POST", "/v1/posts") in operations
     assert all(method.lower() in DOCUMENT["paths"][path] for method, path in operations)
+
+
+def test_every_command_over_the_api_has_its_entry(api: ApiClient) -> None:
+    shown = fetch(api, "/docs/commands")
+    root = build_root()
+    groups = {"posts", "media", "accounts", "webhooks"}
+    single = {"login", "whoami", "logout", "post", "events", "api", "apply", "mcp", "listen", "trigger"}
+    below = {f"{group}-{name}" for group in groups for name in root.commands[group].commands}  # type: ignore[attr-defined]
+    assert single | below == set(shown.ids) - {"common", "exit-codes", "content", "end"}
+    text = "".join(shown.text.split())
+    rows = [f"{code} {meaning}" for code, meaning in MEANINGS.items()]
+    rows.append("--external-id TEXT your own id: the same post again with it is not published twice")
+    assert [row for row in rows if "".join(row.split()) not in text] == []
+    assert "/docs/commands" in fetch(api, "/docs").links
 
 
 def test_every_event_has_its_entry(api: ApiClient) -> None:
@@ -495,6 +512,7 @@ def test_every_page_of_the_route_table_is_tested_here() -> None:
         "GET /docs/events",
         "GET /docs/events/{event}",
         "GET /docs/options",
+        "GET /docs/commands",
         "GET /docs/settings",
         "GET /docs/ui",
         "GET /docs/errors/{code}",
