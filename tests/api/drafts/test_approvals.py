@@ -405,7 +405,7 @@ def test_only_what_was_approved_is_published_where_that_is_the_rule(strict: Requ
     assert strict.post(scheduledAt=TIME, text="directly").status_code == 202  # a key with `posts:write`, as before
 
 
-def test_a_draft_that_is_not_approved_is_refused_before_its_content_is_checked(strict: RequestCast) -> None:
+def test_a_draft_without_approval_is_refused_before_it_is_checked(strict: RequestCast) -> None:
     draft = new_draft(strict.alice.api, text="no target yet")["id"]
     with unchanged(strict.server):
         answer = strict.alice.api.post(f"{PATH}/{draft}/publish")

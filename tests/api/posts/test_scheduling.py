@@ -457,7 +457,7 @@ def test_a_failed_post_is_tried_again_at_a_time(world: RequestCast) -> None:
     world.server.wait(post, "published")
 
 
-def test_a_post_that_is_tried_again_at_a_time_keeps_nothing_of_its_attempts(world: RequestCast) -> None:
+def test_a_retry_at_a_time_keeps_nothing_of_earlier_attempts(world: RequestCast) -> None:
     post, new, at = failed(world), world.scheduled(), world.soon()
     kept = Post.update(saved='{"id": "1"}', due_at=1, next_attempt_at=1).where(Post.id == post)
     world.server.service.write(lambda tx: kept.execute()).result()

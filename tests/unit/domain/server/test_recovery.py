@@ -67,13 +67,17 @@ def test_the_job_of_a_post_that_has_ended_is_deleted(server: AppServer, alice: P
     assert len(server.lab.lab.ledger.posts()) == 1
 
 
-def test_an_account_rests_after_a_late_post(make_server: Callable[..., AppServer]) -> None:
+@pytest.mark.parametrize("fault, ended", [(None, "published"), ("status:400", "rejected")])
+def test_an_account_rests_after_a_late_post(
+    make_server: Callable[..., AppServer], fault: str | None, ended: str
+) -> None:
     server = make_server(scheduling={"overdue_spacing": 600})
     alice = server.person("Alice")
     server.connect_bluesky(alice)
     post = schedule_post(server, alice, seconds=60)
+    server.lab.lab.faults.add([{"fault": fault, "operation": "com.atproto.repo.putRecord"}] if fault else [])
     server.skip(600)
-    server.wait(post, "published")
+    server.wait(post, ended)
     assert wait_for(lambda: server.service.jobs.groups.closed()[1] > 2 * SLEEP_SECONDS_MAX, 30)
 
 
