@@ -93,6 +93,22 @@ def test_followed_events_come_until_ctrl_c_which_tells_the_cursor(
     assert set(rest) <= {later}  # a cursor is kept after its row: no event is lost
 
 
+def test_a_cursor_is_kept_before_the_first_event(
+    world: ClientWorld, environment: dict[str, str], tmp_path: Path, text: Callable[[], str]
+) -> None:
+    kept = tmp_path / "cursor"
+    line = [PROGRAM, "events", "--follow", "--types", "post.queued", "--cursor-file", kept]
+    with Terminal(line, environment) as terminal:
+        wait_until(kept.exists, 60)
+        terminal.type(CTRL_C)
+        assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
+    meanwhile = world.plain().posts.publish(text(), to="bluesky", at="2027-12-01T09:30:00Z", wait=0).id
+    with Terminal(line, environment) as terminal:
+        terminal.wait_for(meanwhile)
+        terminal.type(CTRL_C)
+        assert terminal.end() == exit_codes.INTERRUPTED, terminal.shown
+
+
 @pytest.mark.parametrize("answer", ["n", "y"])
 def test_a_deletion_asks_and_does_what_was_answered(
     world: ClientWorld, environment: dict[str, str], tmp_path: Path, answer: str

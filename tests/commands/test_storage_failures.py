@@ -239,7 +239,7 @@ def test_lost_permissions_are_reported_while_running_and_cleared_later(
         assert upload(api) == uploaded
         assert api.get("/v1/posts").status_code == 200
         path.chmod(before)
-        assert wait_for(lambda: is_ready(api), 20)
+        assert wait_for(lambda: is_ready(api), 60)
         assert upload(api) == (201, "")
     assert server.stop() == 0
     assert "Traceback" not in server.popen.stderr.read()  # type: ignore[union-attr]
@@ -311,7 +311,7 @@ def test_full_disk_is_reported_and_no_accepted_post_is_lost(
         told = ended(disk, *CREATE)
         assert (told.code, "full" in told.error["message"], "Traceback" in told.err) == (1, True, False)
         ballast.unlink()
-        assert wait_for(lambda: is_ready(api), 20)
+        assert wait_for(lambda: is_ready(api), 60)
         accepted.append(api.post("/v1/posts", json=a_post("after")))
         wanted = {answer.json()["results"][0]["postId"] for answer in accepted}
         assert wanted <= {post["id"] for post in api.get("/v1/posts?limit=200").json()["data"]}

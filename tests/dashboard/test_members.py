@@ -412,7 +412,8 @@ def test_a_new_password_needs_the_old_one_and_ends_every_other_session(server: A
     assert users.verify_password(server.rows(User, email=EMAIL)[0]["password"], new)
 
 
-def test_guesses_at_the_password_now_are_slowed_down(owner: httpx.Client) -> None:
+def test_guesses_at_the_password_now_are_slowed_down(server: AppServer, owner: httpx.Client) -> None:
+    server.clock.hold()
     statuses = [
         send_settings_form(owner, "/settings/password", password=f"wrong {n}", new_password="x" * 20).status_code
         for n in range(6)

@@ -128,6 +128,7 @@ def test_what_was_typed_is_still_there_when_the_password_is_asked_for(server: Ap
 
 
 def test_password_guesses_are_slowed_down_as_at_sign_in(server: AppServer, browser: httpx.Client) -> None:
+    server.clock.hold()
     server.clock.skip(PROOF_EXPIRED)
     statuses = [
         send_settings_form(browser, "/settings/keys", name="x", password=f"wrong {n}").status_code for n in range(6)

@@ -24,20 +24,16 @@ MEL = "mel@example.com"
 BRAKES = signin.GUESS_BACKOFFS
 
 
-class Still(MovableClock):
-    """Time passes when a test says so: however long the guesses take, their waits are not over."""
-
-    def monotonic(self) -> float:
-        return self._monotonic_ahead
+@pytest.fixture
+def still() -> MovableClock:
+    """However long the guesses take, their waits are not over."""
+    clock = MovableClock()
+    clock.hold()
+    return clock
 
 
 @pytest.fixture
-def still() -> Still:
-    return Still()
-
-
-@pytest.fixture
-def server(make_server: Callable[..., AppServer], still: Still) -> AppServer:
+def server(make_server: Callable[..., AppServer], still: MovableClock) -> AppServer:
     """Behind a proxy, so that a test may ask from any address."""
     server = make_server(server={"trusted_proxies": ["127.0.0.1"]})
     server.engine.throttle = signin.LoginThrottle(still)
@@ -95,7 +91,9 @@ def test_guesses_that_are_sent_at_once_are_not_all_looked_at(
     assert evaluated == [WRONG] * free
 
 
-def test_a_refusal_says_when_to_try_again_and_then_it_works(server: AppServer, owner: Person, still: Still) -> None:
+def test_a_refusal_says_when_to_try_again_and_then_it_works(
+    server: AppServer, owner: Person, still: MovableClock
+) -> None:
     guess(from_(server, "9.9.9.9"), BRAKES["pair"].free)
     for wait in (1, 2, 4):
         refused = sign_in(from_(server, "9.9.9.9"), password=WRONG)
@@ -109,7 +107,7 @@ def test_a_refusal_says_when_to_try_again_and_then_it_works(server: AppServer, o
 
 
 def test_distributed_guesses_slow_the_account_for_at_most_90_seconds(
-    server: AppServer, owner: Person, evaluated: list[str], still: Still
+    server: AppServer, owner: Person, evaluated: list[str], still: MovableClock
 ) -> None:
     far = [from_(server, f"9.9.9.{number}") for number in range(30)]
     codes = [code for api in far for code in guess(api, 1)]
@@ -127,7 +125,7 @@ def test_an_address_that_tries_many_accounts_is_slowed_down(
     assert sign_in(from_(server, "8.8.8.8"), "u1@example.com", WRONG).status_code == 401
 
 
-def test_guesses_from_ten_thousand_addresses_are_rarely_evaluated(still: Still) -> None:
+def test_guesses_from_ten_thousand_addresses_are_rarely_evaluated(still: MovableClock) -> None:
     throttle, looked_at = signin.LoginThrottle(still), 0
     for number in range(10_000):
         names = (("pair", str(number)), ("account", "a"), ("address", str(number)))
@@ -136,7 +134,7 @@ def test_guesses_from_ten_thousand_addresses_are_rarely_evaluated(still: Still) 
     assert looked_at <= 60
 
 
-def test_signing_in_takes_back_no_guess_of_others(still: Still) -> None:
+def test_signing_in_takes_back_no_guess_of_others(still: MovableClock) -> None:
     throttle = signin.LoginThrottle(still)
     for _ in range(BRAKES["account"].free):
         assert throttle.try_guess(("pair", "far"), ("account", "a"), ("address", "far")) == 0
@@ -148,7 +146,7 @@ def test_signing_in_takes_back_no_guess_of_others(still: Still) -> None:
     assert throttle.try_guess(("pair", "another"), ("account", "a"), ("address", "another")) > 0
 
 
-def test_what_the_throttle_remembers_is_bounded_and_ends(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_throttle_remembers_is_bounded_and_ends(still: MovableClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signin, "NAMES_MAX", 100)
     throttle = signin.LoginThrottle(still)
     for number in range(1000):
@@ -159,7 +157,7 @@ def test_what_the_throttle_remembers_is_bounded_and_ends(still: Still, monkeypat
     assert len(throttle) == 1
 
 
-def test_a_name_of_any_length_takes_the_same_room(still: Still) -> None:
+def test_a_name_of_any_length_takes_the_same_room(still: MovableClock) -> None:
     short, long = (signin._list_throttle_names("a" * length, "1.2.3.4", None) for length in (1, 320))
     assert [len(part) for _, part in short] == [len(part) for _, part in long]
 

@@ -64,7 +64,7 @@ def _kill_in_flight(world: SoakWorld, text: str) -> str:
     before = _opened(world)
     world.start()
     post = _schedule(world, text)
-    assert wait_for(lambda: _opened(world) > before, 20, 0.01)
+    assert wait_for(lambda: _opened(world) > before, 60, 0.01)
     world.kill()
     pause(0.5)
     return post

@@ -40,7 +40,7 @@ def test_a_copy_from_before_a_hundred_publishes_posts_nothing_again(tmp_path: Pa
         code, told, _ = world.command("resume", "--after-restore", "--skip-overdue", "--json")
         assert (code, told["was"], told["paused"], told["publish"]) == (0, "restored", None, [])
         assert len(told["skip"]) == POSTS
-        assert wait_for(lambda: _active(world), 12)
+        assert wait_for(lambda: _active(world), 60)
         assert world.open_posts() == 0
         assert len(world.lab.ledger()) == POSTS
         with world.client() as client:

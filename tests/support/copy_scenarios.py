@@ -85,7 +85,7 @@ def place(server: AppServer, alice: Person, tmp_path: Path) -> DataPlace:
     alice.api = server.api(alice.key)
     assert pause_reason(server) is None
     server.skip(61)
-    assert wait_for(lambda: post_status(server, post) == "published", 10)
+    assert wait_for(lambda: post_status(server, post) == "published", 60)
     server.stop()
     return DataPlace(server, alice, post, backup, inodes)
 

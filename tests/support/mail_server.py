@@ -138,9 +138,9 @@ def running_mail_server(
         yield room
     finally:
         loop.call_soon_threadsafe(server.close)
-        asyncio.run_coroutine_threadsafe(_ended(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(_ended(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

@@ -39,7 +39,7 @@ def stored_files(server: AppServer) -> list[str]:
     return sorted(path.name for path in (server.home / "media").rglob("*") if path.is_file())
 
 
-def wait_until(check: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(check: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline

@@ -25,7 +25,7 @@ class WriterGate:
         with self._lock:
             if not self._come:
                 self._service.db.write(self._hold)
-                assert self._entered.wait(20)
+                assert self._entered.wait(60)
             promise = self._write_together(kind, what)
             self._come += 1
             if self._come == self._many:
@@ -34,7 +34,7 @@ class WriterGate:
 
     def _hold(self, tx: Any) -> None:
         self._entered.set()
-        assert self._open.wait(20)
+        assert self._open.wait(60)
         deadline = time.monotonic() + 20
         while self._inbox.qsize() < self._many:  # a loop hands over what it has only once no more comes
             assert time.monotonic() < deadline

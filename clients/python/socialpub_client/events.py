@@ -15,6 +15,7 @@ from socialpub_client.operations import Resource, listing, streaming
 Json = Mapping[str, Any]
 PAGE = 200
 WAIT = 25  # seconds that an answer without events waits at the server
+END = "end"  # the cursor of "from now on"
 DELAY_MAX = 30.0  # seconds between the tries of `follow`
 
 
@@ -100,7 +101,7 @@ class FollowFeed:
         heartbeat: Callable[[str], None] | None,
     ) -> None:
         self._engine, self._heartbeat = engine, heartbeat
-        self._feed = EventFeed(engine, after or "end", types, PAGE)
+        self._feed = EventFeed(engine, after or END, types, PAGE)
         self._failures = 0
 
     @property
@@ -110,7 +111,8 @@ class FollowFeed:
     def advance(self) -> Steps[Sequence[Event] | None]:
         """Return the next events; none where there were none for some seconds."""
         try:
-            events, _ = yield from self._feed.read_page(WAIT)
+            # The first request does not wait: were it cut off, "the end" would be a later place when asked again.
+            events, _ = yield from self._feed.read_page(None if self._feed.position == END else WAIT)
         except errors.SocialpubError as error:
             if not _is_passing(error):
                 raise
@@ -150,6 +152,7 @@ class EventMethods(Resource):
     ) -> FollowFeed:
         """Yield events without end, those after a cursor or from now on.
 
-        `heartbeat` is called with the place in the log when there was no event for 25 seconds.
+        `heartbeat` is called with the place in the log where that is first known ("from now on"), and when there was
+        no event for 25 seconds.
         """
         return FollowFeed(self.engine, after, tuple(types), heartbeat)

@@ -25,7 +25,7 @@ def test_who_goes_leaves_one_line_and_no_trouble(narrow: RequestCast, caplog: py
 
     with busy(narrow):
         drop(narrow, narrow.body())
-        assert wait_for(lines, 10)
+        assert wait_for(lines, 60)
     (line,) = lines()
     assert " POST '/v1/posts' 499 " in line.getMessage()
     assert (line.levelno, line.exc_info) == (logging.INFO, None)

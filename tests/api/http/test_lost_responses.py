@@ -32,7 +32,7 @@ def send(world: RequestCast, person: Person, body: dict[str, Any]) -> httpx.Resp
 
 def forgotten(world: RequestCast) -> None:
     """No answer is owed any more: what was heard is written a little later."""
-    assert wait_for(lambda: world.server.rows(UnacknowledgedRequest) == [], 10)
+    assert wait_for(lambda: world.server.rows(UnacknowledgedRequest) == [], 60)
 
 
 def is_joined(answer: httpx.Response) -> bool:
@@ -199,8 +199,8 @@ def test_client_gone_during_the_response_is_owed_it_again(world: RequestCast, mo
         patch.setattr(ServerProtocol, "send", gone)
         with raw_http.connect(world.server) as line:
             line.sendall(bytes_of(world, world.alice, world.body()))
-            assert handed.wait(10)
-        assert wait_for(lambda: bool(world.server.service.lost.undelivered), 10)
+            assert handed.wait(60)
+        assert wait_for(lambda: bool(world.server.service.lost.undelivered), 60)
     assert is_joined(send(world, world.alice, world.body()))
     assert posts(world) == 1
 

@@ -68,7 +68,7 @@ def test_a_refusal_is_freed_with_its_response(name: str, alice: Person, errors: 
     status, request = REFUSED[name]
     response = alice.api.request(**request)
     assert (response.status_code, bool(errors)) == (status, True), json.dumps(response.text[:300])
-    assert wait_for(lambda: all(error() is None for error in errors), 10)
+    assert wait_for(lambda: all(error() is None for error in errors), 60)
 
 
 @pytest.mark.parametrize("number", range(4))
@@ -85,7 +85,7 @@ def test_a_refusal_of_a_page_is_freed_with_its_response(
     ]
     response = requests[number]()
     assert errors, response.status_code
-    assert wait_for(lambda: all(error() is None for error in errors), 10)
+    assert wait_for(lambda: all(error() is None for error in errors), 60)
 
 
 def test_a_write_that_the_disk_refuses_is_freed_with_its_response(
@@ -98,4 +98,4 @@ def test_a_write_that_the_disk_refuses_is_freed_with_its_response(
     with alice.api.expecting_failure():
         response = alice.api.delete(f"/v1/posts/{UNKNOWN_ID}")
     assert (response.status_code, bool(errors)) == (503, True)
-    assert wait_for(lambda: all(error() is None for error in errors), 10)
+    assert wait_for(lambda: all(error() is None for error in errors), 60)

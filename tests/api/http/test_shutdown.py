@@ -42,10 +42,10 @@ def test_a_validation_is_answered_when_the_server_stops(
     connection, _ = silent.accept()
     assert server.service.is_busy()  # so that the process does not wait for the thread
     server._running.close()
-    asking.join(20)
+    asking.join(60)
     connection.close()
     assert [warning["code"] for warning in answers[0]["warnings"]] == ["media_unmeasured"]
-    assert wait_for(lambda: not server.service.is_busy(), 10)
+    assert wait_for(lambda: not server.service.is_busy(), 60)
 
 
 def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
@@ -66,7 +66,7 @@ def test_an_answer_that_is_on_its_way_when_the_server_stops_is_sent(
     told: list[int] = []
     asking = threading.Thread(target=lambda: told.append(alice.api.get("/v1/accounts").status_code))
     asking.start()
-    assert handing.wait(20)
+    assert handing.wait(60)
     server._running.close()
-    asking.join(20)
+    asking.join(60)
     assert told == [200]

@@ -86,7 +86,7 @@ def test_a_media_folder_that_is_lost_is_told_and_fails_no_post(
     with alice.api.expecting_failure():
         assert words in refused(alice.api.get(media["url"]))
     server.skip(3601)
-    assert wait_for(lambda: any("could not be stored" in line for line in caplog.messages), 10)
+    assert wait_for(lambda: any("could not be stored" in line for line in caplog.messages), 60)
     assert server.lab.lab.ledger.posts() == []
     assert post_status(server, post) in ("queued", "publishing")
 
@@ -95,9 +95,9 @@ def test_a_media_folder_that_is_lost_is_told_and_fails_no_post(
     shutil.rmtree(folder, ignore_errors=True)
     kept.rename(folder)
     with alice.api.expecting_failure():
-        assert wait_for(lambda: alice.api.get("/readyz").status_code == 200, 10)  # the scheduler's clock was set too
+        assert wait_for(lambda: alice.api.get("/readyz").status_code == 200, 60)  # the scheduler's clock was set too
     server.skip(61)  # the lease runs out
-    assert wait_for(lambda: post_status(server, post) == "published", 15)
+    assert wait_for(lambda: post_status(server, post) == "published", 60)
     assert len(server.lab.lab.ledger.posts()) == 1
 
 

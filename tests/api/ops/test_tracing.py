@@ -48,7 +48,7 @@ def ended(exporter: InMemorySpanExporter, *names: str) -> dict[str, list[Readabl
             found.setdefault(span.name, []).append(span)
         return found
 
-    assert wait_for(lambda: sent().keys() >= {*names}, 20)
+    assert wait_for(lambda: sent().keys() >= {*names}, 60)
     return sent()
 
 
@@ -106,7 +106,7 @@ def test_an_attempt_of_a_scheduled_post_begins_a_trace(
 ) -> None:
     post = publish(alice, scheduledAt=format_instant(server.clock.now_ms() + 60_000))
     server.skip(61)
-    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published", 20)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published", 60)
     spans = ended(exporter, "publish")
     (attempt,) = spans["publish"]
     assert attempt.parent is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from socialpub.domain.delivery.webhooks import endpoints
+from socialpub.domain.delivery.webhooks import endpoints, webhook_outbox
 from socialpub.domain.schemas.events import EVENT_DATA
 from socialpub.store.schema.models import WebhookAttempt, WebhookDelivery, WebhookEndpoint
 from tests.support.app_server import AppServer, error_of, sleep_briefly
@@ -409,3 +409,25 @@ def test_what_nobody_listens_to_is_pending(world: RequestCast) -> None:
     register_endpoint(world.alice, NOBODY)
     world.scheduled()
     assert {row["status"] for row in list_deliveries(world.alice)} == {"pending"}
+
+
+def test_what_waits_for_its_time_or_an_endpoint_is_not_due(world: RequestCast, sink: WebhookReceiver) -> None:
+    sink.answer = lambda got: 503
+    endpoint, outbox = register_endpoint(world.alice, sink.url)["id"], webhook_outbox.WebhookOutbox()
+    world.published()
+    sink.wait(1)
+    while not any(row["attempts"] for row in world.server.rows(WebhookDelivery)):
+        sleep_briefly()
+    world.server.engine.stop()
+    service = world.server.service
+
+    def find_due() -> list[int]:
+        found = service.read(lambda: outbox.find_due(service, endpoint, 9, (), is_paused=False)).result()
+        return [task.number for task in found.due]
+
+    tried = next(row["number"] for row in world.server.rows(WebhookDelivery) if row["attempts"])
+    assert tried not in find_due()
+    world.server.clock.skip(3600)
+    assert tried in find_due()
+    service.write(lambda tx: WebhookEndpoint.update(active=False).execute()).result()
+    assert find_due() == []

@@ -172,7 +172,7 @@ class ServerForker:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(20)
-        self._reader.join(10)
+        self._reader.join(60)
         self._process.stdout.close()
 
 

@@ -58,7 +58,7 @@ def test_what_happens_while_it_is_read_is_not_missed() -> None:
                 await asyncio.to_thread(places.notify, "x")
             return before
 
-        assert await asyncio.wait_for(places.wait_until("a", "x", read, bool, SECONDS), 5) is True
+        assert await asyncio.wait_for(places.wait_until("a", "x", read, bool, SECONDS), 60) is True
 
     asyncio.run(run())
 

@@ -25,18 +25,23 @@ def events(options: ApiOptions) -> Output:
 
 def _events(options: ApiOptions, client: Socialpub, after: str | None) -> Iterator[Any]:
     types = split_types(options.types) or ()
+    cursor = after
+
+    def keep(reached: str) -> None:
+        nonlocal cursor
+        cursor = reached
+        if options.cursor_file is not None:
+            write_cursor(options.cursor_file, reached)
+
     found = (
-        client.events.follow(after=after, types=types)
+        client.events.follow(after=after, types=types, heartbeat=keep)
         if options.follow
         else client.events.list(after=after, types=types)
     )
-    cursor = after
     try:
         for event in found:
             yield dict(event.raw)
-            cursor = event.cursor  # the row is written: the next start begins after it
-            if options.cursor_file is not None:
-                write_cursor(options.cursor_file, cursor)
+            keep(event.cursor)  # the row is written: the next start begins after it
     finally:
         if cursor:
             tell(options, f"cursor: {cursor}")

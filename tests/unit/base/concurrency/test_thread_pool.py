@@ -176,8 +176,8 @@ def test_an_idle_thread_holds_nothing_of_its_tasks(number: int) -> None:
         for _ in range(number):
             crew.run(functools.partial(work, _Payload()))
             ended.get(timeout=60)
-            assert wait_for(lambda: bool(crew._idle), 10)
-        assert wait_for(lambda: [payload() for payload in payloads] == [None] * number, 10)
+            assert wait_for(lambda: bool(crew._idle), 60)
+        assert wait_for(lambda: [payload() for payload in payloads] == [None] * number, 60)
         assert crew.threads == 1
     finally:
         gc.enable()

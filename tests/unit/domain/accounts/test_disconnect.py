@@ -261,10 +261,10 @@ def test_post_in_progress_is_not_sent_for_a_disconnected_account(
     body = {"targets": [{"accountId": account}], "text": "too late", "media": [media]}
     sender = threading.Thread(target=lambda: answers.append(office.alice.api.publish(body).json()))
     sender.start()
-    assert preparing.wait(10)
+    assert preparing.wait(60)
     assert office.browser.delete(f"/v1/accounts/{account}").status_code == 200
     gone.set()
-    sender.join(20)
+    sender.join(60)
     (result,) = answers[0]["results"]
     assert (result["status"], result["error"]["rule"]) == ("rejected", "account.disconnected")
     assert len(office.server.lab.lab.ledger.entries("bluesky")) == 0

@@ -100,7 +100,7 @@ def test_a_due_post_is_among_the_next_claims_whatever_else_is_due(
     post = alice.api.publish(body).json()["results"][0]["postId"]
     server.skip(61)
     go_on(server, monkeypatch)
-    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published", 20)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published", 60)
     assert claimed.index(("publish", post)) < server.service.runtime.settings.publishing.workers
 
 

@@ -59,7 +59,7 @@ def there(server: AppServer) -> set[str]:
 
 def files(server: AppServer, wanted: int) -> bool:
     """Whether so many are kept; they go behind the commit."""
-    return wait_for(lambda: sum(path.is_file() for path in (server.home / "media").rglob("*")) == wanted, 20)
+    return wait_for(lambda: sum(path.is_file() for path in (server.home / "media").rglob("*")) == wanted, 60)
 
 
 def test_media_that_no_post_needed_go_with_their_files(

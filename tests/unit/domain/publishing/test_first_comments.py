@@ -74,7 +74,7 @@ def test_a_restart_between_post_and_comment_sends_the_post_once(server: AppServe
     publish(alice)
     fault_injection.plan("")
     server.restart(alice)
-    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 15)
+    assert wait_for(lambda: [row["status"] for row in server.rows()] == ["published"], 60)
     assert ledger(server) == [("post", "main"), ("comment", "comment")]
 
 

@@ -53,8 +53,8 @@ def retry(server: AppServer, person: Person, post: str, **body: Any) -> None:
 
 def dies_after_the_claim(server: AppServer, post: str, attempts: int) -> None:
     """The process ends while an attempt of the post is under way, before anything was sent; the next one starts."""
-    assert wait_for(lambda: server.rows(id=post)[0]["attempts"] == attempts, 10)
-    assert wait_for(lambda: [job["epoch"] for job in server.rows(Job, key=post)] == [None], 10)
+    assert wait_for(lambda: server.rows(id=post)[0]["attempts"] == attempts, 60)
+    assert wait_for(lambda: [job["epoch"] for job in server.rows(Job, key=post)] == [None], 60)
     assert server.rows(id=post)[0]["status"] == "publishing"
 
 
@@ -189,12 +189,12 @@ def test_preparing_may_take_longer_than_the_grace_time(
         server.furnish()
         post = schedule(server, server.alice, account=server.alice.accounts["crate"]["id"])
         server.skip(60.5)
-        assert wait_for(lambda: server.post(post)["saved"], 10)
+        assert wait_for(lambda: server.post(post)["saved"], 60)
         server.skip(61)
         assert server.ended(post)["status"] == "published"
         late = schedule(server, server.alice, account=server.alice.accounts["crate"]["id"])
         server.skip(60.5)
-        assert wait_for(lambda: server.post(late)["saved"], 10)
+        assert wait_for(lambda: server.post(late)["saved"], 60)
         server.skip(75)
         assert server.ended(late)["status"] == "failed"
         server.stop()

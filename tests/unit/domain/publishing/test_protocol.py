@@ -262,9 +262,9 @@ def test_a_result_is_kept_until_it_can_be_written(
     monkeypatch.setattr(publish, "WRITE_RETRY_WAITS", (0.1, 0.1, 0.2, 0.3))
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "full disk")
-    assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
+    assert wait_for(lambda: server.sends(platform) == 1, 60, 0.01)
     fault_injection.plan("db.commit=enospc")
-    assert wait_for(lambda: server.ledger("full disk"), 5, 0.01)
+    assert wait_for(lambda: server.ledger("full disk"), 60, 0.01)
     fault_injection.plan("db.commit=enospc@1-4")
     assert server.ended(post)["status"] == "published"
     assert (len(server.ledger("full disk")), server.sends(platform)) == (1, 1)
@@ -296,7 +296,7 @@ def test_a_bug_neither_loses_nor_doubles(server: ProtocolServer, platform: str, 
     fault_injection.plan(f"{point}=raise@1")
     post = schedule(server, platform, text)
     if point == "pub.after_claim":  # the worker's own: the job rings again
-        assert wait_for(lambda: server.post(post)["status"] == "publishing", 10)
+        assert wait_for(lambda: server.post(post)["status"] == "publishing", 60)
         server.skip(31)
     row = server.ended(post)
     rule = json.loads(row["error"] or "{}").get("rule")
@@ -312,11 +312,11 @@ def test_a_bug_neither_loses_nor_doubles(server: ProtocolServer, platform: str, 
 def test_a_run_whose_lease_was_taken_over_writes_nothing(server: ProtocolServer) -> None:
     server.fault("bluesky", "delay:1.0")
     post = schedule(server, "bluesky", "taken over")
-    assert wait_for(lambda: server.sends("bluesky") == 1, 10, 0.01)
+    assert wait_for(lambda: server.sends("bluesky") == 1, 60, 0.01)
     lane = server.post(post)["account"]
     at = server.clock.now_ms() + 60_000
     server.service.write(lambda tx: server.service.jobs.put(tx, "publish", post, at, lane)).result()
-    assert wait_for(lambda: not server.service.is_busy(), 20)  # the first run is over
+    assert wait_for(lambda: not server.service.is_busy(), 60)  # the first run is over
     assert (server.post(post)["status"], len(server.ledger("taken over"))) == ("publishing", 1)
     server.skip(60)
     assert server.ended(post)["status"] == "published"  # by the second run, which looked first
@@ -350,7 +350,7 @@ def test_a_send_is_not_repeated_hours_later(
     with monkeypatch.context() as patched:
         patched.setattr(publish._PublishRun, "_call_platform", _die)
         post = schedule(server, platform, "hours later")
-        assert wait_for(lambda: server.rows(Intent, post=post), 10)
+        assert wait_for(lambda: server.rows(Intent, post=post), 60)
         server.stop()
     server.away(2 * 3600)
     row = server.ended(post)
@@ -368,11 +368,11 @@ def test_what_was_sent_before_the_downtime_is_found_after_it(
     """Also where it would be overdue, had nothing been sent."""
     server.fault(platform, "delay:1")
     post = schedule(server, platform, "found later")
-    assert wait_for(lambda: server.sends(platform) == 1, 10, 0.01)
+    assert wait_for(lambda: server.sends(platform) == 1, 60, 0.01)
     fault_injection.plan("db.commit=enospc")
-    assert wait_for(lambda: server.ledger("found later"), 5, 0.01)
+    assert wait_for(lambda: server.ledger("found later"), 60, 0.01)
     server.service.process.stopping.set()
-    assert wait_for(lambda: not server.service.jobs.held(), 10)
+    assert wait_for(lambda: not server.service.jobs.held(), 60)
     server.stop()
     fault_injection.plan("")
     server.away(seconds)
@@ -388,7 +388,7 @@ def test_cut_off_response_is_completed_once_the_batch_is_settled(server: Protoco
         assert server.alice.api.publish(body, key="k").status_code == 500
     server.restart(server.alice)
     fault_injection.plan("")
-    assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"], 20)
+    assert wait_for(lambda: server.rows(IdempotencyRecord)[0]["status"], 60)
     again = server.alice.api.publish(body, key="k")
     assert (again.status_code, again.headers["Idempotency-Replayed"]) == (200, "true")
     assert again.json()["results"][0]["status"] == "published"

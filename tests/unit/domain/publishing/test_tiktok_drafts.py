@@ -103,7 +103,7 @@ def test_a_draft_is_never_asked_for_twice_whenever_the_process_dies(
     with monkeypatch.context() as patched:
         died = dies_at(patched, point)
         post = schedule(server, ann)
-        assert wait_for(lambda: died, 10)
+        assert wait_for(lambda: died, 60)
         server.stop()
     server.start()
     row = server.wait(post, "published", "failed", "rejected", seconds=20)
@@ -120,7 +120,7 @@ def test_named_draft_is_looked_up_after_a_long_downtime_not_overdue(
     with monkeypatch.context() as patched:
         died = dies_at(patched, "after_result")
         post = schedule(server, ann)
-        assert wait_for(lambda: died, 10)
+        assert wait_for(lambda: died, 60)
     server.away(3 * 3600)
     assert server.wait(post, "published", "failed", seconds=20)["status"] == "published"
     assert (opened(server), drafts(server)) == (1, 1)
@@ -129,7 +129,7 @@ def test_named_draft_is_looked_up_after_a_long_downtime_not_overdue(
 def test_video_at_tiktok_before_a_long_downtime_is_not_overdue(server: AppServer, ann: Person) -> None:
     server.lab.lab.configure(processingMs=60_000)
     post = schedule(server, ann, "video")
-    assert wait_for(lambda: saved(server, post).get("sent"), 10)
+    assert wait_for(lambda: saved(server, post).get("sent"), 60)
     server.stop()
     server.lab.lab.configure(processingMs=0)
     server.away(3 * 3600)
@@ -142,9 +142,9 @@ def test_draft_with_unpulled_photos_is_sent_once_more(server: AppServer, ann: Pe
     fake.fails = "photo_pull_failed"
     server.lab.lab.configure(processingMs=0)
     post = schedule(server, ann)
-    assert wait_for(lambda: ("publish", "taken") in intents(server, post), 10)
+    assert wait_for(lambda: ("publish", "taken") in intents(server, post), 60)
     fake.fails = ""
-    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published" or server.skip(6), 20, 0.3)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "published" or server.skip(6), 60, 0.3)
     assert intents(server, post) == [("publish", "taken"), ("publish", "taken"), ("publish", "ok")]
     assert (opened(server), drafts(server)) == (2, 1)
 
@@ -199,7 +199,7 @@ def test_a_draft_that_came_to_nothing_is_known_to(server: AppServer, ann: Person
     fake.fails = "file_format_check_failed"
     server.lab.lab.configure(processingMs=0)
     post = schedule(server, ann)
-    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "rejected" or server.skip(6), 20, 0.2)
+    assert wait_for(lambda: server.rows(id=post)[0]["status"] == "rejected" or server.skip(6), 60, 0.2)
     assert json.loads(server.rows(id=post)[0]["error"])["rule"] == "tiktok.file_format.invalid"
 
 

@@ -62,7 +62,7 @@ class World:
         self.server.lab.lab.faults.add(BUSY)
         self.looked_for = self.schedule(2)
         self.passes(2.1)
-        assert wait_for(lambda: self.jobs(self.looked_for) == [None], 15)
+        assert wait_for(lambda: self.jobs(self.looked_for) == [None], 60)
         return self
 
     def jobs(self, post: str) -> list[int | None]:
@@ -127,7 +127,7 @@ def world(make_server: Callable[..., AppServer], upstream: MovableClock, monkeyp
 def test_a_clock_that_is_set_and_put_right_again(world: World, step: int, when: str) -> None:
     world.steps(step, when)
     if step > 0:
-        assert wait_for(lambda: world.paused() == "clock", 10)
+        assert wait_for(lambda: world.paused() == "clock", 60)
         assert world.ready() == {"status": "ok", "publishing": "paused", "reason": "clock"}
         world.passes(1)
     else:
@@ -137,7 +137,7 @@ def test_a_clock_that_is_set_and_put_right_again(world: World, step: int, when: 
     world.server.lab.lab.faults.clear()
     if step > 0:
         world.steps(-step, "running")
-        assert wait_for(lambda: world.paused() is None, 10)
+        assert wait_for(lambda: world.paused() is None, 60)
     assert world.now("in between")["status"] == "published"
     world.passes(601)  # what waits for a while has waited
     assert world.ends(world.waiting) == "published"
@@ -189,7 +189,7 @@ def test_a_clock_in_doubt_is_still_in_doubt_after_the_next_start(world: World) -
     assert world.now("immediate posts go out")["status"] == "published"
     world.server.restart(world.alice)
     world.server.skip(300)
-    assert wait_for(lambda: world.paused() == "clock", 10)
+    assert wait_for(lambda: world.paused() == "clock", 60)
     assert world.status(world.soon) == "queued"
     world.upstream.skip(1300)
     assert world.ends(world.soon) == "published"
@@ -214,7 +214,7 @@ def test_an_answer_that_was_cut_off_is_completed_whatever_the_clock_says(world: 
     forget = IdempotencyRecord.update(status=None, body=None)
     world.server.service.write(lambda tx: forget.execute()).result()
     world.steps(-10 * HOUR, "start")
-    assert wait_for(lambda: world.server.rows(IdempotencyRecord)[0]["status"] is not None, 10)
+    assert wait_for(lambda: world.server.rows(IdempotencyRecord)[0]["status"] is not None, 60)
     assert world.now("once", key="k")["id"] == world.answer["id"]
 
 
@@ -223,7 +223,7 @@ def test_unheld_lease_ends_within_a_minute_whatever_the_clock_says(world: World)
     leased = Job.update(visible_at=world.server.clock.now_ms() + 60_000, epoch=world.server.service.jobs.epoch)
     world.server.service.write(lambda tx: leased.where(Job.key == world.waiting).execute()).result()
     world.steps(-10 * HOUR, "running")
-    assert wait_for(lambda: world.server.rows(Job, key=world.waiting)[0]["visible_at"] < _in(world, 61), 10)
+    assert wait_for(lambda: world.server.rows(Job, key=world.waiting)[0]["visible_at"] < _in(world, 61), 60)
     world.passes(61)
     assert world.ends(world.waiting) == "published"
 

@@ -226,13 +226,13 @@ def test_an_older_state_written_into_the_open_database_stops_the_server(place: D
         source.execute("VACUUM INTO ?", (str(older),))
     schedule_post(place.server, place.alice, "later")
     beat = place.server.service.process.beat
-    assert wait_for(lambda: place.server.service.process.beat > beat, 10)
+    assert wait_for(lambda: place.server.service.process.beat > beat, 60)
     with (
         contextlib.closing(sqlite3.connect(older)) as source,
         contextlib.closing(sqlite3.connect(place.database)) as live,
     ):
         source.backup(live)
-    assert wait_for(place.server.service.db.fenced.is_set, 10)
+    assert wait_for(place.server.service.db.fenced.is_set, 60)
     assert place.server.service.db.failing.startswith("the database was replaced by an older state")
     with place.alice.api.expecting_failure():
         assert place.alice.api.get("/readyz").status_code == 503

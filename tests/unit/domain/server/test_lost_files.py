@@ -132,7 +132,7 @@ def test_it_is_noticed_while_nobody_asks_for_anything(
     home: Path, server: AppServer, accident: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     accident(home)
-    assert wait_for(lambda: bool(said(caplog)), 10)
+    assert wait_for(lambda: bool(said(caplog)), 60)
     assert server.service.db.files.lost
 
 
@@ -169,7 +169,7 @@ def test_sqlite_itself_does_not_notice_that_its_file_was_written_over(home: Path
 def test_the_stop_does_not_write_into_what_was_put_there(home: Path, server: AppServer) -> None:
     write_over(home)
     content = (home / "socialpub.db").read_bytes()
-    assert wait_for(lambda: bool(server.service.db.files.lost), 10)
+    assert wait_for(lambda: bool(server.service.db.files.lost), 60)
     server.stop()
     assert (home / "socialpub.db").read_bytes() == content == (home / "backup.db").read_bytes()
 

@@ -105,7 +105,7 @@ def test_a_post_whose_answer_was_lost_is_found_and_never_sent_twice(
     lab.lab.faults.add([{"fault": fault, "platform": name, "operation": operation, "times": 1}])
     body = {"targets": [{"accountId": account["id"]}], "text": "hello", "media": [inline_item("image", jpeg())]}
     (result,) = ann.api.publish(body).json()["results"]
-    assert lab.lab.ledger.wait(1, 20)
+    assert lab.lab.ledger.wait(1, 60)
     server.wait(result["postId"], "publishing")
     server.skip(seconds)
     row = server.wait(result["postId"], "published", seconds=20)

@@ -196,7 +196,7 @@ def test_a_pin_whose_answer_was_lost_is_found_and_never_sent_twice(impatient: Ap
     account = connect(server, ann)
     server.lab.lab.faults.add([{"fault": fault, "platform": "pinterest", "operation": "pins.create", "times": 1}])
     result = publish(ann, account, text="hello", media=[inline("image", jpeg())])
-    assert server.lab.lab.ledger.wait(1, 20)
+    assert server.lab.lab.ledger.wait(1, 60)
     server.wait(result["postId"], "publishing")
     server.skip(6)
     row = server.wait(result["postId"], "published", seconds=20)

@@ -287,7 +287,7 @@ def test_a_writer_beside_us_is_waited_for(database: Database, path: Path, monkey
         answer = database.write(insert("one"))
         with pytest.raises(TimeoutError):
             answer.result(0.3)
-    assert answer.result(10) == "one"
+    assert answer.result(60) == "one"
 
 
 def test_a_writer_beside_us_that_does_not_end_is_told_as_503(
@@ -296,7 +296,7 @@ def test_a_writer_beside_us_that_does_not_end_is_told_as_503(
     monkeypatch.setattr(locks, "LOCK_SECONDS", 0.2)
     with _held_by_another(path):
         with pytest.raises(ApiError) as refused:
-            database.write(insert("one")).result(10)
+            database.write(insert("one")).result(60)
         assert refused.value.rule == "storage.unavailable"
         assert names(database) == set()  # reads go on
     assert database.write(insert("two")).result() == "two"
@@ -364,10 +364,10 @@ def test_closing_ends_what_was_asked_for_and_refuses_what_comes_later(path: Path
     database = Database(path).open()
     answers = [database.write(insert(f"org {number}")) for number in range(50)]
     database.close()
-    assert [answer.result(1) for answer in answers] == [f"org {number}" for number in range(50)]
+    assert [answer.result(60) for answer in answers] == [f"org {number}" for number in range(50)]
     for late in (database.write(insert("late")), database.read(lambda: 1)):
         with pytest.raises(ApiError) as refused:
-            late.result(1)
+            late.result(60)
         assert refused.value.rule == "storage.unavailable"
     database.close()
     assert len(on_disk(path)) == 50
@@ -396,7 +396,7 @@ def test_no_write_is_left_without_an_answer_while_closing(path: Path) -> None:
 
 def _outcome(answer: Any) -> str:
     try:
-        answer.result(5)
+        answer.result(60)
     except ApiError as error:
         return str(error.rule)
     return "written"

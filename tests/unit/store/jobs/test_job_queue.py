@@ -340,7 +340,7 @@ def test_a_commit_wakes_the_worker_that_waits(ring: Ring) -> None:
     thread = threading.Thread(target=wait)
     thread.start()
     ring.put("post")
-    assert woken.wait(5)
+    assert woken.wait(60)
     thread.join()
 
 
@@ -355,7 +355,7 @@ def test_only_what_is_due_sooner_wakes_the_worker_that_waits(ring: Ring) -> None
         ring.put("post", ring.clock.ms + ahead)
         assert not bell._event.is_set()
     ring.put("post", until - 1)
-    waiter.join(5)
+    waiter.join(60)
     assert not waiter.is_alive()
 
 
@@ -368,7 +368,7 @@ def test_due_job_wakes_a_waiter_from_before_the_clock_was_set(ring: Ring) -> Non
         sleep_briefly()
     ring.clock.ms += 7_200_000
     ring.put("post")
-    waiter.join(5)
+    waiter.join(60)
     assert not waiter.is_alive()
 
 
@@ -378,7 +378,7 @@ def test_a_job_that_is_put_while_somebody_looks_is_not_waited_over(ring: Ring) -
     ring.put("post", ring.clock.ms + 1000)  # after the look, and before the wait
     waiter = threading.Thread(target=ring.jobs.wakeup.wait, args=(30, ring.clock.ms + wait * 1000))
     waiter.start()
-    waiter.join(5)
+    waiter.join(60)
     assert not waiter.is_alive()
     assert ring.jobs.due(1) == ([], 1.0)
 
@@ -475,7 +475,7 @@ def test_workers_go_on_after_the_database_could_not_be_written(running: Ring) ->
     fault_injection.plan("db.commit=enospc@1-3")
     running.clock.ms += 1
     running.jobs.wakeup.wake()
-    assert done.wait(15)
+    assert done.wait(60)
     assert running.rows() == []
 
 
