@@ -300,8 +300,13 @@ def account_add(options: CommandOptions) -> ActionBody:
 
 
 def account_list(options: CommandOptions) -> list[AccountBody]:
-    """List the accounts as the API does, oldest first."""
-    return _run_read(options, lambda: _accounts(options))
+    """List the accounts as the API does, oldest first; for a new database name the API command."""
+    path = load_settings(options).database_path
+    is_new = not path.exists()
+    found = _run_read(options, lambda: _accounts(options))
+    if is_new:
+        print(f"socialpub: {path} is a new database. Over the API: socialpub accounts list", file=sys.stderr)
+    return found
 
 
 def _accounts(options: CommandOptions) -> list[AccountBody]:

@@ -26,6 +26,13 @@ def test_users_are_listed_for_all_organizations_or_for_one(ask: Ask, run: RunCom
     assert "argon2" not in run("user", "list", "--json").out
 
 
+def test_without_a_database_the_command_over_the_api_is_named(run: RunCommand) -> None:
+    asked = [run("account", "list", "--json") for _ in range(2)]
+    assert [(each.code, each.out) for each in asked] == [(0, "[]\n")] * 2
+    assert "Over the API: socialpub accounts list" in asked[0].err
+    assert asked[1].err == ""
+
+
 def test_accounts_are_listed_as_the_api_shows_them(ask: Ask, run: RunCommand) -> None:
     (acme, hers), (other, theirs) = make_organization(ask), make_organization(ask, "Other")
     second = ask("profile", "create", "--org", acme, "Second")["id"]
