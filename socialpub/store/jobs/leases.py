@@ -375,6 +375,6 @@ def _keep_first_of_group(claims: list[Claim]) -> list[Claim]:
 def _claim_jobs(wanted: list[Claim], now: int, epoch: int) -> list[tuple[str, Claim]]:
     """Claim many jobs in two statements."""
     seen = sql.dump_json([(claim.key, claim.claims) for claim in wanted])
-    kinds: dict[str, str] = sql.load_json(sql.fetch_value(due_jobs.FIND_CLAIMABLE, (seen,)))
+    kinds: dict[str, str] = sql.load_json(sql.fetch_value(due_jobs.FIND_CLAIMABLE, (seen, now)))
     sql.update(due_jobs.CLAIM, (now + LEASE_MS, epoch, sql.dump_json(list(kinds))))
     return [(kinds[claim.key], replace(claim, claims=claim.claims + 1)) for claim in wanted if claim.key in kinds]

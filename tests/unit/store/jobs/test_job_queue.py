@@ -146,6 +146,20 @@ def test_two_that_want_the_same_job_do_not_both_get_it(ring: Ring) -> None:
     assert ring.jobs.claim(wanted) == []
 
 
+def test_job_put_off_by_its_late_worker_is_not_claimed(ring: Ring) -> None:
+    """Releasing a job moves it without another claim: its time is compared too."""
+    ring.put("post")
+    [late] = ring.claim()
+    ring.jobs.drop(late)
+    ring.clock.ms += LEASE_MS + 1
+    wanted = ring.jobs.due(1)[0]
+    assert [claim.key for claim in wanted] == ["post"]
+    assert ring.write(lambda tx: ring.jobs.reschedule(tx, late, ring.clock.ms + 60_000))
+    assert ring.jobs.claim(wanted) == []
+    ring.clock.ms += 60_000
+    assert [claim.key for claim in ring.claim()] == ["post"]
+
+
 def test_job_claimed_and_released_since_it_was_seen_is_not_claimed(ring: Ring) -> None:
     ring.put("post")
     wanted, _ = ring.jobs.due(10)
