@@ -186,7 +186,7 @@ CREATE INDEX post_open
     ON post (COALESCE(due_at, scheduled_at, created_at)) WHERE status IN ('queued', 'validated', 'publishing');
 CREATE INDEX post_open_account ON post (account, number) WHERE status IN ('queued', 'validated', 'publishing');
 CREATE INDEX post_open_media ON post (organization)
-    WHERE status IN ('queued', 'validated', 'publishing') AND (instr(media, '"med_') > 0 OR instr(options, '"med_') > 0);
+    WHERE status IN ('queued', 'validated', 'publishing') AND (instr(media, 'med_') > 0 OR instr(options, 'med_') > 0);
 CREATE INDEX post_scheduled ON post (account, status, scheduled_at) WHERE scheduled_at IS NOT NULL;
 
 CREATE TABLE draft (

@@ -102,7 +102,7 @@ class MovableClock:
 
     def hold(self) -> None:
         """Monotonic time passes only as tests skip it: a wait is not over, however long the test takes."""
-        self._held = time.monotonic()
+        self._held = self.monotonic() - self._monotonic_ahead
 
 
 _NUMBERS = itertools.count(1)

@@ -27,8 +27,8 @@ FIND_WITHOUT_JOB = f"""
     ORDER BY {DUE_AT} LIMIT ?
 """
 FIND_DUE_ACCOUNTS = f"SELECT {select_column('post', 'account')} FROM post WHERE {IS_OPEN} AND {DUE_AT} <= ?"
-# Exactly as in the partial index of `post`.
-NAMES_MEDIA = """(instr(media, '"med_') > 0 OR instr(options, '"med_') > 0)"""
+# By its id or its public address; exactly as in the partial index of `post`.
+NAMES_MEDIA = "(instr(media, 'med_') > 0 OR instr(options, 'med_') > 0)"
 _MEDIA_ORGANIZATION = """(
     SELECT organization.number FROM media CROSS JOIN organization ON organization.id = media.organization
     WHERE media.id = ?1
@@ -38,14 +38,15 @@ FIND_POST_WITH_MEDIA = f"""
     WHERE organization = {_MEDIA_ORGANIZATION} AND {IS_OPEN} AND {NAMES_MEDIA}
         AND (instr(media, ?1) > 0 OR instr(options, ?1) > 0) LIMIT 1
 """
+_NAMED_ID = "substr(atom, instr(atom, 'med_'), 26)"  # of 26 characters, alone or within an address
 # Files of an organization that nothing needs, oldest first: (organization, profile or null: of all, stored and needed
 # before, at most).
 FIND_UNUSED_OF_ORGANIZATION = f"""
     WITH named AS MATERIALIZED (
-        SELECT atom AS id FROM post INDEXED BY post_open_media CROSS JOIN json_tree(post.media)
+        SELECT {_NAMED_ID} AS id FROM post INDEXED BY post_open_media CROSS JOIN json_tree(post.media)
         WHERE organization = {select_number("organization", "?1")} AND {IS_OPEN} AND {NAMES_MEDIA} AND type = 'text'
         UNION
-        SELECT atom FROM post INDEXED BY post_open_media CROSS JOIN json_tree(post.options)
+        SELECT {_NAMED_ID} FROM post INDEXED BY post_open_media CROSS JOIN json_tree(post.options)
         WHERE organization = {select_number("organization", "?1")} AND {IS_OPEN} AND {NAMES_MEDIA} AND type = 'text'
     )
     SELECT id, sha256, size_bytes FROM media

@@ -467,7 +467,7 @@ Post.add_index(
 Post.add_index(Post.index(Post.account, Post.number, name="post_open_account").where(_IS_OPEN))
 Post.add_index(  # open posts that name stored files
     Post.index(Post.organization, name="post_open_media").where(
-        SQL(f"{_IS_OPEN.sql} AND (instr(media, '\"med_') > 0 OR instr(options, '\"med_') > 0)")
+        SQL(f"{_IS_OPEN.sql} AND (instr(media, 'med_') > 0 OR instr(options, 'med_') > 0)")
     )
 )
 Post.add_index(
