@@ -29,9 +29,9 @@ def _events(options: ApiOptions, client: Socialpub, after: str | None) -> Iterat
 
     def keep(reached: str) -> None:
         nonlocal cursor
-        cursor = reached
         if options.cursor_file is not None:
             write_cursor(options.cursor_file, reached)
+        cursor = reached
 
     found = (
         client.events.follow(after=after, types=types, heartbeat=keep)
