@@ -435,7 +435,7 @@ def test_the_fields_of_an_account_come_when_it_is_chosen(server: AppServer, alic
     assert tab.page.locator(own).input_value() == "Of its own"
     tab.fill(text="For all")
     wait_until(lambda: draft_texts(server) == ["For all"])
-    tab.page.wait_for_function("localStorage.length === 0")  # all is saved
+    wait_until(lambda: tab.ask("localStorage.length") == 0)  # all is saved
     tab.reload()
     assert tab.page.locator(own).input_value() == "Of its own"
     assert tab.page.locator("#unsaved").is_hidden()

@@ -9,6 +9,7 @@ from tests.support.app_server import AppServer, Person
 from tests.support.browser.chromium import BrowserTab
 from tests.support.browser.page_checks import check_page
 from tests.support.connect_flow import sign_in
+from tests.support.media_uploads import wait_until
 from tests.support.post_outcomes import failed, unknown
 from tests.support.request_cast import RequestCast
 from tests.support.sign_in import EMAIL, PASSWORD, add_user
@@ -75,7 +76,7 @@ def test_the_overview_refreshes_itself(world: RequestCast, tab: BrowserTab) -> N
     assert "fresh from elsewhere" not in tab.text("main")
     world.scheduled(text="fresh from elsewhere")
     tab.ask("refresh()")
-    tab.page.wait_for_function("document.querySelector('main').innerText.includes('fresh from elsewhere')")
+    wait_until(lambda: "fresh from elsewhere" in tab.text("main"))
     asked = len(tab.asked)
     tab.ask("refresh()")
     assert [url for url in tab.asked[asked:] if url != f"{world.server.url}/"] == []
