@@ -76,13 +76,13 @@ async function refresh() {
   }
   return true;
 }
-async function follow(wait) {
-  if (!(await refresh())) return;
-  const next = document.querySelector("main [data-progress]") ? Math.min(wait * 1.5, REFRESH_MS) : REFRESH_MS;
-  if (waiting || document.querySelector("main [data-progress], main [data-refresh]")) setTimeout(follow, next, next);
+function follow(wait) {
+  const isPublishing = document.querySelector("main [data-progress]");
+  if (!isPublishing && !waiting && !document.querySelector("main [data-refresh]")) return;
+  const next = isPublishing ? Math.min(wait, REFRESH_MS) : REFRESH_MS;
+  setTimeout(async () => (await refresh()) && follow(next * 1.5), next);
 }
-if (document.querySelector("main [data-progress]")) setTimeout(follow, PROGRESS_MS, PROGRESS_MS);
-else if (document.querySelector("main [data-refresh]")) setTimeout(follow, REFRESH_MS, REFRESH_MS);
+follow(PROGRESS_MS);
 
 // Going back to a form brings its key back with its words: what was sent with it is not sent again.
 for (const field of document.querySelectorAll("input[name=key][type=hidden]")) {

@@ -333,6 +333,7 @@ def _account(
     id, platform = row["id"], platforms.platform(row["platform"])
     has_fields = count is not None or id in data.customized
     fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options) if has_fields]
+    frequent = [each for each in fields if each["option"].name in platform.frequent_options]
     rare = [each for each in fields if each["option"].name not in platform.frequent_options]
     firsts = [(n, name) for n, name in enumerate(data.chosen, 1) if not thread_pieces.find_number(data.form, name)]
     left_out = [(compose_form.name_exclusion_field(id, name), n - 1) for n, name in firsts] if count else []
@@ -352,7 +353,7 @@ def _account(
         "is_chosen": bool(data.form.get(f"to.{id}")),
         "count": count,
         "has_fields": has_fields,
-        "frequent": [each for each in fields if each not in rare],
+        "frequent": frequent,
         "rare": rare,
         "is_rare_open": any(each["value"] or each["wrong"] for each in rare),
         "left_out": left_out,

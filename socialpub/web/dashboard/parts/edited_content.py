@@ -88,7 +88,7 @@ def _write_thread(thread: Sequence[StoredContent], shared: Mapping[str, Requeste
 def write_copied_thread(media: Sequence[RequestedMedia], thread: Sequence[StoredContent]) -> dict[str, str]:
     """Return the fields of a copied post's pieces and files; `media`: its own.
 
-    None if a file is in two posts.
+    Empty if a file is in two posts.
     """
     content: StoredContent = {"media": media, "thread": thread}
     return _write_thread(found, _list_shared(content)) if (found := _find_thread(content)) else {}

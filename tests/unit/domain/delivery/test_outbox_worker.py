@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -53,81 +54,74 @@ class NumberedOutbox:
         return [None] * len(calls)
 
 
+@contextlib.contextmanager
+def running_worker(server: AppServer, *outboxes: NumberedOutbox) -> Iterator[OutboxWorker]:
+    """A deliverer of these outboxes in place of the server's own."""
+    worker, wake = OutboxWorker(server.service, outboxes, lambda: False), server.service.wake_deliveries
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.stop(60)
+        server.service.wake_deliveries = wake
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_task_is_sent_though_one_of_its_number_has_just_ended(server: AppServer, count: int) -> None:
     """Webhook deliveries and notifications are numbered each for themselves."""
-    service, over = server.service, threading.Event()
+    delivering, over = server.service.executors.delivering, threading.Event()
     first = NumberedOutbox("first_", count, call=lambda: over.wait(60))
 
     def end_first() -> None:
         over.set()
-        assert wait_for(lambda: len(first.recorded) == count and not service.executors.delivering.is_busy, 60)
+        assert wait_for(lambda: len(first.recorded) == count and not delivering.is_busy, 60)
 
     second = NumberedOutbox("second_", count, before_due=end_first)
-    worker, wake = OutboxWorker(service, [first, second], lambda: False), service.wake_deliveries
-    worker.start()
-    try:
+    with running_worker(server, first, second) as worker:
         worker.wake([first.receiver])
-        assert wait_for(lambda: service.executors.delivering.is_busy, 60)
+        assert wait_for(lambda: delivering.is_busy, 60)
         worker.wake([second.receiver])
         assert wait_for(lambda: sorted(second.recorded) == list(range(1, count + 1)), 60)
-    finally:
-        over.set()
-        worker.stop(60)
-        service.wake_deliveries = wake
 
 
 def test_a_task_that_ended_while_its_receiver_was_queried_is_sent_once(server: AppServer) -> None:
-    """The query leaves out what was in progress when it began, whatever it sees."""
-    service, over = server.service, threading.Event()
+    """The query leaves out the tasks that were in progress when it began."""
+    delivering, over, queried = server.service.executors.delivering, threading.Event(), threading.Event()
     sent: list[str] = []
 
     def call() -> None:
         over.wait(60)
         sent.append("")
 
+    def end_call() -> None:
+        over.set()
+        assert wait_for(lambda: outbox.recorded and not delivering.is_busy, 60)
+        queried.set()
+
     outbox = NumberedOutbox("only_", call=call)
-    worker, wake = OutboxWorker(service, [outbox], lambda: False), service.wake_deliveries
-    worker.start()
-    try:
+    with running_worker(server, outbox) as worker:
         worker.wake([outbox.receiver])
-        assert wait_for(lambda: service.executors.delivering.is_busy, 60)
-        queried = threading.Event()
-
-        def end_call() -> None:
-            over.set()
-            assert wait_for(lambda: outbox.recorded and not service.executors.delivering.is_busy, 60)
-            queried.set()
-
+        assert wait_for(lambda: delivering.is_busy, 60)
         outbox.before_due, outbox.count = end_call, 2
         worker.wake([outbox.receiver])
         assert queried.wait(60)
         assert wait_for(lambda: sorted(outbox.recorded) == [1, 2], 60)
         assert len(sent) == 2
-    finally:
-        over.set()
-        worker.stop(60)
-        service.wake_deliveries = wake
 
 
 def test_a_receiver_that_cannot_be_read_delays_no_other(server: AppServer) -> None:
     """A damaged secret stops its own deliveries; they are tried again, and sent once it is mended."""
-    service, is_damaged = server.service, True
+    is_damaged = True
 
     def fail() -> None:
         if is_damaged:
             raise SealError("an encrypted value does not belong to its row, or was changed")
 
     damaged, others = NumberedOutbox("damaged_", before_due=fail), [NumberedOutbox(f"o{each}_") for each in range(20)]
-    worker, wake = OutboxWorker(service, [damaged, *others], lambda: False), service.wake_deliveries
-    worker.start()
-    try:
+    with running_worker(server, damaged, *others) as worker:
         worker.wake([outbox.receiver for outbox in (damaged, *others)])
         assert wait_for(lambda: all(outbox.recorded for outbox in others), 60)
         assert not damaged.recorded
         is_damaged = False
         server.skip(POLL_SECONDS)
         assert wait_for(lambda: damaged.recorded, 60)
-    finally:
-        worker.stop(60)
-        service.wake_deliveries = wake
