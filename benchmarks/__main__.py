@@ -46,6 +46,7 @@ from benchmarks.goals import (
     FSYNC,
     GOALS,
     IDLE,
+    KEYSTROKE,
     LINES,
     LOADED,
     PAGES,
@@ -248,7 +249,7 @@ def _measured(here: BenchmarkSetup, given: argparse.Namespace) -> Iterator[Measu
         yield partial(webhook_deliveries.measure, here)
     if wanted(SEARCH, SHORT_SEARCH):
         yield partial(search.measure, here)
-    if wanted(PAGES):
+    if wanted(PAGES, KEYSTROKE):
         yield partial(dashboard_pages.measure, here)
     if wanted(*STEADY):
         yield partial(steadily.measure, here)

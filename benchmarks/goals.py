@@ -93,6 +93,7 @@ IDLE = (
 SEARCH = _most("search", "Search, the slowest of three letters and more, median", "ms", 50)
 SHORT_SEARCH = _most("search_short", "Search, the slowest of one and two letters, median", "ms", 1000)
 PAGES = _most("pages", "Pages of the dashboard: the slowest, median", "ms", 50)
+KEYSTROKE = _most("keystroke", "Composer: a keystroke is checked for 25 accounts in, CPU", "ms", 100)
 STEADY = (
     _most("steady_memory", "Steady load: memory grows by (allocators' noise: 4 MiB)", "MiB", 4),
     _most("steady_threads", "Steady load: threads grow by", "", 0),
@@ -119,6 +120,7 @@ ROWS = (
     SEARCH,
     SHORT_SEARCH,
     PAGES,
+    KEYSTROKE,
     *STEADY,
     LOADED,
     FSYNC,

@@ -134,7 +134,7 @@ function show(form, page, parts, moved = false) {
       field.defaultValue = field.value;
       if (now) now.defaultValue = field.value;
     }
-    const stays = fresh && ("keep" in fresh.dataset || ("once" in fresh.dataset && part.childElementCount));
+    const stays = fresh && ("keep" in fresh.dataset || ("once" in fresh.dataset && part.querySelector("details")));
     if (fresh && !stays && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
   }
   for (const field of form.querySelectorAll("textarea[id]")) {
@@ -158,8 +158,8 @@ document.addEventListener("input", (event) => {
   check(form, event.target.type === "checkbox" ? 0 : REST_MS);
 });
 
-// What is written is checked when the keys rest, and what is chosen at once, since an account that is chosen gets its
-// fields: one request at a time, and another one if something has changed meanwhile.
+// What is written is checked when the keys rest, and what is chosen at once: one request at a time, and another one if
+// something has changed meanwhile.
 const REST_MS = 400;
 let counting = 0;
 let checking = false;

@@ -60,6 +60,13 @@ def open_details(tab: BrowserTab, where: str = "main") -> None:
     tab.ask(f"document.querySelectorAll('{where} details').forEach((node) => {{ node.open = true; }})")
 
 
+def customize_all(tab: BrowserTab) -> None:
+    """Have the fields of every chosen account, one after another."""
+    for button in reversed(tab.page.locator("button[name=customize]:visible").all()):
+        button.click()
+        button.wait_for(state="detached")
+
+
 def wait_for(tab: BrowserTab, selector: str, text: str) -> None:
     """Until something there says this."""
     tab.page.locator(selector, has_text=text).first.wait_for()
@@ -368,8 +375,9 @@ def test_a_post_is_written_and_sent_by_keyboard_alone(server: AppServer, alice: 
     go_to(f"[id='to-{alice.bluesky}']")
     tab.press("Space")
     wait_for(tab, f"[id='count-{alice.bluesky}']", "11 of 300")
-    go_to("summary:has(+ .field [id$='.text'])")
+    go_to("button[name=customize]")
     tab.press("Enter")
+    tab.page.locator("summary:focus", has_text="Customize for Bluesky").wait_for()
     go_to(f"[id='{alice.bluesky}.option.langs']")
     tab.page.keyboard.type("en")
     go_to(f"[id='to-{second}']")
@@ -400,7 +408,7 @@ def test_a_full_form_is_looked_at_on_every_screen(server: AppServer, alice: Pers
     check_page(tab, "compose-many")
     for box in tab.page.locator(".accounts > li > .option > input").all():
         box.check()
-    tab.page.locator(".own summary:has-text('Customize')").nth(6).wait_for()
+    customize_all(tab)
     tab.fill(text=WORDS * 2)
     open_details(tab)
     tab.page.locator(".pick input").first.check()
@@ -413,18 +421,19 @@ def test_a_full_form_is_looked_at_on_every_screen(server: AppServer, alice: Pers
     assert len(names) == len(set(names))
 
 
-def test_the_fields_of_an_account_come_when_it_is_chosen(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+def test_the_fields_of_an_account_come_when_asked_for(server: AppServer, alice: Person, tab: BrowserTab) -> None:
     second = server.connect(alice, "twitter")["id"]
     own = f"[id='{alice.bluesky}.text']"
     open_signed_in(tab, server, alice)
     tab.show(f"{server.url}/compose", width=1280)
-    assert tab.page.locator(".own summary").count() == 0
+    assert tab.page.locator(own).count() == 0
     tab.ask(WATCH_SHIFTS)
     tab.page.locator(f"[id='to-{alice.bluesky}']").check()
-    tab.page.locator(f"[id='own-{alice.bluesky}'] summary:has-text('Customize')").click()
+    tab.page.locator(f"[id='own-{alice.bluesky}'] button").click()
     tab.page.locator(own).fill("Of its own")
     tab.page.locator(f"[id='to-{second}']").check()
-    tab.page.locator(f"[id='own-{second}'] summary:has-text('Customize')").wait_for()
+    tab.page.locator(f"[id='own-{second}'] button").click()
+    tab.page.locator(f"[id='{second}.text']").wait_for()
     assert tab.page.locator(own).input_value() == "Of its own"
     shifts = tab.ask("window.shifts")
     assert shifts == [], shifts
@@ -453,8 +462,7 @@ def test_the_fields_of_an_account_come_without_a_script(server: AppServer, alice
         page.goto(f"{server.url}/compose")
         page.locator("#text").fill("For all")
         page.locator(f"[id='to-{second}']").check()
-        page.get_by_role("button", name="Customize chosen accounts").click()
-        page.locator("summary:has-text('Customize for X')").click()
+        page.get_by_role("button", name="Customize for Alice 2 on X").click()
         page.locator(f"[id='{second}.text']").fill("Only on X")
         page.get_by_role("button", name="Publish now").click()
         page.wait_for_url("**/posts/*")
@@ -492,7 +500,7 @@ def test_what_others_have_written_is_never_run(server: AppServer, alice: Person,
     tab.show(f"{server.url}/compose", width=1000)
     for box in tab.page.locator(".accounts > li > .option > input").all():
         box.check()
-    tab.page.locator(".own summary").nth(5).wait_for(state="attached")
+    customize_all(tab)
     open_details(tab)
     for field in tab.page.locator("main textarea:visible, main input:not([type]):visible").all():
         field.fill(XSS)
@@ -521,7 +529,7 @@ def test_a_board_is_chosen_by_clicks_and_stays_chosen(
     (account,) = office.rows()
     tab.send("Network.setCookie", name="socialpub_session", value="alice", url=office.server.url)
     tab.show(f"{office.server.url}/compose", width=1000)
-    open_details(tab, ".accounts")
+    customize_all(tab)
     tab.page.locator("button[name=boards]").click()
     field = tab.page.locator(f"select[name='{account['id']}.option.boardId']")
     field.wait_for()

@@ -166,7 +166,7 @@ class ComposeData:
     shelf: list[dict[str, Any]]
     item: EditedItem | None  # what the form changes; None: a new post
     slots: list[dict[str, Any]]  # next free slot of each profile of the accounts
-    customized: set[str]  # ids of accounts for which the form has values of their own, whether they are chosen or not
+    customized: set[str]  # ids of accounts whose own fields the form has, whether they are chosen or not
 
 
 async def _page(call: RequestContext, given: Form, findings: FormFindings = NO_FINDINGS) -> HandlerResponse:
@@ -239,7 +239,7 @@ def _load(call: RequestContext, given: Form) -> ComposeData:
         [media.to_view(body) for body in listed if body["id"] not in ids],
         item,
         [] if item is not None and item.account else _load_slots(call, shown),
-        {name.partition(".")[0] for name, value in typed.items() if value},
+        {name.partition(".")[0] for name in typed} | {typed.get("customize", ""), typed.get("boards", "")},
     )
 
 
@@ -331,7 +331,7 @@ def _account(
     call: RequestContext, data: ComposeData, row: AccountRow, count: TextCount | None, findings: FormFindings
 ) -> dict[str, Any]:
     id, platform = row["id"], platforms.platform(row["platform"])
-    has_fields = count is not None or id in data.customized
+    has_fields = id in data.customized or any(name.startswith(f"{id}.") for name in findings.wrong)
     fields = [_field(data.form, row, each, findings) for each in list_fields(platform.options) if has_fields]
     frequent = [each for each in fields if each["option"].name in platform.frequent_options]
     rare = [each for each in fields if each["option"].name not in platform.frequent_options]
@@ -359,7 +359,8 @@ def _account(
         "left_out": left_out,
         "is_threaded": bool(count and thread_pieces.list_numbers(data.form)),
         "comments": platform.first_comment,
-        "is_open": any(data.form.get(name) or findings.wrong.get(name) for name in own),
+        "is_open": data.form.get("customize") == id
+        or any(data.form.get(name) or findings.wrong.get(name) for name in own),
         "wrong": findings.wrong.get(id, ()),
         "warned": findings.warned.get(id, ()),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,15 +39,21 @@ def list_media(view: Mapping[str, Any]) -> set[str]:
 
 
 def build_targets(service: AppContext, targets: Sequence[ResolvedTarget]) -> list[dict[str, Any]]:
-    """Return what each target's platform would be sent."""
-    return [_build_target(service, target) for target in targets]
+    """Return what is sent to each platform, once for all its `names` that get the same."""
+    names: dict[str, list[str]] = {}
+    shown = {}
+    for target in targets:
+        built = _build_target(service, target)
+        key = json.dumps(built)
+        names.setdefault(key, []).append(target.account["display_name"] or target.account["platform_account_id"])
+        shown[key] = built | {"names": names[key]}
+    return list(shown.values())
 
 
 def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
     platform, draft = platforms.platform(target.platform), target.draft
     preview = platforms.build_preview(target.platform, draft)
     return {
-        "name": target.account["display_name"] or target.account["platform_account_id"],
         "label": platform.label,
         "piece": target.piece,
         "platform": target.platform,
