@@ -33,7 +33,8 @@ CREATE UNIQUE INDEX profile_organization_slug ON profile (organization, slug);
 
 CREATE TABLE user (
     id TEXT NOT NULL PRIMARY KEY, organization TEXT NOT NULL REFERENCES organization (id), email TEXT NOT NULL,
-    role TEXT NOT NULL, password TEXT, totp TEXT, totp_step INTEGER NOT NULL, zone TEXT, created_at INTEGER NOT NULL
+    role TEXT NOT NULL, password TEXT, totp TEXT, totp_step INTEGER NOT NULL, zone TEXT, views TEXT,
+    created_at INTEGER NOT NULL
 );
 CREATE INDEX user_organization ON user (organization);
 CREATE UNIQUE INDEX user_email ON user (email);

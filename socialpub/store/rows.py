@@ -58,6 +58,7 @@ class UserRow(TypedDict):
     totp: str | None
     totp_step: int
     zone: str | None
+    views: str | None
     created_at: int
 
 

@@ -25,11 +25,6 @@
     const link = document.querySelector("main a[href^='/compose?post='], main a[href^='/compose?draft=']");
     if (link) link.click();
   }
-  function search() {
-    const field = document.getElementById("q") || document.querySelector("main input[type=search]");
-    if (field) field.focus();
-    else location.assign("/posts#q");
-  }
   const press = (selector) => {
     const card = here();
     const found = card && card.querySelector(selector);
@@ -37,7 +32,7 @@
   };
   const KEYS = {
     c: () => go("/compose"),
-    "/": search,
+    "/": () => document.getElementById("search").focus(),
     j: () => step(1),
     k: () => step(-1),
     e: edit,
@@ -58,5 +53,4 @@
     event.preventDefault();
     act();
   });
-  if (location.hash === "#q") search();
 })();

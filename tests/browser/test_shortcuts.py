@@ -32,15 +32,23 @@ def test_shortcuts_lead_to_pages_and_posts_but_not_from_fields(
     schedule(alice, "Tulips", 10)
     newest = schedule(alice, "Crocuses", 20)
     tab.show(f"{server.url}/", width=1280)
-    for keys, path in ((("g", "c"), "/calendar"), (("g", "p"), "/posts"), (("c",), "/compose"), (("/",), "/posts")):
+    for keys, path in ((("g", "c"), "/calendar"), (("g", "p"), "/posts"), (("c",), "/compose")):
         go(tab, *keys)
         assert tab.ask("location.pathname") == path
         if path == "/compose":
             tab.page.locator("#content").focus()
-    expect(tab.page.locator("#q")).to_be_focused()
+    tab.press("/")
+    expect(tab.page.locator("#search")).to_be_focused()
     tab.page.keyboard.type("gc?x")
-    assert tab.ask("document.querySelector('#q').value") == "gc?x"
-    tab.page.locator("#content").focus()
+    assert tab.ask("document.querySelector('#search').value") == "gc?x"
+    tab.page.locator("#search").fill("tulip")
+    go(tab, "Enter")
+    assert tab.text(".pubs .text").startswith("Tulips")
+    tab.page.locator("#status").select_option("published")  # the filters keep what is sought
+    with tab.page.expect_navigation():
+        tab.page.get_by_role("button", name="Filter").click()
+    assert tab.ask("new URL(location).searchParams.get('q')") == "tulip"
+    tab.show(f"{server.url}/posts", width=1280)
     tab.press("?")
     expect(tab.page.locator("#keys")).to_be_visible()
     check_page(tab, "shortcuts")

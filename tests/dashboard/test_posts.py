@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from socialpub.domain.identity import dashboard_session
 from socialpub.store.schema.models import Attempt, Intent, Post, User
 from tests.support import post_rows as kit
 from tests.support.app_server import UNKNOWN_ID, ApiClient, AppServer, Person, format_instant
@@ -20,6 +21,7 @@ from tests.support.dashboard_forms import HTML, LOST, REFUSED, XSS, failed_post,
 from tests.support.database_costs import DatabaseCounter
 from tests.support.parsed_pages import ParsedPage
 from tests.support.post_list import insert_rows
+from tests.support.sign_in import add_user
 
 HOUR = 3_600_000
 
@@ -114,8 +116,35 @@ def test_the_form_keeps_what_it_asked_for_and_leaves_out_what_is_empty(
     query = "?q=%22sale%22&status=published%2Cfailed&accountId=&order=&platform=&errorCode=&after=&before=&batchId="
     text = browser.get(f"/posts{query}", headers=HTML).text
     assert shown(browser, query) == [post]
-    assert 'name="q" type="search" value="&#34;sale&#34;"' in text
+    assert 'form="filters" value="&#34;sale&#34;"' in text
     assert '<option value="published,failed" selected dir="auto">published, failed</option>' in text
+
+
+def save_view(browser: ApiClient, name: str, query: str = "") -> str:
+    """What the page says after a view was saved, or deleted."""
+    form = {"csrf_token": "csrf-alice", "page": "/posts", "name": name, "query": query}
+    answer = browser.post("/posts/views", data=form)
+    assert answer.status_code == 303
+    return browser.get(answer.headers["Location"], headers=HTML).text
+
+
+def test_a_filter_set_is_saved_as_a_view_and_deleted_again(
+    server: AppServer, alice: Person, browser: ApiClient
+) -> None:
+    add_user(server, alice, "carol@example.com", "author")
+    saved = save_view(browser, "Lost <sales>", "q=sale&status=failed,rejected&limit=3&cursor=")
+    chip = '<a class="chip" href="/posts?q=sale&amp;status=failed%2Crejected"{} dir="auto">Lost &lt;sales&gt;</a>'
+    assert chip.format(' aria-current="true"') in saved
+    assert "Delete this view" in saved
+    assert chip.format("") in browser.get("/posts?q=other", headers=HTML).text
+    assert [row["views"] for row in server.rows(User, email="carol@example.com")] == [None]
+    assert "1 to 40 characters" in save_view(browser, "n" * 41, "q=sale")
+    assert "Up to 20 views" in save_view(browser, "Long", f"q={'x' * 1000}")
+    for number in range(dashboard_session.VIEWS_MAX - 1):
+        assert "saved." in save_view(browser, f"View {number}", f"q={number}")
+    assert "Up to 20 views" in save_view(browser, "One more", "q=more")
+    assert "deleted." in save_view(browser, "Lost <sales>")
+    assert "Lost &lt;sales&gt;" not in browser.get("/posts", headers=HTML).text
 
 
 def test_a_day_is_one_on_the_clock_of_the_reader(server: AppServer, alice: Person, browser: ApiClient) -> None:

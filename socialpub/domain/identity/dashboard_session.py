@@ -17,6 +17,7 @@ from socialpub.store.queries import authentication
 from socialpub.store.schema.models import Session, User
 
 UTC = "UTC"
+VIEWS_MAX, VIEW_NAME_MAX, VIEW_QUERY_MAX = 20, 40, 1000  # saved views of a user
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,29 @@ def set_zone(tx: Tx, who: Actor, zone: str | None) -> ActionResult:
     if zone is not None and zone not in list_zones():
         raise ApiError("validation_failed", "There is no such time zone.")
     User.update(zone=zone).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
+    return _build_result(who)
+
+
+def load_views(scope: Scope) -> dict[str, str]:
+    """Return the user's saved filters of the list of posts: their query strings, by name."""
+    views = User.select(User.views).where(User.id == scope.user, User.organization == scope.organization).scalar()
+    return json.loads(views) if views else {}
+
+
+def save_view(tx: Tx, who: Actor, name: str, query: str) -> ActionResult:
+    """Save a query under a name; an empty one deletes the view. Raises ApiError beyond limits."""
+    views = load_views(who.scope)
+    if not query:
+        views.pop(name, None)
+    elif not 0 < len(name) <= VIEW_NAME_MAX:
+        raise ApiError("validation_failed", f"A view needs a name of 1 to {VIEW_NAME_MAX} characters.")
+    elif len(query) > VIEW_QUERY_MAX or len(views.keys() | {name}) > VIEWS_MAX:
+        message = f"Up to {VIEWS_MAX} views can be saved, with filters of up to {VIEW_QUERY_MAX:,} characters."
+        raise ApiError("validation_failed", message)
+    else:
+        views[name] = query
+    saved = json.dumps(views)
+    User.update(views=saved).where(User.id == who.scope.user, User.organization == who.scope.organization).execute()
     return _build_result(who)
 
 

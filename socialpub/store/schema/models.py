@@ -114,6 +114,7 @@ class User(BaseModel):
     totp = TextField(null=True)  # encrypted TOTP secret; null: no second factor
     totp_step = BigIntegerField(default=0)  # of the last accepted code
     zone = TextField(null=True)  # the chosen time zone; null: the browser's, stored in the session
+    views = TextField(null=True)  # JSON: the saved filters of the list of posts, by name
     created_at = BigIntegerField()
 
 

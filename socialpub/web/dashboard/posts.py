@@ -33,7 +33,7 @@ from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest, PostsQuery, RetryRequest, SettleRequest
 from socialpub.store.rows import PostRow
 from socialpub.web.dashboard.parts import draft_view
-from socialpub.web.dashboard.parts.layout import redirect_with_flash, show
+from socialpub.web.dashboard.parts.layout import explain_form_error, redirect_with_flash, show
 from socialpub.web.docs.reference import build_curl
 from socialpub.web.html import time_format
 from socialpub.web.http import forms
@@ -64,9 +64,11 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 async def list_posts(call: RequestContext) -> HandlerResponse:
     """GET /posts."""
-    given = _read_filters(call)
+    given = _read_filters(call.request.query_string)
+    view = _build_view(given)
 
     def read(session: DashboardSession) -> dict[str, Any]:
+        views = dashboard_session.load_views(session.scope)
         try:
             found, problem = _read_page(call, session, given), ""
         except ApiError as error:
@@ -77,6 +79,8 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
             "problem": problem,
             "accounts": accounts.list_bodies(session.scope),
             "chips": _build_chips(session.scope),
+            "views": views,
+            "current": next((name for name, query in views.items() if query == view), None),
         }
 
     narrowing = {name: value for name, value in given.items() if name not in ("cursor", "order", "limit")}
@@ -89,6 +93,8 @@ async def list_posts(call: RequestContext) -> HandlerResponse:
         first=_filter_url({name: value for name, value in given.items() if name != "cursor"}),
         here=unquote(_filter_url(narrowing)),
         page=_filter_url(given),
+        view=view,
+        name_max=dashboard_session.VIEW_NAME_MAX,
         labels=PLATFORM_LABELS,
         codes=list(ERRORS),
     )
@@ -105,9 +111,27 @@ def _build_chips(scope: Scope) -> list[tuple[str, str, str]]:
     return shown
 
 
-def _read_filters(call: RequestContext) -> dict[str, str]:
-    """Return the query's filters for the form: lists joined by commas, empty ones left out."""
-    values = parse_query(call.request.query_string, PostsQuery)
+async def save_view(call: RequestContext) -> HandlerResponse:
+    """POST /posts/views: save `query` as the view `name`; without it, delete the view."""
+    form = forms.parse(call)
+    name, view = form.get("name", "").strip(), _build_view(_read_filters(form.get("query", "")))
+    try:
+        await actions.perform(call.actor, dashboard_session.save_view, name, view)
+    except ApiError as error:
+        page = forms.to_local_path(form.get("page"))
+        return redirect_with_flash(call, page, explain_form_error(error), good=False)
+    words = f"View “{name}” saved." if view else f"View “{name}” deleted."
+    return redirect_with_flash(call, f"/posts?{view}" if view else "/posts", words)
+
+
+def _build_view(given: Mapping[str, str]) -> str:
+    """Return the filters as the query string that a view stores."""
+    return urlencode(sorted((name, value) for name, value in given.items() if name not in ("cursor", "limit")))
+
+
+def _read_filters(query: str) -> dict[str, str]:
+    """Return a query's filters for the form: lists joined by commas, empty ones left out."""
+    values = parse_query(query, PostsQuery)
     joined = {name: _join_values(value) for name, value in values.items()}
     return {name: value for name, value in joined.items() if value}
 

@@ -69,6 +69,7 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/posts", posts.list_posts, guard="page"),
     Route(POST, "/posts/bulk", posts.act_on_several, guard="page", roles=PUBLISHER_ROLES,
           form_fields=posts.PICKED_MAX + 10),
+    Route(POST, "/posts/views", posts.save_view, guard="page"),
     Route(GET, "/posts/<post_id:str>", posts.read, guard="page"),
     Route(GET, "/posts/<post_id:str>/cancel", posts.confirm_cancel, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/posts/<post_id:str>/cancel", posts.cancel, guard="page", roles=PUBLISHER_ROLES),

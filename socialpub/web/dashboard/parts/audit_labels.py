@@ -135,6 +135,7 @@ LABELS = {
         "POST /overview/compare": "Resume publishing after a restore",
         "POST /profile": "Switch profile",
         "POST /settings/zone": "Choose a time zone",
+        "POST /posts/views": "Save or delete a view",
         "POST /settings/organization": "Rename the organization",
         "POST /settings/organization/delete": "Delete the organization",
         "command org_rename": "Rename the organization",
