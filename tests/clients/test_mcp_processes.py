@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import httpx
@@ -10,11 +11,13 @@ from mcp import Client
 
 from socialpub_client.commands.cli import main
 from socialpub_client.mcp_server.http_endpoint import METADATA_PATH, PATH
-from socialpub_client.mcp_server.tool_table import TOOLS
-from tests.clients.conftest import ClientWorld
+from tests.clients.conftest import PROGRAM, ClientWorld
 from tests.support.mcp_clients import Answers, answered, http, http_server, run, stdio
 
-READ_TOOLS = [tool.name for tool in TOOLS[:5]]
+INITIALIZE = b"""\
+{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {},
+ "clientInfo": {"name": "test", "version": "1"}}}
+""".replace(b"\n ", b"")
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -30,6 +33,14 @@ def test_by_stdio_a_post_is_checked_and_published(world: ClientWorld, mode: str)
 
     assert run(work)["outcome"] == "published"
     assert (world.texts().count(f"By stdio, {mode}"), len(user.questions)) == (1, 1)
+
+
+def test_a_client_that_no_longer_reads_ends_the_process(environment: dict[str, str]) -> None:
+    with open("/dev/full", "wb") as full:
+        line = [PROGRAM, "mcp"]
+        ended = subprocess.run(line, env=environment, input=INITIALIZE, stdout=full, stderr=subprocess.PIPE, timeout=60)
+    assert ended.returncode == 1
+    assert ended.stderr.decode() == "socialpub: the client no longer reads: [Errno 28] No space left on device\n"
 
 
 def test_by_http_every_caller_has_their_own_key(world: ClientWorld) -> None:

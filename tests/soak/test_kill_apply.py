@@ -19,8 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from socialpub.simulator.server import SimulatorThread
 from socialpub_client import Socialpub
-from socialpub_client.apply.command import ApplyRequest, run
+from socialpub_client.apply.command import ApplyRequest
 from tests.support.app_server import AppServer, MovableClock
+from tests.support.apply_runs import run_apply
 from tests.support.client_cuts import FAULTS, CuttingTransport
 from tests.support.media_files import picture
 from tests.support.reporting import ReportLine
@@ -67,7 +68,7 @@ class CalendarWorld:
         with self.client(*faults) as sp:
             transport = sp._transport
             assert isinstance(transport, CuttingTransport)
-            code = run(sp, ApplyRequest([self.file], prune=True), datetime.now(UTC))
+            code = run_apply(sp, ApplyRequest([self.file], prune=True))
             return code, sum(each.method != "GET" for each in transport.requests)
 
     def check(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,10 +19,10 @@ class ApplyCommand(ApiCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, ["--check=rules" if each == "--check" else each for each in args])
 
-    def _run(self, options: ApiOptions) -> int:
+    def load(self) -> Callable[[ApiOptions], Any]:
         from socialpub_client.apply import command  # imports the HTTP client: not needed for help
 
-        return command.main(options)
+        return command.apply
 
 
 def build_command() -> click.Command:

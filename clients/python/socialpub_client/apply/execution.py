@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from socialpub_client import Media, OutcomeUnknown, Socialpub, SocialpubError, Target
 from socialpub_client.apply.calendar import Calendar, MediaEntry
 from socialpub_client.apply.planner import CalendarPlan, Cancel, Change, Create, Edit, Step, guess_kind
+from socialpub_client.commands.runner import writing
 from socialpub_client.models import MediaFile
 
 
@@ -41,19 +43,21 @@ def apply_plan(sp: Socialpub, plan: CalendarPlan) -> Iterator[Outcome]:
 
 
 def _perform(sp: Socialpub, files: _UploadedFiles, calendar: Calendar, step: Step) -> None:
-    match step:
-        case Create():
-            targets = [
-                Target(account, text=content.text, media=files.store(content.media), options=content.options)
-                for account, content in step.targets.items()
-            ]
-            name = calendar.external_id(step.entry.id)
-            sp.posts.publish(to=targets, at=step.at, external_id=name, idempotency_key=step.key, wait=0)
-        case Edit():
-            media = None if step.media is None else files.store(step.media)
-            sp.posts.edit(step.post, text=step.text, media=media, options=step.options, at=step.at, if_match=step.etag)
-        case Cancel():
-            sp.posts.cancel(step.post, if_match=step.etag)
+    key = step.key if isinstance(step, Create) else str(uuid.uuid4())
+    with writing(key):
+        match step:
+            case Create():
+                targets = [
+                    Target(account, text=content.text, media=files.store(content.media), options=content.options)
+                    for account, content in step.targets.items()
+                ]
+                name = calendar.external_id(step.entry.id)
+                sp.posts.publish(to=targets, at=step.at, external_id=name, idempotency_key=key, wait=0)
+            case Edit(post, etag, text, media, options, at):
+                stored = None if media is None else files.store(media)
+                sp.posts.edit(post, text=text, media=stored, options=options, at=at, if_match=etag, idempotency_key=key)
+            case Cancel(post, etag):
+                sp.posts.cancel(post, if_match=etag, idempotency_key=key)
 
 
 class _UploadedFiles:

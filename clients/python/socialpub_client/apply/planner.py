@@ -182,8 +182,9 @@ class Planner:
         if faults:
             return Change("!", entry.id, title, (*notes, *faults))
         content = [_to_json(content, with_file=False) | {"target": account} for account, content in targets.items()]
-        hashed = json.dumps([content, entry.at.isoformat(), list(former)], sort_keys=True)
-        key = f"{calendar.external_id(entry.id)}@{hashlib.sha256(hashed.encode()).hexdigest()}"
+        name = calendar.external_id(entry.id)
+        hashed = json.dumps([name, content, entry.at.isoformat(), list(former)], sort_keys=True)
+        key = f"{name[:63]}@{hashlib.sha256(hashed.encode()).hexdigest()}"  # the API takes 128 characters
         cancels = tuple(Cancel(post, etag) for post, etag in replaced)
         return Change("+", entry.id, title, tuple(notes), (*cancels, Create(entry, at, targets, key)))
 

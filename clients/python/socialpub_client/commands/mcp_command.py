@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from socialpub_client import AsyncSocialpub, ConfigurationError
 from socialpub_client.commands.click_types import ApiOptions
-from socialpub_client.commands.exit_codes import DONE
+from socialpub_client.commands.exit_codes import DONE, FAILED
+from socialpub_client.commands.runner import tell_error
 from socialpub_client.servers import resolve_server
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def serve(options: ApiOptions) -> int:
-    """Serve until the client closes its end, or a signal ends the process."""
+    """Serve until the client closes its end, or a signal comes; return the exit code."""
     try:
         import anyio
 
@@ -30,11 +31,18 @@ def serve(options: ApiOptions) -> int:
             remediation="pip install 'socialpub-client[mcp]'",
         ) from error
     settings = ServerSettings(media_root=_media_root(options), read_only=options.read_only, asks=not options.no_ask)
-    if options.http is None:
-        anyio.run(_serve_stdio, options, settings)
-    else:
+    if options.http is not None:
         anyio.run(_serve_http, options, settings)
-    return DONE
+        return DONE
+    if sys.stdin is None or sys.stdout is None:
+        options.usage("standard input and output are closed: a client starts this command, or give --http")
+    code = DONE
+    try:
+        anyio.run(_serve_stdio, options, settings)
+    except* OSError as lost:
+        tell_error(f"socialpub: the client no longer reads: {lost.exceptions[0]}")
+        code = FAILED
+    return code
 
 
 def _media_root(options: ApiOptions) -> Path | None:

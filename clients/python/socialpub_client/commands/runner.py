@@ -31,8 +31,8 @@ BUSY = {408, 429, 502, 503, 504}
 class Output:
     """Result of a command: a JSON value, or rows that are printed as they come.
 
-    `lines`: what people read instead. `code`: the exit code. `wrote`: whether the command changed something, so that
-    lost output does not make it fail.
+    `lines`: what people read instead. `code`: the exit code. `wrote`: whether the command changes something, so that
+    lost output neither stops it nor makes it fail.
     """
 
     value: Any = None
@@ -57,7 +57,7 @@ def _run(command: Callable[[ApiOptions], Output | int], options: ApiOptions) -> 
     except errors.SocialpubError as error:
         return _report(error, options)
     except OSError as error:
-        _tell(f"socialpub: {error.filename or 'the file'}: {error.strerror or error}")
+        tell_error(f"socialpub: {error.filename or 'the file'}: {error.strerror or error}")
         return FAILED
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
@@ -77,16 +77,13 @@ def connect(options: ApiOptions, transport: Transport | None = None) -> Socialpu
 def _show(output: Output, options: ApiOptions) -> int:
     for note in output.notes:
         tell(options, note)
-    try:
-        for line in _lines(output, options):
-            print(line, flush=output.rows is not None)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError as error:
-        _drop_output()
-        if error.errno != errno.EPIPE:
-            _tell(f"socialpub: the output could not be written: {error.strerror}")
-        return output.code if output.wrote or error.errno == errno.EPIPE else FAILED
+    for line in _lines(output, options):
+        try:
+            print(line, flush=True)
+        except OSError as error:
+            drop_output(error)
+            if not output.wrote:
+                return output.code if error.errno == errno.EPIPE else FAILED
     return output.code
 
 
@@ -103,20 +100,23 @@ def _lines(output: Output, options: ApiOptions) -> Iterator[str]:
         yield from output.lines(output.value) if output.lines else format_fields(output.value)
 
 
-def _drop_output() -> None:
-    """Point standard output at nothing: Python would complain that it cannot be flushed."""
+def drop_output(error: OSError) -> None:
+    """Point standard output at nothing; say why, unless its reader has gone."""
     nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
+    os.dup2(nothing, 1)  # Python would complain that it cannot be flushed
     os.close(nothing)
+    if error.errno != errno.EPIPE:
+        tell_error(f"socialpub: the output could not be written: {error.strerror}")
 
 
 def tell(options: ApiOptions, text: str) -> None:
     """Print a line on standard error, unless `--quiet`."""
     if not options.quiet:
-        _tell(text)
+        tell_error(text)
 
 
-def _tell(text: str) -> None:
+def tell_error(text: str) -> None:
+    """Print a line on standard error."""
     if sys.stderr is None:  # closed; print would take standard output instead
         return
     try:
@@ -188,24 +188,27 @@ def _report(error: errors.SocialpubError, options: ApiOptions) -> int:
     """Print an error, as the API's envelope with `--json`; return its exit code."""
     if options.json:
         try:
-            print(json.dumps(dict(error.envelope) or _envelope(error), ensure_ascii=False), flush=True)
-        except OSError:
-            _drop_output()
-    _tell(f"socialpub: {error.message}")
+            print(json.dumps(envelope(error), ensure_ascii=False), flush=True)
+        except OSError as lost:
+            drop_output(lost)
+    tell_error(f"socialpub: {error.message}")
     if isinstance(error, errors.PreflightFailed):
         for failure in error.failures:
-            _tell(f"  target {failure.target_index + 1}: {failure.message} {failure.remediation}")
+            tell_error(f"  target {failure.target_index + 1}: {failure.message} {failure.remediation}")
     for text in (
         error.remediation,
         error.rule and f"rule: {error.rule}",
         error.request_id and f"id: {error.request_id}",
     ):
         if text:
-            _tell(f"  {text}")
+            tell_error(f"  {text}")
     return exit_code(error)
 
 
-def _envelope(error: errors.SocialpubError) -> Json:
+def envelope(error: errors.SocialpubError) -> Json:
+    """Return an error as the API answers it, also one of no answer."""
+    if error.envelope:
+        return dict(error.envelope)
     body: Json = {"code": error.code, "message": error.message}
     if error.remediation:
         body["remediation"] = error.remediation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
@@ -20,22 +20,25 @@ def parse_time(text: str, zone: str | None) -> datetime:
         return found
     if not zone:
         raise ValueError(f"{text!r} has no offset: add one, such as +01:00, or give --zone")
-    return _to_instant(found, zone)
-
-
-def _to_instant(local: datetime, zone: str) -> datetime:
-    """Return the local time in its zone. One that does not exist, or exists twice, is refused."""
     try:
-        tz = ZoneInfo(zone)
+        found_zone = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"{zone!r} is no time zone, such as Europe/Berlin") from None
-    first, second = (local.replace(tzinfo=tz, fold=fold) for fold in (0, 1))
-    if first.utcoffset() == second.utcoffset():
+    return to_instant(found, found_zone)
+
+
+def to_instant(local: datetime, zone: tzinfo) -> datetime:
+    """Return the instant of a local time.
+
+    Raises ValueError for one that does not exist, or exists twice.
+    """
+    try:
+        first, second = sorted(local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    except OverflowError:
+        raise ValueError(f"{local} in {zone} is out of range") from None
+    if first == second:
         return first
-    readings = f"{first.isoformat()} or {second.isoformat()}"
-    if first.astimezone(UTC).astimezone(tz).replace(tzinfo=None) != local:
-        readings = (
-            f"{second.astimezone(UTC).astimezone(tz).isoformat()} or {first.astimezone(UTC).astimezone(tz).isoformat()}"
-        )
-        raise ValueError(f"{local} does not exist in {zone}: clocks go ahead over it. Say {readings}")
-    raise ValueError(f"{local} exists twice in {zone}: clocks go back. Say {readings}")
+    readings = [each.astimezone(zone) for each in (first, second)]
+    fault = "exists twice" if readings[0].replace(tzinfo=None) == local else "does not exist"
+    shown = " or ".join(each.isoformat(sep=" ", timespec="minutes") for each in readings)
+    raise ValueError(f"'{local:%Y-%m-%d %H:%M}' {fault} in {zone}, where the clock is changed; write {shown}")
