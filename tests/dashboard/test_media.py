@@ -51,6 +51,18 @@ def test_a_picture_is_seen_and_what_is_said_of_it_stays_words(world: RequestCast
     assert "&lt;img" in browser.get(f"/library/{made['id']}/delete", headers=HTML).text
 
 
+def test_the_description_of_a_file_is_edited_in_place(world: RequestCast, browser: ApiClient) -> None:
+    made = stored_media(world.alice.api)["id"]
+    page = f"/library/{made}"
+    saved = follow_notice(browser, send_form(browser, f"{page}/describe", altText=" Two\r\nloaves"))
+    assert "Description saved." in saved
+    assert world.alice.api.get(f"/v1/media/{made}").json()["altText"] == " Two\nloaves"
+    assert " Two\nloaves</textarea>" in browser.get(page, headers=HTML).text
+    world.alice.api.publish(world.body(media=[made], scheduledAt="2098-01-01T10:00:00Z"))
+    assert f"{page}/describe" not in browser.get(page, headers=HTML).text
+    assert "needs this media" in follow_notice(browser, send_form(browser, f"{page}/describe", altText="x"))
+
+
 def test_a_document_is_drawn_and_refused_by_all_platforms_but_one(world: RequestCast, browser: ApiClient) -> None:
     made = stored_media(world.alice.api, b"%PDF-1.7 text")
     text = browser.get("/media", headers=HTML).text

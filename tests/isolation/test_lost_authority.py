@@ -150,6 +150,11 @@ def _delete_media(office: ConnectSession) -> Send:
     return lambda: office.alice.api.delete(f"/v1/media/{made}")
 
 
+def _describe_media(office: ConnectSession) -> Send:
+    made = stored_media(office.alice.api)["id"]
+    return lambda: office.alice.api.patch(f"/v1/media/{made}", json={"altText": "new"})
+
+
 def _start(office: ConnectSession) -> Send:
     return lambda: office.browser.post("/v1/accounts/connect/threads", json={})
 
@@ -316,6 +321,7 @@ KEYED: dict[str, Callable[[ConnectSession], Send]] = {
     "PATCH /v1/accounts/<account_id:str>/pinterest/default-board": _board,
     "POST /v1/media": _upload,
     "DELETE /v1/media/<media_id:str>": _delete_media,
+    "PATCH /v1/media/<media_id:str>": _describe_media,
     "PUT /v1/slots": lambda office: lambda: office.alice.api.put("/v1/slots", json={"zone": "UTC", "weekly": []}),
     "POST /v1/drafts": lambda office: lambda: office.alice.api.post("/v1/drafts", json={"text": "x"}),
     f"PATCH {DRAFT}": lambda office: _draft(office, "PATCH", "", {"title": "x"}),
@@ -477,6 +483,9 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     "POST /library/<media_id:str>/delete": lambda office: _form(
         office, f"/library/{stored_media(office.alice.api)['id']}/delete"
     ),
+    "POST /library/<media_id:str>/describe": lambda office: _form(
+        office, f"/library/{stored_media(office.alice.api)['id']}/describe", altText="new"
+    ),
     "POST /media/unused": lambda office: _form(office, "/media/unused"),
     "POST /drafts": lambda office: _form(office, "/drafts", text="x"),
     "POST /drafts/bulk": lambda office: _form(
@@ -564,6 +573,7 @@ EVERYBODYS = {
     "POST /media",
     "POST /settings/zone",
     "POST /posts/views",
+    "POST /library/<media_id:str>/describe",
     "POST /settings/password",
     "POST /settings/sessions/end",
     "POST /settings/totp",

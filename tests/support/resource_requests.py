@@ -147,6 +147,9 @@ RESOURCE_REQUESTS = [
         account,
     ),
     ResourceRequest("read media", 200, lambda p, found: p.api.get(f"/v1/media/{found}"), picture),
+    ResourceRequest(
+        "describe media", 200, lambda p, found: p.api.patch(f"/v1/media/{found}", json={"altText": "x"}), picture
+    ),
     ResourceRequest("delete media", 200, lambda p, found: p.api.delete(f"/v1/media/{found}"), picture),
     ResourceRequest("read an endpoint", 200, lambda p, found: p.api.get(f"{ENDPOINTS}/{found}"), endpoint, False),
     ResourceRequest(

@@ -476,6 +476,12 @@ class MediaMethods(Resource):
         return (yield from self.engine.get(f"/v1/media/{segment(id)}", models.MediaFile.parse, **self._scope))
 
     @operation
+    def describe(self, id: str, alt: str, *, idempotency_key: str | None = None) -> Steps[models.MediaFile]:
+        """Change the description of a file that no queued post needs."""
+        answer = yield from self._write("PATCH", f"/v1/media/{segment(id)}", {"altText": alt}, None, idempotency_key)
+        return read(models.MediaFile.parse, answer)
+
+    @operation
     def delete(self, id: str, *, idempotency_key: str | None = None) -> Steps[models.Deleted]:
         """Delete a file that no queued post needs."""
         answer = yield from self._write("DELETE", f"/v1/media/{segment(id)}", None, None, idempotency_key)

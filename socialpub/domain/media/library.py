@@ -29,12 +29,12 @@ from socialpub.domain.media.batch_cache import BatchMediaCache as BatchMediaCach
 from socialpub.domain.media.files import file_path
 from socialpub.domain.organizations import profiles
 from socialpub.domain.schemas.common import DeletedBody
-from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaPage, MediaQuery
+from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaPage, MediaQuery
 from socialpub.platforms.contract import DOCUMENT_TYPE, Draft, DraftMedia, MediaFacts, MediaKind
 from socialpub.platforms.kit.rule_catalog import find_fetch_rule
 from socialpub.store.database import Tx
 from socialpub.store.engine import sql
-from socialpub.store.queries import acceptance, maintenance
+from socialpub.store.queries import acceptance, drafts, maintenance
 from socialpub.store.rows import MediaRow
 from socialpub.store.schema.models import Media, find_row_where, find_rows
 
@@ -304,19 +304,38 @@ def load_page(service: AppContext, scope: Scope, query: MediaQuery, words: str =
     return {"data": [to_body(service, row) for row in shown], "nextCursor": cursor}
 
 
+def describe(tx: Tx, who: Actor, media_id: str, change: MediaChange) -> MediaBody:
+    """Change the description of an asset, which ends approvals of drafts with it.
+
+    Raises ApiError as `delete`, but not for drafts: an open post was accepted with the description.
+    """
+    _find_own(who.scope, media_id)
+    post, _ = find_uses(media_id)
+    if post:
+        remedy = "Edit the description in the post, or wait until it is published."
+        raise rule_error("media.in_use", f"Post {post} needs this media.", remediation=remedy)
+    Media.update(alt_text=change.alt_text or None).where(Media.id == media_id).execute()
+    sql.execute(drafts.END_APPROVALS, (media_id,))
+    return to_body(who.service, find(who.scope, None, media_id))
+
+
 def delete(tx: Tx, who: Actor, media_id: str) -> DeletedBody:
     """Delete an asset; return `{id, deleted}`. Raises ApiError `media.in_use` if needed.
 
     A key bound to a profile deletes only that profile's assets.
     """
-    service, scope = who.service, who.scope
+    row = _find_own(who.scope, media_id)
+    if user := _find_user(media_id):
+        raise rule_error("media.in_use", f"{user} needs this media.")
+    _delete_asset(who.service, tx, media_id, row["sha256"])
+    return {"id": media_id, "deleted": True}
+
+
+def _find_own(scope: Scope, media_id: str) -> MediaRow:
     row = find(scope, None, media_id)
     if scope.profile not in (None, row["profile"]):
         raise rule_error("media.unknown", f"The key's profile has no media {media_id}.")
-    if user := _find_user(media_id):
-        raise rule_error("media.in_use", f"{user} needs this media.")
-    _delete_asset(service, tx, media_id, row["sha256"])
-    return {"id": media_id, "deleted": True}
+    return row
 
 
 def _find_user(media: str) -> str | None:

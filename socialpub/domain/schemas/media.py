@@ -22,6 +22,13 @@ class MediaFields(RequestModel):
     """A description of the file for people who cannot see it; a post's own alt text takes precedence."""
 
 
+class MediaChange(RequestModel):
+    """Body of PATCH /v1/media/{id}."""
+
+    alt_text: AltText
+    """The new description; empty: none."""
+
+
 class MediaQuery(RequestModel):
     """Query of GET /v1/media."""
 

@@ -30,6 +30,12 @@ INSERT_MEDIA = """
     WHERE +media.organization = ?3 AND media.deleted_at IS NULL
 """
 
+# Approvals of drafts with a file whose description has changed.
+END_APPROVALS = """
+    UPDATE draft SET status = 'draft', approved_digest = NULL
+    WHERE status = 'approved' AND id IN (SELECT draft FROM draft_media WHERE media = ?)
+"""
+
 # The drafts in a JSON list; the media first, which refer to them.
 DELETE_MEDIA = "DELETE FROM draft_media WHERE draft IN (SELECT value FROM json_each(?))"
 DELETE = "DELETE FROM draft WHERE id IN (SELECT value FROM json_each(?))"

@@ -21,9 +21,9 @@ from socialpub.domain.access.actions import bind
 from socialpub.domain.media import files, library
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
-from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaPage, MediaQuery
+from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaPage, MediaQuery
 from socialpub.store.rows import MediaRow
-from socialpub.web.api.write_handlers import commit_without_body
+from socialpub.web.api.write_handlers import commit, commit_without_body
 from socialpub.web.http.file_response import ByteRange, FileRangeBody, has_matching_tag, parse_range
 from socialpub.web.http.handler import HandlerResponse, RequestContext, respond
 from socialpub.web.http.multipart import UploadForm, parse_boundary
@@ -204,7 +204,7 @@ UPLOAD = Operation(
         "not_found",
         "profile.scope_mismatch",
     ),
-    links={"readMedia": "/id", "deleteMedia": "/id"},
+    links={"readMedia": "/id", "describeMedia": "/id", "deleteMedia": "/id"},
 )
 
 
@@ -254,6 +254,27 @@ async def read(call: RequestContext) -> HandlerResponse:
     """GET /v1/media/{id}."""
     row = await call.service.read(lambda: library.find(call.profile_scope, None, call.path_value("media_id")))
     return HandlerResponse(library.to_body(call.service, row))
+
+
+DESCRIBE = Operation(
+    "Media",
+    "describeMedia",
+    "Describe a file",
+    "Changes the description that posts take which have none of their own. Rejected while a queued post uses the file; "
+    "an approval of a draft with the file ends. A key that is limited to a profile can change only the files of that "
+    "profile.",
+    query=ProfileQuery,
+    body=MediaChange,
+    requests={"describe": {"altText": "Loaves on a wooden shelf"}},
+    answers={200: SuccessResponse(MediaBody, "The changed record.", MEDIA)},
+    errors=("media.unknown", "media.in_use"),
+)
+
+
+async def describe(call: RequestContext) -> HandlerResponse:
+    """PATCH /v1/media/{id}."""
+    media = call.path_value("media_id")
+    return await commit(call, MediaChange, lambda change: bind(call.actor, library.describe, media, change))
 
 
 DELETED: DeletedBody = {"id": MEDIA_ID, "deleted": True}

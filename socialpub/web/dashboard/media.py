@@ -14,7 +14,7 @@ from socialpub.domain.identity.dashboard_session import DashboardSession
 from socialpub.domain.media import library, platform_refusals, thumbnails
 from socialpub.domain.media.files import THUMBNAIL_EDGES, IncomingFile
 from socialpub.domain.schemas import validation
-from socialpub.domain.schemas.media import MediaBody, MediaFields, MediaQuery
+from socialpub.domain.schemas.media import MediaBody, MediaChange, MediaFields, MediaQuery
 from socialpub.store.rows import MediaRow
 from socialpub.web.api import media as media_api
 from socialpub.web.dashboard.parts.layout import redirect, redirect_with_flash, show
@@ -84,6 +84,19 @@ async def read(call: RequestContext) -> HandlerResponse:
         }
 
     return await show(call, "media/file.html", read)
+
+
+async def describe(call: RequestContext) -> HandlerResponse:
+    """POST /library/{id}/describe: `altText`."""
+    id, address = call.path_value("media_id"), f"/library/{call.path_value('media_id')}"
+    try:
+        change = validation.parse_object(MediaChange, {"altText": forms.parse(call).get("altText", "")})
+        await actions.perform(call.actor, library.describe, id, change)
+    except ApiError as error:
+        if error.rule != "media.in_use":
+            raise
+        return redirect_with_flash(call, address, f"{error.message} {error.remediation or ''}".strip(), good=False)
+    return redirect_with_flash(call, address, "Description saved.")
 
 
 # --- Uploading -------------------------------------------------------------------------------------------------------

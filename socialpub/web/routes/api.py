@@ -90,6 +90,8 @@ ROUTES: tuple[Route, ...] = (
           cancellable=True),
     Route(GET, "/v1/media/<media_id:str>", media.read, guard="read", scope="media", limit="reads",
           operation=media.READ, cancellable=True),
+    Route(PATCH, "/v1/media/<media_id:str>", media.describe, guard="key", scope="media", limit="writes",
+          operation=media.DESCRIBE),
     Route(DELETE, "/v1/media/<media_id:str>", media.delete, guard="key", scope="media", limit="writes",
           operation=media.DELETE),
     Route(GET, "/v1/profiles", profiles.list_profiles, guard="read", scope="accounts:read", limit="reads",

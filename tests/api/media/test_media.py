@@ -35,6 +35,7 @@ from tests.support.app_server import (
 )
 from tests.support.media_files import animation, gif, mp4, picture, png, webm
 from tests.support.media_uploads import JPEG, inline_post, stored_files, stored_media, upload_media, wait_until
+from tests.support.post_drafts import new_draft, seen
 
 FIELDS = ("id url contentType sizeBytes sha256 kind width height durationMs profileId altText createdAt").split()
 
@@ -542,11 +543,32 @@ def test_a_file_that_a_queued_post_needs_is_not_deleted(server: AppServer, alice
     assert alice.api.delete(f"/v1/media/{made['id']}").status_code == 200
 
 
-def test_a_bound_key_does_not_delete_what_all_profiles_share(server: AppServer, alice: Person, bob: Person) -> None:
+def test_a_description_changes_unless_an_open_post_was_accepted_with_it(server: AppServer, alice: Person) -> None:
+    made = stored_media(alice.api)["id"]
+    target = {"accountId": alice.bluesky}
+    draft = new_draft(alice.api, targets=[target], text="x", media=[made])["id"]
+    approved = alice.api.post(f"/v1/drafts/{draft}/approve", headers=seen(alice.api, draft))
+    assert approved.json()["status"] == "approved"
+    answer = alice.api.patch(f"/v1/media/{made}", json={"altText": "Loaves"})
+    assert (answer.status_code, answer.json()["altText"]) == (200, "Loaves")
+    assert alice.api.get(f"/v1/media/{made}").json() == answer.json()
+    assert alice.api.get(f"/v1/drafts/{draft}").json()["status"] == "draft"
+    assert alice.api.patch(f"/v1/media/{made}", json={"altText": ""}).json()["altText"] is None
+    assert alice.api.patch(f"/v1/media/{made}", json={"altText": None}).status_code == 400
+    due = format_instant(server.clock.now_ms() + 3_600_000)
+    assert alice.api.publish({"targets": [target], "text": "x", "media": [made], "scheduledAt": due}).is_success
+    with unchanged(server):
+        response = alice.api.patch(f"/v1/media/{made}", json={"altText": "Rolls"})
+    assert (response.status_code, error_of(response)["rule"]) == (409, "media.in_use")
+
+
+def test_a_bound_key_does_not_change_what_all_profiles_share(server: AppServer, alice: Person, bob: Person) -> None:
     shared = stored_media(alice.api)
     with unchanged(server):
         response = bob.api.delete(f"/v1/media/{shared['id']}")
+        described = bob.api.patch(f"/v1/media/{shared['id']}", json={"altText": "x"})
     assert (response.status_code, error_of(response)["rule"]) == (404, "media.unknown")
+    assert (described.status_code, error_of(described)["rule"]) == (404, "media.unknown")
     assert bob.api.delete(f"/v1/media/{stored_media(bob.api)['id']}").status_code == 200
 
 

@@ -91,6 +91,7 @@ def test_what_succeeds_is_what_the_document_says(
     media = judge(api.post("/v1/media", files={"file": ("a.png", picture(), "image/png")}), status=201)["id"]
     judge(api.get("/v1/media"), status=200)
     judge(api.get(f"/v1/media/{media}"), status=200)
+    judge(api.patch(f"/v1/media/{media}", json={"altText": "Bread"}), status=200)
     judge(api.delete(f"/v1/media/{media}"), status=200)
     judge(api.put("/v1/slots", json=SLOTS), status=200)
     judge(api.get("/v1/slots"), status=200)

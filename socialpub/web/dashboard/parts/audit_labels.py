@@ -113,6 +113,7 @@ LABELS = {
         "POST /compose/media": "Upload a file",
         "POST /media": "Upload files",
         "POST /library/<media_id:str>/delete": "Delete a file",
+        "POST /library/<media_id:str>/describe": "Describe a file",
         "POST /media/unused": "Delete unused files",
     },
     "webhooks": {
