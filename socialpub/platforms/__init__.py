@@ -56,6 +56,7 @@ class PostPreview:
 
     `alts`: of the media in order, "" where none is sent. `card`: address of the page whose card is shown, or "".
     `spans`: parts of the text, each with what the platform makes of it: `link`, `mention`, `tag`, or "".
+    `crops`: whether the platform crops all media to the shape of the first.
     """
 
     text: str
@@ -63,6 +64,7 @@ class PostPreview:
     title: str = ""
     card: str = ""
     spans: tuple[tuple[str, str], ...] = ()
+    crops: bool = False
 
 
 def build_preview(name: str, draft: Draft) -> PostPreview:
@@ -98,7 +100,7 @@ def _preview_facebook(draft: Draft, plain: PostPreview) -> PostPreview:
 
 
 def _preview_instagram(draft: Draft, plain: PostPreview) -> PostPreview:
-    return PostPreview("", ("",) * len(draft.items)) if is_story(draft) else plain
+    return PostPreview("", ("",) * len(draft.items)) if is_story(draft) else replace(plain, crops=True)
 
 
 def _preview_linkedin(draft: Draft, plain: PostPreview) -> PostPreview:

@@ -98,6 +98,7 @@ async function stay(form, button, parts) {
   const typing = parts === LIVE;
   if (!typing) {
     clearTimeout(counting);
+    again = false;
     turns[LIVE] = (turns[LIVE] || 0) + 1; // an answer that is under way is older than this one
   }
   const mine = (turns[parts] = (turns[parts] || 0) + 1);

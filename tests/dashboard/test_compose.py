@@ -552,6 +552,20 @@ def test_file_is_uploaded_with_the_text_and_published_with_its_alt_text(world: R
     assert json.loads(post["media"]) == [{"kind": "image", "mediaId": media, "altText": "A red door"}]
 
 
+def test_the_preview_marks_what_is_cropped_of_a_picture(world: RequestCast, browser: ApiClient) -> None:
+    """Instagram gives all items of a carousel the shape of the first; Threads shows each as it is."""
+    sizes = ((400, 500), (800, 500), (804, 1004))
+    media = [stored_media(world.alice.api, make_picture("JPEG", size))["id"] for size in sizes]
+    accounts = [world.server.connect(world.alice, name)["id"] for name in ("instagram", "threads")]
+    files = {f"media.{number}": each for number, each in enumerate(media)}
+    page = send_compose(browser, "check", text="x", **target_fields(*accounts), **files).text
+    first, second = page.split('<li class="panel preview">')[1:]
+    assert first.count("Instagram crops this to the shape of the first file.") == first.count("<path") == 1
+    assert '<svg viewBox="0 0 800 500" aria-hidden="true"><path d="M0 0H800V500H0ZM200 0V500H600V0Z"/>' in first
+    assert "crops this" not in second
+    assert "<path" not in second
+
+
 def test_the_same_file_in_the_same_form_is_kept_once(world: RequestCast, browser: ApiClient) -> None:
     first, second = add(browser, **{"new-alt": "A door"}), add(browser, **{"new-alt": "A door"})
     assert files_of(first) == files_of(second)

@@ -53,6 +53,8 @@ def build_targets(service: AppContext, targets: Sequence[ResolvedTarget]) -> lis
 def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]:
     platform, draft = platforms.platform(target.platform), target.draft
     preview = platforms.build_preview(target.platform, draft)
+    items = [_build_item(service, ref, target.assets) for ref in target.refs]
+    shape = items[0]["size"] if items and preview.crops else None
     return {
         "label": platform.label,
         "piece": target.piece,
@@ -62,8 +64,8 @@ def _build_target(service: AppContext, target: ResolvedTarget) -> dict[str, Any]
         "title": preview.title,
         "card": preview.card,
         "items": [
-            _build_item(service, ref, target.assets) | {"alt": alt}
-            for ref, alt in zip(target.refs, preview.alts, strict=True)
+            item | {"alt": alt, "crop": _compute_crop(item["size"], shape) if shape else None}
+            for item, alt in zip(items, preview.alts, strict=True)
         ],
         "options": label_options(target.platform, draft.options),
         "comment": draft.first_comment if platform.first_comment else None,
@@ -85,14 +87,27 @@ def _choice(choices: tuple[tuple[str, str], ...], text: str) -> str:
     return dict(choices).get(text, text)
 
 
-def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, MediaRow]) -> dict[str, str]:
-    """Return a media item: its path on this server, or the address of somewhere else."""
+def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, MediaRow]) -> dict[str, Any]:
+    """Return a media item: its path on this server, or the address of somewhere else; its `size`, if known."""
     if "mediaId" not in ref:
-        return {"kind": ref["kind"], "id": "", "path": "", "url": ref["url"]}
+        return {"kind": ref["kind"], "id": "", "path": "", "url": ref["url"], "size": None}
     asset = assets[ref["mediaId"]]
     return {
         "kind": asset["kind"],
         "id": asset["id"],
         "path": urlsplit(library.public_url(service, asset["id"], asset["content_type"])).path,
         "url": "",
+        "size": (asset["width"], asset["height"]) if asset["width"] and asset["height"] else None,
     }
+
+
+def _compute_crop(size: tuple[int, int] | None, shape: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    """Return left, top, right and bottom of the part in the middle that has this shape, or None for all of it."""
+    if size is None:
+        return None
+    width, height = size
+    inner = min(width, round(height * shape[0] / shape[1])), min(height, round(width * shape[1] / shape[0]))
+    if inner[0] > 0.99 * width and inner[1] > 0.99 * height:
+        return None
+    left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
+    return left, top, left + inner[0], top + inner[1]
