@@ -49,12 +49,14 @@ class Shown(NamedTuple):
     text: str
     media: list[tuple[str, str]]  # SHA-256 and alt text
     title: str
-    links: list[str]  # parts of the text that are linked on Bluesky
+    spans: list[tuple[str, str]]  # links, mentions and tags of the text on Bluesky
+    card: str  # address of the page whose card is shown
 
 
 @pytest.fixture(scope="module")
 def full() -> Iterator[DashboardWorld]:
     with server_states.full_server() as world:
+        world.lab.lab.add_account("bluesky", handle="ann.test")  # who is mentioned
         yield world
 
 
@@ -90,74 +92,96 @@ def pictures(api: httpx.Client) -> dict[str, str]:
     return found
 
 
-def store_document(api: httpx.Client) -> tuple[str, str]:
-    """Id and SHA-256 of a stored PDF."""
-    body = api.post("/v1/media", files={"file": ("a.pdf", b"%PDF-1.7 menu", "application/pdf")}).json()
+def store(api: httpx.Client, name: str, content: bytes, content_type: str) -> tuple[str, str]:
+    """Id and SHA-256 of a stored file."""
+    body = api.post("/v1/media", files={"file": (name, content, content_type)}).json()
     return body["id"], body["sha256"]
 
 
-def make_content(name: str, number: int, account: str, pictures: dict[str, str], document: str) -> dict[str, Any]:
+class Supplies(NamedTuple):
+    """What drafts are made of: ids of stored files, and the address of a page that has a card."""
+
+    pictures: list[str]
+    document: str
+    video: str
+    page: str
+
+
+def make_content(name: str, number: int, account: str, supplies: Supplies) -> dict[str, Any]:
     """A draft of a platform, which its rules accept; the same for the same number."""
     dice = random.Random(f"{name} {number}")  # noqa: S311 - no secret
-    pool = [*WORDS, *LINKS, *TAGS, *([] if name == "instagram" else MENTIONS)]
-    text = " ".join([f"No. {number}", *dice.sample(pool, dice.randint(1, 6))])
+    first = [supplies.page] if dice.random() < 0.5 else []  # a platform that fetches cards fetches the first link's
+    pool = [*WORDS, *(LINKS if first else []), *TAGS, *([] if name == "instagram" else MENTIONS)]
+    text = " ".join([f"No. {number}", *first, *dice.sample(pool, dice.randint(1, 6))])
     count = dice.randint(1 if name in NEEDS_IMAGE else 0, IMAGES_MAX.get(name, 4))
+    chosen = [("image", each) for each in dice.sample(supplies.pictures, count)]
+    if number % QUICK == 1:
+        chosen = [("video", supplies.video)]
+    elif number % QUICK == 0 and name == "linkedin":
+        chosen = [("document", supplies.document)]
     media = [
-        {"kind": "image", "mediaId": each} | ({"altText": alt} if (alt := dice.choice(ALTS)) else {})
-        for each in dice.sample(sorted(pictures), count)
+        {"kind": kind, "mediaId": each}
+        | ({"altText": alt} if kind != "document" and (alt := dice.choice(ALTS)) else {})
+        for kind, each in chosen
     ]
-    if name == "linkedin" and number % QUICK == 0:
-        media = [{"kind": "document", "mediaId": document}]
-    options = {
+    options: dict[str, Any] = {
         "linkedin": {"documentTitle": f"Title {number} & more"} if number % QUICK == 0 else {},
-        "pinterest": {"title": f"Title {number} & more"},
-        "facebook": {"story": True} if len(media) == 1 else {} if media else {"link": "https://cafe.example/menu"},
+        "pinterest": {"title": f"Title {number} & more"} | ({"destinationUrl": supplies.page} if first else {}),
+        "facebook": {"story": True} if len(media) == 1 else {} if media else {"link": supplies.page},
     }.get(name, {})
     target = {"accountId": account} | ({"options": {"platform": name, **options}} if options else {})
     content: dict[str, Any] = {"targets": [target], "text": text} | ({"media": media} if media else {})
     if name in ("bluesky", "threads", "twitter") and dice.random() < 0.3:
-        content["thread"] = [{"text": f"Second of {number}, https://cafe.example/2 #on"}]
+        content["thread"] = [{"text": f"Second of {number}, {supplies.page}?{number} #on"}]
+    elif name == "bluesky":
+        content["firstComment"] = {"text": f"First comment of {number} <&>"}
     return content
 
 
-def read_preview(page: str, pictures: dict[str, str]) -> list[Shown]:
-    """The posts that a draft's page shows."""
-    found = []
+def find(pattern: str, page: str) -> list[str]:
+    """What the group of a pattern matches in a page, without its tags."""
+    return [html.unescape(re.sub("<[^>]*>", "", found)) for found in re.findall(pattern, page, re.S)]
+
+
+def read_preview(page: str, stored: dict[str, str]) -> list[Shown]:
+    """The posts that a draft's page shows, each followed by its first comment."""
+    shown = []
     for panel in page.split('<li class="panel preview">')[1:]:
-        text = re.search(r'<p class="words"[^>]*>(.*?)</p>', panel, re.S)
-        title = re.search(r'<p class="preview-title"[^>]*>(.*?)</p>', panel, re.S)
-        media = [
-            (next(sha for id_, sha in pictures.items() if id_ in src), html.unescape(alt))
-            for src, alt in re.findall(r'<(?:img src|a href)="([^"]*)"(?: alt="([^"]*)"|>Document</a>)', panel)
-        ]
-        links = re.findall(r'<span class="preview-(?:link|tag)">(.*?)</span>', panel, re.S)
-        found.append(
-            Shown(
-                html.unescape(re.sub("<[^>]*>", "", text[1])) if text else "",
-                media,
-                html.unescape(title[1]) if title else "",
-                [html.unescape(link) for link in links],
-            )
+        words, title = (
+            find(r'<p class="words"[^>]*>(.*?)</p>', panel),
+            find(r'<p class="preview-title"[^>]*>(.*?)</p>', panel),
         )
-    return found
+        files = re.findall(r'<(?:img src|a href)="([^"]*)"', panel)
+        alts = find(r'<p dir="auto"[^>]*>(.*?)</p>\n</li>', panel)
+        media = [
+            (next(sha for id_, sha in stored.items() if id_ in path), alt.removesuffix("No description"))
+            for path, alt in zip(files, alts, strict=True)
+        ]
+        spans = re.findall(r'<span class="preview-(link|mention|tag)">(.*?)</span>', panel, re.S)
+        card = find(r"Card of the page <code>(.*?)</code>", panel)
+        comments = words[-1:] if "First comment, published as a reply:" in panel else []
+        texts = words[: len(words) - len(comments)]
+        marked = [(kind, html.unescape(part)) for kind, part in spans]
+        shown.append(Shown("".join(texts), media, "".join(title), marked, "".join(card)))
+        shown += [Shown(comment, [], "", [], "") for comment in comments]
+    return shown
 
 
 def read_received(entry: Any, name: str) -> Shown:
     """A post as the simulator's ledger has it."""
     request = entry.request if isinstance(entry.request, dict) else {}
     title = request.get("title") or request.get("post_info", {}).get("title") or ""
+    card, spans, media = request.get("link") or "", [], entry.media
     if name == "linkedin":
         title = request.get("content", {}).get("media", {}).get("title") or ""
-    links = []
     if name == "bluesky":
         record, raw = request["record"], request["record"]["text"].encode()
-        facets = sorted(record.get("facets", []), key=lambda facet: facet["index"]["byteStart"])
-        links = [
-            raw[facet["index"]["byteStart"] : facet["index"]["byteEnd"]].decode()
-            for facet in facets
-            if not facet["features"][0]["$type"].endswith("#mention")
-        ]
-    return Shown(entry.text or "", [(medium.sha256, medium.alt or "") for medium in entry.media], title, links)
+        card = record.get("embed", {}).get("external", {}).get("uri", "")
+        media = () if card else media  # the card's own picture
+        for facet in sorted(record.get("facets", []), key=lambda facet: facet["index"]["byteStart"]):
+            part = raw[facet["index"]["byteStart"] : facet["index"]["byteEnd"]].decode()
+            spans.append((facet["features"][0]["$type"].rpartition("#")[2], part))
+    return Shown(entry.text or "", [(medium.sha256, medium.alt or "") for medium in media], title, spans, card)
 
 
 def compare(
@@ -166,13 +190,15 @@ def compare(
     """The previews of these drafts are what the platform received, post for post and field by field."""
     accounts = api.get("/v1/accounts").json()["data"]
     account = next(each["id"] for each in accounts if each["platform"] == name and each["status"] == "active")
-    document, sha256 = store_document(api)
-    contents = [make_content(name, number, account, pictures, document) for number in numbers]
-    stored = pictures | {document: sha256}
+    document = store(api, "a.pdf", b"%PDF-1.7 menu", "application/pdf")
+    video = store(api, "a.mp4", httpx.get(f"{full.lab.url}/pages/clip.mp4").content, "video/mp4")
+    supplies = Supplies(sorted(pictures), document[0], video[0], f"{full.lab.url}/pages/menu")
+    contents = [make_content(name, number, account, supplies) for number in numbers]
+    stored = pictures | dict([document, video])
     made = [api.post("/v1/drafts", json=content).json() for content in contents]
     assert [draft["problems"] for draft in made] == [[]] * len(numbers)
     shown = [post for draft in made for post in read_preview(browser.get(f"/drafts/{draft['id']}").text, stored)]
-    assert len(shown) == sum(1 + len(content.get("thread", [])) for content in contents)
+    assert len(shown) == sum(1 + len(each.get("thread", [])) + ("firstComment" in each) for each in contents)
     before = len(full.lab.lab.ledger.entries())
     under_way = {text for (text,) in full.ask("SELECT text FROM post WHERE status = 'publishing'")}
 

@@ -88,7 +88,7 @@ def _choice(choices: tuple[tuple[str, str], ...], text: str) -> str:
 
 
 def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, MediaRow]) -> dict[str, Any]:
-    """Return a media item: its path on this server, or the address of somewhere else; its `size`, if known."""
+    """Return a media item: its path here, or its address elsewhere; its `size`, if known."""
     if "mediaId" not in ref:
         return {"kind": ref["kind"], "id": "", "path": "", "url": ref["url"], "size": None}
     asset = assets[ref["mediaId"]]
@@ -102,7 +102,7 @@ def _build_item(service: AppContext, ref: RawMediaRef, assets: Mapping[str, Medi
 
 
 def _compute_crop(size: tuple[int, int] | None, shape: tuple[int, int]) -> tuple[int, int, int, int] | None:
-    """Return left, top, right and bottom of the part in the middle that has this shape, or None for all of it."""
+    """Return left, top, right and bottom of the middle part of this shape, or None for all."""
     if size is None:
         return None
     width, height = size
