@@ -65,6 +65,17 @@ def test_a_card_is_dragged_to_another_day_and_hour_and_moved_back(
     assert tab.complaints == []
 
 
+def test_a_draft_is_dragged_to_another_day_and_moved_back(server: AppServer, alice: Person, tab: BrowserTab) -> None:
+    open_signed_in(tab, server, alice)
+    draft = new_draft(alice.api, text="An idea", scheduledAt=AT)["id"]
+    tab.show(f"{server.url}/calendar/month/2098-03", width=1280)
+    drag(tab, "[data-day='2098-03-12']")
+    assert "Moved to Wed 12 Mar 2098, 10:20 UTC." in tab.text(".toast")
+    expect(tab.page.locator("[data-day='2098-03-12'] .entry.draft:target")).to_be_visible()
+    tab.click(".toast button:has-text('Undo')")
+    assert alice.api.get(f"/v1/drafts/{draft}").json()["content"]["scheduledAt"] == AT
+
+
 def test_a_card_is_moved_and_moved_back_by_the_keyboard(
     server: AppServer, publication: Publication, tab: BrowserTab
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML, follow_notice, send_form
 from tests.support.database_costs import DatabaseCounter
 from tests.support.parsed_pages import ParsedPage
-from tests.support.post_drafts import new_draft
+from tests.support.post_drafts import new_draft, seen
 from tests.support.post_list import insert_rows
 
 HOUR = 3_600_000
@@ -207,6 +207,33 @@ def test_a_move_of_what_has_changed_since_moves_nothing(server: AppServer, alice
     assert browser.get(f"/publications/{UNKNOWN_ID}/move", headers=HTML).status_code == 404
 
 
+def test_a_draft_is_moved_like_a_post_and_its_approval_ends(
+    server: AppServer, alice: Person, browser: ApiClient
+) -> None:
+    target, at = {"accountId": alice.bluesky}, ms(2098, 3, 3, 10)
+    draft = new_draft(alice.api, targets=[target], text="An idea", scheduledAt="2098-03-03T10:00:00Z")["id"]
+    path = f"/drafts/{draft}/move"
+    assert alice.api.post(f"/v1/drafts/{draft}/approve", headers=seen(alice.api, draft)).status_code == 200
+    month = browser.get("/calendar/month/2098-03", headers=HTML).text
+    assert f'draggable="true"><a href="/drafts/{draft}">' in month
+    assert f'href="{path}?from={at}&amp;view=month"' in month
+    form = browser.get(f"{path}?from={at}", headers=HTML).text
+    assert ("<h1>Move this draft</h1>" in form, "An idea" in form, f'value="{at}"' in form) == (True, True, True)
+    fields = {"in_zone": "UTC", "view": "month", "clock": "11:15"}
+    moved = send_form(browser, path, **{"from": str(at), "day": "2098-03-04", **fields})
+    assert moved.headers["Location"] == f"/calendar/month/2098-03#e-{draft[-12:]}"
+    shown = follow_notice(browser, moved)
+    assert "Moved to Tue 4 Mar 2098, 11:15 UTC. Its approval ended." in shown
+    body = alice.api.get(f"/v1/drafts/{draft}").json()
+    content = {"targets": [target], "text": "An idea", "scheduledAt": "2098-03-04T11:15:00.000Z"}
+    assert (body["status"], body["content"]) == ("draft", content)
+    late = send_form(browser, path, **{"from": str(at), "day": "2098-03-05", **fields})
+    assert (late.status_code, "can no longer be moved" in late.text) == (409, True)
+    again = follow_notice(browser, send_form(browser, path, **undo_fields(shown)))
+    assert "Moved back to Mon 3 Mar 2098, 10:00 UTC." in again
+    assert alice.api.get(f"/v1/drafts/{draft}").json()["content"]["scheduledAt"] == "2098-03-03T10:00:00.000Z"
+
+
 def test_slots_and_drafts_with_a_time_stand_in_the_calendar(
     server: AppServer, alice: Person, bob: Person, browser: ApiClient
 ) -> None:
@@ -234,13 +261,13 @@ def test_slots_and_drafts_with_a_time_stand_in_the_calendar(
     assert re.search(r'name="clock"[^>]*value="12:00"', composed)
 
 
-def test_an_author_sees_the_calendar_and_moves_nothing(server: AppServer, alice: Person) -> None:
+def test_an_author_sees_the_calendar_and_moves_no_post(server: AppServer, alice: Person) -> None:
     author = sign_in(server, alice.organization, role="author", name="ann")
     insert_rows(server, alice, {"status": "queued", "scheduled_at": ms(2098, 3, 3)})
     for path in ("/calendar/month/2098-03", "/calendar/week/2098-03-03"):
         text = author.get(path, headers=HTML).text
         assert '<li class="entry wait"' in text
-        assert [part for part in ('draggable="true"', "/publications/", 'id="mover"') if part in text] == []
+        assert [part for part in ('draggable="true"', "/publications/") if part in text] == []
 
 
 def test_the_calendar_is_that_of_the_profile_one_is_in_and_of_nobody_else(

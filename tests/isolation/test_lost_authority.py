@@ -349,11 +349,12 @@ KEYED: dict[str, Callable[[ConnectSession], Send]] = {
 def _draft_form(office: ConnectSession, way: str) -> Send:
     """A form of the page of a draft that has a link."""
     target = {"accountId": office.alice.bluesky}
-    draft = new_draft(office.alice.api, targets=[target], text="x", scheduledAt="2999-01-01T00:00:00Z")["id"]
+    draft = new_draft(office.alice.api, targets=[target], text="x", scheduledAt="2098-01-01T00:00:00Z")["id"]
     assert office.alice.api.post(f"/v1/drafts/{draft}/link").status_code == 200
     found = re.search(r'name="seen" value="(\w+)"', office.browser.get(f"/drafts/{draft}").text)
     assert found
-    return _form(office, f"/drafts/{draft}/{way}", seen=found[1], note="x")
+    fields = {"from": "4039372800000", "day": "2098-01-02", "clock": "10:00"} if way == "move" else {"note": "x"}
+    return _form(office, f"/drafts/{draft}/{way}", seen=found[1], **fields)
 
 
 def _empty(office: ConnectSession) -> str:
@@ -493,7 +494,7 @@ BY_PEOPLE: dict[str, Callable[[ConnectSession], Send]] = {
     ),
     **{
         f"POST /drafts/<draft_id:str>/{way}": lambda office, way=way: _draft_form(office, way)
-        for way in ("propose", "approve", "return", "publish", "link", "unlink", "delete")
+        for way in ("propose", "approve", "return", "publish", "link", "unlink", "move", "delete")
     },
     "POST /webhooks": lambda office: _form(office, "/webhooks", url="http://127.0.0.1:1/"),
     "POST /webhooks/<endpoint_id:str>/test": lambda office: _hook_form(office, "test"),
@@ -565,6 +566,7 @@ EVERYBODYS = {
     "POST /drafts",
     "POST /drafts/bulk",
     "POST /drafts/<draft_id:str>/propose",
+    "POST /drafts/<draft_id:str>/move",
     "POST /drafts/<draft_id:str>/delete",
     # What every person may: have a dashboard of their own, and see to what they compose.
     "POST /profile",

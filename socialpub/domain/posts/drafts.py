@@ -258,6 +258,16 @@ def autosave(tx: Tx, who: Actor, draft: str, checked: CheckedContent) -> ActionR
     return ActionResult(body, is_audited=body["status"] != before)
 
 
+def move(tx: Tx, who: Actor, draft: str, seen: str, checked: CheckedContent) -> DraftBody:
+    """Change the time of a draft. `checked`: its content `seen`, with the new time.
+
+    Raises ApiError as `change`, and `draft.changed` for another content.
+    """
+    if find_open(who.scope, draft)["content"] != seen:
+        raise rule_error("draft.changed")
+    return change(tx, who, draft, None, checked)
+
+
 def _is_approved(service: AppContext, row: PostDraftRow, changes: Mapping[str, Any]) -> bool:
     """Return whether the new content would publish exactly what was approved."""
     try:

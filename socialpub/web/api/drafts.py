@@ -6,12 +6,14 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from socialpub.base.errors import rule_error
+from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions, idempotency
 from socialpub.domain.access.actions import BoundAction, bind
 from socialpub.domain.access.actor import Actor
 from socialpub.domain.access.preconditions import ANY_TAG, LoadResource, compute_tag, require_tag
 from socialpub.domain.media import library
 from socialpub.domain.posts import accept, approval_links, draft_contents, drafts
+from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.common import DeletedBody, ProfileQuery
 from socialpub.domain.schemas.drafts import (
     ApprovalLink,
@@ -188,6 +190,21 @@ async def change(call: RequestContext) -> HandlerResponse:
         return bind(call.actor, drafts.change, call.path_value("draft_id"), title, checked)
 
     return respond(await write_once(call, build))
+
+
+async def move(who: Actor, draft: str, from_ms: int, to_ms: int) -> bool:
+    """Change the time of a draft, if it still has `from_ms`; return whether its approval ended.
+
+    Raises ApiError `not_found`, `draft.status`, `draft.changed`.
+    """
+    row = await who.service.read(lambda: drafts.find_open(who.scope, draft))
+    if row["scheduled_at"] != from_ms:
+        raise rule_error("draft.changed")
+    content = drafts.load_content(row) | {"scheduledAt": format_iso(to_ms)}
+    async with contextlib.AsyncExitStack() as files:
+        checked = await check_content(who, validation.parse_object(DraftContent, content), {}, files)
+        moved = await actions.perform(who, drafts.move, draft, row["content"], checked)
+    return row["status"] == "approved" != moved["status"]
 
 
 DELETE = Operation(

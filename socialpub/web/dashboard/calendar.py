@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from socialpub.base.errors import ApiError
 from socialpub.base.runtime import format_iso
 from socialpub.domain.access import actions
 from socialpub.domain.accounts import accounts
 from socialpub.domain.identity.dashboard_session import DashboardSession
-from socialpub.domain.posts import batch_log, calendar, publications, slots
+from socialpub.domain.posts import batch_log, calendar, drafts, publications, slots
 from socialpub.domain.posts.calendar import PlannedDraft
 from socialpub.domain.posts.slots import PlannedSlot
 from socialpub.domain.schemas import validation
 from socialpub.domain.schemas.posts import PostEditRequest
 from socialpub.store.rows import AccountRow
+from socialpub.web.api import drafts as drafts_api
 from socialpub.web.dashboard.parts.layout import UndoForm, redirect_with_flash, show
 from socialpub.web.dashboard.posts import PLATFORM_LABELS, WORDS_MAX, read_time, read_zone, to_target, to_view
 from socialpub.web.html import time_format
@@ -34,6 +35,7 @@ DAY = timedelta(days=1)
 HOUR_MS = 3_600_000
 FIRST_HOUR = 6  # of the hours with a row of their own in the week; those before share one
 VIEWS = ("month", "week")
+CARD_ID_CHARS = 12  # the end of an id, which names its card on the page
 
 
 # --- Pages -----------------------------------------------------------------------------------------------------------
@@ -140,15 +142,15 @@ def load_days(call: RequestContext, session: DashboardSession, days: list[date],
     midnights = [time_format.parse_local(f"{day}", "00:00", zone) or 0 for day in [*days, days[-1] + DAY]]
     found = calendar.load_days(session.scope, list(zip(midnights, midnights[1:], strict=False)), most)
     planned = slots.list_planned(session.scope, midnights[0], midnights[-1])
-    drafts = calendar.load_drafts(session.scope, midnights[0], midnights[-1])
-    known = {row["id"]: row for row in accounts.list_rows(session.scope)} if drafts else {}
+    planned_drafts = calendar.load_drafts(session.scope, midnights[0], midnights[-1])
+    known = {row["id"]: row for row in accounts.list_rows(session.scope)} if planned_drafts else {}
     in_slots = {(slot.profile, slot.at_ms) for slot in planned}
     several = len({slot.profile for slot in planned}) > 1
     shown = []
     for place, (day, one) in enumerate(zip(days, found, strict=True)):
         start, end = midnights[place], midnights[place + 1]
         entries = _gather([_to_entry(call, session, dict(post)) for post in one.posts], in_slots)
-        entries += [_to_draft(session, draft, known) for draft in drafts if start <= draft.scheduled_at < end]
+        entries += [_to_draft(session, draft, known) for draft in planned_drafts if start <= draft.scheduled_at < end]
         free = [slot for slot in planned if start <= slot.at_ms < end and slot.at_ms > now and not slot.is_taken]
         shown.append(
             {
@@ -199,6 +201,7 @@ def _gather(posts: Iterable[dict[str, Any]], in_slots: set[tuple[str, int]]) -> 
         | {
             "id": group[0]["id"],
             "href": f"/posts/{min(group, key=_severity)['id']}",
+            "moving": f"/publications/{group[0]['batchId']}/move",
             "words": group[0]["words"][:WORDS_IN_ENTRY_MAX],
             "targets": [post for post in group if not post["threadPosition"]],
             "can_move": any(post["can_move"] for post in group),
@@ -217,27 +220,29 @@ def _severity(post: dict[str, Any]) -> int:
 def _to_draft(session: DashboardSession, draft: PlannedDraft, known: Mapping[str, AccountRow]) -> dict[str, Any]:
     at = draft.scheduled_at
     words = " ".join((draft.title or draft.text or "").split())
-    named = [known[account] for account in draft.account_ids if account in known]
     return {
         "id": draft.id,
         "href": f"/drafts/{draft.id}",
+        "moving": f"/drafts/{draft.id}/move",
         "state": draft.status,
         "is_draft": True,
         "words": words[:WORDS_IN_ENTRY_MAX],
-        "targets": [
-            {
-                "platform": row["platform"],
-                "label": PLATFORM_LABELS[row["platform"]],
-                "who": row["display_name"] or row["platform_account_id"],
-            }
-            for row in named
-        ],
+        "targets": _to_draft_targets(draft.account_ids, known),
         "at": at,
-        "can_move": False,
+        "can_move": True,
         "in_slot": False,
         "count": 1,
         **_tell_time(at, session.zone),
     }
+
+
+def _to_draft_targets(ids: Iterable[str], known: Mapping[str, AccountRow]) -> list[dict[str, Any]]:
+    """Return the accounts that a draft names for a template."""
+    return [
+        {"platform": row["platform"], "label": PLATFORM_LABELS[row["platform"]], "state": None}
+        | {"who": row["display_name"] or row["platform_account_id"]}
+        for row in (known[id] for id in ids if id in known)
+    ]
 
 
 def _to_slot(session: DashboardSession, slot: PlannedSlot, *, with_name: bool) -> dict[str, Any]:
@@ -269,13 +274,59 @@ def _build_hour(call: RequestContext, session: DashboardSession, day: dict[str, 
 # --- Moving ----------------------------------------------------------------------------------------------------------
 
 
+class MovedItem(NamedTuple):
+    """Publication or draft that a form moves; `at` None: it has no time any more."""
+
+    address: str
+    words: str
+    targets: list[dict[str, Any]]
+    at: int | None
+    can_move: bool
+
+
+ReadItem = Callable[[int | None], MovedItem]
+"""Read what is moved, from the time that was shown."""
+
+
+def _read_publication(call: RequestContext) -> ReadItem:
+    batch, now = call.path_value("batch_id"), call.service.now_ms
+
+    def read(seen: int | None) -> MovedItem:
+        rows = batch_log.list_due_at(call.scope, batch, seen)
+        at = rows[0]["scheduled_at"] if rows else None
+        moving = {row["id"] for row in rows if not row["thread_position"]}
+        targets = publications.load_targets(call.scope, [batch])[batch]
+        shown = [to_target(target, now) for target in targets if target.id in moving]
+        words = " ".join(rows[0]["text"].split())[:WORDS_MAX] if rows else ""
+        return MovedItem(f"/publications/{batch}", words, shown, at, at is not None and at > now)
+
+    return read
+
+
+def _read_draft(call: RequestContext) -> ReadItem:
+    def read(seen: int | None) -> MovedItem:
+        row = drafts.find(call.scope, call.path_value("draft_id"))
+        known = {account["id"]: account for account in accounts.list_rows(call.scope)}
+        content, at = drafts.load_content(row), row["scheduled_at"]
+        words = " ".join((row["title"] or content.get("text") or "").split())[:WORDS_MAX]
+        named = [target["accountId"] for target in content.get("targets", ()) if "accountId" in target]
+        can_move = at is not None and seen in (None, at) and row["status"] != "published"
+        return MovedItem(f"/drafts/{row['id']}", words, _to_draft_targets(named, known), at, can_move)
+
+    return read
+
+
 async def show_move(call: RequestContext) -> HandlerResponse:
     """GET /publications/{batch}/move: the form.
 
     `from` is the time that was shown, by default that of the first queued post.
     """
-    view = _read_view(call.request.args.get("view"))
-    return await _show_move(call, call.request.args.get("from"), view)
+    return await _show_move(call, _read_publication(call), call.request.args.get("from"), call.request.args.get("view"))
+
+
+async def show_draft_move(call: RequestContext) -> HandlerResponse:
+    """GET /drafts/{id}/move: the form. `from` is the time that was shown."""
+    return await _show_move(call, _read_draft(call), call.request.args.get("from"), call.request.args.get("view"))
 
 
 def _read_view(name: str | None) -> str:
@@ -283,24 +334,17 @@ def _read_view(name: str | None) -> str:
 
 
 async def _show_move(
-    call: RequestContext, seen: str | None, view: str, problem: str = "", status: int = 200
+    call: RequestContext, read_item: ReadItem, seen: str | None, name: str | None, problem: str = "", status: int = 200
 ) -> HandlerResponse:
-    batch, now = call.path_value("batch_id"), call.service.now_ms
+    now, view = call.service.now_ms, _read_view(name)
 
     def read(session: DashboardSession) -> dict[str, Any]:
-        rows = batch_log.list_due_at(call.scope, batch, _parse_ms(seen))
-        at = rows[0]["scheduled_at"] if rows else None
-        moving = {row["id"] for row in rows if not row["thread_position"]}
-        targets = publications.load_targets(call.scope, [batch])[batch]
+        item = read_item(_parse_ms(seen))
         return {
-            "batch": batch,
-            "words": " ".join(rows[0]["text"].split())[:WORDS_MAX] if rows else "",
-            "targets": [to_target(target, now) for target in targets if target.id in moving],
-            "at": at,
-            "can_move": at is not None and at > now,
-            "due": _tell_time(at or now, session.zone),
+            "item": item,
+            "due": _tell_time(item.at or now, session.zone),
             "today": f"{time_format.to_local(now, session.zone):%Y-%m-%d}",
-            "back": _find_page(view, at or now, session.zone),
+            "back": _find_page(view, item.at or now, session.zone),
         }
 
     return await show(call, "calendar/move.html", read, status=status, view=view, problem=problem)
@@ -321,30 +365,54 @@ async def move(call: RequestContext) -> HandlerResponse:
 
     To `day` and `clock` in `in_zone`, `by` days; or, to undo it, to the instant `to`.
     """
+    batch = call.path_value("batch_id")
+
+    async def act(seen: int, at_ms: int) -> tuple[str, str]:
+        body = await actions.perform_bound(await batch_log.prepare_move(call.actor, batch, seen, at_ms))
+        return _find_card(body), ""
+
+    return await _move(call, _read_publication(call), act)
+
+
+async def move_draft(call: RequestContext) -> HandlerResponse:
+    """POST /drafts/{id}/move: the draft that was seen with the time `from`, as `move`."""
+    draft = call.path_value("draft_id")
+
+    async def act(seen: int, at_ms: int) -> tuple[str, str]:
+        ended = await drafts_api.move(call.actor, draft, seen, at_ms)
+        return draft[-CARD_ID_CHARS:], " Its approval ended." if ended else ""
+
+    return await _move(call, _read_draft(call), act)
+
+
+async def _move(
+    call: RequestContext, read_item: ReadItem, act: Callable[[int, int], Awaitable[tuple[str, str]]]
+) -> HandlerResponse:
+    """Perform a move and redirect to the card.
+
+    `act` takes the old and the new time; it returns the card, and what else the message says.
+    """
     form = forms.parse(call)
-    batch, view, back = call.path_value("batch_id"), _read_view(form.get("view")), _parse_ms(form.get("to"))
-    seen = _parse_ms(form.get("from")) or 0
+    view, back, seen = _read_view(form.get("view")), _parse_ms(form.get("to")), _parse_ms(form.get("from")) or 0
     try:
         to = str(format_iso(back)) if back is not None else read_time(form)
-        request = validation.parse_object(PostEditRequest, {"scheduledAt": to})
-        assert request.scheduled_at is not None, "it was given"
-        action = await batch_log.prepare_move(call.actor, batch, seen, request.scheduled_at)
-        body = await actions.perform_bound(action)
+        at_ms = validation.parse_object(PostEditRequest, {"scheduledAt": to}).scheduled_at
+        assert at_ms is not None, "it was given"
+        card, more = await act(seen, at_ms)
     except ApiError as error:
         if error.code in ("unauthenticated", "unauthorized", "not_found"):
             raise
         problem = f"{error.message} {error.remediation or ''}".strip()
-        return await _show_move(call, form.get("from"), view, problem, error.status)
-    zone, at_ms = read_zone(form), request.scheduled_at
-    address = f"{_find_page(view, at_ms, zone)}#e-{_find_card(body)}"
-    said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}."
+        return await _show_move(call, read_item, form.get("from"), view, problem, error.status)
+    zone = read_zone(form)
+    said = f"{'Moved' if back is None else 'Moved back'} to {time_format.format_instant(at_ms, zone)}.{more}"
     fields: dict[str, str | int] = {"from": at_ms, "to": seen, "view": view, "in_zone": zone}
     can_undo = back is None and seen > call.service.now_ms
-    undo = UndoForm(f"/publications/{batch}/move", fields) if can_undo else None
-    return redirect_with_flash(call, address, said, undo=undo)
+    undo = UndoForm(call.request.path, fields) if can_undo else None
+    return redirect_with_flash(call, f"{_find_page(view, at_ms, zone)}#e-{card}", said, undo=undo)
 
 
 def _find_card(batch: Mapping[str, Any]) -> str:
     """Return the end of the id of a card in the calendar: that of its first queued post."""
     queued = [result["postId"] for result in batch["results"] if result["status"] == "queued"]
-    return str(queued[0])[-12:] if queued else ""
+    return str(queued[0])[-CARD_ID_CHARS:] if queued else ""

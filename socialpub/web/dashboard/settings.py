@@ -111,6 +111,7 @@ async def _keys_page(
         prefixes=authentication.list_key_prefixes(call.service),
         base_url=call.service.base_url,
         presets=[(preset.name, preset.label) for preset in key_scopes.KEY_PRESETS.values()],
+        scopes=[(f"scope.{scope.name}", scope) for scope in key_scopes.KEY_SCOPES.values()],
         lifetimes=[("", "never"), *key_form.list_lifetimes()],
     )
 
@@ -119,10 +120,11 @@ async def mint_key(call: RequestContext) -> HandlerResponse:
     """POST /settings/keys: the next page shows the key once."""
     form = forms.parse(call)
     preset = key_scopes.KEY_PRESETS.get(form.get("preset", ""))
+    ticked = [name for name in key_scopes.ALL_SCOPES if form.get(f"scope.{name}")]
     given = key_form.parse_limits(call, form) | {
         "name": form.get("name", ""),
         "prefix": form.get("prefix"),
-        "scopes": preset and preset.scopes and [*preset.scopes],
+        "scopes": ticked or (preset and preset.scopes and [*preset.scopes]),
     }
     try:
         await require_proof(call, form)

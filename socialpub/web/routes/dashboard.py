@@ -126,6 +126,8 @@ ROUTES: tuple[Route, ...] = (
     Route(GET, "/calendar/week/<day:str>", calendar.show_week, guard="page"),
     Route(GET, "/publications/<batch_id:str>/move", calendar.show_move, guard="page", roles=PUBLISHER_ROLES),
     Route(POST, "/publications/<batch_id:str>/move", calendar.move, guard="page", roles=PUBLISHER_ROLES),
+    Route(GET, "/drafts/<draft_id:str>/move", calendar.show_draft_move, guard="page"),
+    Route(POST, "/drafts/<draft_id:str>/move", calendar.move_draft, guard="page"),
     Route(POST, "/profile", settings.choose_profile, guard="page"),
     Route(GET, "/settings", settings.show_own, guard="page"),
     Route(POST, "/settings/zone", settings.choose_zone, guard="page"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -435,12 +436,18 @@ def test_the_page_of_keys_limits_a_key_as_chosen(server, owner):
 
 def test_the_page_of_keys_keeps_choices_though_an_account_is_gone(server, owner):
     api = signed_in(server)
-    chosen = {"name": "agent", "preset": "read", f"account.{UNKNOWN_ID}": "yes", f"account.{owner.bluesky}": "yes"}
+    accounts = {f"account.{UNKNOWN_ID}": "yes", f"account.{owner.bluesky}": "yes"}
+    chosen = {"name": "agent", "preset": "read", "scope.webhooks": "yes", **accounts}
     answer = api.post("/settings/keys", data={"csrf_token": csrf_of(api.get("/settings/keys")), **chosen})
     assert answer.status_code == 404
     assert UNKNOWN_ID in answer.text
     assert re.search(rf'name="account\.{owner.bluesky}" value="yes" checked', answer.text)
     assert '<option value="read" selected' in answer.text
+    assert re.search(r'name="scope.webhooks" value="yes" checked', answer.text)
+    del chosen[f"account.{UNKNOWN_ID}"]
+    api.post("/settings/keys", data={"csrf_token": csrf_of(answer), "scope.media": "yes", **chosen})
+    (row,) = server.rows(ApiKey, name="agent")
+    assert json.loads(row["scopes"]) == ["media", "webhooks"]  # what is ticked replaces the choice
 
 
 def test_the_pages_of_keys_and_profiles_tell_what_is_wrong(server, owner):

@@ -87,6 +87,7 @@ LABELS = {
         "POST /compose": "Publish or schedule a post",
         "POST /drafts": "Save a draft",
         "POST /posts/<post_id:str>/edit": "Edit a scheduled post",
+        "POST /drafts/<draft_id:str>/move": "Move a draft",
         "POST /drafts/<draft_id:str>/delete": "Delete a draft",
         "POST /drafts/bulk": "Delete several drafts",
         "POST /drafts/<draft_id:str>/propose": "Propose a draft",
