@@ -183,7 +183,8 @@ def _transfer_commands() -> Iterator[click.Command]:
         flag("skip-invalid", "import valid lines even if others are invalid"),
         option(
             "from",
-            "the file is this program's export; without --yes, only tell what would be imported and what would not",
+            "the file is this program's export; without --yes, only tell what would be imported and what would not. "
+            "Buffer exports no queue: import a CSV file",
             type=LazyChoice(_list_sources),
         ),
         option("zone", "the time zone of the export's local times, such as Europe/Berlin"),

@@ -93,6 +93,7 @@ def test_a_post_that_no_target_took_ends_with_1(
         ("post", "x", "--to", "bluesky", "--at", "2027-01-01T09:30Z", "--wait"),
         ("post", "x", "--to", "@nobody.test"),
         ("post", "x", "--to", "bluesky", "--media", "missing.jpg"),
+        ("post", "--file", "missing.txt", "--to", "bluesky"),
         ("post", "x", "--to", "bluesky", "--option", "twitter.replySettings=all"),
         ("posts", "cancel", "01a2b3c4-d5e6-7f80-9a1b-2c3d4e5f6071"),
         ("api", "GET", "/v1/me", "-f", "x"),

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from socialpub import __version__
 from tests.support import installation_walkthrough
 from tests.support.ports import free_port
 from tests.support.release_files import DEBIAN, module_of, pins
+from tests.support.reporting import ReportLine
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "docs" / "running" / "socialpub.service"
@@ -75,6 +77,30 @@ def test_wheel_publishes_with_the_lowest_and_newest_allowed_versions(
     by_registry(install, f"the wheel with the {which} versions allowed", outside())
     program = str(home / "bin" / "socialpub")
     installation_walkthrough.check_installation(lambda *words: [program, *words], folder, outside())
+
+
+def test_the_client_alone_is_small_and_has_nothing_of_the_server(
+    client_wheel: Path, tmp_path: Path, tell: ReportLine
+) -> None:
+    with zipfile.ZipFile(client_wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+    assert tops == {"socialpub_client", f"socialpub_client-{__version__}.dist-info"}
+    home = tmp_path / "venv"
+    venv.create(home, symlinks=True, with_pip=True)
+    by_registry([home / "bin" / "pip", "install", "--quiet", client_wheel], "the client alone", outside())
+
+    def said(*words: str) -> str:
+        done = subprocess.run([home / "bin" / words[0], *words[1:]], capture_output=True, check=True, env=outside())
+        return done.stdout.decode()
+
+    packages = {each["name"] for each in json.loads(said("pip", "list", "--format=json"))} - {"pip", "setuptools"}
+    assert len(packages) <= 12, packages
+    assert not packages & {"pydantic", "socialpub"}
+    helped = said("socialpub", "--help")
+    assert ("Commands over the API" in helped, "this machine's database" in helped) == (True, False)
+    took = "import time; a = time.process_time(); import socialpub_client; print(time.process_time() - a)"
+    best = min(float(said("python", "-c", took)) for _ in range(10))
+    tell(f"the client alone: {len(packages)} packages, imported in {best * 1000:.0f} ms of CPU, best of 10")
 
 
 CONSTRAINTS = f"socialpub-{__version__}-constraints.txt"

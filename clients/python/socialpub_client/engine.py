@@ -33,6 +33,7 @@ USER_AGENT = "socialpub-client/0.1.0"
 WAIT_MAX = 55  # seconds that the server takes in `Prefer: wait`
 READ_MARGIN = 45.0  # seconds that the server may take beyond the wait that it was asked for
 DELAY_FIRST, DELAY_MAX = 0.5, 8.0
+NOT_REACHED = "Nothing was accepted. Check the address, and try again."
 RETRYABLE = {408, 429, 500, 502, 503, 504}
 REFUSED_RULES = {"http.busy", "storage.unavailable"}
 """Rules of a 503 by which the server says that it has accepted nothing."""
@@ -95,7 +96,7 @@ class Engine:
         if parts.scheme == "http" and not self.allow_http and parts.hostname not in LOOPBACK:
             raise errors.ConfigurationError(
                 f"The key would cross the network in the clear to {parts.hostname}.",
-                remediation="Use an https address, or allow_http=True.",
+                remediation="Use an https address. In Python, allow_http=True sends it anyway.",
             )
         if not _KEY.fullmatch(self.key):
             raise errors.ConfigurationError("The API key is empty or has characters that no key has.")
@@ -178,7 +179,7 @@ class Engine:
                 response = yield from _exchange(request)
             except TransportError as lost:
                 may_be_accepted = may_be_accepted or lost.sent
-                error: errors.SocialpubError = errors.ConnectionFailed(str(lost))
+                error: errors.SocialpubError = errors.ConnectionFailed(str(lost), remediation=NOT_REACHED)
                 again = True
             else:
                 answer = _parse_answer(response)

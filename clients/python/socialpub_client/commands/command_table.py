@@ -22,6 +22,7 @@ from socialpub_client.commands.click_types import (
 )
 
 PATH = click.Path(path_type=Path)
+INPUT = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 HEADING = "Commands over the API (--url, --key)"
 STATUSES = ("queued", "validated", "publishing", "published", "failed", "rejected", "canceled")
 
@@ -136,7 +137,7 @@ def _commands() -> Iterator[click.Command]:
             multiple=True,
             metavar="NAME=VALUE",
         ),
-        option("input", "the body, from a file; - is standard input", type=PATH),
+        option("input", "the body, from a file; - is standard input", type=INPUT),
         flag("paginate", "all pages of a list, one row a line"),
         option("include", "print the status and the headers first", short="i", is_flag=True),
     )
@@ -183,12 +184,12 @@ def _post_command() -> click.Command:
         "post.post",
         "publish a text, now or later; - reads it from standard input",
         argument("text", required=False),
-        option("file", "read the text from this file", type=PATH),
+        option("file", "read the text from this file", type=INPUT),
         option("to", "a platform, an account's id or @handle; repeat for several", multiple=True),
         *_content_options(),
         *_time_options(),
         option("first-comment", "a reply below the post"),
-        option("thread", "a file with the pieces that follow, separated by lines of ---", type=PATH),
+        option("thread", "a file with the pieces that follow, separated by lines of ---", type=INPUT),
         option("external-id", "your own id: the same post again with it is not published twice"),
         option("idempotency-key", "repeat a request whose outcome is unknown with its key"),
         option("on-duplicate", "of a text that the account had within a day", type=click.Choice(("warn", "refuse"))),
@@ -235,7 +236,7 @@ def _posts_commands() -> click.Command:
             "change the content of a queued post",
             post,
             option("text", "the new text; - reads it from standard input"),
-            option("file", "read the new text from this file", type=PATH),
+            option("file", "read the new text from this file", type=INPUT),
             *_content_options(),
             seen,
         ),
