@@ -11,7 +11,7 @@ from tests.support.browser.chromium import BrowserTab
 from tests.support.browser.page_checks import check_empty
 from tests.support.browser.screenshots import sign_in
 from tests.support.browser.server_states import DashboardWorld
-from tests.support.browser.view_checks import PRESSABLE, WIDE, check_views, views_inside
+from tests.support.browser.view_checks import PRESSABLE, WIDE, check_first_screen, check_views, views_inside
 
 pytestmark = pytest.mark.browser
 
@@ -28,6 +28,7 @@ def test_nobody_is_kept_out_of_any_page_and_no_page_asks_anybody_else(tab: Brows
     assert len(seen) > 30
     for view in seen:
         check_views(tab, full, view)
+        check_first_screen(tab, view)
 
 
 def test_the_keyboard_alone_reaches_everything_on_every_page(tab: BrowserTab, full: DashboardWorld) -> None:

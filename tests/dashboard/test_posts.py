@@ -122,10 +122,7 @@ def test_the_form_keeps_what_it_asked_for_and_leaves_out_what_is_empty(
 
 def save_view(browser: ApiClient, name: str, query: str = "") -> str:
     """What the page says after a view was saved, or deleted."""
-    form = {"csrf_token": "csrf-alice", "page": "/posts", "name": name, "query": query}
-    answer = browser.post("/posts/views", data=form)
-    assert answer.status_code == 303
-    return browser.get(answer.headers["Location"], headers=HTML).text
+    return follow_notice(browser, send_form(browser, "/posts/views", page="/posts", name=name, query=query))
 
 
 def test_a_filter_set_is_saved_as_a_view_and_deleted_again(

@@ -22,6 +22,23 @@ OUT_OF_SIGHT = """
 """
 
 
+# What somebody is read first on a phone: the heading, the sentence that says what the page is for, and what to do now.
+FIRST_SCREEN = """
+(() => {
+  const end = document.querySelector('.dock').getBoundingClientRect().top;
+  const read = (selector) => [...document.querySelectorAll(selector)]
+    .filter((node) => node.checkVisibility({visibilityProperty: true}))
+    .filter((node) => node.getBoundingClientRect().bottom <= end)
+    .map((node) => (node.getAttribute('aria-label') || node.textContent || node.labels?.[0]?.textContent || '').trim());
+  const said = read('main p:not(.hint, .field, .actions, [dir], :is(li, td, dialog, .notice) p)');
+  const purpose = said.filter((text) => /^\\S+(\\s+\\S+){3,}[.?]/.test(text));
+  const done = purpose.filter((text) => text.includes('nothing to do'));
+  const action = read('main :is(button, .button, summary, select, input:not([type=hidden]), textarea, .cards a)');
+  return {heading: read('main h1'), purpose, action: [...action, ...done]};
+})()
+"""
+
+
 # What the keyboard should come to; of radio buttons of one name it comes to one.
 PRESSABLE = """
 [...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary')]
@@ -33,6 +50,17 @@ PRESSABLE = """
 
 def views_inside(world: DashboardWorld) -> list[PageView]:
     return [view for view in page_views(world) if not view.is_open]
+
+
+def check_first_screen(tab: BrowserTab, view: PageView) -> None:
+    """What is this page for? What should I do now? Its first screen answers both, but for the composer's, and errors.
+
+    An error says in its heading what is wrong.
+    """
+    tab.look(width=PHONE)
+    if view.name != "compose" and tab.ask("performance.getEntriesByType('navigation')[0].responseStatus") < 400:
+        first = tab.ask(FIRST_SCREEN)
+        check_empty(f"{view.name} ({view.address})", lacks=[part for part in first if not any(first[part])])
 
 
 def check_views(tab: BrowserTab, world: DashboardWorld, view: PageView) -> None:
