@@ -92,6 +92,7 @@ def test_a_post_that_no_target_took_ends_with_1(
         ("post", "--to", "bluesky", "--at", "2027-01-01 09:30", "x"),
         ("post", "x", "--to", "bluesky", "--at", "2027-01-01T09:30Z", "--wait"),
         ("post", "x", "--to", "@nobody.test"),
+        ("post", "x", "--to", "bluesky", "--to", "bluesky"),
         ("post", "x", "--to", "bluesky", "--media", "missing.jpg"),
         ("post", "--file", "missing.txt", "--to", "bluesky"),
         ("post", "x", "--to", "bluesky", "--option", "twitter.replySettings=all"),

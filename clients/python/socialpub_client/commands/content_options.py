@@ -148,6 +148,8 @@ def read_targets(options: ApiOptions, client: Socialpub) -> list[Target]:
         options.usage("give --to: a platform, an account's id or @handle")
     own = read_platform_options(options)
     targets = [Target(find_account(options, client, name)) for name in options.to]
+    if len({target.account for target in targets}) < len(targets):
+        options.usage("--to: the same target is there twice")
     if not own:
         return targets
     platforms = {account.raw["id"]: str(account.raw["platform"]) for account in client.accounts.list()}
