@@ -8,7 +8,7 @@ import itertools
 import signal
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,8 +173,10 @@ async def _run(host: str, port: int, ledger: Path | None, ready: Callable[[Runni
 class SimulatorThread:
     """Simulator in a thread of this process, on free loopback ports; a context manager."""
 
-    def __init__(self, clock: Clock | None = None, *, ledger: Path | None = None) -> None:
-        self.lab = SimulatorState(clock or SystemClock(), FAKES, ledger)
+    def __init__(
+        self, clock: Clock | None = None, *, ledger: Path | None = None, platforms: Iterable[str] = FAKES
+    ) -> None:
+        self.lab = SimulatorState(clock or SystemClock(), {name: FAKES[name] for name in platforms}, ledger)
         self._running: Future[RunningSimulator] = Future()
         self._stop: Callable[[], Any] = lambda: None
         self._thread = threading.Thread(target=self._run, name="simulator", daemon=True)

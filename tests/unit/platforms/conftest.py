@@ -9,6 +9,7 @@ import pytest
 from socialpub.base import http as outbound
 from socialpub.simulator.server import SimulatorThread
 from tests.support.oauth_server import FixedClock
+from tests.support.platforms.simulated_platforms import find_simulated_platforms
 
 
 @pytest.fixture
@@ -17,8 +18,8 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture
-def simulator(clock: FixedClock) -> Iterator[SimulatorThread]:
-    with SimulatorThread(clock) as simulator:
+def simulator(clock: FixedClock, request: pytest.FixtureRequest) -> Iterator[SimulatorThread]:
+    with SimulatorThread(clock, platforms=find_simulated_platforms(request.path)) as simulator:
         yield simulator
 
 

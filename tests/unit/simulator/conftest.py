@@ -11,6 +11,7 @@ from socialpub.simulator.bluesky import Bluesky
 from socialpub.simulator.server import SimulatorThread
 from tests.support.bluesky_oauth_client import OAuthClient
 from tests.support.bluesky_user import BlueskyUser, FixedClock
+from tests.support.platforms.simulated_platforms import find_simulated_platforms
 
 
 @pytest.fixture
@@ -19,8 +20,8 @@ def clock() -> FixedClock:
 
 
 @pytest.fixture
-def simulator(clock: FixedClock) -> Iterator[SimulatorThread]:
-    with SimulatorThread(clock) as simulator:
+def simulator(clock: FixedClock, request: pytest.FixtureRequest) -> Iterator[SimulatorThread]:
+    with SimulatorThread(clock, platforms=find_simulated_platforms(request.path)) as simulator:
         yield simulator
 
 

@@ -69,7 +69,7 @@ class Client(httpx.Client):
 
 @pytest.fixture
 def simulator() -> Iterator[SimulatorThread]:
-    with SimulatorThread() as running:
+    with SimulatorThread(platforms=["linkedin"]) as running:
         running.lab.configure(processing_ms=0)
         yield running
 

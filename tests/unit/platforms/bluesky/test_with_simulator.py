@@ -38,7 +38,7 @@ PUT = "com.atproto.repo.putRecord"
 
 @pytest.fixture
 def simulator() -> Iterator[SimulatorThread]:
-    with SimulatorThread() as simulator:
+    with SimulatorThread(platforms=["bluesky"]) as simulator:
         yield simulator
 
 
