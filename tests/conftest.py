@@ -76,7 +76,7 @@ probe._run_worker = media_files.memoize(probe._run_worker)
 # A timing never decides a test. A run fails for what was changed: its examples are those of the last. FUZZ=1: others,
 # and more of them.
 FUZZ = "FUZZ" in os.environ
-hypothesis.settings.register_profile("socialpub", deadline=None, derandomize=not FUZZ, max_examples=100 if FUZZ else 40)
+hypothesis.settings.register_profile("socialpub", deadline=None, derandomize=not FUZZ, max_examples=100 if FUZZ else 25)
 hypothesis.settings.load_profile("socialpub")
 
 route_cache.cache_routes()  # hundreds of simulators have the same routes

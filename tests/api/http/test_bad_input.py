@@ -523,9 +523,7 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(st.dictionaries(NAMES | st.text(max_size=8), VALUES, max_size=5))
 def test_any_json_object_gets_an_answer(world: RequestCast, body: dict[str, Any]) -> None:
     """And since no target can be guessed, a refusal; `Api` checks its envelope."""

@@ -20,7 +20,7 @@ from socialpub.store.schema.models import IdempotencyRecord
 from tests.support.app_server import AppServer, MovableClock, error_of, format_instant, sleep_briefly
 from tests.support.post_model import HOUR, MINUTE, PlatformMode, PostModel
 
-SEED, SEQUENCES = 20_261_220, 20  # of a run
+SEED, SEQUENCES = 20_261_220, 10  # of a run
 STEPS, RESTARTS = 30, 2  # of a sequence
 PATIENCE = 15.0
 FAULTS: dict[PlatformMode, list[dict[str, Any]]] = {
@@ -236,7 +236,7 @@ def server(make_server: Callable[..., AppServer], wall: MovableClock) -> AppServ
 
 @pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.slow) for number in range(1, 10))])
 def test_no_sequence_of_events_leads_away_from_the_model(server: AppServer, number: int) -> None:
-    """200 sequences in ten runs, each on a server of its own."""
+    """100 sequences in ten runs, each on a server of its own."""
     chosen = settings(
         max_examples=SEQUENCES,
         stateful_step_count=STEPS,

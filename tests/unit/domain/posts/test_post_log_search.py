@@ -241,7 +241,7 @@ _characters = [character for text in WORDS for character in split_clusters(text)
 _form = st.sampled_from(FORMS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     characters=st.lists(st.sampled_from(_characters), min_size=1, max_size=12),
     part=st.tuples(st.integers(0, 11), st.integers(1, 12)),

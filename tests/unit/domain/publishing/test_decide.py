@@ -542,7 +542,7 @@ FATES = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from([KEY, CONTAINER, NO_KEY]), st.lists(FATES, min_size=1, max_size=6), st.sets(st.integers(1, 12)))
 def test_however_answers_are_lost_what_is_called_failed_is_never_live(
     class_: SendClass, fates: list[Fate], blind: set[int]

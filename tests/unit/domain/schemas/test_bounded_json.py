@@ -61,7 +61,7 @@ BODIES = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(text=BODIES)
 def test_duplicate_name_is_detected_beside_any_string_content(text: str) -> None:
     seen = []
