@@ -35,6 +35,10 @@ def office(
     office.upstream.consent.mode, office.upstream.consent.without = "approve", frozenset()
 
 
+# What the platform does not decide: once by an OAuth of the settings, and once by the one that Bluesky has.
+both_ways = pytest.mark.parametrize("office", ["twitter", "bluesky"], indirect=True)
+
+
 # --- There and back ------------------------------------------------------------------------------------------------
 
 
@@ -85,6 +89,7 @@ def test_connecting_again_keeps_the_id(office: ConnectSession) -> None:
     assert len(office.rows()) == 1
 
 
+@both_ways
 def test_another_organization_gets_a_row_of_its_own_and_moves_nothing(office: ConnectSession) -> None:
     office.login_exists()
     ours = office.connect().json()
@@ -97,12 +102,14 @@ def test_another_organization_gets_a_row_of_its_own_and_moves_nothing(office: Co
     assert stranger.api.get(f"/v1/accounts/{ours['id']}").status_code == 404
 
 
+@both_ways
 def test_an_account_may_be_connected_in_a_named_profile(office: ConnectSession) -> None:
     office.login_exists()
     profile = office.browser.post("/v1/profiles", json={"name": "Shop"}).json()["id"]
     assert office.connect(profileId=profile).json()["profileId"] == profile
 
 
+@both_ways
 def test_a_profile_of_nobody_is_not_found(office: ConnectSession) -> None:
     answer = office.browser.post(f"/v1/accounts/connect/{office.name}", json={"profileId": UNKNOWN_ID})
     assert answer.status_code == 404
@@ -119,6 +126,7 @@ def refused_state(office: ConnectSession, who: Any = None, **body: Any) -> None:
     assert office.calls() == before, "a token call for a state that does not count"
 
 
+@both_ways
 def test_a_state_works_once(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
@@ -126,12 +134,14 @@ def test_a_state_works_once(office: ConnectSession) -> None:
     refused_state(office, code=back["code"], state=back["state"])
 
 
+@both_ways
 def test_a_made_up_state_is_refused(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
     refused_state(office, code=back["code"], state=back["state"][:-1] + "!")
 
 
+@both_ways
 def test_a_state_is_over_after_ten_minutes(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
@@ -139,6 +149,7 @@ def test_a_state_is_over_after_ten_minutes(office: ConnectSession) -> None:
     refused_state(office, code=back["code"], state=back["state"])
 
 
+@both_ways
 def test_a_state_of_another_platform_is_refused(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
@@ -148,6 +159,7 @@ def test_a_state_of_another_platform_is_refused(office: ConnectSession) -> None:
         refused_state(office, code=back["code"], state=back["state"])
 
 
+@both_ways
 def test_a_state_of_another_session_is_refused_and_still_good_for_its_own(office: ConnectSession) -> None:
     office.login_exists()
     back = office.visit(office.start())
@@ -158,6 +170,7 @@ def test_a_state_of_another_session_is_refused_and_still_good_for_its_own(office
     assert office.complete(code=back["code"], state=back["state"]).status_code in (200, 201)
 
 
+@both_ways
 def test_nothing_of_an_attempt_can_be_used_by_who_reads_the_database(office: ConnectSession) -> None:
     office.login_exists()
     state = office.visit(office.start())["state"]
@@ -167,6 +180,7 @@ def test_nothing_of_an_attempt_can_be_used_by_who_reads_the_database(office: Con
     assert row["secret"].startswith("v1.")
 
 
+@both_ways
 def test_attempts_that_are_over_are_forgotten(office: ConnectSession) -> None:
     office.login_exists()
     office.start()
@@ -224,6 +238,7 @@ def test_a_wrong_app_secret_is_the_operators_to_mend(office: ConnectSession, mon
 
 
 @pytest.mark.parametrize("fault", ["reset_before", "reset_after", "status:503", "html"])
+@both_ways
 def test_an_answer_that_never_comes_is_a_503_and_connects_nothing(office: ConnectSession, fault: str) -> None:
     office.login_exists()
     back = office.visit(office.start())
@@ -238,6 +253,7 @@ def test_an_answer_that_never_comes_is_a_503_and_connects_nothing(office: Connec
 @pytest.mark.parametrize(
     ("body", "field"), [({}, "state"), ({"state": "s"}, "code"), ({"code": "c"}, "state"), ({"choiceId": "c"}, "state")]
 )
+@both_ways
 def test_what_a_login_came_to_has_to_be_complete(office: ConnectSession, body: dict[str, str], field: str) -> None:
     answer = office.complete(**body)
     assert answer.status_code == 400
@@ -284,6 +300,7 @@ def test_an_owner_who_refuses_is_told_so_and_the_state_is_spent(office: ConnectS
     assert office.rows() == []
 
 
+@both_ways
 def test_what_the_platform_says_is_text_on_our_page(office: ConnectSession) -> None:
     office.login_exists()
     state = office.visit(office.start())["state"]
@@ -292,6 +309,7 @@ def test_what_the_platform_says_is_text_on_our_page(office: ConnectSession) -> N
     assert "<script>" not in page.text
 
 
+@both_ways
 def test_the_connect_page_leads_to_the_platform(office: ConnectSession) -> None:
     office.login_exists()
     page = office.browser.get(f"/connect/{office.name}", params=office.handle)
@@ -299,6 +317,7 @@ def test_the_connect_page_leads_to_the_platform(office: ConnectSession) -> None:
     assert 'id="go"' in page.text
 
 
+@both_ways
 def test_nobody_is_sent_to_sign_in_first(office: ConnectSession) -> None:
     answer = office.server.api().get(f"/connect/{office.name}", headers={"Accept": "text/html"})
     assert (answer.status_code, answer.headers["Location"]) == (303, f"/login?next=/connect/{office.name}")
@@ -343,6 +362,7 @@ def signed_in(office: ConnectSession, user: str) -> None:
     office.server.service.write(give).result()
 
 
+@both_ways
 def test_user_whose_session_ended_signs_in_and_is_connected(
     office: ConnectSession, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -405,6 +425,7 @@ def test_disconnecting_erases_the_secret_and_revokes_where_possible(office: Conn
 
 
 @pytest.mark.parametrize("fault", ["status:404", "status:500", "reset_after", "html"])
+@both_ways
 def test_a_platform_that_does_not_end_an_authorization_keeps_no_account(office: ConnectSession, fault: str) -> None:
     office.login_exists()
     account = office.connect().json()
@@ -417,11 +438,13 @@ def test_a_platform_that_does_not_end_an_authorization_keeps_no_account(office: 
 # --- Who may, and where ----------------------------------------------------------------------------------------------
 
 
+@both_ways
 def test_a_key_may_not_connect(office: ConnectSession) -> None:
     answer = office.alice.api.post(f"/v1/accounts/connect/{office.name}", json={})
     assert (answer.status_code, error_of(answer)["code"]) == (403, "unauthorized")
 
 
+@both_ways
 def test_a_member_may_not_connect(office: ConnectSession) -> None:
     member = sign_in(office.server, office.alice.organization, role="member", name="mallory")
     answer = member.post(f"/v1/accounts/connect/{office.name}", json={})
