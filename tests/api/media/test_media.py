@@ -191,15 +191,18 @@ REFUSED: dict[str, tuple[bytes, dict[str, str], str, int]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_has_its_rule_and_leaves_nothing(server: AppServer, alice: Person, case: str) -> None:
-    body, headers, rule, status = REFUSED[case]
-    with unchanged(server):
-        response = alice.api.post("/v1/media", content=body, headers=headers)
-    assert response.status_code == status, response.text
-    error = error_of(response)
-    assert (error["code"], error["rule"]) == ("validation_failed", rule)
-    assert error["remediation"]
+def test_what_is_refused_has_its_rule_and_leaves_nothing(
+    subtests: pytest.Subtests, server: AppServer, alice: Person
+) -> None:
+    for case in REFUSED:
+        with subtests.test(case=case):
+            body, headers, rule, status = REFUSED[case]
+            with unchanged(server):
+                response = alice.api.post("/v1/media", content=body, headers=headers)
+            assert response.status_code == status, response.text
+            error = error_of(response)
+            assert (error["code"], error["rule"]) == ("validation_failed", rule)
+            assert error["remediation"]
 
 
 def test_every_media_rule_of_an_upload_is_refused_somewhere_here() -> None:
@@ -610,9 +613,8 @@ SIZE = 1_000_000
 NOISE = JPEG + bytes(number * 7 % 251 for number in range(SIZE - len(JPEG)))
 
 
-@pytest.mark.parametrize(
-    "asked,start,end",
-    [
+def test_a_range_is_answered_with_206(subtests: pytest.Subtests, alice: Person) -> None:
+    for asked, start, end in [
         ("bytes=0-0", 0, 1),
         ("bytes=0-", 0, SIZE),
         ("bytes=0-999999", 0, SIZE),
@@ -623,14 +625,13 @@ NOISE = JPEG + bytes(number * 7 % 251 for number in range(SIZE - len(JPEG)))
         ("bytes=-700000", SIZE - 700_000, SIZE),
         ("bytes=-2000000", 0, SIZE),
         ("bytes=100-700000", 100, 700_001),
-    ],
-)
-def test_a_range_is_answered_with_206(alice: Person, asked: str, start: int, end: int) -> None:
-    answer = fetch(stored_media(alice.api, NOISE)["url"], Range=asked)
-    assert answer.status_code == 206
-    assert answer.headers["Content-Range"] == f"bytes {start}-{end - 1}/{SIZE}"
-    assert answer.headers["Content-Length"] == str(end - start)
-    assert answer.content == NOISE[start:end]
+    ]:
+        with subtests.test(asked=asked, start=start, end=end):
+            answer = fetch(stored_media(alice.api, NOISE)["url"], Range=asked)
+            assert answer.status_code == 206
+            assert answer.headers["Content-Range"] == f"bytes {start}-{end - 1}/{SIZE}"
+            assert answer.headers["Content-Length"] == str(end - start)
+            assert answer.content == NOISE[start:end]
 
 
 @pytest.mark.parametrize("asked", ["bytes=1000000-", "bytes=2000000-3000000", "bytes=-0"])

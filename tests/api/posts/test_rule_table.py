@@ -231,13 +231,16 @@ def test_authentication_precedes_the_body_and_the_body_the_content(world: Reques
 QUIET = [case for case in REFUSED_REQUESTS if case.status in (400, 404, 405, 413) and "retry" not in case.why]
 
 
-@pytest.mark.parametrize("case", QUIET, ids=str)
-def test_a_refused_request_writes_nothing_and_calls_nobody(case: RefusedRequest, world: RequestCast) -> None:
-    if case.rule == "media.kind_mismatch":
-        media = stored(world)
-        case = RefusedRequest(case.rule, 400, P, lambda w: w.post(media=[{"kind": "video", "mediaId": media}]))
-    elif case.why == "patch":
-        post = world.scheduled()
-        case = RefusedRequest(case.rule, 400, V, lambda w: moved(w, post, "2020-01-01T00:00:00Z"))
-    with unchanged(world.server):
-        assert case.send(world).is_client_error
+def test_a_refused_request_writes_nothing_and_calls_nobody(subtests: pytest.Subtests, world: RequestCast) -> None:
+    for case in QUIET:
+        with subtests.test(case=case):
+            if case.rule == "media.kind_mismatch":
+                media = stored(world)
+                case = RefusedRequest(
+                    case.rule, 400, P, lambda w, media=media: w.post(media=[{"kind": "video", "mediaId": media}])
+                )
+            elif case.why == "patch":
+                post = world.scheduled()
+                case = RefusedRequest(case.rule, 400, V, lambda w, post=post: moved(w, post, "2020-01-01T00:00:00Z"))
+            with unchanged(world.server):
+                assert case.send(world).is_client_error

@@ -91,9 +91,8 @@ def grid(server: AppServer, alice: Person) -> dict[tuple[str, str], str]:
     return dict(zip(spots, insert_rows(server, alice, *rows), strict=True))
 
 
-@pytest.mark.parametrize(
-    "query, platforms, statuses",
-    [
+def test_filters_compose(subtests: pytest.Subtests, alice: Person, grid: dict[tuple[str, str], str]) -> None:
+    for query, platforms, statuses in [
         ("", "bluesky tiktok twitter", STATUSES),
         ("platform=tiktok", "tiktok", STATUSES),
         ("platform=tiktok&platform=twitter", "tiktok twitter", STATUSES),
@@ -110,13 +109,12 @@ def grid(server: AppServer, alice: Person) -> dict[tuple[str, str], str]:
         ("status=rejected&errorCode=platform_rejected&platform=twitter&q=hell", "twitter", ["rejected"]),
         ("status=rejected&errorCode=platform_rejected&platform=twitter&q=he", "twitter", ["rejected"]),
         ("q=hallo&platform=twitter", "", STATUSES),
-    ],
-)
-def test_filters_compose(
-    alice: Person, grid: dict[tuple[str, str], str], query: str, platforms: str, statuses: list[str]
-) -> None:
-    expected = [post for (name, status), post in grid.items() if name in platforms.split() and status in statuses]
-    assert list_posts(alice, query) == expected[::-1]
+    ]:
+        with subtests.test(query=query, platforms=platforms, statuses=statuses):
+            expected = [
+                post for (name, status), post in grid.items() if name in platforms.split() and status in statuses
+            ]
+            assert list_posts(alice, query) == expected[::-1]
 
 
 @pytest.mark.parametrize(
@@ -169,9 +167,8 @@ def test_bounds_on_created_at_are_exclusive(server: AppServer, alice: Person) ->
     assert list_posts(alice, "after=0001-01-01T00:00:00Z&before=9999-12-31T23:59:59Z") == posts[::-1]
 
 
-@pytest.mark.parametrize(
-    "query, rule",
-    [
+def test_a_wrong_parameter_is_named(subtests: pytest.Subtests, alice: Person) -> None:
+    for query, rule in [
         ("limit=0", "limit"),
         ("limit=201", "limit"),
         ("limit=-1", "limit"),
@@ -202,10 +199,9 @@ def test_bounds_on_created_at_are_exclusive(server: AppServer, alice: Person) ->
         ("limit[]=5", "limit[]"),
         ("status[x]=failed", "status[x]"),
         ("error_code=internal_error", "error_code"),
-    ],
-)
-def test_a_wrong_parameter_is_named(alice: Person, query: str, rule: str) -> None:
-    assert refused_query(alice, query) == rule
+    ]:
+        with subtests.test(query=query, rule=rule):
+            assert refused_query(alice, query) == rule
 
 
 def test_an_unknown_parameter_is_corrected(alice: Person) -> None:
