@@ -40,7 +40,7 @@ KEY_SCOPES: dict[KeyScopeName, KeyScope] = {
             "Publish, schedule, change, cancel, retry and settle posts; approve drafts; set slots and default boards.",
             contains=("posts:read", "posts:plan"),
         ),
-        KeyScope("media", "Media", "Upload, read and delete files."),
+        KeyScope("media", "Media", "Upload, read, describe and delete files."),
         KeyScope("accounts:read", "Read accounts", "Read accounts, profiles and boards."),
         KeyScope("webhooks", "Webhooks", "Webhook endpoints, deliveries, notification channels, and their tests."),
     )

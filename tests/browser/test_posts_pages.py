@@ -26,7 +26,7 @@ def test_a_post_is_found_moved_and_canceled_by_clicks(server: AppServer, alice: 
     insert_rows(server, alice, {"text": "Something else"})
     tab.show(f"{server.url}/posts", width=1000)
     check_page(tab, "posts")
-    tab.fill(q="opening")
+    tab.page.locator("#search").fill("opening")
     tab.page.locator("#status").select_option("queued")
     tab.click(".filters > .actions button")
     assert tab.ask("document.querySelectorAll('.log > li').length") == 1

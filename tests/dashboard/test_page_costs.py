@@ -13,6 +13,7 @@ from socialpub.store.schema.models import Media
 from tests.support.app_server import ApiClient
 from tests.support.connect_flow import sign_in
 from tests.support.dashboard_forms import HTML
+from tests.support.post_drafts import new_draft
 from tests.support.post_list import insert_rows
 from tests.support.request_cast import RequestCast
 
@@ -78,8 +79,10 @@ def test_no_page_reads_more_the_longer_the_history_is(world: RequestCast, monkey
     posts = insert_history(world, 0, FEW)
     batch = world.alice.api.get(f"/v1/posts/{posts[3]}").json()["batchId"]
     # Not here: a search, which `benchmarks/post_list.py` measures, and an account, whose open posts are counted.
+    draft = new_draft(world.alice.api, text="x", scheduledAt="2098-03-03T10:00:00Z")["id"]
     paths = [
         "/",
+        f"/drafts/{draft}/move",
         "/posts",
         *(f"/posts?status={status}" for status in (*STATUSES, "failed,rejected")),
         "/posts?status=queued&order=scheduledAt",

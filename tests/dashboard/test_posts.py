@@ -136,10 +136,10 @@ def test_a_filter_set_is_saved_as_a_view_and_deleted_again(
     assert chip.format("") in browser.get("/posts?q=other", headers=HTML).text
     assert [row["views"] for row in server.rows(User, email="carol@example.com")] == [None]
     assert "1 to 40 characters" in save_view(browser, "n" * 41, "q=sale")
-    assert "Up to 20 views" in save_view(browser, "Long", f"q={'x' * 1000}")
+    assert "Up to 10 views" in save_view(browser, "Long", f"q={'x' * 1000}")
     for number in range(dashboard_session.VIEWS_MAX - 1):
         assert "saved." in save_view(browser, f"View {number}", f"q={number}")
-    assert "Up to 20 views" in save_view(browser, "One more", "q=more")
+    assert "Up to 10 views" in save_view(browser, "One more", "q=more")
     assert "deleted." in save_view(browser, "Lost <sales>")
     assert "Lost &lt;sales&gt;" not in browser.get("/posts", headers=HTML).text
 

@@ -17,7 +17,7 @@ from socialpub.store.queries import authentication
 from socialpub.store.schema.models import Session, User
 
 UTC = "UTC"
-VIEWS_MAX, VIEW_NAME_MAX, VIEW_QUERY_MAX = 20, 40, 1000  # saved views of a user
+VIEWS_MAX, VIEW_NAME_MAX, VIEW_QUERY_MAX = 10, 40, 600  # saved views of a user; all are on the page of the posts
 
 
 @dataclass(frozen=True)
