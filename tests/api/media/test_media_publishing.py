@@ -187,6 +187,23 @@ def test_a_fetch_stops_where_it_would_fill_the_disk(
     assert [path for path in (server.home / "fetched").rglob("*") if path.is_file()] == []
 
 
+def test_a_scheduled_post_waits_until_its_files_find_room(
+    server: AppServer, alice: Person, shelf: FileServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    item, at = url_item(shelf.put("/a.jpg", picture())), format_instant(server.clock.now_ms() + 60_000)
+    body = {"targets": [{"accountId": alice.bluesky}], "text": "x", "media": [item], "scheduledAt": at}
+    post = alice.api.publish(body).json()["results"][0]["postId"]
+    usage = shutil.disk_usage(server.home)
+    with monkeypatch.context() as full:
+        full.setattr(files.shutil, "disk_usage", lambda folder: usage._replace(free=0))
+        server.skip(61)
+        wait_until(lambda: any("its state could not be stored" in line for line in caplog.messages))
+    assert server.events(post)[-1][0] != "post.failed"
+    server.skip(61)  # the lease runs out
+    server.wait(post, "published")
+    assert len(server.lab.lab.ledger.posts()) == 1
+
+
 # --- Images that options name ----------------------------------------------------------------------------------------
 
 

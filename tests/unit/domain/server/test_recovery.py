@@ -18,7 +18,7 @@ from socialpub.domain.server import instance
 from socialpub.store.engine.locks import StartError
 from socialpub.store.jobs import job_queue
 from socialpub.store.jobs.worker_slots import SLEEP_SECONDS_MAX
-from socialpub.store.schema.models import IdempotencyRecord, Instance, Job
+from socialpub.store.schema.models import Account, IdempotencyRecord, Instance, Job
 from tests.support.app_server import AppServer, MovableClock, Person, error_of, format_instant
 from tests.support.publishing_state import pause_reason, post_status, readiness, resume_publishing, schedule_post
 from tests.support.soak.soak_world import wait_for
@@ -114,6 +114,15 @@ def test_recovery_may_die_and_begin_again(server: AppServer, alice: Person) -> N
     server.skip(61)
     assert wait_for(lambda: post_status(server, post) == "published", 60)
     assert len(server.lab.lab.ledger.posts()) == 1
+
+
+def test_a_start_ends_the_token_refreshes_of_the_run_before(server: AppServer, alice: Person) -> None:
+    """Else the account's posts would wait for a process that is gone."""
+    begun = Account.update(renewing="the run before", renewing_until=server.clock.now_ms() + 10**9)
+    server.service.write(lambda tx: begun.execute()).result()
+    recovery.recover(server.service)
+    [account] = server.rows(Account, id=alice.bluesky)
+    assert (account["renewing"], account["renewing_until"]) == (None, None)
 
 
 def test_sweep_completes_a_response_that_its_request_could_not_write(server: AppServer, alice: Person) -> None:
