@@ -80,3 +80,30 @@ def test_one_that_is_refused_holds_back_nobody_who_comes_with_it(server: AppServ
         assert [answer.result() for answer in answers] == [202, 401] * (TOGETHER // 2)
     assert {row["organization"] for row in server.rows()} == {world.alice.organization}
     assert len(server.rows()) == TOGETHER // 2
+
+
+@pytest.mark.parametrize("shared", ["plan", "externalId"])
+def test_what_makes_one_batch_makes_one_of_requests_written_together(
+    counting: DatabaseCounter, server: AppServer, world: RequestCast, shared: str
+) -> None:
+    """Although each has an Idempotency-Key of its own."""
+    whole = {"targets": [{"accountId": world.alice.bluesky}], "text": "once", "scheduledAt": world.soon()}
+    if shared == "plan":
+        body = {"plan": world.alice.api.post("/v1/posts/validate", json={**whole, "plan": True}).json()["plan"]["token"]}
+    else:
+        body = {**whole, "externalId": "calendar/1"}
+
+    def publish(number: int) -> str:
+        with ApiClient(server.url, world.alice.key) as api:
+            answer = api.publish(body, key=f"request {number}")
+        assert answer.is_success, answer.text
+        return str(answer.json()["id"])
+
+    with counting.while_() as done, ThreadPoolExecutor(4) as clients:
+        with open_lock(get_write_lock_path(server.service.db.path)) as lock, hold(lock):
+            server.service.write(lambda tx: None)  # a transaction of its own, so that the others share the next
+            answers = [clients.submit(publish, number) for number in range(4)]
+            while done.asked.writes < 4:
+                sleep_briefly()
+        assert len({answer.result() for answer in answers}) == 1
+    assert len(server.rows()) == 1
